@@ -1,0 +1,575 @@
+"""Shapes, partly known: raw tuples for the system, `TensorShape` and `Dimension` for its users.
+
+Policy. Inside the system a shape is *raw*: a tuple of int or None (an unknown dimension), or None (unknown rank). Shape
+rules run for each operation that is added to a graph, and tuples cost them nothing; the functions in the first half of
+this module are what they need. The classes in the second half are TensorFlow 1.x's, made from a raw shape when a user
+asks for one: iterating over a `TensorShape` gives `Dimension` objects, and comparing an unknown `Dimension` gives None.
+
+What does not fit raises ValueError with both shapes; a rule adds the operation and the user's line.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Iterator
+from typing import Any, Union
+
+from anabranch.core.errors import message
+
+RawShape = Union[tuple[Union[int, None], ...], None]  # noqa: UP007 (an alias that includes None)
+
+_UNSUITABLE = (str, bytes, dict, set, frozenset)
+
+
+def show(raw: RawShape) -> str:
+    """Return a raw shape as messages show it: '[2,?]', '[]', '<unknown>'."""
+    if raw is None:
+        return "<unknown>"
+    return "[" + ",".join("?" if d is None else str(d) for d in raw) + "]"
+
+
+def as_raw(shape: Any) -> RawShape:
+    """Return the raw shape of a TensorShape, a list or tuple of dimensions, one dimension, None or a shape proto."""
+    if shape is None:
+        return None
+    kind = type(shape)
+    if kind is TensorShape:
+        return shape._raw
+    if kind is tuple or kind is list:
+        for d in shape:
+            if d is not None and (type(d) is not int or d < 0):
+                return tuple([_as_raw_dimension(d) for d in shape])
+        return shape if kind is tuple else tuple(shape)
+    if isinstance(shape, TensorShape):
+        return shape._raw
+    if hasattr(shape, "unknown_rank") and hasattr(shape, "dim"):  # a TensorShapeProto
+        return (
+            None
+            if shape.unknown_rank
+            else tuple([None if d.size == -1 else _as_raw_dimension(d.size) for d in shape.dim])
+        )
+    if isinstance(shape, Dimension) or hasattr(shape, "__index__") and getattr(shape, "ndim", 0) == 0:
+        return (_as_raw_dimension(shape),)
+    if isinstance(shape, Iterable) and not isinstance(shape, _UNSUITABLE):
+        return tuple([_as_raw_dimension(d) for d in shape])
+    raise TypeError(
+        message(
+            f"{shape!r} as a shape",
+            "a list or tuple of integers and None, a TensorShape, or None for an unknown rank",
+            "for example [None, 784]",
+        )
+    )
+
+
+def _as_raw_dimension(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, Dimension):
+        return value._value
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = _integral(value)
+    if number < 0:
+        raise ValueError(message(f"the dimension {number}", "0 or more", "None for a dimension that is not known"))
+    return number
+
+
+def _integral(value: Any) -> int:
+    """Return a float that stands for an integer, as the result of a division may."""
+    if isinstance(value, float):
+        if value.is_integer():
+            return int(value)
+        raise ValueError(message(f"the dimension {value!r}", "a whole number", "an integer division: a // b"))
+    raise TypeError(
+        message(
+            f"{value!r} of type {type(value).__name__} as a dimension",
+            "an integer, a tf.Dimension or None",
+            "int(value) or None",
+        )
+    )
+
+
+def is_static(raw: RawShape) -> bool:
+    """Return whether rank and all dimensions are known."""
+    return raw is not None and None not in raw
+
+
+def num_elements(raw: RawShape) -> int | None:
+    """Return the number of elements, None if it is not known."""
+    if raw is None or None in raw:
+        return None
+    return math.prod(raw)  # type: ignore[arg-type]
+
+
+def is_compatible(a: RawShape, b: RawShape) -> bool:
+    """Return whether some fully known shape fits both."""
+    if a is None or b is None or a == b:
+        return True
+    if len(a) != len(b):
+        return False
+    return all(x is None or y is None or x == y for x, y in zip(a, b, strict=True))
+
+
+def merge(a: RawShape, b: RawShape) -> RawShape:
+    """Return what is known about a shape of which both `a` and `b` are known; ValueError if they contradict."""
+    if a is None or a == b:
+        return b
+    if b is None:
+        return a
+    if len(a) == len(b):
+        merged = []
+        for x, y in zip(a, b, strict=True):
+            if x is None:
+                x = y
+            elif y is not None and x != y:
+                break
+            merged.append(x)
+        else:
+            return tuple(merged)
+    raise ValueError(
+        message(
+            f"the shapes {show(a)} and {show(b)}",
+            "two shapes that can be the same: equal ranks, and equal dimensions where both are known",
+            "tf.reshape one of them, or give None for a dimension that varies",
+        )
+    )
+
+
+def merge_dim(x: int | None, y: int | None) -> int | None:
+    """Return what is known about a dimension of which both `x` and `y` are known; ValueError if they differ."""
+    if x is None or x == y:
+        return y
+    if y is None:
+        return x
+    raise ValueError(
+        message(
+            f"the dimensions {x} and {y}",
+            "two equal dimensions",
+            "tf.reshape, tf.transpose or tf.slice the tensor to the size wanted",
+        )
+    )
+
+
+def broadcast(a: RawShape, b: RawShape) -> RawShape:
+    """Return the shape to which `a` and `b` broadcast; ValueError if they do not.
+
+    Where one dimension is unknown, the other decides if it is greater than 1 (a correct program has 1 or the same
+    there); beside a 1, a 0 or another unknown the result is unknown.
+    """
+    if a == b or a is None or b is None:
+        return None if a is None or b is None else a
+    if len(a) < len(b):
+        a, b = b, a
+    if not b:
+        return a
+    lead = len(a) - len(b)
+    out = list(a[:lead])
+    for x, y in zip(a[lead:], b, strict=True):
+        if x == y or y == 1:
+            out.append(x)
+        elif x == 1:
+            out.append(y)
+        elif x is None:
+            out.append(y if y > 1 else None)  # type: ignore[operator]
+        elif y is None:
+            out.append(x if x > 1 else None)
+        else:
+            raise ValueError(
+                message(
+                    f"the shapes {show(a)} and {show(b)}",
+                    "shapes that broadcast: counted from the last, dimensions are equal or one of them is 1",
+                    "tf.expand_dims or tf.reshape to put a 1 where a dimension shall repeat",
+                )
+            )
+    return tuple(out)
+
+
+def concatenate(a: RawShape, b: RawShape) -> RawShape:
+    """Return the dimensions of `a` followed by those of `b`; unknown if either rank is."""
+    return None if a is None or b is None else a + b
+
+
+def with_rank(raw: RawShape, rank: int) -> RawShape:
+    """Return the shape with this rank (unknown dimensions if the rank was unknown); ValueError if it has another."""
+    if raw is None:
+        return (None,) * rank
+    if len(raw) != rank:
+        raise ValueError(
+            message(
+                f"the shape {show(raw)} of rank {len(raw)}", f"rank {rank}", "tf.reshape, tf.expand_dims or tf.squeeze"
+            )
+        )
+    return raw
+
+
+def with_rank_at_least(raw: RawShape, rank: int) -> RawShape:
+    """Return the shape unchanged; ValueError if its rank is known and smaller."""
+    if raw is not None and len(raw) < rank:
+        raise ValueError(
+            message(f"the shape {show(raw)} of rank {len(raw)}", f"rank {rank} or more", "tf.expand_dims or tf.reshape")
+        )
+    return raw
+
+
+def with_rank_at_most(raw: RawShape, rank: int) -> RawShape:
+    """Return the shape unchanged; ValueError if its rank is known and greater."""
+    if raw is not None and len(raw) > rank:
+        raise ValueError(
+            message(f"the shape {show(raw)} of rank {len(raw)}", f"rank {rank} or less", "tf.squeeze or tf.reshape")
+        )
+    return raw
+
+
+def generalize(a: RawShape, b: RawShape) -> RawShape:
+    """Return the most specific shape that both fit: None where they differ."""
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return tuple([x if x == y else None for x, y in zip(a, b, strict=True)])
+
+
+class Dimension:
+    """One dimension of a `TensorShape`: an int or unknown. Arithmetic with an unknown dimension gives an unknown one."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        """Create a dimension from an int, another Dimension, or None for unknown."""
+        self._value = _as_raw_dimension(value)
+
+    @property
+    def value(self) -> int | None:
+        """The size, None if unknown."""
+        return self._value
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Return whether both can be the same size."""
+        y = _as_raw_dimension(other)
+        return self._value is None or y is None or self._value == y
+
+    def assert_is_compatible_with(self, other: Any) -> None:
+        """Raise ValueError if the two cannot be the same size."""
+        merge_dim(self._value, _as_raw_dimension(other))
+
+    def merge_with(self, other: Any) -> Dimension:
+        """Return what is known of a dimension of which both are known; ValueError if they differ."""
+        return Dimension(merge_dim(self._value, _as_raw_dimension(other)))
+
+    def _combine(self, other: Any, function: Any, reverse: bool = False) -> Dimension:
+        try:
+            y = _as_raw_dimension(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+        x = self._value
+        if x is None or y is None:
+            return Dimension(None)
+        return Dimension(function(y, x) if reverse else function(x, y))
+
+    def __add__(self, other: Any) -> Dimension:
+        return self._combine(other, operator.add)
+
+    def __sub__(self, other: Any) -> Dimension:
+        return self._combine(other, operator.sub)
+
+    def __rsub__(self, other: Any) -> Dimension:
+        return self._combine(other, operator.sub, reverse=True)
+
+    def __mul__(self, other: Any) -> Dimension:
+        return self._combine(other, operator.mul)
+
+    def __floordiv__(self, other: Any) -> Dimension:
+        return self._combine(other, operator.floordiv)
+
+    def __rfloordiv__(self, other: Any) -> Dimension:
+        return self._combine(other, operator.floordiv, reverse=True)
+
+    def __mod__(self, other: Any) -> Dimension:
+        return self._combine(other, operator.mod)
+
+    def __rmod__(self, other: Any) -> Dimension:
+        return self._combine(other, operator.mod, reverse=True)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Dimension:
+        raise TypeError(message(f"{self!r} / {other!r}", "an integer division of dimensions", "a // b"))
+
+    def __rtruediv__(self, other: Any) -> Dimension:
+        raise TypeError(message(f"{other!r} / {self!r}", "an integer division of dimensions", "a // b"))
+
+    def _compare(self, other: Any, function: Any) -> Any:
+        try:
+            y = _as_raw_dimension(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+        return None if self._value is None or y is None else function(self._value, y)
+
+    def __eq__(self, other: Any) -> Any:
+        return self._compare(other, operator.eq)
+
+    def __ne__(self, other: Any) -> Any:
+        return self._compare(other, operator.ne)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare(other, operator.lt)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare(other, operator.le)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(other, operator.gt)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(other, operator.ge)
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __index__(self) -> int:
+        if self._value is None:
+            raise TypeError(
+                message(
+                    "Dimension(None) as an integer",
+                    "a known dimension",
+                    "tf.shape(tensor)[i], which is known when the graph runs",
+                )
+            )
+        return self._value
+
+    __int__ = __index__
+
+    def __str__(self) -> str:
+        return "?" if self._value is None else str(self._value)
+
+    def __repr__(self) -> str:
+        return f"Dimension({self._value})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Dimension, (self._value,)
+
+
+class TensorShape:
+    """The shape of a tensor: fully known, partly known (some dimensions None) or of unknown rank."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, dims: Any) -> None:
+        """Create a shape from a list of dimensions, one dimension, a TensorShape, a proto, or None (unknown rank)."""
+        self._raw = as_raw(dims)
+
+    @property
+    def raw(self) -> RawShape:
+        """The shape as a tuple of int and None, or None: what the system works with."""
+        return self._raw
+
+    @property
+    def dims(self) -> list[Dimension] | None:
+        """The dimensions, None if the rank is unknown."""
+        return None if self._raw is None else [Dimension(d) for d in self._raw]
+
+    @property
+    def ndims(self) -> int | None:
+        """The number of dimensions, None if unknown."""
+        return None if self._raw is None else len(self._raw)
+
+    rank = ndims
+
+    def as_list(self) -> list[int | None]:
+        """Return the dimensions as a list of int and None; ValueError if the rank is unknown."""
+        return list(self._known("as_list()"))
+
+    def _known(self, what: str) -> tuple[int | None, ...]:
+        if self._raw is None:
+            raise ValueError(
+                message(
+                    f"{what} of a TensorShape of unknown rank",
+                    "a shape of known rank",
+                    "tensor.set_shape([...]) first, or tf.shape(tensor) and tf.rank(tensor), which are known when the graph runs",
+                )
+            )
+        return self._raw
+
+    def num_elements(self) -> int | None:
+        """Return the number of elements, None if it is not known."""
+        return num_elements(self._raw)
+
+    def is_fully_defined(self) -> bool:
+        """Return whether rank and all dimensions are known."""
+        return is_static(self._raw)
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Return whether some fully known shape fits both."""
+        return is_compatible(self._raw, as_raw(other))
+
+    def merge_with(self, other: Any) -> TensorShape:
+        """Return what is known of a shape of which both are known; ValueError if they contradict."""
+        return TensorShape(merge(self._raw, as_raw(other)))
+
+    def concatenate(self, other: Any) -> TensorShape:
+        """Return the dimensions of this shape followed by those of the other."""
+        return TensorShape(concatenate(self._raw, as_raw(other)))
+
+    def __add__(self, other: Any) -> TensorShape:
+        return self.concatenate(other)
+
+    def __radd__(self, other: Any) -> TensorShape:
+        return TensorShape(concatenate(as_raw(other), self._raw))
+
+    def with_rank(self, rank: int) -> TensorShape:
+        """Return this shape with this rank; ValueError if it has another."""
+        return TensorShape(with_rank(self._raw, rank))
+
+    def with_rank_at_least(self, rank: int) -> TensorShape:
+        """Return this shape; ValueError if its rank is known and smaller."""
+        return TensorShape(with_rank_at_least(self._raw, rank))
+
+    def with_rank_at_most(self, rank: int) -> TensorShape:
+        """Return this shape; ValueError if its rank is known and greater."""
+        return TensorShape(with_rank_at_most(self._raw, rank))
+
+    def most_specific_compatible_shape(self, other: Any) -> TensorShape:
+        """Return the most specific shape that both fit: None where they differ."""
+        return TensorShape(generalize(self._raw, as_raw(other)))
+
+    def is_subtype_of(self, other: Any) -> bool:
+        """Return whether every shape that fits this one fits the other."""
+        b = as_raw(other)
+        return b is None or (self._raw is not None and generalize(self._raw, b) == b)
+
+    def assert_same_rank(self, other: Any) -> None:
+        """Raise ValueError if both ranks are known and differ."""
+        b = as_raw(other)
+        if self._raw is not None and b is not None and len(self._raw) != len(b):
+            raise ValueError(
+                message(
+                    f"the shapes {show(self._raw)} and {show(b)}",
+                    "two shapes of the same rank",
+                    "tf.expand_dims, tf.squeeze or tf.reshape one of them",
+                )
+            )
+
+    def assert_has_rank(self, rank: int) -> None:
+        """Raise ValueError if the rank is known to be another."""
+        with_rank(self._raw, rank)
+
+    def assert_is_compatible_with(self, other: Any) -> None:
+        """Raise ValueError if no fully known shape fits both."""
+        merge(self._raw, as_raw(other))
+
+    def assert_is_fully_defined(self) -> None:
+        """Raise ValueError if a dimension or the rank is unknown."""
+        if not is_static(self._raw):
+            raise ValueError(
+                message(
+                    f"the shape {show(self._raw)}",
+                    "a fully known shape",
+                    "a static shape such as [32, 784], or tensor.set_shape([...])",
+                )
+            )
+
+    def as_proto(self) -> Any:
+        """Return this shape as a `TensorShapeProto`."""
+        from anabranch.core.protos import tensor_shape_pb2  # the classes above must load without protobuf
+
+        proto = tensor_shape_pb2.TensorShapeProto()
+        if self._raw is None:
+            proto.unknown_rank = True
+        else:
+            for d in self._raw:
+                proto.dim.add(size=-1 if d is None else d)
+        return proto
+
+    def __len__(self) -> int:
+        return len(self._known("the length"))
+
+    def __bool__(self) -> bool:
+        return self._raw is not None
+
+    def __iter__(self) -> Iterator[Dimension]:
+        return iter([Dimension(d) for d in self._known("the dimensions")])
+
+    def __getitem__(self, key: Any) -> Any:
+        if self._raw is not None:
+            return TensorShape(self._raw[key]) if isinstance(key, slice) else Dimension(self._raw[key])
+        if not isinstance(key, slice):
+            return Dimension(None)
+        if key.step not in (None, 1):
+            raise ValueError(
+                message(
+                    f"a slice of step {key.step} of a shape of unknown rank",
+                    "a slice of step 1",
+                    "tensor.set_shape([...]) before you slice its shape",
+                )
+            )
+        start, stop = key.start or 0, key.stop
+        if stop is None or start < 0 or stop < 0:
+            return TensorShape(None)
+        return unknown_shape(max(stop - start, 0))
+
+    def __eq__(self, other: object) -> Any:
+        try:
+            return self._raw == as_raw(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._raw)
+
+    def __repr__(self) -> str:
+        return (
+            "TensorShape(None)"
+            if self._raw is None
+            else f"TensorShape([{', '.join([f'Dimension({d})' for d in self._raw])}])"
+        )
+
+    def __str__(self) -> str:
+        if self._raw is None:
+            return "<unknown>"
+        dims = ["?" if d is None else str(d) for d in self._raw]
+        return f"({dims[0]},)" if len(dims) == 1 else f"({', '.join(dims)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TensorShape, (self._raw,)
+
+
+def as_dimension(value: Any) -> Dimension:
+    """Return a Dimension for an int, None or a Dimension."""
+    return value if isinstance(value, Dimension) else Dimension(value)
+
+
+def as_shape(shape: Any) -> TensorShape:
+    """Return a TensorShape for anything that describes a shape."""
+    return shape if isinstance(shape, TensorShape) else TensorShape(shape)
+
+
+def dimension_value(dimension: Any) -> int | None:
+    """Return the int or None behind a Dimension; anything else unchanged."""
+    return dimension._value if isinstance(dimension, Dimension) else dimension
+
+
+def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
+    """Return one dimension of a shape, an unknown one if the rank is unknown."""
+    return shape[index]
+
+
+def unknown_shape(ndims: int | None = None, *, rank: int | None = None) -> TensorShape:
+    """Return a shape of unknown dimensions, of unknown rank if none is given."""
+    ndims = rank if ndims is None else ndims
+    return TensorShape(None if ndims is None else (None,) * ndims)
+
+
+def scalar() -> TensorShape:
+    """Return the shape of a scalar."""
+    return TensorShape(())
+
+
+def vector(length: Any) -> TensorShape:
+    """Return the shape of a vector."""
+    return TensorShape([length])
+
+
+def matrix(rows: Any, cols: Any) -> TensorShape:
+    """Return the shape of a matrix."""
+    return TensorShape([rows, cols])
