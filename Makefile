@@ -1,0 +1,45 @@
+# All that a fresh clone needs is make and a Python of at least 3.11 with its venv module.
+#   make demo    train a small network on handwritten digits
+#   make test    lint, types and all tests that are not slow
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Remade when the dependencies change.
+STAMP := $(VENV)/.installed
+JOBS ?= 2
+DEMO_FLAGS ?=
+
+.PHONY: setup demo test test-all lint format protos clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; $(PYTHON) is older. Name one: make PYTHON=python3.12"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,demo]'
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/python -m anabranch.cli.demo $(DEMO_FLAGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not accelerator"
+
+test-all: lint
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not accelerator"
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+protos: $(STAMP)
+	$(BIN)/python tools/compile_protos.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
