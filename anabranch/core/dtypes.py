@@ -29,7 +29,7 @@ class DType:
     """The element type of a tensor. There is one object per type: `DType(1) is tf.float32`."""
 
     __slots__ = (
-        "_as_numpy", "_as_ref", "_partner", "base", "enum", "host_only", "is_bool", "is_complex", "is_floating", "is_integer",
+        "_as_numpy", "_as_ref", "base", "enum", "host_only", "is_bool", "is_complex", "is_floating", "is_integer",
         "is_quantized", "is_ref", "name", "np",
     )  # fmt: skip
 
@@ -297,7 +297,8 @@ def _as_dtype_slowly(value: Any) -> DType:
     raise TypeError(
         message(
             f"{value!r} as an element type",
-            "a tf.DType, its name ('float32'), a NumPy dtype or class, a Python class (float, int, bool, str) or a number of DataType",
+            "a tf.DType, its name ('float32'), a NumPy dtype or class, a Python class (float, int, bool, str) "
+            "or a number of DataType",
             "one of " + ", ".join(repr(d) for d in ALL_DTYPES),
         )
     )

@@ -230,7 +230,7 @@ def generalize(a: RawShape, b: RawShape) -> RawShape:
 
 
 class Dimension:
-    """One dimension of a `TensorShape`: an int or unknown. Arithmetic with an unknown dimension gives an unknown one."""
+    """One dimension of a `TensorShape`: an int or unknown. Arithmetic with an unknown dimension is unknown."""
 
     __slots__ = ("_value",)
 
@@ -327,6 +327,9 @@ class Dimension:
     def __hash__(self) -> int:
         return hash(self._value)
 
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
     def __index__(self) -> int:
         if self._value is None:
             raise TypeError(
@@ -386,7 +389,7 @@ class TensorShape:
                 message(
                     f"{what} of a TensorShape of unknown rank",
                     "a shape of known rank",
-                    "tensor.set_shape([...]) first, or tf.shape(tensor) and tf.rank(tensor), which are known when the graph runs",
+                    "tensor.set_shape([...]) first, or tf.shape(tensor), which is known when the graph runs",
                 )
             )
         return self._raw
@@ -433,11 +436,6 @@ class TensorShape:
         """Return the most specific shape that both fit: None where they differ."""
         return TensorShape(generalize(self._raw, as_raw(other)))
 
-    def is_subtype_of(self, other: Any) -> bool:
-        """Return whether every shape that fits this one fits the other."""
-        b = as_raw(other)
-        return b is None or (self._raw is not None and generalize(self._raw, b) == b)
-
     def assert_same_rank(self, other: Any) -> None:
         """Raise ValueError if both ranks are known and differ."""
         b = as_raw(other)
@@ -471,9 +469,9 @@ class TensorShape:
 
     def as_proto(self) -> Any:
         """Return this shape as a `TensorShapeProto`."""
-        from anabranch.core.protos import tensor_shape_pb2  # the classes above must load without protobuf
+        from anabranch.core.protos import tensor_pb2  # shapes must load without protobuf
 
-        proto = tensor_shape_pb2.TensorShapeProto()
+        proto = tensor_pb2.TensorShapeProto()
         if self._raw is None:
             proto.unknown_rank = True
         else:
