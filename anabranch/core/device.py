@@ -41,7 +41,7 @@ def parse(name: str) -> Fields:
             continue
         key, *values = part.split(":")
         short = key.upper() if key.upper() in _SHORT_TYPES else None
-        if short or key == "device" and 1 <= len(values) <= 2:
+        if short or (key == "device" and 1 <= len(values) <= 2):
             if "device_type" in parts:
                 raise _invalid(name, "it names two devices", "one device per name; use tf.device for each operation")
             values = [short, *values] if short else [values[0].upper(), *values[1:]]
@@ -101,7 +101,8 @@ def _text(fields: Fields) -> str:
 
 
 def _merge(outer: Fields, inner: Fields) -> Fields:
-    return Fields(*[o if i is None else i for o, i in zip(outer, inner, strict=True)])
+    parts: list[Any] = [o if i is None else i for o, i in zip(outer, inner, strict=True)]
+    return Fields(*parts)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -240,7 +240,7 @@ int4 = _define(29, "int4", "i", ml_dtypes.int4)
 uint4 = _define(30, "uint4", "i", ml_dtypes.uint4)
 
 half = float16
-float = float32  # noqa: A001
+float = float32  # shadows the class below this line: this module says builtins.float
 double = float64
 
 _REAL = {complex64: float32, complex128: float64}
@@ -324,4 +324,4 @@ def from_op_def_name(name: str) -> DType:
     return found
 
 
-bool = bool_  # noqa: A001 (TensorFlow's name; this module says builtins.bool)
+bool = bool_  # the name in TensorFlow; this module says builtins.bool

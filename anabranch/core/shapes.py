@@ -49,7 +49,7 @@ def as_raw(shape: Any) -> RawShape:
             if shape.unknown_rank
             else tuple([None if d.size == -1 else _as_raw_dimension(d.size) for d in shape.dim])
         )
-    if isinstance(shape, Dimension) or hasattr(shape, "__index__") and getattr(shape, "ndim", 0) == 0:
+    if isinstance(shape, Dimension) or (hasattr(shape, "__index__") and getattr(shape, "ndim", 0) == 0):
         return (_as_raw_dimension(shape),)
     if isinstance(shape, Iterable) and not isinstance(shape, _UNSUITABLE):
         return tuple([_as_raw_dimension(d) for d in shape])

@@ -67,7 +67,7 @@ def _classify(filename: str) -> bool:
 class Site:
     """The user's part of the stack at one moment, innermost frame first."""
 
-    __slots__ = ("_pairs", "_frames")
+    __slots__ = ("_frames", "_pairs")
 
     def __init__(self, pairs: tuple[Any, ...]) -> None:
         """Create a site from code objects and instruction offsets, alternating, innermost first."""
@@ -120,7 +120,7 @@ def _resolve(code: CodeType, offset: int) -> Frame:
 def capture(skip: int = 1) -> Site:
     """Return the user's part of the current stack, at most `MAX_FRAMES` frames; `skip` frames are left out (1: itself).
 
-    Costs about 1 µs and the depth of the internal frames above it.
+    Costs 2 to 3 µs, and 0.05 µs more for each internal frame it passes.
     """
     frame = sys._getframe(skip)
     pairs: list[Any] = []
