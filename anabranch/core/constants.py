@@ -6,8 +6,8 @@ strictly when they are Python's (no float where an integer is asked for, no numb
 `ndarray.astype` does when they are NumPy's. Arrays that come out are frozen and never share memory with the caller.
 
 It differs from TensorFlow where that loses data in silence or refuses for no reason: Python integers out of range of the
-dtype raise OverflowError instead of wrapping, arrays of foreign byte order are converted, lists may hold arrays, and
-quantised types take plain integers beside the 1-tuples that TensorFlow asks for (they are stored as plain integers).
+dtype raise OverflowError instead of wrapping, arrays of foreign byte order are converted, lists may hold arrays and
+ranges, and quantised types, stored as plain integers, take those beside the 1-tuples that TensorFlow asks for.
 
 The order of the tests is one of speed: most constants are single Python numbers and short lists.
 """
@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -26,6 +25,29 @@ from anabranch.core import dtypes
 from anabranch.core.dtypes import DType, as_dtype
 from anabranch.core.errors import message
 from anabranch.core.shapes import Dimension, TensorShape
+from anabranch.core.values import (
+    SIMPLE,
+    TEXT,
+    acceptance,
+    check_kinds,
+    is_array_like,
+    is_symbolic,
+    known,
+    known_sizes,
+    leaf_types,
+    leaves,
+    refuse_feed,
+    refuse_feed_of_none,
+    refuse_handles,
+    refuse_leaf,
+    refuse_objects,
+    refuse_ragged,
+    refuse_range,
+    refuse_tensor,
+    shown,
+    without_dimensions,
+    without_records,
+)
 
 _BOOL = np.dtype(np.bool_)
 _INT32 = np.dtype(np.int32)
@@ -36,9 +58,8 @@ _COMPLEX128 = np.dtype(np.complex128)
 _OBJECT = np.dtype(object)
 
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
+_ONLY_INT, _ONLY_FLOAT = {int}, {float}
 _PYTHON_NUMBERS = frozenset((bool, int, float))
-_TEXT = frozenset((str, bytes))
-_SIMPLE = frozenset((bool, int, float, complex, str, bytes))
 
 
 def to_array(
@@ -87,7 +108,7 @@ def convert(value: Any, dtype: Any = None, shape: tuple[int, ...] | None = None)
     if dtype is not None:
         dtype = as_dtype(dtype).base
         if dtype.np is None:
-            _refuse_handles(dtype, "a constant")
+            refuse_handles(dtype, "a constant")
     if value is None:
         raise ValueError(
             message(
@@ -97,14 +118,14 @@ def convert(value: Any, dtype: Any = None, shape: tuple[int, ...] | None = None)
             )
         )
     kind = type(value)
-    if kind not in _SIMPLE and kind is not list and kind is not tuple:
+    if kind not in SIMPLE and kind is not list and kind is not tuple:
         if isinstance(value, (np.ndarray, np.generic)):
             return _from_numpy(value, dtype)
         if isinstance(value, (TensorShape, Dimension)):
             return _from_shape(value, dtype)
-        if _is_symbolic(value):
-            _refuse_tensor(value)
-        if _is_array_like(value):
+        if is_symbolic(value):
+            refuse_tensor(value)
+        if is_array_like(value):
             return _from_numpy(np.asarray(value), dtype)
         if kind is range:
             value = list(value)
@@ -132,7 +153,7 @@ def _from_numpy(value: Any, dtype: DType | None) -> tuple[np.ndarray, DType]:
         if given.kind not in "USO":
             raise TypeError(
                 message(
-                    f"dtype tf.string for {_shown(value)} of dtype {given}",
+                    f"dtype tf.string for {shown(value)} of dtype {given}",
                     "strings or bytes",
                     "tf.as_string on the tensor, or values.astype(str)",
                 )
@@ -143,7 +164,7 @@ def _from_numpy(value: Any, dtype: DType | None) -> tuple[np.ndarray, DType]:
     except (TypeError, ValueError) as error:
         raise type(error)(
             message(
-                f"{_shown(value)} of dtype {given} for dtype {dtype!r}",
+                f"{shown(value)} of dtype {given} for dtype {dtype!r}",
                 f"values that NumPy can cast to {dtype.np}",
                 f"an array of numbers ({error})",
             )
@@ -181,7 +202,7 @@ def _as_bytes(item: Any) -> bytes:
         return bytes(item)
     raise TypeError(
         message(
-            f"{_shown(item)} of type '{kind.__name__}' among strings or Python objects",
+            f"{shown(item)} of type '{kind.__name__}' among strings or Python objects",
             "strings or bytes only, because such arrays become tensors of tf.string",
             "an array of numbers (np.asarray(values, np.float32)), or str(item) for each item",
         )
@@ -198,7 +219,7 @@ def _object_array(items: list, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _from_shape(value: Any, dtype: DType | None) -> tuple[np.ndarray, DType]:
-    numbers_ = _known(value) if isinstance(value, Dimension) else _known_sizes(value)
+    numbers_ = known(value) if isinstance(value, Dimension) else known_sizes(value)
     largest = max(numbers_, default=0) if isinstance(numbers_, list) else numbers_
     if dtype is None:
         dtype = dtypes.int64 if largest > _INT32_MAX else dtypes.int32
@@ -217,48 +238,24 @@ def _from_shape(value: Any, dtype: DType | None) -> tuple[np.ndarray, DType]:
     return np.array(numbers_, dtype.np), dtype
 
 
-def _known_sizes(shape: Any) -> list[int]:
-    if not shape.is_fully_defined():
-        raise ValueError(
-            message(
-                f"the partly known shape {shape} as a tensor",
-                "a fully known shape",
-                "tf.shape(x), which gives the shape when the graph runs",
-            )
-        )
-    return shape.as_list()
-
-
-def _known(dimension: Any) -> int:
-    if dimension.value is None:
-        raise ValueError(
-            message(
-                "an unknown Dimension as a value",
-                "a known dimension",
-                "tf.shape(x)[i], which gives the dimension when the graph runs",
-            )
-        )
-    return dimension.value
-
-
 # --- values of Python ------------------------------------------------------------------------------------------------
 
 
 def _from_python(value: Any, dtype: DType | None) -> tuple[np.ndarray, DType]:
-    types = _leaf_types(value)
+    types = leaf_types(value)
     if Dimension in types:
-        value = _without_dimensions(value)
-        types = _leaf_types(value)
+        value = without_dimensions(value)
+        types = leaf_types(value)
     if dtype is None:
         return _inferred(value, types)
     if dtype.is_quantized:
-        value = _without_records(value)
-        types = _leaf_types(value)
-    accepts = _acceptance(dtype)
+        value = without_records(value)
+        types = leaf_types(value)
+    accepts = acceptance(dtype)
     if not types <= accepts.simple and not all(t in accepts.simple or accepts.takes(t) for t in types):
-        for leaf in _leaves(value):
+        for leaf in leaves(value):
             if not accepts.takes_value(leaf):
-                _refuse_leaf(leaf, dtype)
+                refuse_leaf(leaf, dtype)
     if dtype is dtypes.string:
         return _strings(value), dtype
     return _numbers(value, types, dtype), dtype
@@ -266,13 +263,18 @@ def _from_python(value: Any, dtype: DType | None) -> tuple[np.ndarray, DType]:
 
 def _inferred(value: Any, types: set[type]) -> tuple[np.ndarray, DType]:
     """Convert without a dtype: what NumPy infers, with float32 and int32 preferred."""
-    if types and types <= _TEXT:
+    if types and types <= TEXT:
         return _strings(value), dtypes.string
-    if not types <= _SIMPLE or types & _TEXT:
-        _check_kinds(value, types)
+    if not types <= SIMPLE or types & TEXT:
+        check_kinds(value, types)
         if any(issubclass(t, (str, bytes)) for t in types):
             return _strings(value), dtypes.string
-    if types == {float}:
+    if types == _ONLY_INT:
+        try:
+            return _dense(value, _INT32), dtypes.int32
+        except OverflowError:
+            pass  # some need 64 bits
+    elif types == _ONLY_FLOAT:
         return _dense(value, _FLOAT32), dtypes.float32
     array = _dense(value, None)
     given = array.dtype
@@ -283,7 +285,7 @@ def _inferred(value: Any, types: set[type]) -> tuple[np.ndarray, DType]:
     if given == _FLOAT64:
         return array.astype(_FLOAT32), dtypes.float32
     if given == _OBJECT:
-        _refuse_objects(value)
+        refuse_objects(value)
     found = _numpy_type(array)
     return (array if found.np == given else array.astype(found.np)), found
 
@@ -296,8 +298,8 @@ def _numbers(value: Any, types: set[type], dtype: DType) -> np.ndarray:
         try:
             return _dense(value, target)  # NumPy refuses Python integers out of range
         except OverflowError:
-            _refuse_range(value, dtype)
-    if target.kind == "b" or (target.kind in "fc" and types <= _SIMPLE):
+            refuse_range(value, dtype)
+    if target.kind == "b" or (target.kind in "fc" and types <= SIMPLE):
         return _dense(value, target)
     if dtype.is_integer or dtype.is_quantized:
         array = _dense(value, None)
@@ -305,7 +307,7 @@ def _numbers(value: Any, types: set[type], dtype: DType) -> np.ndarray:
             array = _dense(value, _OBJECT) if array.size else array
         limits = ml_dtypes.iinfo(target)
         if array.size and (array.min() < int(limits.min) or array.max() > int(limits.max)):
-            _refuse_range(value, dtype)
+            refuse_range(value, dtype)
         return array.astype(target)
     if target.kind in "fc":
         return _dense(value, target)
@@ -316,10 +318,10 @@ def _dense(value: Any, target: np.dtype | None) -> np.ndarray:
     try:
         array = np.array(value, target)
     except ValueError:
-        _refuse_ragged(value)
+        refuse_ragged(value)
     except TypeError as error:
         if "sequence" in str(error) or "scalar" in str(error):  # a list where NumPy had found a number
-            _refuse_ragged(value)
+            refuse_ragged(value)
         raise
     return array
 
@@ -340,165 +342,12 @@ def _strings(value: Any) -> np.ndarray:
         flat: list = []
         for item in items:
             if not isinstance(item, (list, tuple)) or len(item) != size:
-                _refuse_ragged(value)
+                refuse_ragged(value)
             flat.extend(item)
         items = flat
     if any(isinstance(item, (list, tuple)) for item in items):
-        _refuse_ragged(value)
+        refuse_ragged(value)
     return _object_array([_as_bytes(item) for item in items], tuple(shape))
-
-
-# --- types of leaves -------------------------------------------------------------------------------------------------
-
-
-def _leaf_types(value: Any) -> set[type]:
-    """The types of the values inside nested lists and tuples."""
-    kind = type(value)
-    if kind in _SIMPLE:
-        return {kind}
-    if not isinstance(value, (list, tuple)):
-        return {kind}
-    types = set(map(type, value))
-    if types <= _SIMPLE:
-        return types
-    if any(issubclass(t, (list, tuple)) for t in types):
-        types = {t for t in types if not issubclass(t, (list, tuple))}
-        for item in value:
-            if isinstance(item, (list, tuple)):
-                types |= _leaf_types(item)
-    return types
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _leaves(item)
-    else:
-        yield value
-
-
-class _Acceptance:
-    """Which types of Python and NumPy values a dtype takes; `simple` are those known without asking."""
-
-    __slots__ = ("classes", "covers", "simple")
-
-    def __init__(self, simple: set[type], classes: tuple[type, ...], covers: Callable[[DType], bool]) -> None:
-        self.simple = frozenset(simple)
-        self.classes = classes
-        self.covers = covers
-
-    def takes(self, kind: type) -> bool:
-        """Whether every value of this type is taken."""
-        return kind in self.simple or issubclass(kind, self.classes)
-
-    def takes_value(self, value: Any) -> bool:
-        """Whether this value is taken; arrays by the type of their elements."""
-        if self.takes(type(value)):
-            return True
-        given = getattr(value, "dtype", None)
-        if given is None or _is_symbolic(value):
-            return False
-        try:
-            return self.covers(as_dtype(given))
-        except TypeError:
-            return False
-
-
-_INTEGERS = _Acceptance(
-    {bool, int}, (numbers.Integral, np.integer, Dimension), lambda d: d.is_integer or d.is_quantized
-)
-_FLOATS = _Acceptance(
-    {bool, int, float}, (numbers.Real, np.integer, np.floating), lambda d: d.is_integer or d.is_floating
-)
-_COMPLEXES = _Acceptance(
-    {bool, int, float, complex},
-    (numbers.Complex, np.number),
-    lambda d: d.is_integer or d.is_floating or d.is_complex,
-)
-_BOOLS = _Acceptance({bool}, (np.bool_,), lambda d: d.is_bool)
-_STRINGS = _Acceptance({str, bytes}, (str, bytes), lambda d: False)
-
-
-def _acceptance(dtype: DType) -> _Acceptance:
-    if dtype.is_floating:
-        return _FLOATS
-    if dtype.is_integer or dtype.is_quantized:
-        return _INTEGERS
-    if dtype.is_bool:
-        return _BOOLS
-    return _COMPLEXES if dtype.is_complex else _STRINGS
-
-
-def _check_kinds(value: Any, types: set[type]) -> None:
-    """Refuse leaves that are no values, and strings among numbers."""
-    text = any(issubclass(t, (str, bytes)) for t in types)
-    for leaf in _leaves(value):
-        if _is_symbolic(leaf):
-            _refuse_tensor(leaf)
-        is_text = isinstance(leaf, (str, bytes))
-        if text and not is_text:
-            raise TypeError(
-                message(
-                    f"{_shown(leaf)} of type '{type(leaf).__name__}' among strings in {_shown(value)}",
-                    "values of one kind: all strings, or all numbers",
-                    "str(item) for each item, or two tensors",
-                )
-            )
-        if not is_text and not isinstance(leaf, (numbers.Complex, np.generic, np.ndarray)) and not _is_array_like(leaf):
-            raise TypeError(
-                message(
-                    f"{_shown(leaf)} of type '{type(leaf).__name__}' as a tensor",
-                    "a number, a boolean, a string, a NumPy array, or nested lists of them",
-                    _advice(leaf),
-                )
-            )
-
-
-def _advice(leaf: Any) -> str:
-    if leaf is None:
-        return "a number in the place of None"
-    if isinstance(leaf, (set, frozenset)):
-        return "sorted(values), a list: sets have no order"
-    if isinstance(leaf, dict):
-        return "one tensor for each item: {key: tf.constant(item) for key, item in values.items()}"
-    if isinstance(leaf, DType):
-        return "pass the type as dtype=..., or its number as a value: " + repr(leaf) + ".as_datatype_enum"
-    if hasattr(leaf, "__next__"):
-        return "list(values)"
-    return "float(value), or np.asarray(values, np.float32)"
-
-
-def _without_dimensions(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_without_dimensions(item) for item in value]
-    return _known(value) if isinstance(value, Dimension) else value
-
-
-def _without_records(value: Any) -> Any:
-    """Quantised values without the 1-tuples that TensorFlow writes around each of them."""
-    if isinstance(value, tuple) and len(value) == 1 and not isinstance(value[0], (list, tuple)):
-        return value[0]
-    if isinstance(value, (list, tuple)):
-        return [_without_records(item) for item in value]
-    return value
-
-
-def _is_symbolic(value: Any) -> bool:
-    """Whether this is a tensor of a graph, which has no value yet."""
-    return type(value) not in _SIMPLE and hasattr(value, "op") and hasattr(value, "graph")
-
-
-def _is_array_like(value: Any) -> bool:
-    """Whether NumPy reads this as an array: by its protocols or as a buffer."""
-    if type(value) in _SIMPLE or isinstance(value, (type, bytes)):
-        return False
-    if callable(getattr(value, "__array__", None)) or isinstance(getattr(value, "__array_interface__", None), dict):
-        return True
-    try:
-        memoryview(value)
-    except TypeError:
-        return False
-    return True
 
 
 # --- shapes to fill --------------------------------------------------------------------------------------------------
@@ -509,7 +358,7 @@ def static_shape(shape: Any) -> tuple[int, ...]:
     kind = type(shape)
     if kind is not list and kind is not tuple:
         if isinstance(shape, TensorShape):
-            return tuple(_known_sizes(shape))
+            return tuple(known_sizes(shape))
         if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
             raise TypeError(
                 message(f"shape={shape!r}", "a list or tuple of integers, or a TensorShape", f"shape=[{shape!r}]")
@@ -519,8 +368,10 @@ def static_shape(shape: Any) -> tuple[int, ...]:
     for size in shape:
         if type(size) is not int:
             if isinstance(size, Dimension):
-                size = _known(size)
-            elif isinstance(size, numbers.Integral) or (isinstance(size, numbers.Real) and size == int(size)):
+                size = known(size)
+            elif isinstance(size, numbers.Integral) or (
+                isinstance(size, (float, np.floating)) and float(size).is_integer()
+            ):
                 size = int(size)
             else:
                 raise TypeError(
@@ -561,7 +412,7 @@ def check_size(array: np.ndarray, shape: tuple[int, ...], verify_shape: bool) ->
 
 
 def filled(array: np.ndarray, shape: tuple[int, ...], allow_broadcast: bool = True) -> np.ndarray:
-    """Return the values in another shape, the last one repeated to fill it (zeros or empty strings if there is none)."""
+    """Return the values in another shape, the last one repeated to fill it; zeros or empty strings if there is none."""
     size = math.prod(shape)
     if array.size == size:
         return array.reshape(shape)
@@ -595,39 +446,35 @@ def feed_array(value: Any, dtype: DType) -> np.ndarray:
     if type(value) is np.ndarray and target is not _OBJECT and value.dtype == target:
         return value
     if target is None:
-        _refuse_handles(dtype, "a feed")
+        refuse_handles(dtype, "a feed")
     if value is None:
-        _refuse_feed_of_none(value)
-    kind = type(value)
-    if kind is int:
-        _check_fed_integer(value, dtype)
-    elif kind not in _SIMPLE:
-        if _is_symbolic(value):
-            raise TypeError(
-                message(
-                    f"the tensor {_shown(value)} as the value of a feed. The value of a feed cannot be a Tensor object",
-                    "Python scalars, strings, lists or NumPy arrays",
-                    "session.run(tensor) first, then feed its result",
-                )
+        refuse_feed_of_none(value)
+    if is_symbolic(value):
+        raise TypeError(
+            message(
+                f"the tensor {shown(value)} as the value of a feed. The value of a feed cannot be a Tensor object",
+                "Python scalars, strings, lists or NumPy arrays",
+                "session.run(tensor) first, then feed its result",
             )
-        if isinstance(value, int):
-            _check_fed_integer(value, dtype)
+        )
+    if isinstance(value, int):
+        _check_fed_integer(value, dtype)
     if target == _OBJECT:
         return _fed_strings(value)
     if dtype.is_quantized:
-        if isinstance(value, (np.ndarray, np.generic)) and value.dtype.names is not None:
+        if getattr(getattr(value, "dtype", None), "names", None) is not None:
             value = value[value.dtype.names[0]]
         else:
-            value = _without_records(value)
+            value = without_records(value)
     try:
         array = np.asarray(value, target)
     except (TypeError, ValueError, OverflowError) as error:
-        _refuse_feed(value, dtype, error)
+        refuse_feed(value, dtype, error)
     if isinstance(value, (list, tuple)):
         where = array.dtype.kind  # None, which NumPy reads as NaN or False, hides only there
-        if (where == "b" and not array.all()) or (where in "fcV" and np.isnan(array).any()):
-            if any(leaf is None for leaf in _leaves(value)):
-                _refuse_feed_of_none(value)
+        suspect = not array.all() if where == "b" else where in "fcV" and bool(np.isnan(array).any())
+        if suspect and any(leaf is None for leaf in leaves(value)):
+            refuse_feed_of_none(value)
     return array
 
 
@@ -652,136 +499,19 @@ def _check_fed_integer(value: int, dtype: DType) -> None:
 
 def _fed_strings(value: Any) -> np.ndarray:
     if isinstance(value, (np.ndarray, np.generic)):
+        value = np.asarray(value)
         if value.dtype == _OBJECT:
             flat = value.ravel().tolist() if value.ndim != 1 else value.tolist()
             if set(map(type, flat)) <= {bytes}:
                 return value
             return _object_array([_as_bytes(item) for item in flat], value.shape)
         return _from_numpy(value, dtypes.string)[0]
-    types = _leaf_types(value)
-    if types <= _TEXT:
+    types = leaf_types(value)
+    if types <= TEXT:
         return _strings(value)
-    for leaf in _leaves(value):
+    for leaf in leaves(value):
         if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "USO":
             return _encoded(np.array(value, object))
         if not isinstance(leaf, (str, bytes)):
-            _refuse_leaf(leaf, dtypes.string)
+            refuse_leaf(leaf, dtypes.string)
     return _strings(value)
-
-
-# --- refusals --------------------------------------------------------------------------------------------------------
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 120 else text[:100] + " ... " + text[-15:]
-
-
-def _refuse_leaf(leaf: Any, dtype: DType) -> NoReturn:
-    if leaf is None:
-        advice = "a value in the place of None"
-    elif _is_symbolic(leaf):
-        _refuse_tensor(leaf)
-    elif dtype is dtypes.string:
-        advice = "str(value), or leave dtype out"
-    elif isinstance(leaf, (str, bytes)):
-        advice = "the number itself without quotes, or tf.strings.to_number"
-    elif dtype.is_bool:
-        advice = "bool(value), or tf.cast(value, tf.bool)"
-    elif dtype.is_integer:
-        advice = f"int(value), or tf.cast(value, {dtype!r}), which rounds towards zero"
-    else:
-        advice = "leave dtype out, or a dtype that holds it"
-    raise TypeError(
-        message(
-            f"{_shown(leaf)} of type '{type(leaf).__name__}' for dtype {dtype!r}",
-            f"Expected {dtype.name}: a value that this type holds",
-            advice,
-        )
-    )
-
-
-def _refuse_tensor(value: Any) -> NoReturn:
-    raise TypeError(
-        message(
-            f"the tensor {_shown(value)} as the value of a constant",
-            "any non-tensor type: a tensor of a graph has no value before the graph runs",
-            "the tensor itself where a tensor is asked for, or tf.stack for a list of tensors",
-        )
-    )
-
-
-def _refuse_objects(value: Any) -> NoReturn:
-    for leaf in _leaves(value):
-        if isinstance(leaf, numbers.Integral) and not -(2**63) <= leaf < 2**64:
-            raise TypeError(
-                message(
-                    f"the integer {_shown(leaf)}",
-                    "an integer of at most 64 bits",
-                    "float(value), or the value modulo 2**64",
-                )
-            )
-    raise TypeError(
-        message(
-            f"{_shown(value)}, which NumPy can only hold as Python objects",
-            "numbers, booleans or strings of one kind",
-            "np.asarray(values, np.float32)",
-        )
-    )
-
-
-def _refuse_range(value: Any, dtype: DType) -> NoReturn:
-    limits = ml_dtypes.iinfo(dtype.np)
-    low, high = int(limits.min), int(limits.max)
-    worst = next(
-        (leaf for leaf in _leaves(value) if not np.all((np.asarray(leaf) >= low) & (np.asarray(leaf) <= high))), value
-    )
-    raise OverflowError(
-        message(
-            f"{_shown(worst)} for dtype {dtype!r}",
-            f"integers from {low} to {high}",
-            f"a wider type such as tf.int64, or np.array(values).astype(np.{dtype.np}) to wrap around",
-        )
-    )
-
-
-def _refuse_ragged(value: Any) -> NoReturn:
-    raise ValueError(
-        message(
-            f"lists of different lengths or depths in {_shown(value)}",
-            "a dense tensor: at each depth lists of one length",
-            "pad the lists to one length, or tf.ragged.constant",
-        )
-    )
-
-
-def _refuse_handles(dtype: DType, what: str) -> NoReturn:
-    raise TypeError(
-        message(
-            f"{dtype!r} as the type of {what}",
-            "a type with values of NumPy; resources and variants exist only inside a run",
-            "the operation that makes the handle, such as tf.Variable or tf.data's iterator",
-        )
-    )
-
-
-def _refuse_feed_of_none(value: Any) -> NoReturn:
-    raise TypeError(
-        message(
-            f"{_shown(value)} as the value of a feed",
-            "values: None is none, and NumPy would read it as NaN",
-            "float('nan') if you mean that, or leave the tensor out of feed_dict",
-        )
-    )
-
-
-def _refuse_feed(value: Any, dtype: DType, error: Exception) -> NoReturn:
-    if isinstance(error, ValueError) and ("inhomogeneous" in str(error) or "sequence" in str(error)):
-        _refuse_ragged(value)
-    raise type(error)(
-        message(
-            f"{_shown(value)} of type '{type(value).__name__}' as a feed of {dtype!r}",
-            f"what np.asarray(value, np.{dtype.np}) takes: {error}",
-            "np.asarray(value) in your program, to see what it holds, then convert it",
-        )
-    ) from None

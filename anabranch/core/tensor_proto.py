@@ -39,7 +39,7 @@ _FIELDS = {
 
 
 def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False) -> TensorProto:
-    """Return a TensorProto of values that are converted as `tf.constant` converts them; a TensorProto is returned as it is.
+    """Return a TensorProto of values, converted as `tf.constant` converts them; a TensorProto is returned as it is.
 
     >>> make_tensor_proto([1.5], shape=[1000]).float_val
     [1.5]
@@ -59,7 +59,8 @@ def array_to_proto(array: np.ndarray, dtype: DType, shape: tuple[int, ...] | Non
     """Return the proto of an array that is stored as `dtype.np`; the last value stands for all others of `shape`."""
     sizes = array.shape if shape is None else shape
     proto = TensorProto(
-        dtype=dtype.enum, tensor_shape=TensorShapeProto(dim=[TensorShapeProto.Dim(size=size) for size in sizes])
+        dtype=dtype.enum,  # type: ignore[arg-type]  # the stub wants the enum's class, the message takes its number
+        tensor_shape=TensorShapeProto(dim=[TensorShapeProto.Dim(size=size) for size in sizes]),
     )
     if array.size > 1 and dtype in _CONTENT_TYPES and array.size == math.prod(sizes):
         if array.nbytes >= MAX_BYTES:
@@ -84,38 +85,38 @@ def array_to_proto(array: np.ndarray, dtype: DType, shape: tuple[int, ...] | Non
         getattr(proto, field).extend(flat.view(part).tolist())
     elif flat.size:
         getattr(proto, _FIELDS.get(dtype, "int_val")).extend(
-            flat.astype(np.int32).tolist() if dtype.np.kind == "V" else flat.tolist()
+            flat.astype(np.int32).tolist() if flat.dtype.kind == "V" else flat.tolist()
         )
     return proto
 
 
 def make_ndarray(tensor: TensorProto) -> np.ndarray:
     """Return a new array with the values of a TensorProto; strings are objects of type bytes."""
-    dtype = _readable_type(tensor)
+    dtype, target = _readable_type(tensor)
     shape = _readable_shape(tensor, dtype)
     size = math.prod(shape)
     if tensor.tensor_content:
         if dtype is dtypes.string:
             return _object_array(_split_strings(tensor.tensor_content, size), shape)
-        return _from_content(tensor.tensor_content, dtype, shape)
+        return _from_content(tensor.tensor_content, dtype, target, shape)
     if dtype is dtypes.string:
         strings = list(tensor.string_val)
         _check_count(len(strings), size, shape)
         strings.extend([strings[-1] if strings else b""] * (size - len(strings)))
         return _object_array(strings, shape)
-    values = _listed_values(tensor, dtype)
+    values = _listed_values(tensor, dtype, target)
     _check_count(values.size, size, shape)
     if values.size == size:
         return values.reshape(shape)
     if values.size == 0:
-        return np.zeros(shape, dtype.np)
-    result = np.empty(size, dtype.np)
+        return np.zeros(shape, target)
+    result = np.empty(size, target)
     result[: values.size] = values
     result[values.size :] = values[-1]
     return result.reshape(shape)
 
 
-def _readable_type(tensor: TensorProto) -> DType:
+def _readable_type(tensor: TensorProto) -> tuple[DType, np.dtype]:
     try:
         dtype = as_dtype(int(tensor.dtype)).base
     except TypeError:
@@ -134,7 +135,7 @@ def _readable_type(tensor: TensorProto) -> DType:
                 "save and load what the handle stands for, by a checkpoint of the variable or table",
             )
         )
-    return dtype
+    return dtype, dtype.np
 
 
 def _readable_shape(tensor: TensorProto, dtype: DType) -> tuple[int, ...]:
@@ -159,8 +160,8 @@ def _readable_shape(tensor: TensorProto, dtype: DType) -> tuple[int, ...]:
     return shape
 
 
-def _from_content(content: bytes, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
-    expected = math.prod(shape) * dtype.np.itemsize
+def _from_content(content: bytes, dtype: DType, target: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    expected = math.prod(shape) * target.itemsize
     if len(content) != expected:
         raise ValueError(
             message(
@@ -171,11 +172,10 @@ def _from_content(content: bytes, dtype: DType, shape: tuple[int, ...]) -> np.nd
         )
     if dtype.is_bool:
         return (np.frombuffer(content, np.uint8) != 0).reshape(shape)
-    return np.frombuffer(content, dtype.np).copy().reshape(shape)
+    return np.frombuffer(content, target).copy().reshape(shape)
 
 
-def _listed_values(tensor: TensorProto, dtype: DType) -> np.ndarray:
-    target = dtype.np
+def _listed_values(tensor: TensorProto, dtype: DType, target: np.dtype) -> np.ndarray:
     if dtype in _HALVES:
         return _within(np.array(tensor.half_val, np.int64), np.dtype(np.uint16), dtype).view(target)
     if dtype in _FLOAT8:
@@ -191,9 +191,8 @@ def _listed_values(tensor: TensorProto, dtype: DType) -> np.ndarray:
                 )
             )  # fmt: skip
         return parts.view(target)
-    field = _FIELDS.get(dtype)
-    if field is not None:
-        return np.array(getattr(tensor, field), target)
+    if dtype in _FIELDS:
+        return np.array(getattr(tensor, _FIELDS[dtype]), target)
     return _within(np.array(tensor.int_val, np.int64), target, dtype)
 
 
@@ -224,7 +223,8 @@ def _check_count(count: int, size: int, shape: tuple[int, ...]) -> None:
 
 def _split_strings(content: bytes, size: int) -> list[bytes]:
     """The strings of a tensor_content: all lengths as varints, then all bytes."""
-    lengths, at = [], 0
+    lengths: list[int] = []
+    at = 0
     while len(lengths) < size and at < len(content):
         length = shift = 0
         while at < len(content):

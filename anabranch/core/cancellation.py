@@ -1,0 +1,77 @@
+"""Cancellation of a step: one token per run, which everything that waits waits through.
+
+A token is cancelled by a deadline, by ``Session.close``, by Ctrl-C or by a coordinator. A kernel that blocks uses
+:meth:`CancellationToken.wait_for` on its own condition; cancelling wakes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from anabranch.core import errors
+
+
+class CancellationToken:
+    """The right to go on. ``timeout`` (seconds) sets a deadline."""
+
+    def __init__(self, timeout: float | None = None) -> None:
+        self._lock = threading.Lock()
+        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._next = 0
+        self._error: errors.OpError | None = None
+        self.deadline = None if timeout is None else time.monotonic() + timeout
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody has cancelled (a passed deadline counts)."""
+        return self._error is not None or (self.deadline is not None and time.monotonic() >= self.deadline)
+
+    def cancel(self, error: errors.OpError | None = None) -> None:
+        """Cancels; ``error`` is what waiting kernels raise (CancelledError by default). Later calls change nothing."""
+        with self._lock:
+            if self._error is not None:
+                return
+            self._error = error or errors.CancelledError(None, None, "Step was cancelled")
+            callbacks = list(self._callbacks.values())
+        for callback in callbacks:
+            callback()
+
+    def raise_if_cancelled(self, op: Any = None) -> None:
+        """Raises the token's error if it was cancelled or its deadline has passed."""
+        if self._error is not None:
+            raise type(self._error)(None, op, self._error.message)  # type: ignore[call-arg]
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise errors.DeadlineExceededError(None, op, errors.message(
+                "a step that ran past its timeout_in_ms", "an end before the deadline",
+                "raise RunOptions(timeout_in_ms=...), or find what it waits for (an empty queue whose producer stopped?)"))
+
+    @contextlib.contextmanager
+    def on_cancel(self, callback: Callable[[], None]) -> Iterator[None]:
+        """Runs ``callback`` (from the cancelling thread) if the token is cancelled inside the block."""
+        with self._lock:
+            key = self._next
+            self._next += 1
+            self._callbacks[key] = callback
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._callbacks.pop(key, None)
+
+    def wait_for(self, condition: threading.Condition, ready: Callable[[], bool], op: Any = None) -> None:
+        """Waits on ``condition`` (held by the caller) until ``ready()``; raises when cancelled or past the deadline."""
+        if ready():
+            return
+
+        def wake() -> None:
+            with condition:
+                condition.notify_all()
+
+        with self.on_cancel(wake):
+            while not ready():
+                self.raise_if_cancelled(op)
+                condition.wait(None if self.deadline is None else max(0.0, self.deadline - time.monotonic()))

@@ -1,0 +1,73 @@
+"""Slots that upper layers fill when they load, so that layers point down and one file lists every exception.
+
+Each slot is a module-level function variable with a default that says what is missing. A test checks that importing the
+public package fills each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def _empty(name: str) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"the slot {name!r} of anabranch.core.hooks is empty; import anabranch instead of its core")
+
+    call.is_empty = True  # type: ignore[attr-defined]
+    return call
+
+
+_slots: dict[str, Callable[..., Any]] = {}
+NAMES = {
+    "evaluate": "session: (tensor or op, feed_dict, graph, session) -> value, for Tensor.eval and Operation.run",
+    "get_item": "ops.operators: (tensor, key) -> tensor, for x[1:, tf.newaxis]",
+    "node_def": "core.graph_def: (operation) -> NodeDef",
+    "op_def": "core.graph_def: (definition) -> OpDef",
+    "attr_from_proto": "core.graph_def: (AttrValue) -> stored attribute value",
+    "graph_def": "core.graph_def: (graph, from_version, add_shapes) -> GraphDef",
+}
+for _name in NAMES:
+    _slots[_name] = _empty(_name)
+
+
+def fill(name: str, function: Callable[..., Any]) -> None:
+    """Fills a slot; KeyError for a name that is not in :data:`NAMES`."""
+    if name not in NAMES:
+        raise KeyError(f"no slot {name!r}; slots: {sorted(NAMES)}")
+    _slots[name] = function
+
+
+def unfilled() -> list[str]:
+    """Names of the slots nobody has filled."""
+    return [name for name, function in _slots.items() if getattr(function, "is_empty", False)]
+
+
+def evaluate(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["evaluate"](*args)
+
+
+def get_item(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["get_item"](*args)
+
+
+def node_def(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["node_def"](*args)
+
+
+def op_def(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["op_def"](*args)
+
+
+def attr_from_proto(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["attr_from_proto"](*args)
+
+
+def graph_def(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["graph_def"](*args)

@@ -1,0 +1,1 @@
+"""Tools for testing ops and gradients, ours and users'."""

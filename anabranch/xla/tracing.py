@@ -1,0 +1,133 @@
+"""The compiled tier's kernel context: kernels are traced with jax.numpy, checks become flags of the program."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.core import errors, kernels
+from anabranch.xla import engine
+
+
+class Check(NamedTuple):
+    """A flag of a traced program: it failed unless ``ok`` holds. ``rank`` orders failures by effect order."""
+
+    rank: int
+    ok: Any
+    error: type[errors.OpError]
+    text: str
+    payload: tuple[Any, ...]
+    summarize: int
+    op: Any
+
+
+class TraceContext(kernels.KernelContext):
+    """Context under which a kernel is traced. ``checks`` collects the flags of all ops of one program."""
+
+    host = False
+
+    def __init__(self, checks: list[Check], platform: str, precision: Any = None) -> None:
+        jax = engine.jax()
+        self.xp = jax.numpy
+        self.lax = jax.lax
+        self.platform = platform
+        self.precision = precision
+        self.checks = checks
+        self.rank = 0
+
+    def check(self, ok: Any, error: type[errors.OpError], text: str, *payload: Any, summarize: int = 1) -> None:
+        if isinstance(ok, (bool, np.bool_)) and ok:
+            return
+        self.checks.append(Check(self.rank, ok, error, text, payload, summarize, self.op))
+
+    def resource(self, handle: Any) -> Any:
+        raise errors.InternalError(None, self.op, "a resource object was asked for inside a compiled program")
+
+
+def pack_checks(checks: list[Check]) -> tuple[Any, Any]:
+    """Two small outputs for any number of checks: the position of the first that failed (or -1), and all payloads.
+
+    Payload elements travel as int64: integers and bools as they are, floats as the bits of their float64.
+    """
+    jnp = engine.jax().numpy
+    ordered = [check.ok for check in checks]
+    flags = jnp.stack([jnp.reshape(jnp.asarray(flag, bool), ()) for flag in ordered])
+    failed = jnp.where(jnp.all(flags), jnp.int32(-1), jnp.argmin(flags).astype(jnp.int32))
+    parts = [_as_bits(jnp, jnp.reshape(value, (-1,))[: payload_limit(check, value)])
+             for check in checks for value in check.payload if is_numeric(value)]
+    payload = jnp.concatenate(parts) if parts else jnp.zeros((0,), jnp.int64)
+    return failed, payload
+
+
+def is_numeric(value: Any) -> bool:
+    """Whether a payload value travels through the program (strings are host constants and stay in the plan)."""
+    return getattr(value, "dtype", None) != object and not isinstance(value, (str, bytes))
+
+
+def payload_limit(check: Check, value: Any) -> int:
+    """How many elements of a payload value are kept."""
+    size = int(np.prod(np.shape(value), dtype=np.int64))
+    return size if check.summarize < 0 or np.ndim(value) == 0 else min(size, check.summarize)
+
+
+def _as_bits(jnp: Any, flat: Any) -> Any:
+    if jnp.issubdtype(flat.dtype, jnp.complexfloating):
+        flat = flat.real
+    if jnp.issubdtype(flat.dtype, jnp.floating):
+        return engine.jax().lax.bitcast_convert_type(flat.astype(jnp.float64), jnp.int64)
+    return flat.astype(jnp.int64)
+
+
+class CheckRecord(NamedTuple):
+    """What is kept of a check after tracing: how to raise it from the two packed outputs."""
+
+    error: type[errors.OpError]
+    text: str
+    payload: tuple[Any, ...]
+    """Per placeholder: ``(dtype kind, count, shape, start)`` in the packed payload, or a host value."""
+    summarize: int
+    op: Any
+
+    def failure(self, packed: np.ndarray) -> errors.OpError:
+        """The exception that the failed check stands for."""
+        values = []
+        for item in self.payload:
+            if not isinstance(item, PackedValue):
+                values.append(item)
+                continue
+            flat = packed[item.start:item.start + item.count]
+            flat = flat.view(np.float64) if item.kind == "f" else flat.astype(bool) if item.kind == "b" else flat
+            full = np.zeros(item.size, flat.dtype)
+            full[:item.count] = flat
+            values.append(full.reshape(item.shape))
+        return self.error(None, self.op, self.text.format(*kernels.show_payload(values, self.summarize)))
+
+
+class PackedValue(NamedTuple):
+    """Where a payload value stands in the packed vector."""
+
+    kind: str
+    start: int
+    count: int
+    size: int
+    shape: tuple[int, ...]
+
+
+def record_checks(checks: list[Check]) -> list[CheckRecord]:
+    """Records for :func:`pack_checks`, in the same order."""
+    records = []
+    start = 0
+    for check in checks:
+        layout: list[Any] = []
+        for value in check.payload:
+            if not is_numeric(value):
+                layout.append(value)
+                continue
+            kind = np.dtype(getattr(value, "dtype", np.asarray(value).dtype))
+            letter = "b" if kind == bool else "i" if kind.kind in "iu" else "f"
+            count = payload_limit(check, value)
+            layout.append(PackedValue(letter, start, count, int(np.prod(np.shape(value), dtype=np.int64)), tuple(np.shape(value))))
+            start += count
+        records.append(CheckRecord(check.error, check.text, tuple(layout), check.summarize, check.op))
+    return records
