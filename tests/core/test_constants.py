@@ -31,8 +31,10 @@ def outcome(compute):
             warnings.simplefilter("ignore")
             return compute()
     except (TypeError, ValueError, OverflowError) as error:
-        assert all(part in str(error) for part in ("Given: ", "Expected: ", "Instead: ")), error
-        return {"error": type(error).__name__}
+        parts = [part for part in ("Given: ", "Expected: ", "Instead: ") if part in str(error)]
+        return (
+            {"error": type(error).__name__} if len(parts) == 3 else {"error": "without three parts", "text": str(error)}
+        )
 
 
 def described(array, name):
@@ -246,7 +248,7 @@ class GraphTensor:
 def test_tensors_of_a_graph_are_no_values():
     for value in (GraphTensor(), [1, GraphTensor()]):
         for dtype in (None, "float32"):
-            with pytest.raises(TypeError, match="(?s)any non-tensor type.*tf.stack"):
+            with pytest.raises(TypeError, match=r"(?s)any non-tensor type.*tf\.stack"):
                 to_array(value, dtype)
     with pytest.raises(TypeError, match="The value of a feed cannot be a Tensor object"):
         feed_array(GraphTensor(), dtypes.float32)
