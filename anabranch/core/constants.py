@@ -5,8 +5,8 @@ uint64 when they do not fit), while NumPy arrays and scalars keep their type. Va
 strictly when they are Python's (no float where an integer is asked for, no number for a string) and cast as
 `ndarray.astype` does when they are NumPy's. Arrays that come out are frozen and never share memory with the caller.
 
-It differs from TensorFlow where that loses data in silence or refuses for no reason: Python integers out of range of the
-dtype raise OverflowError instead of wrapping, arrays of foreign byte order are converted, lists may hold arrays and
+It differs from TensorFlow where that loses data in silence or refuses for no reason: Python integers out of range of
+the dtype raise OverflowError instead of wrapping, arrays of foreign byte order are converted, lists may hold arrays and
 ranges, and quantised types, stored as plain integers, take those beside the 1-tuples that TensorFlow asks for.
 
 The order of the tests is one of speed: most constants are single Python numbers and short lists.
