@@ -21,6 +21,7 @@ _names: dict[str, Any] = {}
 
 def public(*names: str) -> Callable[[T], T]:
     """Decorator: publishes an object under dotted names relative to the package, e.g. ``"nn.relu"``."""
+
     def publish(obj: T) -> T:
         for name in names:
             publish_as(name, obj)
@@ -32,7 +33,11 @@ def public(*names: str) -> Callable[[T], T]:
 def publish_as(name: str, obj: Any) -> None:
     """Publishes ``obj`` under one dotted name; TypeError if the name is taken by another object."""
     if name in _names and _names[name] is not obj:
-        raise TypeError(errors.message(f"public name {name!r} given to {obj!r}", f"one object per name; it is {_names[name]!r}", "rename one"))
+        raise TypeError(
+            errors.message(
+                f"public name {name!r} given to {obj!r}", f"one object per name; it is {_names[name]!r}", "rename one"
+            )
+        )
     _names[name] = obj
 
 
@@ -44,10 +49,16 @@ def names() -> dict[str, Any]:
 def namespace(prefix: str) -> dict[str, Any]:
     """Published objects directly under ``prefix`` (``""`` for the top), with sub-namespaces left out."""
     start = prefix + "." if prefix else ""
-    return {name[len(start):]: obj for name, obj in _names.items() if name.startswith(start) and "." not in name[len(start):]}
+    return {
+        name[len(start) :]: obj
+        for name, obj in _names.items()
+        if name.startswith(start) and "." not in name[len(start) :]
+    }
 
 
-def public_op(type_name: str, *published: str, arguments: str | None = None, defaults: dict[str, Any] | None = None) -> Callable[..., Any]:
+def public_op(
+    type_name: str, *published: str, arguments: str | None = None, defaults: dict[str, Any] | None = None
+) -> Callable[..., Any]:
     """Makes and publishes the Python function of an op.
 
     Args:
@@ -60,8 +71,11 @@ def public_op(type_name: str, *published: str, arguments: str | None = None, def
     definition = opdef.lookup(type_name)
     inputs = [spec.name for spec in definition.inputs]
     inferred = definition.inferred_attrs  # type: ignore[attr-defined]
-    order = (arguments.split() if arguments is not None
-             else inputs + [key for key in definition.attrs if key not in inferred and not key.startswith("_")])
+    order = (
+        arguments.split()
+        if arguments is not None
+        else inputs + [key for key in definition.attrs if key not in inferred and not key.startswith("_")]
+    )
     renamed: dict[str, str] = {}
     parameters = []
     for item in order:
@@ -69,13 +83,21 @@ def public_op(type_name: str, *published: str, arguments: str | None = None, def
         shown = shown or own
         renamed[shown] = own
         default = (defaults or {}).get(shown, inspect.Parameter.empty)
-        if default is inspect.Parameter.empty and own in definition.attrs and definition.attrs[own].default is not REQUIRED:
+        if (
+            default is inspect.Parameter.empty
+            and own in definition.attrs
+            and definition.attrs[own].default is not REQUIRED
+        ):
             default = definition.attrs[own].default
         parameters.append(inspect.Parameter(shown, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
     parameters.append(inspect.Parameter("name", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None))
     order_shown = [parameter.name for parameter in parameters]
     signature = inspect.Signature(parameters)
-    default_of = {parameter.name: parameter.default for parameter in parameters if parameter.default is not inspect.Parameter.empty}
+    default_of = {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.default is not inspect.Parameter.empty
+    }
     function_name = published[0].rsplit(".", 1)[-1] if published else type_name
     required = [shown for shown in order_shown if shown not in default_of]
 
@@ -85,8 +107,10 @@ def public_op(type_name: str, *published: str, arguments: str | None = None, def
         values = dict(zip(order_shown, args, strict=False))
         for key, value in kwargs.items():
             if key in values or key not in order_shown:
-                raise TypeError(f"{function_name}() got {'multiple values for' if key in values else 'an unexpected keyword'} argument {key!r}; "
-                                f"arguments: {', '.join(order_shown)}")
+                raise TypeError(
+                    f"{function_name}() got {'multiple values for' if key in values else 'an unexpected keyword'} argument {key!r}; "
+                    f"arguments: {', '.join(order_shown)}"
+                )
             values[key] = value
         for key in required:
             if key not in values:

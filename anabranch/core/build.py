@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from anabranch.core import dtypes, errors, opdef
-from anabranch.core.convert import convert_to_tensor
+from anabranch.core.convert import convert_to_tensor, set_pack
 from anabranch.core.graph import Graph, graph_of
 from anabranch.core.opdef import REQUIRED, ArgSpec, OpDefinition
 from anabranch.core.operation import Operation, Tensor
@@ -48,15 +48,23 @@ def results(op: Operation) -> Any:
         position = 0
         for spec in definition.outputs:
             count = spec.count(op._attrs)
-            grouped.append(list(outputs[position:position + count]) if spec.is_list else outputs[position])
+            grouped.append(list(outputs[position : position + count]) if spec.is_list else outputs[position])
             position += count
         if len(grouped) == 1:
             return grouped[0] if grouped[0] else op
     make = _result_types.get(definition.type_name)
     if make is None:
         make = _result_types[definition.type_name] = collections.namedtuple(  # type: ignore[misc]
-            definition.type_name.lstrip("_"), [spec.name for spec in definition.outputs])
+            definition.type_name.lstrip("_"), [spec.name for spec in definition.outputs]
+        )
     return make(*grouped)
+
+
+def _pack(tensors: Sequence[Tensor], name: str) -> Tensor:
+    return build("Pack", list(tensors), axis=0, name=name)
+
+
+set_pack(_pack)
 
 
 def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any], name: str | None = None) -> Operation:
@@ -66,13 +74,20 @@ def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any]
     values = list(inputs)
     given = dict(attrs)
     if len(values) < len(specs):
-        for spec in specs[len(values):]:
+        for spec in specs[len(values) :]:
             if spec.name not in given:
-                raise TypeError(errors.message(f"op {type_name!r} without input {spec.name!r}",
-                                               f"inputs {[s.name for s in specs]}", "pass it"))
+                raise TypeError(
+                    errors.message(
+                        f"op {type_name!r} without input {spec.name!r}", f"inputs {[s.name for s in specs]}", "pass it"
+                    )
+                )
             values.append(given.pop(spec.name))
     elif len(values) > len(specs):
-        raise TypeError(errors.message(f"{len(values)} inputs for op {type_name!r}", f"inputs {[s.name for s in specs]}", "pass fewer"))
+        raise TypeError(
+            errors.message(
+                f"{len(values)} inputs for op {type_name!r}", f"inputs {[s.name for s in specs]}", "pass fewer"
+            )
+        )
 
     stored: dict[str, Any] = {}
     for key, value in given.items():
@@ -83,8 +98,13 @@ def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any]
         elif key[:1] == "_":
             stored[key] = value
         else:
-            raise TypeError(errors.message(f"argument {key!r} for op {type_name!r}",
-                                           f"inputs {[s.name for s in specs]} or attributes {sorted(definition.attrs)}", "check the spelling"))
+            raise TypeError(
+                errors.message(
+                    f"argument {key!r} for op {type_name!r}",
+                    f"inputs {[s.name for s in specs]} or attributes {sorted(definition.attrs)}",
+                    "check the spelling",
+                )
+            )
 
     tensors: list[Tensor] | None = None
     if definition.fixed_inputs:  # type: ignore[attr-defined]
@@ -106,7 +126,13 @@ def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any]
     for key, spec_attr in definition.attrs.items():
         if key not in stored:
             if spec_attr.default is REQUIRED:
-                raise ValueError(errors.message(f"op {type_name!r} without attribute {key!r}", f"a value of kind {spec_attr.kind}", f"pass {key}="))
+                raise ValueError(
+                    errors.message(
+                        f"op {type_name!r} without attribute {key!r}",
+                        f"a value of kind {spec_attr.kind}",
+                        f"pass {key}=",
+                    )
+                )
             stored[key] = spec_attr.default
         elif spec_attr.allowed is not None and key in definition.inferred_attrs:  # type: ignore[attr-defined]
             _check_allowed(definition, key, spec_attr, stored[key], tensors)
@@ -120,9 +146,14 @@ def _check_allowed(definition: OpDefinition, key: str, spec: opdef.Attr, value: 
         if item not in spec.allowed:  # type: ignore[operator]
             names = ", ".join(getattr(choice, "name", str(choice)) for choice in spec.allowed or ())
             told = ", ".join(f"{t.name} ({t.dtype.base.name})" for t in tensors)
-            raise TypeError(f"Value passed to op {definition.type_name!r} has DataType {getattr(item, 'name', item)} not in list of allowed values: {names}\n"
-                            + errors.message(f"{getattr(item, 'name', item)} for {key!r} of op {definition.type_name!r}: {told}",
-                                             f"one of {names}", "cast the inputs with tf.cast"))
+            raise TypeError(
+                f"Value passed to op {definition.type_name!r} has DataType {getattr(item, 'name', item)} not in list of allowed values: {names}\n"
+                + errors.message(
+                    f"{getattr(item, 'name', item)} for {key!r} of op {definition.type_name!r}: {told}",
+                    f"one of {names}",
+                    "cast the inputs with tf.cast",
+                )
+            )
 
 
 def _flatten(values: Sequence[Any]) -> list[Any]:
@@ -147,7 +178,9 @@ def _type_from_tensors(specs: Sequence[ArgSpec], values: Sequence[Any], stored: 
                 break
 
 
-def _convert_inputs(graph: Graph, definition: OpDefinition, values: Sequence[Any], stored: dict[str, Any], name: str) -> tuple[str, list[Tensor]]:
+def _convert_inputs(
+    graph: Graph, definition: OpDefinition, values: Sequence[Any], stored: dict[str, Any], name: str
+) -> tuple[str, list[Tensor]]:
     """Converts inputs; constants made on the way are named ``<op name>/<argument>``. Returns the op's final name and tensors."""
     full = name[:-1] if name[-1:] == "/" else graph.unique_name(name)
     tensors: list[Tensor] = []
@@ -155,35 +188,61 @@ def _convert_inputs(graph: Graph, definition: OpDefinition, values: Sequence[Any
         _type_from_tensors(definition.inputs, values, stored)
         for spec, value in zip(definition.inputs, values, strict=True):
             if not spec.is_list:
-                tensor = _convert_one(definition, spec, value, stored, spec.name, spec.dtype or stored.get(spec.type_attr))
+                tensor = _convert_one(
+                    definition, spec, value, stored, spec.name, spec.dtype or stored.get(spec.type_attr)
+                )
                 if spec.type_attr is not None:
                     stored.setdefault(spec.type_attr, tensor.dtype.base)
                 tensors.append(tensor)
                 continue
             if not isinstance(value, (list, tuple)):
-                raise TypeError(f"Expected list for {spec.name!r} argument to {definition.type_name!r} Op, not {value!r}.\n" + errors.message(
-                    f"{type(value).__name__} for input {spec.name!r} of op {definition.type_name!r}", "a list of tensors", f"[{spec.name}]"))
+                raise TypeError(
+                    f"Expected list for {spec.name!r} argument to {definition.type_name!r} Op, not {value!r}.\n"
+                    + errors.message(
+                        f"{type(value).__name__} for input {spec.name!r} of op {definition.type_name!r}",
+                        "a list of tensors",
+                        f"[{spec.name}]",
+                    )
+                )
             if spec.type_list_attr is not None:
                 types = stored.get(spec.type_list_attr)
-                items = [_convert_one(definition, spec, item, stored, f"{spec.name}_{i}", types[i] if types is not None and i < len(types) else None)
-                         for i, item in enumerate(value)]
+                items = [
+                    _convert_one(
+                        definition,
+                        spec,
+                        item,
+                        stored,
+                        f"{spec.name}_{i}",
+                        types[i] if types is not None and i < len(types) else None,
+                    )
+                    for i, item in enumerate(value)
+                ]
                 stored.setdefault(spec.type_list_attr, tuple(item.dtype.base for item in items))
             else:
                 items = []
                 for i, item in enumerate(value):
-                    tensor = _convert_one(definition, spec, item, stored, f"{spec.name}_{i}", spec.dtype or stored.get(spec.type_attr))
+                    tensor = _convert_one(
+                        definition, spec, item, stored, f"{spec.name}_{i}", spec.dtype or stored.get(spec.type_attr)
+                    )
                     if spec.type_attr is not None:
                         stored.setdefault(spec.type_attr, tensor.dtype.base)
                     items.append(tensor)
                 stored.setdefault(spec.number_attr, len(items))  # type: ignore[arg-type]
                 if stored[spec.number_attr] != len(items):  # type: ignore[index]
-                    raise ValueError(errors.message(f"{len(items)} tensors for {spec.name!r} of op {definition.type_name!r}",
-                                                    f"{stored[spec.number_attr]} as other list arguments have", "pass lists of one length"))  # type: ignore[index]
+                    raise ValueError(
+                        errors.message(
+                            f"{len(items)} tensors for {spec.name!r} of op {definition.type_name!r}",
+                            f"{stored[spec.number_attr]} as other list arguments have",
+                            "pass lists of one length",
+                        )
+                    )  # type: ignore[index]
             tensors.extend(items)
     return full + "/", tensors
 
 
-def _convert_one(definition: OpDefinition, spec: ArgSpec, value: Any, stored: dict[str, Any], name: str, dtype: dtypes.DType | None) -> Tensor:
+def _convert_one(
+    definition: OpDefinition, spec: ArgSpec, value: Any, stored: dict[str, Any], name: str, dtype: dtypes.DType | None
+) -> Tensor:
     preferred = None
     if dtype is None and spec.type_attr is not None:
         attr = definition.attrs[spec.type_attr]
@@ -197,9 +256,13 @@ def _convert_one(definition: OpDefinition, spec: ArgSpec, value: Any, stored: di
         raise TypeError(f"{problem}\nOp: {definition.type_name!r}, input {spec.name!r}") from None
     except ValueError as problem:
         if isinstance(getattr(value, "dtype", None), dtypes.DType) and dtype is not None and value.dtype.base != dtype:
-            raise TypeError(f"Input {spec.name!r} of {definition.type_name!r} Op has type {value.dtype.base.name} that does not match type "
-                            f"{dtype.name} of the other arguments.\n" + errors.message(
-                                f"{value.dtype.base.name} for input {spec.name!r}", dtype.name, f"tf.cast(x, tf.{dtype.name})")) from None
+            raise TypeError(
+                f"Input {spec.name!r} of {definition.type_name!r} Op has type {value.dtype.base.name} that does not match type "
+                f"{dtype.name} of the other arguments.\n"
+                + errors.message(
+                    f"{value.dtype.base.name} for input {spec.name!r}", dtype.name, f"tf.cast(x, tf.{dtype.name})"
+                )
+            ) from None
         raise ValueError(f"{problem}\nOp: {definition.type_name!r}, input {spec.name!r}") from None
 
 
@@ -209,8 +272,13 @@ def _check_dtypes(definition: OpDefinition, tensors: Sequence[Tensor], stored: d
         if spec.type_list_attr is not None:
             wanted_list = stored[spec.type_list_attr]
             if len(wanted_list) != len(tensors) - position and spec is definition.inputs[-1]:
-                raise ValueError(errors.message(f"{len(tensors) - position} tensors for {spec.name!r} of op {definition.type_name!r}",
-                                                f"{len(wanted_list)}", "pass one per type"))
+                raise ValueError(
+                    errors.message(
+                        f"{len(tensors) - position} tensors for {spec.name!r} of op {definition.type_name!r}",
+                        f"{len(wanted_list)}",
+                        "pass one per type",
+                    )
+                )
             count = len(wanted_list)
         else:
             count = stored[spec.number_attr] if spec.number_attr is not None else 1
@@ -218,11 +286,20 @@ def _check_dtypes(definition: OpDefinition, tensors: Sequence[Tensor], stored: d
         for wanted in wanted_list:
             tensor = tensors[position]
             if tensor.dtype.base != wanted:
-                raise TypeError(f"Input {spec.name!r} of {definition.type_name!r} Op has type {tensor.dtype.base.name} that does not match "
-                                f"{'expected type of' if spec.dtype is not None else 'type'} {wanted.name}.\n" + errors.message(
-                                    f"tensor {tensor.name!r} of dtype {tensor.dtype.base.name} for input {spec.name!r} of op {definition.type_name!r}",
-                                    wanted.name, f"tf.cast(x, tf.{wanted.name})"))
+                raise TypeError(
+                    f"Input {spec.name!r} of {definition.type_name!r} Op has type {tensor.dtype.base.name} that does not match "
+                    f"{'expected type of' if spec.dtype is not None else 'type'} {wanted.name}.\n"
+                    + errors.message(
+                        f"tensor {tensor.name!r} of dtype {tensor.dtype.base.name} for input {spec.name!r} of op {definition.type_name!r}",
+                        wanted.name,
+                        f"tf.cast(x, tf.{wanted.name})",
+                    )
+                )
             if spec.is_ref and not tensor.dtype.is_ref:
-                raise TypeError(f"'{definition.type_name}' Op requires that input '{spec.name}' be a mutable tensor (e.g.: a tf.Variable)\n" + errors.message(
-                    f"tensor {tensor.name!r}, a value", "the ref of a variable", "pass the tf.Variable itself"))
+                raise TypeError(
+                    f"'{definition.type_name}' Op requires that input '{spec.name}' be a mutable tensor (e.g.: a tf.Variable)\n"
+                    + errors.message(
+                        f"tensor {tensor.name!r}, a value", "the ref of a variable", "pass the tf.Variable itself"
+                    )
+                )
             position += 1

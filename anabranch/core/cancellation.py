@@ -45,9 +45,15 @@ class CancellationToken:
         if self._error is not None:
             raise type(self._error)(None, op, self._error.message)  # type: ignore[call-arg]
         if self.deadline is not None and time.monotonic() >= self.deadline:
-            raise errors.DeadlineExceededError(None, op, errors.message(
-                "a step that ran past its timeout_in_ms", "an end before the deadline",
-                "raise RunOptions(timeout_in_ms=...), or find what it waits for (an empty queue whose producer stopped?)"))
+            raise errors.DeadlineExceededError(
+                None,
+                op,
+                errors.message(
+                    "a step that ran past its timeout_in_ms",
+                    "an end before the deadline",
+                    "raise RunOptions(timeout_in_ms=...), or find what it waits for (an empty queue whose producer stopped?)",
+                ),
+            )
 
     @contextlib.contextmanager
     def on_cancel(self, callback: Callable[[], None]) -> Iterator[None]:

@@ -13,10 +13,13 @@ from anabranch.core.operation import Tensor
 
 ConversionFunction = Callable[..., Any]
 _functions: list[tuple[int, type | tuple[type, ...], ConversionFunction]] = []
+_pack_tensors: list[Callable[..., Tensor]] = []
 _cache: dict[type, list[tuple[type | tuple[type, ...], ConversionFunction]]] = {}
 
 
-def register_tensor_conversion_function(base_type: Any, conversion_func: ConversionFunction, priority: int = 100) -> None:
+def register_tensor_conversion_function(
+    base_type: Any, conversion_func: ConversionFunction, priority: int = 100
+) -> None:
     """Registers ``conversion_func(value, dtype=None, name=None, as_ref=False)`` for instances of ``base_type``.
 
     Lower priorities are tried first. A function may return NotImplemented to pass.
@@ -31,6 +34,11 @@ def register_tensor_conversion_function(base_type: Any, conversion_func: Convers
     _cache.clear()
 
 
+def set_pack(pack: Callable[..., Tensor]) -> None:
+    """Says how a list that holds tensors becomes one; called by the module that builds operations, as it loads."""
+    _pack_tensors[:] = [pack]
+
+
 def _candidates(kind: type) -> list[tuple[Any, ConversionFunction]]:
     found = _cache.get(kind)
     if found is None:
@@ -38,8 +46,15 @@ def _candidates(kind: type) -> list[tuple[Any, ConversionFunction]]:
     return found
 
 
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = "Const", verify_shape: bool = False,
-             *, graph: Graph | None = None) -> Tensor:
+def constant(
+    value: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    name: str | None = "Const",
+    verify_shape: bool = False,
+    *,
+    graph: Graph | None = None,
+) -> Tensor:
     """Makes a ``Const`` operation in ``graph`` or the default graph."""
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     array = constants.to_array(value, wanted, shape, verify_shape=verify_shape)
@@ -49,8 +64,16 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     return op._outputs[0]
 
 
-def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None, preferred_dtype: Any = None, dtype_hint: Any = None,
-                      *, as_ref: bool = False, graph: Graph | None = None) -> Tensor:
+def convert_to_tensor(
+    value: Any,
+    dtype: Any = None,
+    name: str | None = None,
+    preferred_dtype: Any = None,
+    dtype_hint: Any = None,
+    *,
+    as_ref: bool = False,
+    graph: Graph | None = None,
+) -> Tensor:
     """``value`` as a tensor of the default graph.
 
     Args:
@@ -64,9 +87,14 @@ def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None, pr
     """
     if isinstance(value, Tensor):
         if dtype is not None and dtypes.as_dtype(dtype).base != value.dtype.base:
-            raise ValueError(f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for Tensor with dtype {value.dtype.name}: {value!r}\n"
-                             + errors.message(f"tensor {value.name!r} of dtype {value.dtype.name}", dtypes.as_dtype(dtype).name,
-                                              f"tf.cast(x, tf.{dtypes.as_dtype(dtype).name})"))
+            raise ValueError(
+                f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for Tensor with dtype {value.dtype.name}: {value!r}\n"
+                + errors.message(
+                    f"tensor {value.name!r} of dtype {value.dtype.name}",
+                    dtypes.as_dtype(dtype).name,
+                    f"tf.cast(x, tf.{dtypes.as_dtype(dtype).name})",
+                )
+            )
         return value
     wanted = None if dtype is None else dtypes.as_dtype(dtype).base
     preferred = preferred_dtype if preferred_dtype is not None else dtype_hint
@@ -84,7 +112,13 @@ def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None, pr
         if not isinstance(found, Tensor):
             raise RuntimeError(f"conversion function {function!r} returned {found!r}, not a tensor")
         if wanted is not None and found.dtype.base != wanted:
-            raise ValueError(errors.message(f"a {type(value).__name__} of dtype {found.dtype.name}", wanted.name, f"tf.cast(x, tf.{wanted.name})"))
+            raise ValueError(
+                errors.message(
+                    f"a {type(value).__name__} of dtype {found.dtype.name}",
+                    wanted.name,
+                    f"tf.cast(x, tf.{wanted.name})",
+                )
+            )
         return found
     if isinstance(value, (list, tuple)) and _holds_tensors(value):
         return _pack(value, wanted, name)
@@ -100,7 +134,9 @@ def _holds_tensors(value: Any) -> bool:
     for item in value:
         if isinstance(item, Tensor) or (isinstance(item, (list, tuple)) and _holds_tensors(item)):
             return True
-        if not isinstance(item, (int, float, bool, str, bytes, np.generic, np.ndarray, list, tuple)) and _candidates(type(item)):
+        if not isinstance(item, (int, float, bool, str, bytes, np.generic, np.ndarray, list, tuple)) and _candidates(
+            type(item)
+        ):
             return True
     return False
 
@@ -117,13 +153,21 @@ def _first_dtype(value: Any) -> dtypes.DType | None:
 
 
 def _pack(value: Any, wanted: dtypes.DType | None, name: str | None) -> Tensor:
-    from anabranch.core.build import build  # the one cycle of core: building converts, converting lists builds
-
     dtype = wanted or _first_dtype(value)
-    return build("Pack", [_pack(item, dtype, None) if isinstance(item, (list, tuple)) and _holds_tensors(item)
-                          else convert_to_tensor(item, dtype) for item in value], axis=0, name=name or "packed")
+    items = [
+        _pack(item, dtype, None)
+        if isinstance(item, (list, tuple)) and _holds_tensors(item)
+        else convert_to_tensor(item, dtype)
+        for item in value
+    ]
+    return _pack_tensors[0](items, name or "packed")
 
 
-def convert_n_to_tensor(values: Any, dtype: Any = None, name: str | None = None, preferred_dtype: Any = None) -> list[Tensor]:
+def convert_n_to_tensor(
+    values: Any, dtype: Any = None, name: str | None = None, preferred_dtype: Any = None
+) -> list[Tensor]:
     """Converts each of ``values``; names get an index."""
-    return [convert_to_tensor(value, dtype, None if name is None else f"{name}_{i}", preferred_dtype) for i, value in enumerate(values)]
+    return [
+        convert_to_tensor(value, dtype, None if name is None else f"{name}_{i}", preferred_dtype)
+        for i, value in enumerate(values)
+    ]

@@ -35,7 +35,9 @@ class ShapeContext:
 
     __slots__ = ("_tensors", "attrs", "definition", "output_handles", "shapes")
 
-    def __init__(self, definition: OpDefinition, attrs: dict[str, Any], tensors: Sequence[Any], input_shapes: list[RawShape]):
+    def __init__(
+        self, definition: OpDefinition, attrs: dict[str, Any], tensors: Sequence[Any], input_shapes: list[RawShape]
+    ):
         self.definition = definition
         self.attrs = attrs
         self.shapes = input_shapes
@@ -86,9 +88,13 @@ class ShapeContext:
         found = self._partial(position)
         if isinstance(found, np.ndarray):
             if found.ndim > 1:
-                raise ValueError(errors.message(
-                    f"input {operand!r} of op type {self.definition.type_name!r} has shape {shapes.show(found.shape)}",
-                    "a vector of integers", "reshape it to one dimension"))
+                raise ValueError(
+                    errors.message(
+                        f"input {operand!r} of op type {self.definition.type_name!r} has shape {shapes.show(found.shape)}",
+                        "a vector of integers",
+                        "reshape it to one dimension",
+                    )
+                )
             return [int(item) for item in found.ravel()]
         if found is not None:
             return list(found)
@@ -117,18 +123,26 @@ class ShapeContext:
         if shape is None:
             return (None,) * rank
         if len(shape) != rank:
-            raise ValueError(errors.message(
-                f"input {operand!r} of op type {self.definition.type_name!r} has shape {shapes.show(shape)}",
-                f"rank {rank}", "reshape or expand it"))
+            raise ValueError(
+                errors.message(
+                    f"input {operand!r} of op type {self.definition.type_name!r} has shape {shapes.show(shape)}",
+                    f"rank {rank}",
+                    "reshape or expand it",
+                )
+            )
         return shape
 
     def with_rank_at_least(self, operand: int | str, rank: int) -> RawShape:
         """The operand's shape, which must not have fewer than ``rank`` dimensions if its rank is known."""
         shape = self.shape(operand)
         if shape is not None and len(shape) < rank:
-            raise ValueError(errors.message(
-                f"input {operand!r} of op type {self.definition.type_name!r} has shape {shapes.show(shape)}",
-                f"rank at least {rank}", "reshape or expand it"))
+            raise ValueError(
+                errors.message(
+                    f"input {operand!r} of op type {self.definition.type_name!r} has shape {shapes.show(shape)}",
+                    f"rank at least {rank}",
+                    "reshape or expand it",
+                )
+            )
         return shape
 
     def same_shape(self, *operands: int | str) -> RawShape:
@@ -146,8 +160,10 @@ def infer(definition: OpDefinition, context: ShapeContext, count: int) -> list[R
     if len(result) != count:
         if count == 0 and found is None:
             return []
-        raise TypeError(f"the shape rule of {definition.type_name!r} gave {len(result)} shapes for {count} outputs; "
-                        f"return a list with one raw shape per output")
+        raise TypeError(
+            f"the shape rule of {definition.type_name!r} gave {len(result)} shapes for {count} outputs; "
+            f"return a list with one raw shape per output"
+        )
     return result
 
 
@@ -191,7 +207,12 @@ def no_outputs(c: ShapeContext) -> list[RawShape]:
 # ------------------------------------------------------------------------------------------------------- known values
 def fold(definition: OpDefinition, attrs: dict[str, Any], values: Sequence[Any], op: Any) -> list[np.ndarray] | None:
     """Computes a pure op on the host when every input is known; None if it is not foldable or fails its checks."""
-    if definition.is_stateful or not definition.deterministic or kernels.needs_lax(definition) or definition.effect.kind == "body":
+    if (
+        definition.is_stateful
+        or not definition.deterministic
+        or kernels.needs_lax(definition)
+        or definition.effect.kind == "body"
+    ):
         return None
     try:
         results = kernels.run_on_host(definition, values, attrs, kernels.HostContext(op))
@@ -214,7 +235,11 @@ def partial_value(tensor: Any) -> Any:
             continue
         op = current.op
         definition = op.definition
-        if definition.is_stateful or current.dtype.base.name in ("resource", "variant") or definition.effect.kind == "body":
+        if (
+            definition.is_stateful
+            or current.dtype.base.name in ("resource", "variant")
+            or definition.effect.kind == "body"
+        ):
             current._known = None
             continue
         if definition.value is None and not _worth_folding(op):
@@ -233,8 +258,12 @@ def _worth_folding(op: Any) -> bool:
         size = shapes.num_elements(output._shape)
         if size is None or size > MAX_FOLDED_SIZE:
             return False
-    return all((shapes.num_elements(source._shape) or 0) <= MAX_FOLDED_SIZE and shapes.is_static(source._shape)
-               and not source.dtype.is_ref for source in op._inputs)
+    return all(
+        (shapes.num_elements(source._shape) or 0) <= MAX_FOLDED_SIZE
+        and shapes.is_static(source._shape)
+        and not source.dtype.is_ref
+        for source in op._inputs
+    )
 
 
 def _known_from_inputs(tensor: Any) -> Any:

@@ -59,8 +59,10 @@ def show_payload(values: Sequence[Any], summarize: int = 1) -> list[str]:
             shown.append(item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item))
             continue
         limit = array.size if summarize < 0 else summarize
-        items = [item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item)
-                 for item in array.ravel()[:limit].tolist()]
+        items = [
+            item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item)
+            for item in array.ravel()[:limit].tolist()
+        ]
         shown.append("[" + " ".join(items) + ("..." if array.size > limit else "") + "]")
     return shown
 
@@ -76,7 +78,9 @@ class HostContext(KernelContext):
 
     def check(self, ok: Any, error: type[errors.OpError], text: str, *payload: Any, summarize: int = 1) -> None:
         if not ok:
-            raise error(getattr(self.op, "node_def_or_none", None), self.op, text.format(*show_payload(payload, summarize)))
+            raise error(
+                getattr(self.op, "node_def_or_none", None), self.op, text.format(*show_payload(payload, summarize))
+            )
 
     def resource(self, handle: Any) -> Any:
         if self._resources is None:

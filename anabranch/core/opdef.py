@@ -23,16 +23,34 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import re
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-import numpy as np
+from anabranch.core import dtypes, errors
+from anabranch.core.attrs import (
+    REQUIRED,
+    ArgSpec,
+    Attr,
+    Bool,
+    Float,
+    Func,
+    Int,
+    List,
+    Shape,
+    String,
+    TensorAttr,
+    Type,
+    attr_key,
+    parse_args,
+)
 
-from anabranch.core import dtypes, errors, shapes
-
-REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "REQUIRED"})()
+__all__ = [
+    "BODY", "DERIVED", "IO", "PURE", "RANDOM", "REQUIRED", "SELECT", "ArgSpec", "Attr", "Bool", "Effect", "Float",
+    "Func", "Int", "List", "NotDifferentiable", "Op", "OpDefinition", "Predication", "Shape", "String", "TensorAttr",
+    "Type", "all_definitions", "attr_key", "channel", "define", "find", "lookup", "read", "rows", "set_family_loader",
+    "write",
+]  # fmt: skip
 
 
 # ----------------------------------------------------------------------------------------------------------- effects
@@ -107,214 +125,14 @@ class NotDifferentiable:
     reason: str
 
 
-DERIVED: Any = type("Derived", (), {"__repr__": lambda self: "DERIVED",
-                                    "__doc__": "The gradient is the vector-Jacobian product of the op's own kernel."})()
-
-
-# --------------------------------------------------------------------------------------------------------- attributes
-_SCALARS: dict[str, Callable[[Any], Any]] = {}
-
-
-def _as_int(value: Any) -> int:
-    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-        if isinstance(value, float) and value.is_integer():
-            return int(value)
-        raise TypeError("an int")
-    return int(value.__index__())
-
-
-def _as_float(value: Any) -> float:
-    if isinstance(value, (bool, str, bytes)):
-        raise TypeError("a float")
-    return float(value)
-
-
-def _as_bool(value: Any) -> bool:
-    if not isinstance(value, (bool, np.bool_)) and value not in (0, 1):
-        raise TypeError("a bool")
-    return bool(value)
-
-
-def _as_string(value: Any) -> str | bytes:
-    if isinstance(value, bytes):
-        try:
-            return value.decode("utf-8")
-        except UnicodeDecodeError:
-            return value
-    if not isinstance(value, str):
-        raise TypeError("a string")
-    return str(value)
-
-
-def _as_tensor(value: Any) -> np.ndarray:
-    array = np.asarray(value)
-    if array.flags.writeable:
-        array = array.copy()
-        array.flags.writeable = False
-    return array
-
-
-_SCALARS.update(
-    int=_as_int, float=_as_float, bool=_as_bool, string=_as_string, type=dtypes.as_dtype, shape=shapes.as_raw,
-    tensor=_as_tensor, func=lambda value: value,
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class Attr:
-    """One typed attribute: ``kind`` as TensorFlow names it (``int``, ``list(type)``, ...), default and allowed values."""
-
-    kind: str
-    default: Any = REQUIRED
-    allowed: tuple[Any, ...] | None = None
-    minimum: int | None = None
-
-    @property
-    def is_list(self) -> bool:
-        return self.kind.startswith("list(")
-
-    @property
-    def element(self) -> str:
-        return self.kind[5:-1] if self.is_list else self.kind
-
-    def convert(self, value: Any, name: str, type_name: str) -> Any:
-        """Returns ``value`` in its stored form, or raises TypeError/ValueError naming op and attribute."""
-        one = _SCALARS[self.element]
-        try:
-            if self.is_list:
-                if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-                    raise TypeError("a list")
-                value = tuple(one(item) for item in value)
-            else:
-                value = one(value)
-        except (TypeError, ValueError) as problem:
-            raise TypeError(errors.message(
-                f"attribute {name!r} of op {type_name!r} = {value!r}", f"{self.kind} ({problem})",
-                f"pass {name}= with a value of kind {self.kind}")) from None
-        if self.allowed is not None:
-            for item in value if self.is_list else (value,):
-                if item not in self.allowed:
-                    choices = ", ".join(getattr(item, "name", repr(item)) for item in self.allowed)
-                    raise TypeError(errors.message(
-                        f"{getattr(item, 'name', repr(item))} for attribute {name!r} of op {type_name!r}",
-                        f"one of {choices}", "cast the input or choose one of these values"))
-        if self.minimum is not None and (len(value) if self.is_list else value) < self.minimum:
-            raise ValueError(errors.message(
-                f"attribute {name!r} of op {type_name!r} = {value!r}",
-                f"at least {self.minimum}{' elements' if self.is_list else ''}", "give more"))
-        return value
-
-
-def _type_list(allowed: str | None) -> tuple[dtypes.DType, ...] | None:
-    return None if allowed is None else tuple(dtypes.as_dtype(name) for name in allowed.split())
-
-
-def Type(allowed: str | None = None, default: Any = REQUIRED) -> Attr:
-    """A dtype; ``allowed`` is a blank-separated list of dtype names."""
-    return Attr("type", default if default is REQUIRED else dtypes.as_dtype(default), _type_list(allowed))
-
-
-def Int(default: Any = REQUIRED, minimum: int | None = None) -> Attr:
-    """An integer."""
-    return Attr("int", default, None, minimum)
-
-
-def Float(default: Any = REQUIRED) -> Attr:
-    """A float."""
-    return Attr("float", default)
-
-
-def Bool(default: Any = REQUIRED) -> Attr:
-    """A bool."""
-    return Attr("bool", default)
-
-
-def String(default: Any = REQUIRED, allowed: str | None = None) -> Attr:
-    """A string; ``allowed`` is a blank-separated list of values."""
-    return Attr("string", default, None if allowed is None else tuple(allowed.split()))
-
-
-def Shape(default: Any = REQUIRED) -> Attr:
-    """A shape, stored raw (a tuple, or None when the rank is unknown)."""
-    return Attr("shape", default)
-
-
-def TensorAttr() -> Attr:
-    """A constant tensor, stored as a read-only array."""
-    return Attr("tensor")
-
-
-def Func(default: Any = REQUIRED) -> Attr:
-    """A nested body or a named function."""
-    return Attr("func", default)
-
-
-def List(kind: str, default: Any = REQUIRED, allowed: str | None = None, minimum: int | None = None) -> Attr:
-    """A list of ``kind`` (``int``, ``type``, ``shape``, ``string``, ``float``, ``bool``, ``tensor``, ``func``)."""
-    if default is not REQUIRED:
-        default = tuple(default)
-    choices: tuple[Any, ...] | None = None
-    if allowed is not None:
-        choices = _type_list(allowed) if kind == "type" else tuple(allowed.split())
-    return Attr(f"list({kind})", default, choices, minimum)
-
-
-# -------------------------------------------------------------------------------------------------------- signatures
-@dataclasses.dataclass(frozen=True)
-class ArgSpec:
-    """An input or output: one tensor, ``number_attr`` tensors of one type, or a list typed by ``type_list_attr``."""
-
-    name: str
-    dtype: dtypes.DType | None = None
-    type_attr: str | None = None
-    number_attr: str | None = None
-    type_list_attr: str | None = None
-    is_ref: bool = False
-
-    @property
-    def is_list(self) -> bool:
-        return self.number_attr is not None or self.type_list_attr is not None
-
-    def count(self, attrs: dict[str, Any]) -> int:
-        """How many tensors the argument stands for."""
-        if self.number_attr is not None:
-            return attrs[self.number_attr]
-        return len(attrs[self.type_list_attr]) if self.type_list_attr is not None else 1
-
-    def dtypes(self, attrs: dict[str, Any]) -> list[dtypes.DType]:
-        """The dtype of each tensor the argument stands for."""
-        if self.type_list_attr is not None:
-            return list(attrs[self.type_list_attr])
-        dtype = self.dtype if self.dtype is not None else attrs[self.type_attr]
-        if self.is_ref:
-            dtype = dtype._as_ref
-        return [dtype] * (attrs[self.number_attr] if self.number_attr is not None else 1)
-
-
-_ARG = re.compile(r"(\w+)\s*:\s*(?:(\w+)\s*\*\s*)?(?:Ref\((\w+)\)|\[(\w+)\]|(\w+))\s*(?:,|$)")
-
-
-def _parse_args(text: str, type_attrs: dict[str, Attr], type_name: str) -> tuple[ArgSpec, ...]:
-    specs = []
-    position = 0
-    text = text.strip()
-    while position < len(text):
-        found = _ARG.match(text, position)
-        if not found:
-            raise ValueError(f"op {type_name!r}: cannot read the signature at {text[position:]!r}; write it like "
-                             f"'a: T, rest: N * T, ref: Ref(T), list: [Tlist] -> out: T'")
-        name, number, ref, types_, plain = found.groups()
-        kind = ref or plain
-        if types_:
-            specs.append(ArgSpec(name, type_list_attr=types_))
-        elif kind in type_attrs:
-            specs.append(ArgSpec(name, type_attr=kind, number_attr=number, is_ref=ref is not None))
-        else:
-            specs.append(ArgSpec(name, dtype=dtypes.as_dtype(kind), number_attr=number, is_ref=ref is not None))
-        position = found.end()
-        while position < len(text) and text[position] == " ":
-            position += 1
-    return tuple(specs)
+DERIVED: Any = type(
+    "Derived",
+    (),
+    {
+        "__repr__": lambda self: "DERIVED",
+        "__doc__": "The gradient is the vector-Jacobian product of the op's own kernel.",
+    },
+)()
 
 
 # -------------------------------------------------------------------------------------------------------- definitions
@@ -356,8 +174,11 @@ class OpDefinition:
         put(self, "fixed_inputs", fixed)
         put(self, "fixed_outputs", not any(spec.is_list for spec in self.outputs))
         put(self, "positions", {spec.name: i for i, spec in enumerate(self.inputs)} if fixed else None)
-        put(self, "has_host_only_arg", any(
-            spec.dtype is not None and spec.dtype.host_only for spec in self.inputs + self.outputs))
+        put(
+            self,
+            "has_host_only_arg",
+            any(spec.dtype is not None and spec.dtype.host_only for spec in self.inputs + self.outputs),
+        )
         inferred = {spec.type_attr for spec in self.inputs} | {spec.number_attr for spec in self.inputs}
         inferred |= {spec.type_list_attr for spec in self.inputs}
         put(self, "inferred_attrs", frozenset(name for name in inferred if name))
@@ -433,11 +254,15 @@ def lookup(type_name: str) -> OpDefinition:
         found = _registry.get(type_name)
     if found is None:
         near = difflib.get_close_matches(type_name, _registry, 3)
-        raise NotImplementedError(errors.message(
-            f"op type {type_name!r}", f"one of the {len(_registry)} op types defined"
-            + (f" (near: {', '.join(near)})" if near else ""),
-            "define it with `class " + (type_name if type_name.isidentifier() else "MyOp")
-            + "(anabranch.Op): ...`, or replace it in the graph"))
+        raise NotImplementedError(
+            errors.message(
+                f"op type {type_name!r}",
+                f"one of the {len(_registry)} op types defined" + (f" (near: {', '.join(near)})" if near else ""),
+                "define it with `class "
+                + (type_name if type_name.isidentifier() else "MyOp")
+                + "(anabranch.Op): ...`, or replace it in the graph",
+            )
+        )
     return found
 
 
@@ -477,48 +302,84 @@ def define(type_name: str, doc: str | None, *, signature: str, **fields: Any) ->
         _refuse(type_name, "no docstring", "a docstring with shapes", "write one line that says what it computes")
     left, arrow, right = signature.partition("->")
     if not arrow:
-        _refuse(type_name, f"signature {signature!r}", "'inputs -> outputs'", "add '->' (with nothing after it if none)")
+        _refuse(
+            type_name, f"signature {signature!r}", "'inputs -> outputs'", "add '->' (with nothing after it if none)"
+        )
     type_attrs = {name: attr for name, attr in attrs.items() if attr.kind == "type"}
-    inputs = _parse_args(left, type_attrs, type_name)
-    outputs = _parse_args(right, type_attrs, type_name)
+    inputs = parse_args(left, type_attrs, type_name)
+    outputs = parse_args(right, type_attrs, type_name)
     for spec in inputs + outputs:
         for name in (spec.number_attr, spec.type_list_attr):
             if name is not None and name not in attrs:
-                _refuse(type_name, f"argument {spec.name!r} uses attribute {name!r}", "an entry in attrs", f"add {name!r}")
+                _refuse(
+                    type_name, f"argument {spec.name!r} uses attribute {name!r}", "an entry in attrs", f"add {name!r}"
+                )
     for part in ("effect", "shape", "gradient"):
         if fields.get(part) is None:
-            _refuse(type_name, f"no {part}", f"a {part}", {
-                "effect": "write effect = PURE, read(...), write(...), RANDOM, channel(...) or IO",
-                "shape": "write def shape(c): ... (raw shape, or a list of them)",
-                "gradient": "write def gradient(op, *grads): ..., DERIVED, or NotDifferentiable('why')"}[part])
+            _refuse(
+                type_name,
+                f"no {part}",
+                f"a {part}",
+                {
+                    "effect": "write effect = PURE, read(...), write(...), RANDOM, channel(...) or IO",
+                    "shape": "write def shape(c): ... (raw shape, or a list of them)",
+                    "gradient": "write def gradient(op, *grads): ..., DERIVED, or NotDifferentiable('why')",
+                }[part],
+            )
     effect: Effect = fields["effect"]
     names = {spec.name for spec in inputs}
     for operand in effect.resources:
         if operand not in names:
-            _refuse(type_name, f"effect on {operand!r}", f"an input among {sorted(names)}", "name the input that holds the resource")
-    if effect.kind != "body" and not fields.get("makes") and fields.get("kernel") is None and fields.get("host_kernel") is None:
+            _refuse(
+                type_name,
+                f"effect on {operand!r}",
+                f"an input among {sorted(names)}",
+                "name the input that holds the resource",
+            )
+    if (
+        effect.kind != "body"
+        and not fields.get("makes")
+        and fields.get("kernel") is None
+        and fields.get("host_kernel") is None
+    ):
         _refuse(type_name, "no kernel", "kernel or host_kernel", "write def kernel(ctx, inputs, attrs): ...")
     if effect.kind == "write":
         if not effect.resources:
             _refuse(type_name, "a write without resource", "the operands it writes", "effect = write('ref')")
         if fields.get("predication") is None:
-            _refuse(type_name, "a write without predication", "SELECT or rows('indices')", "say how a failed check holds it back")
+            _refuse(
+                type_name,
+                "a write without predication",
+                "SELECT or rows('indices')",
+                "say how a failed check holds it back",
+            )
     elif fields.get("predication") is not None:
         _refuse(type_name, f"predication on a {effect.kind} op", "none", "remove it")
     predication = fields.get("predication")
     if predication is not None and predication.kind == "rows" and predication.indices not in names:
-        _refuse(type_name, f"rows({predication.indices!r})", f"an input among {sorted(names)}", "name the index operand")
+        _refuse(
+            type_name, f"rows({predication.indices!r})", f"an input among {sorted(names)}", "name the index operand"
+        )
     if effect.kind in ("read", "write") and not effect.resources:
         _refuse(type_name, f"a {effect.kind} without resource", "the operands", "effect = read('resource')")
     if (effect.kind == "random") != (fields.get("consumes") is not None):
-        _refuse(type_name, f"effect {effect.kind} with consumes={fields.get('consumes')}", "consumes(c) on random ops and only there",
-                "write def consumes(c): ... (128-bit blocks that one execution reserves)")
+        _refuse(
+            type_name,
+            f"effect {effect.kind} with consumes={fields.get('consumes')}",
+            "consumes(c) on random ops and only there",
+            "write def consumes(c): ... (128-bit blocks that one execution reserves)",
+        )
     if fields.get("may_block") and effect.kind not in ("channel", "io"):
         _refuse(type_name, "may_block on a non-channel op", "effect = channel(...) or IO", "change the effect")
     if effect.kind == "channel" and fields.get("kernel") is not None:
         _refuse(type_name, "a compiled kernel on a channel op", "host_kernel only", "rename kernel to host_kernel")
     if fields.get("makes") and fields["makes"] != "variable" and fields.get("create") is None:
-        _refuse(type_name, f"makes={fields['makes']!r} without create", "create(attrs, name)", "write def create(attrs, name): ... that builds the object")
+        _refuse(
+            type_name,
+            f"makes={fields['makes']!r} without create",
+            "create(attrs, name)",
+            "write def create(attrs, name): ... that builds the object",
+        )
     gradient = fields["gradient"]
     if not (callable(gradient) or gradient is DERIVED or isinstance(gradient, NotDifferentiable)):
         _refuse(type_name, f"gradient {gradient!r}", "a rule, DERIVED or NotDifferentiable", "write one of them")
@@ -555,16 +416,3 @@ class Op:
             elif isinstance(value, staticmethod):
                 body[name] = value.__func__
         cls.definition = define(type_name, cls.__doc__, **body)
-
-
-def attr_key(value: Any) -> Any:
-    """A hashable stand-in for a stored attribute value (arrays by content), for CSE and cache keys."""
-    if isinstance(value, np.ndarray):
-        if value.dtype == object:
-            return (value.shape, "object", tuple(value.ravel().tolist()))
-        return (value.shape, value.dtype.str if value.dtype.kind != "V" else value.dtype.name, value.tobytes())
-    if isinstance(value, tuple):
-        return tuple(attr_key(item) for item in value)
-    if isinstance(value, float):
-        return ("float", np.float64(value).tobytes())
-    return value

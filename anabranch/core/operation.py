@@ -85,7 +85,11 @@ class Tensor:
     def ndim(self) -> int:
         """Rank; ValueError if it is not known."""
         if self._shape is None:
-            raise ValueError(errors.message(f"tensor {self.name!r} of unknown rank", "a known rank", "call set_shape, or use tf.rank(x)"))
+            raise ValueError(
+                errors.message(
+                    f"tensor {self.name!r} of unknown rank", "a known rank", "call set_shape, or use tf.rank(x)"
+                )
+            )
         return len(self._shape)
 
     def _as_node_def_input(self) -> str:
@@ -99,8 +103,11 @@ class Tensor:
         return f"<tf.Tensor {self.name!r} shape={self.get_shape()} dtype={self.dtype.name}>"
 
     def __str__(self) -> str:
-        return f'Tensor("{self.name}", shape={self.get_shape()}, dtype={self.dtype.name})' if self._shape is not None else (
-            f'Tensor("{self.name}", dtype={self.dtype.name})')
+        return (
+            f'Tensor("{self.name}", shape={self.get_shape()}, dtype={self.dtype.name})'
+            if self._shape is not None
+            else (f'Tensor("{self.name}", dtype={self.dtype.name})')
+        )
 
     def __hash__(self) -> int:
         return id(self)
@@ -109,33 +116,54 @@ class Tensor:
         return self is other
 
     def __bool__(self) -> bool:
-        raise TypeError(errors.message(
-            f"tensor {self.name!r} used as a Python bool", "a value that is known while the graph is built",
-            "`if t is not None:` to ask whether it is there; tf.cond(t, ...) to branch on its value"))
+        raise TypeError(
+            errors.message(
+                f"tensor {self.name!r} used as a Python bool",
+                "a value that is known while the graph is built",
+                "`if t is not None:` to ask whether it is there; tf.cond(t, ...) to branch on its value",
+            )
+        )
 
     __nonzero__ = __bool__
 
     def __iter__(self) -> Iterator[Any]:
         if self._shape is None or not self._shape or self._shape[0] is None:
-            raise TypeError(errors.message(
-                f"iteration over tensor {self.name!r} of shape {shapes.show(self._shape)}", "a known first dimension",
-                "tf.map_fn or tf.while_loop, or set_shape first"))
+            raise TypeError(
+                errors.message(
+                    f"iteration over tensor {self.name!r} of shape {shapes.show(self._shape)}",
+                    "a known first dimension",
+                    "tf.map_fn or tf.while_loop, or set_shape first",
+                )
+            )
         return (self[i] for i in range(self._shape[0]))
 
     def __len__(self) -> int:
-        raise TypeError(errors.message(f"len() of tensor {self.name!r}", "a static or a dynamic size",
-                                       "x.shape[0].value for the static size, tf.shape(x)[0] for the one at run time"))
+        raise TypeError(
+            errors.message(
+                f"len() of tensor {self.name!r}",
+                "a static or a dynamic size",
+                "x.shape[0].value for the static size, tf.shape(x)[0] for the one at run time",
+            )
+        )
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(errors.message(
-            f"tensor {self.name!r} of a graph given to NumPy", "an array",
-            "run it in a session first (session.run(t)), or use the tf function of that name"))
+        raise NotImplementedError(
+            errors.message(
+                f"tensor {self.name!r} of a graph given to NumPy",
+                "an array",
+                "run it in a session first (session.run(t)), or use the tf function of that name",
+            )
+        )
 
     def __copy__(self) -> Tensor:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        raise TypeError(errors.message(f"copy.deepcopy of tensor {self.name!r}", "a value", "copy the GraphDef, or the tensor's value"))
+        raise TypeError(
+            errors.message(
+                f"copy.deepcopy of tensor {self.name!r}", "a value", "copy the GraphDef, or the tensor's value"
+            )
+        )
 
     def __getitem__(self, key: Any) -> Tensor:
         return hooks.get_item(self, key)
@@ -146,11 +174,37 @@ class Tensor:
 class Operation:
     """A node of a graph."""
 
-    __slots__ = ("__dict__", "__weakref__", "_attrs", "_control_inputs", "_control_outputs", "_device", "_id", "_inputs", "_outputs",
-                 "body", "definition", "graph", "name", "original", "user_site")
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_attrs",
+        "_control_inputs",
+        "_control_outputs",
+        "_device",
+        "_id",
+        "_inputs",
+        "_outputs",
+        "body",
+        "definition",
+        "graph",
+        "name",
+        "original",
+        "user_site",
+    )
 
-    def __init__(self, graph: Graph, body: Body, definition: OpDefinition, name: str, inputs: Sequence[Tensor], attrs: dict[str, Any],
-                 control_inputs: Sequence[Operation], device: str, site: Any, creation_id: int):
+    def __init__(
+        self,
+        graph: Graph,
+        body: Body,
+        definition: OpDefinition,
+        name: str,
+        inputs: Sequence[Tensor],
+        attrs: dict[str, Any],
+        control_inputs: Sequence[Operation],
+        device: str,
+        site: Any,
+        creation_id: int,
+    ):
         self.graph = graph
         self.body = body
         self.definition = definition
@@ -213,8 +267,13 @@ class Operation:
             ValueError: the op has no attribute of that name.
         """
         if name not in self._attrs:
-            raise ValueError(errors.message(f"attribute {name!r} of op {self.name!r} ({self.type})", f"one of {sorted(self._attrs)}",
-                                            "check the name with op.node_def"))
+            raise ValueError(
+                errors.message(
+                    f"attribute {name!r} of op {self.name!r} ({self.type})",
+                    f"one of {sorted(self._attrs)}",
+                    "check the name with op.node_def",
+                )
+            )
         value = self._attrs[name]
         spec = self.definition.attrs.get(name)
         return _public_attr(value, spec.element if spec is not None else "")

@@ -43,10 +43,18 @@ class Placeholder(Op):
     def host_kernel(ctx, inputs, attrs):
         shape = attrs["shape"]
         told = f" and shape {list(shape)}" if shape is not None and None not in shape else ""
-        raise errors.InvalidArgumentError(None, ctx.op, (
-            f"You must feed a value for placeholder tensor '{ctx.op.name}' with dtype {attrs['dtype'].name}{told}\n"
-            + errors.message(f"no value for placeholder {ctx.op.name!r}", f"a {attrs['dtype'].name} value{told}",
-                             f"session.run(..., feed_dict={{{ctx.op.name!r} + ':0': value}})")))
+        raise errors.InvalidArgumentError(
+            None,
+            ctx.op,
+            (
+                f"You must feed a value for placeholder tensor '{ctx.op.name}' with dtype {attrs['dtype'].name}{told}\n"
+                + errors.message(
+                    f"no value for placeholder {ctx.op.name!r}",
+                    f"a {attrs['dtype'].name} value{told}",
+                    f"session.run(..., feed_dict={{{ctx.op.name!r} + ':0': value}})",
+                )
+            ),
+        )
 
 
 class PlaceholderWithDefault(Op):
@@ -250,5 +258,3 @@ def no_op(name: str | None = None) -> Any:
 
 public("convert_to_tensor")(convert.convert_to_tensor)
 public("register_tensor_conversion_function")(convert.register_tensor_conversion_function)
-
-

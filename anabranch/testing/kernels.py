@@ -27,7 +27,10 @@ def complete_attrs(type_name: str, inputs: Sequence[np.ndarray], attrs: dict[str
     For list inputs pass the length or type-list attribute explicitly.
     """
     definition = opdef.lookup(type_name)
-    stored = {key: definition.attrs[key].convert(value, key, type_name) if key in definition.attrs else value for key, value in attrs.items()}
+    stored = {
+        key: definition.attrs[key].convert(value, key, type_name) if key in definition.attrs else value
+        for key, value in attrs.items()
+    }
     position = 0
     for spec in definition.inputs:
         if spec.type_list_attr is not None:

@@ -26,8 +26,9 @@ def compile_time_positions(definition: opdef.OpDefinition, attrs: dict[str, Any]
     return frozenset(found)
 
 
-def run_compiled(definition: opdef.OpDefinition, inputs: Sequence[Any], attrs: dict[str, Any], op: Any = None,
-                 philox: Any = None) -> list[np.ndarray]:
+def run_compiled(
+    definition: opdef.OpDefinition, inputs: Sequence[Any], attrs: dict[str, Any], op: Any = None, philox: Any = None
+) -> list[np.ndarray]:
     """Runs one op's kernel through XLA on the default device; raises its checks; returns NumPy arrays (or jax arrays' copies).
 
     ``inputs`` are arrays; a resource operand is given as the variable's value.
@@ -36,8 +37,13 @@ def run_compiled(definition: opdef.OpDefinition, inputs: Sequence[Any], attrs: d
     static = compile_time_positions(definition, attrs)
     arrays = [np.asarray(value) for value in inputs]
     dynamic = [value for i, value in enumerate(arrays) if i not in static]
-    key = (definition, tuple((k, opdef.attr_key(v)) for k, v in sorted(attrs.items()) if k[:1] != "_"),
-           tuple((value.shape, value.dtype) for value in dynamic), tuple(opdef.attr_key(arrays[i]) for i in sorted(static)), philox is not None)
+    key = (
+        definition,
+        tuple((k, opdef.attr_key(v)) for k, v in sorted(attrs.items()) if k[:1] != "_"),
+        tuple((value.shape, value.dtype) for value in dynamic),
+        tuple(opdef.attr_key(arrays[i]) for i in sorted(static)),
+        philox is not None,
+    )
     with _lock:
         found = _cache.get(key)
         if found is not None:

@@ -54,8 +54,12 @@ def pack_checks(checks: list[Check]) -> tuple[Any, Any]:
     ordered = [check.ok for check in checks]
     flags = jnp.stack([jnp.reshape(jnp.asarray(flag, bool), ()) for flag in ordered])
     failed = jnp.where(jnp.all(flags), jnp.int32(-1), jnp.argmin(flags).astype(jnp.int32))
-    parts = [_as_bits(jnp, jnp.reshape(value, (-1,))[: payload_limit(check, value)])
-             for check in checks for value in check.payload if is_numeric(value)]
+    parts = [
+        _as_bits(jnp, jnp.reshape(value, (-1,))[: payload_limit(check, value)])
+        for check in checks
+        for value in check.payload
+        if is_numeric(value)
+    ]
     payload = jnp.concatenate(parts) if parts else jnp.zeros((0,), jnp.int64)
     return failed, payload
 
@@ -96,10 +100,10 @@ class CheckRecord(NamedTuple):
             if not isinstance(item, PackedValue):
                 values.append(item)
                 continue
-            flat = packed[item.start:item.start + item.count]
+            flat = packed[item.start : item.start + item.count]
             flat = flat.view(np.float64) if item.kind == "f" else flat.astype(bool) if item.kind == "b" else flat
             full = np.zeros(item.size, flat.dtype)
-            full[:item.count] = flat
+            full[: item.count] = flat
             values.append(full.reshape(item.shape))
         return self.error(None, self.op, self.text.format(*kernels.show_payload(values, self.summarize)))
 
@@ -127,7 +131,9 @@ def record_checks(checks: list[Check]) -> list[CheckRecord]:
             kind = np.dtype(getattr(value, "dtype", np.asarray(value).dtype))
             letter = "b" if kind == bool else "i" if kind.kind in "iu" else "f"
             count = payload_limit(check, value)
-            layout.append(PackedValue(letter, start, count, int(np.prod(np.shape(value), dtype=np.int64)), tuple(np.shape(value))))
+            layout.append(
+                PackedValue(letter, start, count, int(np.prod(np.shape(value), dtype=np.int64)), tuple(np.shape(value)))
+            )
             start += count
         records.append(CheckRecord(check.error, check.text, tuple(layout), check.summarize, check.op))
     return records
