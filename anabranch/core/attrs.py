@@ -1,7 +1,8 @@
 """Attributes and arguments of op types: the parts that a contract's ``attrs`` and ``signature`` are made of.
 
-An attribute's value is *stored* in one form whoever gave it: dtypes as `DType`, shapes raw (a tuple, or None), strings as
-str (bytes only where they are not UTF-8), constants as read-only arrays, lists as tuples. :meth:`Attr.convert` makes that form.
+An attribute's value is *stored* in one form whoever gave it: dtypes as `DType`, shapes raw (a tuple, or None),
+strings as str (bytes only where they are not UTF-8), constants as read-only arrays, lists as tuples.
+:meth:`Attr.convert` makes that form.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ _SCALARS.update(
 
 @dataclasses.dataclass(frozen=True)
 class Attr:
-    """One typed attribute: ``kind`` as TensorFlow names it (``int``, ``list(type)``, ...), default and allowed values."""
+    """One typed attribute: ``kind`` as TensorFlow names it (``list(type)``), default and allowed values."""
 
     kind: str
     default: Any = REQUIRED
@@ -210,7 +211,7 @@ class ArgSpec:
         """The dtype of each tensor the argument stands for."""
         if self.type_list_attr is not None:
             return list(attrs[self.type_list_attr])
-        dtype = self.dtype if self.dtype is not None else attrs[self.type_attr]
+        dtype = self.dtype if self.dtype is not None else attrs[self.type_attr or ""]
         if self.is_ref:
             dtype = dtype._as_ref
         return [dtype] * (attrs[self.number_attr] if self.number_attr is not None else 1)

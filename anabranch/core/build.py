@@ -1,9 +1,9 @@
 """Building an operation from its type's name and Python values.
 
-``build("MatMul", a, b, transpose_b=True, name="product")`` converts inputs, infers type and length attributes, checks everything
-against the contract, and appends the op. It returns what a program wants: the output tensor if there is one, the
-operation if there is none, a named tuple (with lists for list outputs) otherwise. Op families build each other's ops
-this way, without importing each other.
+``build("MatMul", a, b, transpose_b=True, name="product")`` converts inputs, infers type and length attributes, checks
+everything against the contract, and appends the op. It returns what a program wants: the output tensor if there is
+one, the operation if there is none, a named tuple (with lists for list outputs) otherwise. Op families build each
+other's ops this way, without importing each other.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def results(op: Operation) -> Any:
             return grouped[0] if grouped[0] else op
     make = _result_types.get(definition.type_name)
     if make is None:
-        make = _result_types[definition.type_name] = collections.namedtuple(  # type: ignore[misc]
+        make = _result_types[definition.type_name] = collections.namedtuple(
             definition.type_name.lstrip("_"), [spec.name for spec in definition.outputs]
         )
     return make(*grouped)
@@ -147,7 +147,8 @@ def _check_allowed(definition: OpDefinition, key: str, spec: opdef.Attr, value: 
             names = ", ".join(getattr(choice, "name", str(choice)) for choice in spec.allowed or ())
             told = ", ".join(f"{t.name} ({t.dtype.base.name})" for t in tensors)
             raise TypeError(
-                f"Value passed to op {definition.type_name!r} has DataType {getattr(item, 'name', item)} not in list of allowed values: {names}\n"
+                f"Value passed to op {definition.type_name!r} has DataType {getattr(item, 'name', item)} "
+                f"not in list of allowed values: {names}\n"
                 + errors.message(
                     f"{getattr(item, 'name', item)} for {key!r} of op {definition.type_name!r}: {told}",
                     f"one of {names}",
@@ -181,7 +182,7 @@ def _type_from_tensors(specs: Sequence[ArgSpec], values: Sequence[Any], stored: 
 def _convert_inputs(
     graph: Graph, definition: OpDefinition, values: Sequence[Any], stored: dict[str, Any], name: str
 ) -> tuple[str, list[Tensor]]:
-    """Converts inputs; constants made on the way are named ``<op name>/<argument>``. Returns the op's final name and tensors."""
+    """Converts inputs, with constants named ``<op name>/<argument>``; the op's final name, and tensors."""
     full = name[:-1] if name[-1:] == "/" else graph.unique_name(name)
     tensors: list[Tensor] = []
     with graph.as_default(), graph.name_scope(full + "/"):
@@ -189,7 +190,7 @@ def _convert_inputs(
         for spec, value in zip(definition.inputs, values, strict=True):
             if not spec.is_list:
                 tensor = _convert_one(
-                    definition, spec, value, stored, spec.name, spec.dtype or stored.get(spec.type_attr)
+                    definition, spec, value, stored, spec.name, spec.dtype or stored.get(spec.type_attr or "")
                 )
                 if spec.type_attr is not None:
                     stored.setdefault(spec.type_attr, tensor.dtype.base)
@@ -222,20 +223,25 @@ def _convert_inputs(
                 items = []
                 for i, item in enumerate(value):
                     tensor = _convert_one(
-                        definition, spec, item, stored, f"{spec.name}_{i}", spec.dtype or stored.get(spec.type_attr)
+                        definition,
+                        spec,
+                        item,
+                        stored,
+                        f"{spec.name}_{i}",
+                        spec.dtype or stored.get(spec.type_attr or ""),
                     )
                     if spec.type_attr is not None:
                         stored.setdefault(spec.type_attr, tensor.dtype.base)
                     items.append(tensor)
-                stored.setdefault(spec.number_attr, len(items))  # type: ignore[arg-type]
-                if stored[spec.number_attr] != len(items):  # type: ignore[index]
+                wanted_count = stored.setdefault(spec.number_attr or "", len(items))
+                if wanted_count != len(items):
                     raise ValueError(
                         errors.message(
                             f"{len(items)} tensors for {spec.name!r} of op {definition.type_name!r}",
-                            f"{stored[spec.number_attr]} as other list arguments have",
+                            f"{wanted_count} as other list arguments have",
                             "pass lists of one length",
                         )
-                    )  # type: ignore[index]
+                    )
             tensors.extend(items)
     return full + "/", tensors
 
@@ -257,8 +263,8 @@ def _convert_one(
     except ValueError as problem:
         if isinstance(getattr(value, "dtype", None), dtypes.DType) and dtype is not None and value.dtype.base != dtype:
             raise TypeError(
-                f"Input {spec.name!r} of {definition.type_name!r} Op has type {value.dtype.base.name} that does not match type "
-                f"{dtype.name} of the other arguments.\n"
+                f"Input {spec.name!r} of {definition.type_name!r} Op has type {value.dtype.base.name} "
+                f"that does not match type {dtype.name} of the other arguments.\n"
                 + errors.message(
                     f"{value.dtype.base.name} for input {spec.name!r}", dtype.name, f"tf.cast(x, tf.{dtype.name})"
                 )
@@ -282,22 +288,24 @@ def _check_dtypes(definition: OpDefinition, tensors: Sequence[Tensor], stored: d
             count = len(wanted_list)
         else:
             count = stored[spec.number_attr] if spec.number_attr is not None else 1
-            wanted_list = ((spec.dtype if spec.dtype is not None else stored[spec.type_attr]),) * count
+            wanted_list = ((spec.dtype if spec.dtype is not None else stored[spec.type_attr or ""]),) * count
         for wanted in wanted_list:
             tensor = tensors[position]
             if tensor.dtype.base != wanted:
                 raise TypeError(
-                    f"Input {spec.name!r} of {definition.type_name!r} Op has type {tensor.dtype.base.name} that does not match "
-                    f"{'expected type of' if spec.dtype is not None else 'type'} {wanted.name}.\n"
+                    f"Input {spec.name!r} of {definition.type_name!r} Op has type {tensor.dtype.base.name} "
+                    f"that does not match {'expected type of' if spec.dtype is not None else 'type'} {wanted.name}.\n"
                     + errors.message(
-                        f"tensor {tensor.name!r} of dtype {tensor.dtype.base.name} for input {spec.name!r} of op {definition.type_name!r}",
+                        f"tensor {tensor.name!r} of dtype {tensor.dtype.base.name} for input {spec.name!r} "
+                        f"of op {definition.type_name!r}",
                         wanted.name,
                         f"tf.cast(x, tf.{wanted.name})",
                     )
                 )
             if spec.is_ref and not tensor.dtype.is_ref:
                 raise TypeError(
-                    f"'{definition.type_name}' Op requires that input '{spec.name}' be a mutable tensor (e.g.: a tf.Variable)\n"
+                    f"'{definition.type_name}' Op requires that input '{spec.name}' "
+                    "be a mutable tensor (e.g.: a tf.Variable)\n"
                     + errors.message(
                         f"tensor {tensor.name!r}, a value", "the ref of a variable", "pass the tf.Variable itself"
                     )

@@ -51,7 +51,8 @@ class CancellationToken:
                 errors.message(
                     "a step that ran past its timeout_in_ms",
                     "an end before the deadline",
-                    "raise RunOptions(timeout_in_ms=...), or find what it waits for (an empty queue whose producer stopped?)",
+                    "raise RunOptions(timeout_in_ms=...), or find what it waits for "
+                    "(an empty queue whose producer stopped?)",
                 ),
             )
 

@@ -88,7 +88,8 @@ def convert_to_tensor(
     if isinstance(value, Tensor):
         if dtype is not None and dtypes.as_dtype(dtype).base != value.dtype.base:
             raise ValueError(
-                f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for Tensor with dtype {value.dtype.name}: {value!r}\n"
+                f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} "
+                f"for Tensor with dtype {value.dtype.name}: {value!r}\n"
                 + errors.message(
                     f"tensor {value.name!r} of dtype {value.dtype.name}",
                     dtypes.as_dtype(dtype).name,

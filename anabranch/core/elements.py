@@ -30,7 +30,7 @@ class GraphElements:
         """Keys of the non-empty collections."""
         return self.get_all_collection_keys()
 
-    # ------------------------------------------------------------------------------------------------------------- lookup
+    # ----------------------------------------------------------------------------------------------------------- lookup
     def get_operations(self) -> list[Operation]:
         """All operations in order of creation, those of nested bodies included."""
         return list(self._operations)
@@ -128,7 +128,7 @@ class GraphElements:
         """Refuses fetches of ``op``."""
         self._unfetchable.add(op)
 
-    # -------------------------------------------------------------------------------------------------------- collections
+    # ------------------------------------------------------------------------------------------------------ collections
     def add_to_collection(self, name: Any, value: Any) -> None:
         """Appends ``value`` to the collection ``name``."""
         self._check_not_finalized()
@@ -146,7 +146,7 @@ class GraphElements:
             return self._collections.setdefault(name, [])
 
     def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
-        """A copy of the collection; with ``scope``, the items whose name matches that regular expression at its start."""
+        """A copy of the collection; with ``scope``, the items whose name starts with that regular expression."""
         with self._lock:
             found = self._collections.get(name, [])
             return list(found) if scope is None else collections.in_scope(found, scope)

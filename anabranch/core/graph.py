@@ -1,14 +1,15 @@
 """The graph: operations, nested bodies, names, collections, and the scopes that surround op creation.
 
-The life of a graph. A program creates operations under scopes (name, device, control dependencies, colocation);
-each is checked against its type's contract, gets its static shapes, and is appended: the *creation index* is what orders
+The life of a graph. A program creates operations under scopes (name, device, control dependencies, colocation); each
+is checked against its type's contract, gets its static shapes, and is appended: the *creation index* is what orders
 effects later. Nothing runs. A session reads the graph (its ``version`` says whether a plan is still valid) and never
 changes it; ``finalize`` makes that a promise. ``as_graph_def`` and ``import_graph_def`` are its only persistent form.
 
-Nested bodies. The branches of a conditional and the bodies of loops and functions are :class:`Body` objects of the *same* graph: one
-name space, one set of collections, one seed counter, one order of creation. An op belongs to exactly one body. An op
-that takes a tensor of an enclosing body *captures* it: the body gets an argument (an ``_Arg`` op) that stands for it, and the op that owns the body
-gets an input. A control edge from outside goes to the owning op. Variables made inside are made in the root (``init_scope``).
+Nested bodies. The branches of a conditional and the bodies of loops and functions are :class:`Body` objects of the
+*same* graph: one name space, one set of collections, one seed counter, one order of creation. An op belongs to
+exactly one body. An op that takes a tensor of an enclosing body *captures* it: the body gets an argument (an ``_Arg``
+op) that stands for it, and the op that owns the body gets an input. A control edge from outside goes to the owning
+op. Variables made inside are made in the root (``init_scope``).
 
 Thread safety: creation takes the graph's lock; scopes and the default-graph stack are per thread.
 """
@@ -59,7 +60,7 @@ class Graph(GraphScopes):
         self._producer_version = 1395
         self._containers: list[str] = [""]
 
-    # ------------------------------------------------------------------------------------------------------ properties
+    # ------------------------------------------------------------------------------------------------------- properties
     @property
     def version(self) -> int:
         """Number of changes made to the graph."""
@@ -116,7 +117,7 @@ class Graph(GraphScopes):
         """Makes this the default graph of the thread inside a ``with`` block."""
         return as_default(self)
 
-    # --------------------------------------------------------------------------------------------------- op creation
+    # ------------------------------------------------------------------------------------------------------ op creation
     def _create(
         self,
         definition: OpDefinition,
@@ -129,7 +130,7 @@ class Graph(GraphScopes):
         device: Any = None,
         infer_shapes: bool = True,
     ) -> Operation:
-        """Appends an operation. ``attrs`` must be complete and in stored form; ``unique=False`` takes ``name`` as it stands."""
+        """Appends an operation; ``attrs`` are complete and stored. ``unique=False`` takes ``name`` as it stands."""
         if self._finalized:
             self._check_not_finalized()
         with self._lock:
@@ -277,7 +278,7 @@ class Graph(GraphScopes):
         compute_shapes: bool = True,
         compute_device: bool = True,
     ) -> Operation:
-        """Creates an operation from its type's name, input tensors and attributes (AttrValue protos or plain values)."""
+        """Creates an operation from its type's name, inputs and attributes (AttrValue protos or plain values)."""
         definition = opdef.lookup(op_type)
         given = {
             key: hooks.attr_from_proto(value) if hasattr(value, "WhichOneof") else value
@@ -358,9 +359,9 @@ class Graph(GraphScopes):
         op._device = devices.canonical_name(device)
         self._version += 1
 
-    # -------------------------------------------------------------------------------------------------------------- formats
+    # ---------------------------------------------------------------------------------------------------------- formats
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
-        """The graph as a GraphDef; only nodes made after ``from_version`` if given; with an ``_output_shapes`` attribute if asked."""
+        """The graph, or what was made after ``from_version``, as a GraphDef; with ``_output_shapes`` if asked."""
         return hooks.graph_def(self, from_version, add_shapes)
 
     def __repr__(self) -> str:

@@ -1,10 +1,10 @@
 """Shape inference with partly known shapes and partly known values.
 
-A shape rule gets a :class:`ShapeContext` and returns raw shapes. Values that a rule asks for (the ``shape`` operand of
-a reshape) are found by :func:`partial_value`: constants are known, an op with a ``value`` rule tells what it knows, and a small
-pure op whose inputs are all known is computed by its host kernel. A partly known vector of ints is a tuple with None
-in the unknown places; a value about which nothing is known is None. The plan of a step runs the same rules again with
-the shapes of its feeds (a subclass overrides where values come from).
+A shape rule gets a :class:`ShapeContext` and returns raw shapes. Values that a rule asks for (the ``shape`` operand
+of a reshape) are found by :func:`partial_value`: constants are known, an op with a ``value`` rule tells what it
+knows, and a small pure op whose inputs are all known is computed by its host kernel. A partly known vector of ints is
+a tuple with None in the unknown places; a value about which nothing is known is None. The plan of a step runs the
+same rules again with the shapes of its feeds (a subclass overrides where values come from).
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class ShapeContext:
             if found.ndim > 1:
                 raise ValueError(
                     errors.message(
-                        f"input {operand!r} of op type {self.definition.type_name!r} has shape {shapes.show(found.shape)}",
+                        f"input {operand!r} of op type {self.definition.type_name!r} "
+                        f"has shape {shapes.show(found.shape)}",
                         "a vector of integers",
                         "reshape it to one dimension",
                     )
@@ -222,7 +223,7 @@ def fold(definition: OpDefinition, attrs: dict[str, Any], values: Sequence[Any],
 
 
 def partial_value(tensor: Any) -> Any:
-    """What is known of a tensor's value: np.ndarray, tuple with None in unknown places, or None. Cached on the tensor."""
+    """What is known of a tensor's value: array, tuple with None in unknown places, or None. Cached."""
     known = tensor._known
     if known is not _UNSET:
         return known

@@ -29,7 +29,7 @@ class KernelContext:
     platform = "cpu"
     op: Any = None
     philox: Any = None
-    """Random ops only: ``(key, counter)``: uint32[2] key and uint32[4] counter of the first block reserved for this execution."""
+    """Random ops only: uint32[2] key and uint32[4] counter of the first block reserved for this execution."""
     cancellation: Any = None
     """Channel and io kernels: the step's CancellationToken; a kernel that waits must wait through it."""
     precision: Any = None
@@ -78,7 +78,8 @@ class HostContext(KernelContext):
 
     def check(self, ok: Any, error: type[errors.OpError], text: str, *payload: Any, summarize: int = 1) -> None:
         if not ok:
-            raise error(
+            make: Callable[..., errors.OpError] = error  # subclasses know their error code
+            raise make(
                 getattr(self.op, "node_def_or_none", None), self.op, text.format(*show_payload(payload, summarize))
             )
 

@@ -102,7 +102,7 @@ class Predication:
 
     ``select``: the new value replaces the old one under a condition (fuses into an element-wise update).
     ``rows``: only rows named by the operand ``indices`` change; a failed check turns them into out-of-range indices,
-    which the kernel must drop (``.at[indices].op(..., mode="drop")``), so that the cost follows the rows, not the table.
+    which the kernel must drop (``.at[indices].op(..., mode="drop")``): the cost follows the rows, not the table.
     """
 
     kind: str

@@ -1,9 +1,9 @@
 """Operations and tensors: the nodes of a graph and the values on its edges.
 
-Both are made by :class:`anabranch.core.graph.Graph` only. An operation knows its type's contract (``definition``), its
-inputs, its attributes in stored form, the nested body that it belongs to and the user's line that made it. A tensor is one output of
-an operation; its static shape may be refined by ``set_shape`` and is never widened. Operators (``x + y``), ``Tensor.eval`` and
-indexing are filled in by upper layers through :mod:`anabranch.core.hooks`.
+Both are made by :class:`anabranch.core.graph.Graph` only. An operation knows its type's contract (``definition``),
+its inputs, its attributes in stored form, the nested body that it belongs to and the user's line that made it. A
+tensor is one output of an operation; its static shape may be refined by ``set_shape`` and is never widened. Operators
+(``x + y``), ``Tensor.eval`` and indexing are filled in by upper layers through :mod:`anabranch.core.hooks`.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ class Operation:
         return [item for item in found if item.startswith(b"loc:@")] or [b"loc:@" + self.name.encode()]
 
     def get_attr(self, name: str) -> Any:
-        """Value of an attribute: dtypes as DType, strings as bytes, shapes as TensorShapeProto-like TensorShape, lists as list.
+        """Value of an attribute: dtypes as DType, strings as bytes, shapes as TensorShape, lists as list.
 
         Raises:
             ValueError: the op has no attribute of that name.

@@ -42,7 +42,7 @@ class _Scopes(threading.local):
 
 
 class _ControlScope:
-    """One ``control_dependencies`` context: its operations, and the ops made under it (which already depend on them)."""
+    """One ``control_dependencies`` context: its operations, and the ops made under it (which depend on them)."""
 
     __slots__ = ("controls", "new_stack", "seen")
 
@@ -65,7 +65,7 @@ class GraphScopes(GraphElements):
         """The body that new operations of this thread go to."""
         return self._scopes.body or self.root
 
-    # ---------------------------------------------------------------------------------------------------------- naming
+    # ----------------------------------------------------------------------------------------------------------- naming
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
         """``name`` under the current name scope, made unique by a suffix ``_1``, ``_2``, ..."""
         if self._scopes.name:
@@ -126,10 +126,10 @@ class GraphScopes(GraphElements):
     def _name_stack(self) -> str:
         return self._scopes.name
 
-    # ---------------------------------------------------------------------------------------------------------- scopes
+    # ----------------------------------------------------------------------------------------------------------- scopes
     @contextlib.contextmanager
     def device(self, device_name_or_function: Any) -> Iterator[None]:
-        """Places new operations on a device: a string, a DeviceSpec, a function of the op, or None to clear outer scopes."""
+        """Places new operations: a device string, a DeviceSpec, a function of the op, or None to clear outer scopes."""
         scopes = self._scopes
         old = scopes.devices
         scopes.devices = devices.DeviceScope(old, device_name_or_function)
