@@ -48,6 +48,10 @@ class KernelContext:
         """The live object (queue, table, reader) behind a handle value. Host kernels only."""
         raise NotImplementedError
 
+    def release(self, handle: Any, ignore_missing: bool) -> None:
+        """Removes the resource behind a handle value; NotFoundError if there is none, unless ``ignore_missing``."""
+        raise NotImplementedError
+
 
 def show_payload(values: Sequence[Any], summarize: int = 1) -> list[str]:
     """Texts for the placeholders of a check's message."""

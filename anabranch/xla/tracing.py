@@ -128,7 +128,7 @@ def record_checks(checks: list[Check]) -> list[CheckRecord]:
             if not is_numeric(value):
                 layout.append(value)
                 continue
-            kind = np.dtype(getattr(value, "dtype", np.asarray(value).dtype))
+            kind = np.dtype(value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype)
             letter = "b" if kind == bool else "i" if kind.kind in "iu" else "f"
             count = payload_limit(check, value)
             layout.append(
