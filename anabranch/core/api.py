@@ -1,8 +1,8 @@
 """The table of public names: a definition says under which names the world sees it.
 
-``@public("nn.relu")`` beside a function puts it at ``anabranch.nn.relu``. ``anabranch/__init__.py`` resolves names from this
-table on first use, so that importing the package loads nothing. :func:`public_op` makes the plain Python function of an op
-whose signature needs no help.
+``@public("nn.relu")`` beside a function puts it at ``anabranch.nn.relu``. ``anabranch/__init__.py`` resolves names
+from this table on first use, so that importing the package loads nothing. :func:`public_op` makes the plain Python
+function of an op whose signature needs no help.
 """
 
 from __future__ import annotations
@@ -41,6 +41,30 @@ def publish_as(name: str, obj: Any) -> None:
     _names[name] = obj
 
 
+_resolver: list[Callable[..., Any]] = []  # (resolve, list), filled by the package's start-up
+
+
+def set_resolver(resolve: Callable[[str, str], Any], listing: Callable[[str], list[str]]) -> None:
+    """Registers how a name of a namespace is found and how its names are listed; the package does so when it starts."""
+    _resolver[:] = [resolve, listing]
+
+
+def module_attributes(prefix: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of the module that stands for the namespace ``prefix``.
+
+    A package whose name is also a namespace (``train``, ``layers``) writes ``__getattr__, __dir__ = api.module_attributes("train")``, so
+    that names published by other modules under ``train.`` are found there too.
+    """
+
+    def find(name: str) -> Any:
+        return _resolver[0](prefix, name)
+
+    def listing() -> list[str]:
+        return _resolver[1](prefix)
+
+    return find, listing
+
+
 def names() -> dict[str, Any]:
     """All published names so far."""
     return _names
@@ -64,8 +88,8 @@ def public_op(
     Args:
         type_name: the op.
         published: dotted public names.
-        arguments: blank-separated argument names in order, if they differ from inputs followed by attributes that are not inferred. ``old=new`` gives
-            the op's argument ``old`` the public name ``new``.
+        arguments: blank-separated argument names in order, if they differ from inputs followed by attributes that
+            are not inferred. ``old=new`` gives the op's argument ``old`` the public name ``new``.
         defaults: defaults of arguments that the op's attributes do not have.
     """
     definition = opdef.lookup(type_name)
@@ -108,7 +132,8 @@ def public_op(
         for key, value in kwargs.items():
             if key in values or key not in order_shown:
                 raise TypeError(
-                    f"{function_name}() got {'multiple values for' if key in values else 'an unexpected keyword'} argument {key!r}; "
+                    f"{function_name}() got {'multiple values for' if key in values else 'an unexpected keyword'} "
+                    f"argument {key!r}; "
                     f"arguments: {', '.join(order_shown)}"
                 )
             values[key] = value
@@ -123,7 +148,7 @@ def public_op(
     call.__name__ = call.__qualname__ = function_name
     call.__doc__ = definition.doc
     call.__signature__ = signature  # type: ignore[attr-defined]
-    call.__module__ = "anabranch"
+    call.__module__ = ".".join(["anabranch", *published[0].split(".")[:-1]]) if published else "anabranch"
     for name in published:
         publish_as(name, call)
     return call

@@ -20,13 +20,14 @@ PACKAGE = "anabranch"
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"core"}),
     frozenset({"ops"}),
-    frozenset({"xla", "autodiff", "formats"}),
+    frozenset({"xla", "autodiff", "formats", "variables"}),
     frozenset({"runtime", "placement", "rewrite"}),
     frozenset({"session"}),
     frozenset(
         {"cluster", "contrib", "data", "eager", "estimator", "layers", "losses", "metrics", "rnn", "summary", "train"}
     ),
     frozenset({"cli", "keras", "lite", "serving"}),
+    frozenset({"_public"}),
 )
 # May import everything; only tests import it.
 TESTING = "testing"

@@ -1,0 +1,169 @@
+"""The public interface: finds the name behind ``tf.X`` and ``from anabranch.nn import x``, and loads what it needs.
+
+Every public name is resolved on first use. Importing the package loads NumPy and the graph's own ground; ``tf.matmul`` then
+loads the op families and the libraries of :data:`_LIBRARIES`, each of which publishes its names in the table of
+:mod:`anabranch.core.api`. A dotted name ``"nn.relu"`` in that table makes the namespace ``anabranch.nn``: a package of that name if
+there is one, a module made for it otherwise, so that both ``tf.nn.relu`` and ``from anabranch.nn import relu`` work.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.machinery
+import os
+import sys
+import threading
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from anabranch import ops
+from anabranch.core import api, errors, framework, opdef
+
+PACKAGE = "anabranch"
+# Parts that publish names at the top or in namespaces of their own, in the order in which they load. Parts that are not there are
+# passed over; `keras`, `lite`, `serving`, `cluster`, `contrib` and `estimator` load only when somebody names them.
+_LIBRARIES = (
+    "autodiff",
+    "variables",
+    "session",
+    "train",
+    "layers",
+    "losses",
+    "metrics",
+    "rnn",
+    "data",
+    "summary",
+    "eager",
+)
+
+_lock = threading.RLock()
+_loaded = False
+_parts = {
+    entry.removesuffix(".py")
+    for folder in sys.modules[PACKAGE].__path__
+    for entry in os.listdir(folder)
+    if not entry.startswith(("_", "."))
+}
+
+
+def _load() -> None:
+    """Imports everything that publishes names."""
+    global _loaded
+    if _loaded:
+        return
+    with _lock:
+        if not _loaded:
+            importlib.import_module(f"{PACKAGE}.core.public_protos")  # loads protobuf, 30 ms
+            ops.load_all()
+            for part in _LIBRARIES:
+                if part in _parts:
+                    importlib.import_module(f"{PACKAGE}.{part}")
+            _loaded = True
+
+
+def _namespaces() -> set[str]:
+    """Dotted names of all namespaces that hold a published name."""
+    found: set[str] = set()
+    for name in api.names():
+        while "." in name:
+            name = name.rpartition(".")[0]
+            found.add(name)
+    return found
+
+
+def _resolve(prefix: str, name: str) -> Any:
+    """The object called ``name`` in the namespace ``prefix`` (``""`` is the top)."""
+    if name.startswith("__") and name.endswith(
+        "__"
+    ):  # asked for by pickle, inspect and the like: not worth loading anything
+        raise AttributeError(f"module {PACKAGE!r} has no attribute {name!r}")
+    full = f"{prefix}.{name}" if prefix else name
+    if full not in api.names():
+        try:
+            _load()
+        except AttributeError as problem:  # hasattr would take it for 'no such name'
+            raise ImportError(f"a part of {PACKAGE} does not load: {problem}") from problem
+    found = api.names().get(full, api)
+    if found is api:
+        if full not in _namespaces() and (prefix or name not in _parts):
+            raise _unknown(prefix, name)
+        found = importlib.import_module(f"{PACKAGE}.{full}")
+    home = sys.modules[f"{PACKAGE}.{prefix}" if prefix else PACKAGE]
+    setattr(home, name, found)
+    return found
+
+
+def _unknown(prefix: str, name: str) -> AttributeError:
+    shown = f"tf.{prefix}.{name}" if prefix else f"tf.{name}"
+    near = [f"tf.{item}" for item in difflib.get_close_matches(f"{prefix}.{name}".strip("."), api.names(), 4, 0.75)]
+    last = name.rpartition(".")[2].lower()
+    near += [
+        f"tf.{item}"
+        for item in sorted(api.names())
+        if item.rpartition(".")[2].lower() == last and f"tf.{item}" not in near
+    ]
+    told = f"one of {', '.join(near[:6])}" if near else f"dir({shown.rpartition('.')[0]}) lists the names there are"
+    return AttributeError(
+        f"module {PACKAGE!r} has no attribute {name!r}\n"
+        + errors.message(shown, f"a public name of {'namespace tf.' + prefix if prefix else 'the package'}", told),
+        name=name,
+        obj=sys.modules.get(f"{PACKAGE}.{prefix}" if prefix else PACKAGE),
+    )
+
+
+def _listing(prefix: str) -> list[str]:
+    _load()
+    start = prefix + "." if prefix else ""
+    return sorted({name[len(start) :].partition(".")[0] for name in api.names() if name.startswith(start)})
+
+
+def find(name: str) -> Any:
+    """The public object ``tf.<name>``; AttributeError if there is none."""
+    return _resolve("", name)
+
+
+def listing() -> list[str]:
+    """Names of the public interface at the top."""
+    return sorted({*_listing(""), "__version__", "__doc__", "__name__", "__path__"})
+
+
+class _Namespaces:
+    """Finds the modules that stand for namespaces without a package of their own, after the usual finders have failed."""
+
+    @staticmethod
+    def find_spec(
+        fullname: str, path: Sequence[str] | None = None, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if not fullname.startswith(PACKAGE + "."):
+            return None
+        prefix = fullname[len(PACKAGE) + 1 :]
+        if prefix not in _ALIASES:
+            _load()
+            if prefix not in _namespaces():
+                return None
+        return importlib.machinery.ModuleSpec(fullname, _Namespaces, is_package=True)
+
+    @staticmethod
+    def create_module(spec: importlib.machinery.ModuleSpec) -> None:
+        return None
+
+    @staticmethod
+    def exec_module(module: types.ModuleType) -> None:
+        prefix = module.__name__[len(PACKAGE) + 1 :]
+        if prefix in _ALIASES:
+            sys.modules[module.__name__] = sys.modules[_ALIASES[prefix]]
+            return
+        module.__doc__ = f"Public names of tf.{prefix}."
+        module.__dict__["__getattr__"], module.__dict__["__dir__"] = api.module_attributes(prefix)
+
+
+# `import anabranch.compat.v1 as tf` is how many programs written for TensorFlow's late versions name its version 1 interface.
+_ALIASES = {"compat.v1": PACKAGE}
+
+opdef.set_family_loader(ops.load_all)
+api.set_resolver(_resolve, _listing)
+framework.publish_constants()
+api.publish_as("compat.v1", sys.modules[PACKAGE])
+sys.meta_path.append(_Namespaces)  # type: ignore[arg-type]

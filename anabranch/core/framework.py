@@ -1,0 +1,87 @@
+"""Publishes what core defines: graphs, tensors, dtypes, shapes, errors, scopes, seeds and the compatible version."""
+
+from __future__ import annotations
+
+from anabranch.core import (
+    build,
+    collections,
+    device,
+    dtypes,
+    errors,
+    graph,
+    opdef,
+    operation,
+    random_seed,
+    scope_functions,
+    shapes,
+)
+from anabranch.core.api import publish_as
+
+_COMPATIBLE_VERSION = "1.15.0"
+_DTYPES = [
+    "float16",
+    "half",
+    "bfloat16",
+    "float32",
+    "float64",
+    "double",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "bool",
+    "complex64",
+    "complex128",
+    "string",
+    "resource",
+    "variant",
+    "qint8",
+    "quint8",
+    "qint16",
+    "quint16",
+    "qint32",
+]
+
+
+def publish_constants() -> None:
+    """Puts core's names into the table; the package calls it once when it starts. Core's modules cannot import the table."""
+    for name in _DTYPES:
+        publish_as(name, getattr(dtypes, name))
+        publish_as(f"dtypes.{name}", getattr(dtypes, name))
+        publish_as(f"{name}_ref", getattr(dtypes, name)._as_ref)
+    for name, value in {
+        "Graph": graph.Graph,
+        "get_default_graph": graph.get_default_graph,
+        "reset_default_graph": graph.reset_default_graph,
+        "Tensor": operation.Tensor,
+        "Operation": operation.Operation,
+        "GraphKeys": collections.GraphKeys,
+        "DType": dtypes.DType,
+        "dtypes.DType": dtypes.DType,
+        "as_dtype": dtypes.as_dtype,
+        "dtypes.as_dtype": dtypes.as_dtype,
+        "TensorShape": shapes.TensorShape,
+        "Dimension": shapes.Dimension,
+        "DeviceSpec": device.DeviceSpec,
+        "OpError": errors.OpError,
+        "Op": opdef.Op,
+        "build_op": build.build,
+        "VERSION": _COMPATIBLE_VERSION,
+        "version.VERSION": _COMPATIBLE_VERSION,
+        "GIT_VERSION": f"v{_COMPATIBLE_VERSION}-anabranch",
+        "version.GIT_VERSION": f"v{_COMPATIBLE_VERSION}-anabranch",
+        "COMPILER_VERSION": "XLA",
+        "version.COMPILER_VERSION": "XLA",
+        "GRAPH_DEF_VERSION": graph.Graph()._producer_version,
+        "GRAPH_DEF_VERSION_MIN_CONSUMER": 0,
+        "GRAPH_DEF_VERSION_MIN_PRODUCER": 0,
+    }.items():
+        publish_as(name, value)
+    for name in errors.__all__:
+        if name not in ("message", "make_exception", "OpRecord"):
+            publish_as(f"errors.{name}", getattr(errors, name))
+    assert scope_functions and random_seed  # imported for what they publish
