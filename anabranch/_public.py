@@ -1,9 +1,10 @@
 """The public interface: finds the name behind ``tf.X`` and ``from anabranch.nn import x``, and loads what it needs.
 
-Every public name is resolved on first use. Importing the package loads NumPy and the graph's own ground; ``tf.matmul`` then
-loads the op families and the libraries of :data:`_LIBRARIES`, each of which publishes its names in the table of
-:mod:`anabranch.core.api`. A dotted name ``"nn.relu"`` in that table makes the namespace ``anabranch.nn``: a package of that name if
-there is one, a module made for it otherwise, so that both ``tf.nn.relu`` and ``from anabranch.nn import relu`` work.
+Every public name is resolved on first use. Importing the package loads NumPy and the graph's own ground; ``tf.matmul``
+then loads the op families and the libraries of :data:`_LIBRARIES`, each of which publishes its names in the table of
+:mod:`anabranch.core.api`. A dotted name ``"nn.relu"`` in that table makes the namespace ``anabranch.nn``: a package of
+that name if there is one, a module made for it otherwise, so that both ``tf.nn.relu`` and
+``from anabranch.nn import relu`` work.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from anabranch import ops
 from anabranch.core import api, errors, framework, opdef
 
 PACKAGE = "anabranch"
-# Parts that publish names at the top or in namespaces of their own, in the order in which they load. Parts that are not there are
-# passed over; `keras`, `lite`, `serving`, `cluster`, `contrib` and `estimator` load only when somebody names them.
+# Parts that publish names at the top or in namespaces of their own, in the order in which they load; those that are not
+# there are passed over. `keras`, `lite`, `serving`, `cluster`, `contrib` and `estimator` load only when named.
 _LIBRARIES = (
     "autodiff",
     "variables",
@@ -130,7 +131,7 @@ def listing() -> list[str]:
 
 
 class _Namespaces:
-    """Finds the modules that stand for namespaces without a package of their own, after the usual finders have failed."""
+    """Finds the modules that stand for namespaces without a package; asked after the usual finders."""
 
     @staticmethod
     def find_spec(
@@ -159,7 +160,7 @@ class _Namespaces:
         module.__dict__["__getattr__"], module.__dict__["__dir__"] = api.module_attributes(prefix)
 
 
-# `import anabranch.compat.v1 as tf` is how many programs written for TensorFlow's late versions name its version 1 interface.
+# `import anabranch.compat.v1 as tf`: so do programs for TensorFlow's late versions name its version 1 interface.
 _ALIASES = {"compat.v1": PACKAGE}
 
 opdef.set_family_loader(ops.load_all)

@@ -52,8 +52,9 @@ def set_resolver(resolve: Callable[[str, str], Any], listing: Callable[[str], li
 def module_attributes(prefix: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of the module that stands for the namespace ``prefix``.
 
-    A package whose name is also a namespace (``train``, ``layers``) writes ``__getattr__, __dir__ = api.module_attributes("train")``, so
-    that names published by other modules under ``train.`` are found there too.
+    A package whose name is also a namespace (``train``, ``layers``) writes
+    ``__getattr__, __dir__ = api.module_attributes("train")``, so that names published by other modules under ``train.``
+    are found there too.
     """
 
     def find(name: str) -> Any:

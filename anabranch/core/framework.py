@@ -11,44 +11,25 @@ from anabranch.core import (
     graph,
     opdef,
     operation,
-    random_seed,
-    scope_functions,
     shapes,
 )
+from anabranch.core import random_seed as _random_seed  # noqa: F401 - imported for what it publishes
+from anabranch.core import scope_functions as _scope_functions  # noqa: F401
 from anabranch.core.api import publish_as
 
 _COMPATIBLE_VERSION = "1.15.0"
-_DTYPES = [
-    "float16",
-    "half",
-    "bfloat16",
-    "float32",
-    "float64",
-    "double",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "bool",
-    "complex64",
-    "complex128",
-    "string",
-    "resource",
-    "variant",
-    "qint8",
-    "quint8",
-    "qint16",
-    "quint16",
-    "qint32",
-]
+_DTYPES = tuple(
+    name
+    for row in (
+        "float16 half bfloat16 float32 float64 double int8 int16 int32 int64 uint8 uint16 uint32 uint64",
+        "bool complex64 complex128 string resource variant qint8 quint8 qint16 quint16 qint32",
+    )
+    for name in row.split()
+)
 
 
 def publish_constants() -> None:
-    """Puts core's names into the table; the package calls it once when it starts. Core's modules cannot import the table."""
+    """Puts core's names into the table, which core's own modules cannot import; called when the package starts."""
     for name in _DTYPES:
         publish_as(name, getattr(dtypes, name))
         publish_as(f"dtypes.{name}", getattr(dtypes, name))
@@ -84,4 +65,3 @@ def publish_constants() -> None:
     for name in errors.__all__:
         if name not in ("message", "make_exception", "OpRecord"):
             publish_as(f"errors.{name}", getattr(errors, name))
-    assert scope_functions and random_seed  # imported for what they publish

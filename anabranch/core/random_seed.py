@@ -1,8 +1,8 @@
 """Seeds: how the graph's seed and an op's seed make the two seeds that a random op gets, as in TensorFlow 1.x.
 
-With neither seed the two are None and the op draws its own when it first runs. A graph seed alone takes the number of operations made so far as
-the op's seed, so that a program that builds the same graph draws the same numbers; an op seed alone is combined with a
-fixed graph seed. ``(0, 0)`` means 'no seed' to the kernels and is replaced.
+With neither seed the two are None and the op draws its own when it first runs. A graph seed alone takes the number of
+operations made so far as the op's seed, so that a program that builds the same graph draws the same numbers; an op seed
+alone is combined with a fixed graph seed. ``(0, 0)`` means 'no seed' to the kernels and is replaced.
 """
 
 from __future__ import annotations

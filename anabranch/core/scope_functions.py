@@ -49,7 +49,7 @@ class name_scope:
 
     def __enter__(self) -> str:
         if self._name is None and self._values is not None:
-            raise ValueError("At least one of name (%s) and default_name (%s) must be provided." % self._given)
+            raise ValueError("At least one of name ({}) and default_name ({}) must be provided.".format(*self._given))
         values = [] if self._values is None else list(self._values)
         graph = graph_of(values)
         with contextlib.ExitStack() as stack:
@@ -73,7 +73,7 @@ def op_scope(values: Iterable[Any], name: str | None, default_name: str | None =
 
 @public("device")
 def device(device_name_or_function: Any) -> AbstractContextManager[None]:
-    """Places the ops made inside on a device: a string, a DeviceSpec, a function of the op, or None to clear outer scopes."""
+    """Places the ops made inside on a device: a string, a DeviceSpec, a function of the op; None clears outer scopes."""
     return get_default_graph().device(device_name_or_function)
 
 
