@@ -270,9 +270,13 @@ def _worth_folding(op: Any) -> bool:
 def _known_from_inputs(tensor: Any) -> Any:
     op = tensor.op
     definition = op.definition
-    if definition.value is not None and tensor.value_index == 0:
+    if definition.value is not None:
         context = ShapeContext(definition, op._attrs, op._inputs, [source._shape for source in op._inputs])
         found = definition.value(context)
+        if isinstance(found, list):  # one entry per output
+            found = found[tensor.value_index]
+        elif tensor.value_index:
+            found = None
         if isinstance(found, tuple) and None not in found:
             found = np.array(found, tensor.dtype.base.np)
         if found is not None or definition.shape_only:

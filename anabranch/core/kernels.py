@@ -44,6 +44,10 @@ class KernelContext:
         """
         raise NotImplementedError
 
+    def known(self, position: int) -> Any:
+        """What the plan knows of a traced input: a tuple with None in the unknown places, or None if nothing."""
+        return None
+
     def resource(self, handle: Any) -> Any:
         """The live object (queue, table, reader) behind a handle value. Host kernels only."""
         raise NotImplementedError

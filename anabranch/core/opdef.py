@@ -153,6 +153,7 @@ class OpDefinition:
     checks: Callable[..., Any] | None = None
     value: Callable[..., Any] | None = None
     compile_time: tuple[str, ...] = ()
+    traced: Callable[..., tuple[str, ...]] | None = None
     shape_only: bool = False
     bound: Callable[..., Any] | None = None
     predication: Predication | None = None
@@ -383,6 +384,8 @@ def define(type_name: str, doc: str | None, *, signature: str, **fields: Any) ->
     gradient = fields["gradient"]
     if not (callable(gradient) or gradient is DERIVED or isinstance(gradient, NotDifferentiable)):
         _refuse(type_name, f"gradient {gradient!r}", "a rule, DERIVED or NotDifferentiable", "write one of them")
+    if gradient is DERIVED and effect.kind != "pure":
+        _refuse(type_name, f"a derived gradient of a {effect.kind} op", "a pure op", "write the rule by hand")
     if gradient is DERIVED and fields.get("kernel") is None:
         _refuse(type_name, "a derived gradient of a host-only op", "a kernel", "write the rule by hand")
     compile_time = tuple(fields.get("compile_time", ()))
@@ -390,6 +393,8 @@ def define(type_name: str, doc: str | None, *, signature: str, **fields: Any) ->
         if name not in names:
             _refuse(type_name, f"compile_time {name!r}", f"inputs among {sorted(names)}", "name an input")
     fields["compile_time"] = compile_time
+    if fields.get("traced") is not None and not compile_time:
+        _refuse(type_name, "traced(c) without compile_time", "compile_time inputs to do without", "remove it")
     if type_name in _registry:
         _refuse(type_name, "defined twice", "one definition", "remove one of them or choose another type name")
     definition = OpDefinition(type_name, doc.strip() if doc else "", inputs, outputs, attrs, **fields)
