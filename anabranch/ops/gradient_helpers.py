@@ -1,7 +1,7 @@
 """Gradients of ops that broadcast: sum what came in back to the shape of the operand that was repeated.
 
-The axes to sum over follow from the static shapes wherever these decide, so that most gradients hold one ``Sum`` or none;
-otherwise ``BroadcastGradientArgs`` finds them when the step runs.
+The axes to sum over follow from the static shapes wherever these decide, so that most gradients hold one ``Sum`` or
+none; otherwise ``BroadcastGradientArgs`` finds them when the step runs.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def _sum_to(grad: Any, x: Any, axes: Sequence[int], lead: int) -> Any:
 def reduce_to_shape_of(grad: Any, x: Any, other: Any = None) -> Any:
     """``grad``, whose shape is that of ``x`` broadcast, summed to the shape of ``x``.
 
-    ``other`` is the operand that ``x`` was broadcast against, if there is one: its static shape often decides what that of
-    ``grad`` leaves open.
+    ``other`` is the operand that ``x`` was broadcast against, if there is one: its static shape often decides what that
+    of ``grad`` leaves open.
     """
     grad = convert_to_tensor(grad)
     if other is x:
