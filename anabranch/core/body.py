@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anabranch.core import errors, opdef, shapes
+from anabranch.core.attrs import NamedAttrs
 from anabranch.core.dtypes import DType
 from anabranch.core.operation import Operation, Tensor
 
@@ -32,6 +33,12 @@ class Body:
         self.outputs: list[Tensor] = []
         self.outer_control_inputs: dict[Operation, None] = {}
         """Operations of enclosing bodies that must run before the owner."""
+        self.function: NamedAttrs | None = None
+        """The library function that the body was read from."""
+        self.state_as_read: tuple[Any, ...] | None = None
+        """What the body was like when it was read; see `function_def.is_as_read`."""
+        self.function_name: str | None = None
+        """Name of the body in a graph's library, once it was written."""
 
     @property
     def is_root(self) -> bool:

@@ -56,8 +56,14 @@ class Graph(GraphScopes):
         self._unfeedable: set[Tensor] = set()
         self._unfetchable: set[Operation] = set()
         self._functions: dict[str, Any] = {}
+        """Library functions that came with imported graphs: FunctionDefs by name."""
+        self._function_gradients: dict[str, str] = {}
+        self._function_names: dict[str, Body] = {}
+        """Names under which nested bodies were written to a library."""
         self._seed: int | None = None
         self._producer_version = 1395
+        self._min_consumer = 0
+        self._bad_consumers: list[int] = []
         self._containers: list[str] = [""]
 
     # ------------------------------------------------------------------------------------------------------- properties
@@ -171,6 +177,8 @@ class Graph(GraphScopes):
                     break
             if scopes.attrs:
                 attrs = {**attrs, **scopes.attrs}
+            if self._containers[-1] and attrs.get("container") == "":
+                attrs = {**attrs, "container": self._containers[-1]}
             override = scopes.gradient_overrides.get(definition.type_name)
             if override is not None:
                 attrs["_gradient_op_type"] = override
@@ -211,6 +219,7 @@ class Graph(GraphScopes):
             for control in controls:
                 control._control_outputs.append(op)
             self._version += 1
+            op._made_at = self._version
             return op
 
     _last_handles: dict[int, Any] | None = None

@@ -183,6 +183,7 @@ class Operation:
         "_device",
         "_id",
         "_inputs",
+        "_made_at",
         "_outputs",
         "body",
         "definition",
@@ -216,6 +217,7 @@ class Operation:
         self._device = device
         self.user_site = site
         self._id = creation_id
+        self._made_at = 0  # the graph's version once the op was in it
         self._outputs: tuple[Tensor, ...] = ()
         self.original: Operation | None = None
         """The forward op that a gradient op was made for."""
@@ -283,6 +285,9 @@ class Operation:
         self.graph._check_not_finalized()
         if hasattr(value, "WhichOneof"):
             value = hooks.attr_from_proto(value)
+            spec = self.definition.attrs.get(name)
+            if spec is not None:
+                value = spec.convert(value, name, self.type)
         self._attrs[name] = value
         self.graph._version += 1
 

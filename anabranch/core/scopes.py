@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from anabranch.core import device as devices
-from anabranch.core import errors, sites
+from anabranch.core import errors, hooks, sites
 from anabranch.core.body import Body
 from anabranch.core.elements import GraphElements
 from anabranch.core.operation import Operation, Tensor
@@ -255,7 +255,8 @@ class GraphScopes(GraphElements):
         """New ops get these extra attributes (names start with '_'); a None value removes one."""
         scopes = self._scopes
         old = scopes.attrs
-        scopes.attrs = {k: v for k, v in {**old, **attrs}.items() if v is not None}
+        given = {k: hooks.attr_from_proto(v) if hasattr(v, "WhichOneof") else v for k, v in attrs.items()}
+        scopes.attrs = {k: v for k, v in {**old, **given}.items() if v is not None}
         try:
             yield
         finally:

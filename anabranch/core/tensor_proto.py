@@ -93,7 +93,7 @@ def array_to_proto(array: np.ndarray, dtype: DType, shape: tuple[int, ...] | Non
 def make_ndarray(tensor: TensorProto) -> np.ndarray:
     """Return a new array with the values of a TensorProto; strings are objects of type bytes."""
     dtype, target = _readable_type(tensor)
-    shape = _readable_shape(tensor, dtype)
+    shape = readable_shape(tensor, dtype)
     size = math.prod(shape)
     if tensor.tensor_content:
         if dtype is dtypes.string:
@@ -138,7 +138,8 @@ def _readable_type(tensor: TensorProto) -> tuple[DType, np.dtype]:
     return dtype, dtype.np
 
 
-def _readable_shape(tensor: TensorProto, dtype: DType) -> tuple[int, ...]:
+def readable_shape(tensor: TensorProto, dtype: DType) -> tuple[int, ...]:
+    """Return the shape that a proto claims; ValueError if it is not known, or too large to believe."""
     shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
     if tensor.tensor_shape.unknown_rank or any(size < 0 for size in shape):
         raise ValueError(
