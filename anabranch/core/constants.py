@@ -424,8 +424,6 @@ def filled(array: np.ndarray, shape: tuple[int, ...], allow_broadcast: bool = Tr
                 "allow_broadcast=True to repeat the last value, or tf.fill",
             )
         )
-    if array.size == 1:
-        return np.broadcast_to(array.reshape(()), shape)  # costs one value, in memory and in a GraphDef
     result = np.empty(size, array.dtype)
     flat = array.reshape(-1)
     result[: flat.size] = flat

@@ -13,6 +13,7 @@ from anabranch.core.operation import Tensor
 
 ConversionFunction = Callable[..., Any]
 _functions: list[tuple[int, type | tuple[type, ...], ConversionFunction]] = []
+_ONE_VALUE = (bool, int, float, complex, str, bytes, np.generic)
 _pack_tensors: list[Callable[..., Tensor]] = []
 _cache: dict[type, list[tuple[type | tuple[type, ...], ConversionFunction]]] = {}
 
@@ -58,6 +59,8 @@ def constant(
     """Makes a ``Const`` operation in ``graph`` or the default graph."""
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     array = constants.to_array(value, wanted, shape, verify_shape=verify_shape)
+    if array.size > 1 and isinstance(value, _ONE_VALUE):  # one value costs one value, in memory and in a GraphDef
+        array = np.broadcast_to(array.reshape(-1)[:1].copy().reshape(()), array.shape)
     graph = graph or get_default_graph()
     stored = wanted.base if wanted is not None else dtypes.as_dtype(array.dtype)
     op = graph._create(opdef.lookup("Const"), (), {"value": array, "dtype": stored}, name or "Const")

@@ -1,10 +1,10 @@
 """Nested bodies as functions of a GraphDef's library.
 
-Policy. A file knows no nesting: a body becomes a FunctionDef, whose arguments are the body's arguments (the declared ones, then the
-captures, which are inputs of the op that owns the body), and the op names it. A body that was read from a function and
-has not changed since is written under that function's name, so that reading and writing a graph leaves its library
-as it was. Operations with an effect are also written as control outputs, since a function runs only what its outputs
-need.
+Policy. A file knows no nesting: a body becomes a FunctionDef, whose arguments are the body's arguments (the declared
+ones, then the captures, which are inputs of the op that owns the body), and the op names it. A body that was read
+from a function and has not changed since is written under that function's name, so that reading and writing a graph
+leaves its library as it was. Operations with an effect are also written as control outputs, since a function runs
+only what its outputs need.
 """
 
 from __future__ import annotations

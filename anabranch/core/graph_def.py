@@ -1,8 +1,9 @@
 """Graphs as GraphDefs: what `as_graph_def`, `op.node_def` and `op.op_def` return.
 
-Policy. Nodes stand in the order of creation, their control inputs by name behind their data inputs, and all attributes
-are written, defaults too. Nested bodies become functions of the library (see :mod:`anabranch.core.function_def`), next to
-the functions that imported graphs brought. Loading this module fills the slots of :mod:`anabranch.core.hooks`.
+Policy. Nodes stand in the order of creation, their control inputs by name behind their data inputs, and all
+attributes are written, defaults too. Nested bodies become functions of the library (see
+:mod:`anabranch.core.function_def`), next to the functions that imported graphs brought. Loading this module fills the
+slots of :mod:`anabranch.core.hooks`.
 """
 
 from __future__ import annotations
