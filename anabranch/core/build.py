@@ -9,6 +9,7 @@ other's ops this way, without importing each other.
 from __future__ import annotations
 
 import collections
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -138,6 +139,13 @@ def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any]
             _check_allowed(definition, key, spec_attr, stored[key], tensors)
         elif spec_attr.minimum is not None and key in definition.inferred_attrs:  # type: ignore[attr-defined]
             spec_attr.convert(stored[key], key, type_name)
+    if definition.effect.resources and any(spec.is_ref for spec in specs):
+        # A ref never leaves its device, so what takes it as one is placed there. (Ops with refs have no list inputs.)
+        with contextlib.ExitStack() as stack:
+            for spec, tensor in zip(specs, tensors, strict=True):
+                if spec.is_ref:
+                    stack.enter_context(graph.colocate_with(tensor.op))
+            return graph._create(definition, tensors, stored, name or type_name)
     return graph._create(definition, tensors, stored, name or type_name)
 
 

@@ -73,7 +73,7 @@ def op_scope(values: Iterable[Any], name: str | None, default_name: str | None =
 
 @public("device")
 def device(device_name_or_function: Any) -> AbstractContextManager[None]:
-    """Places the ops made inside on a device: a string, a DeviceSpec, a function of the op; None clears outer scopes."""
+    """Places the ops made inside: a device string, a DeviceSpec, a function of the op; None clears outer scopes."""
     return get_default_graph().device(device_name_or_function)
 
 

@@ -140,13 +140,22 @@ class GraphScopes(GraphElements):
 
     @contextlib.contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
-        """Places new operations with ``op`` (an operation or a tensor; None only clears existing scopes)."""
+        """Places new operations with ``op`` (an operation or a tensor; None with ``ignore_existing`` clears scopes).
+
+        Device scopes around it do not count inside: colocation is the stronger wish.
+        """
+        if op is None and not ignore_existing:
+            raise ValueError(
+                "Trying to reset colocation (op is None) but ignore_existing is not True\n"
+                + errors.message(
+                    "no op to colocate with", "an operation or a tensor", "ignore_existing=True to clear scopes"
+                )
+            )
         scopes = self._scopes
         old, old_devices = scopes.colocation, scopes.devices
         op = self._operation_of(op) if op is not None else None
         scopes.colocation = ([] if ignore_existing else list(old)) + ([op] if op is not None else [])
-        if op is not None:
-            scopes.devices = None
+        scopes.devices = None
         try:
             yield
         finally:
