@@ -1,9 +1,9 @@
 """What ops on rows share: range checks with TensorFlow's texts, shape rules, and scatter kernels for both tiers.
 
-Semantics of duplicate indices are those of a loop over the rows in order, in both tiers and on all devices: the last update of
-a row wins, and ``div`` divides by each in turn. XLA's scatter runs in order on CPUs; elsewhere an update whose row comes again later
-is dropped first. Indices out of range are refused by :func:`check_rows` and :func:`check_slices`; under XLA the kernels drop them, which is how a
-failed check holds the write back.
+Semantics of duplicate indices are those of a loop over the rows in order, in both tiers and on all devices: the last
+update of a row wins, and ``div`` divides by each in turn. XLA's scatter runs in order on CPUs; elsewhere an update
+whose row comes again later is dropped first. Indices out of range are refused by :func:`check_rows` and
+:func:`check_slices`; under XLA the kernels drop them, which is how a failed check holds the write back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from anabranch.core.inference import RawShape, ShapeContext
 
 ROW_MODES = ("Update", "Add", "Sub", "Mul", "Div", "Min", "Max")
 SLICE_MODES = ("Update", "Add", "Sub", "Min", "Max")
-NUMBERS = "float double int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 qint16 quint16 uint16 complex128 half uint32 uint64"
+NUMBERS = (
+    "float double int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 qint16 quint16 uint16 "
+    "complex128 half uint32 uint64"
+)
 """TensorFlow's ``numbertype``, in its order."""
 
 
@@ -91,7 +94,8 @@ def row_shape(c: ShapeContext, target: RawShape, indices: RawShape, updates: Raw
     if not shapes.is_compatible(updates, wanted):
         raise ValueError(
             errors.message(
-                f"updates of shape {shapes.show(updates)} for indices of shape {shapes.show(indices)} into shape {shapes.show(target)}",
+                f"updates of shape {shapes.show(updates)} for indices of shape {shapes.show(indices)} into "
+                f"shape {shapes.show(target)}",
                 f"a scalar or shape {shapes.show(wanted)} (indices.shape + ref.shape[1:])",
                 "reshape the updates",
             )
@@ -122,7 +126,8 @@ def slice_shape(c: ShapeContext, target: RawShape, indices: RawShape, updates: R
     if not shapes.is_compatible(updates, wanted):
         raise ValueError(
             errors.message(
-                f"updates of shape {shapes.show(updates)} for indices of shape {shapes.show(indices)} into shape {shapes.show(target)}",
+                f"updates of shape {shapes.show(updates)} for indices of shape {shapes.show(indices)} into "
+                f"shape {shapes.show(target)}",
                 f"shape {shapes.show(wanted)} (indices.shape[:-1] + ref.shape[{depth}:])",
                 "reshape the updates",
             )
@@ -203,7 +208,9 @@ def _divide_rows(ctx: Any, value: Any, flat: Any, updates: Any) -> Any:
 
 
 def scatter_slices(ctx: Any, mode: str, value: Any, indices: Any, updates: Any, drop: bool = False) -> Any:
-    """``value`` with the slices that ``indices`` ``[..., k]`` name changed; ``drop`` ignores indices out of range on the host too."""
+    """``value`` with the slices that ``indices`` ``[..., k]`` name changed; ``drop`` ignores indices out of range on
+    the host too.
+    """
     xp = ctx.xp
     depth = indices.shape[-1]
     if indices.size == 0:
@@ -234,7 +241,9 @@ def scatter_slices(ctx: Any, mode: str, value: Any, indices: Any, updates: Any, 
 
 # ------------------------------------------------------------------------------------------------------------- gathers
 def gather_rows(ctx: Any, value: Any, indices: Any, batch_dims: int = 0) -> Any:
-    """Slices ``indices`` of dimension ``batch_dims`` of ``value``; indices out of range are clipped (their check has failed)."""
+    """Slices ``indices`` of dimension ``batch_dims`` of ``value``; indices out of range are clipped (their check has
+    failed).
+    """
     xp = ctx.xp
     limit = max(value.shape[batch_dims] - 1, 0)
     if value.shape[batch_dims] == 0:
@@ -250,7 +259,9 @@ def gather_rows(ctx: Any, value: Any, indices: Any, batch_dims: int = 0) -> Any:
 
 
 def gather_slices(ctx: Any, value: Any, indices: Any) -> Any:
-    """``value[indices[..., 0], ..., indices[..., k - 1]]``; indices out of range are clipped (their check has failed)."""
+    """``value[indices[..., 0], ..., indices[..., k - 1]]``; indices out of range are clipped (their check has
+    failed).
+    """
     xp = ctx.xp
     depth = indices.shape[-1]
     if depth == 0:
@@ -270,7 +281,8 @@ def gather_shape(params: RawShape, indices: RawShape, batch_dims: int) -> RawSha
     if len(params) <= batch_dims or len(indices) < batch_dims:
         raise ValueError(
             errors.message(
-                f"a gather from shape {shapes.show(params)} with indices {shapes.show(indices)} and batch_dims={batch_dims}",
+                f"a gather from shape {shapes.show(params)} with indices {shapes.show(indices)} and "
+                f"batch_dims={batch_dims}",
                 f"rank at least {batch_dims + 1} and indices of rank at least {batch_dims}",
                 "use fewer batch_dims",
             )

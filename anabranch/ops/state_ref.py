@@ -90,7 +90,8 @@ class Assign(Op):
                 "Assign requires shapes of both tensors to match. "
                 f"lhs shape= {shapes.show(c.shape('ref'))} rhs shape= {shapes.show(c.shape('value'))}\n"
                 + errors.message(
-                    f"a value of shape {shapes.show(c.shape('value'))} for a variable of shape {shapes.show(c.shape('ref'))}",
+                    f"a value of shape {shapes.show(c.shape('value'))} for a variable of shape "
+                    f"{shapes.show(c.shape('ref'))}",
                     "the variable's shape",
                     "reshape the value, or tf.assign(..., validate_shape=False) to change the shape",
                 )
@@ -214,7 +215,8 @@ for _mode in scatter_rules.ROW_MODES:
     )
     define(
         f"Scatter{_mode}",
-        f"{_WHAT[_mode]} rows ``indices`` of the variable; updates have shape ``indices.shape + ref.shape[1:]`` or are a scalar.",
+        f"{_WHAT[_mode]} rows ``indices`` of the variable; updates have shape ``indices.shape + ref.shape[1:]`` "
+        "or are a scalar.",
         signature="ref: Ref(T), indices: Tindices, updates: T -> output_ref: Ref(T)",
         attrs={"T": Type(_allowed), "Tindices": Type("int32 int64"), "use_locking": Bool(_mode == "Update")},
         effect=write("ref"),
@@ -225,7 +227,8 @@ for _mode in scatter_rules.ROW_MODES:
 for _mode in scatter_rules.SLICE_MODES:
     define(
         f"ScatterNd{_mode}",
-        f"{_WHAT[_mode]} the slices ``indices`` ``[..., k]`` of the variable; updates have shape ``indices.shape[:-1] + ref.shape[k:]``.",
+        f"{_WHAT[_mode]} the slices ``indices`` ``[..., k]`` of the variable; updates have shape "
+        "``indices.shape[:-1] + ref.shape[k:]``.",
         signature="ref: Ref(T), indices: Tindices, updates: T -> output_ref: Ref(T)",
         attrs={
             "T": Type(None if _mode == "Update" else NUMBERS),

@@ -1,7 +1,7 @@
 """Variables behind resource handles: ``VarHandleOp``, ``ReadVariableOp``, ``AssignVariableOp`` and their kin.
 
-A handle knows dtype and shape of its variable where it was made (``handle_data``), which is what shape rules ask. In kernels the
-operand is the variable's value, as for refs, and the formulas are the same ones.
+A handle knows dtype and shape of its variable where it was made (``handle_data``), which is what shape rules ask. In
+kernels the operand is the variable's value, as for refs, and the formulas are the same ones.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import api, errors, inference, shapes
+from anabranch.core import errors, inference, shapes
 from anabranch.core.build import build
+from anabranch.core.indexed_slices import IndexedSlices
 from anabranch.core.opdef import (
     PURE,
     SELECT,
@@ -181,7 +182,8 @@ def _same_shape(ctx, inputs, attrs):
     ctx.check(
         inputs[0].shape == inputs[1].shape,
         errors.InvalidArgumentError,
-        f"Cannot update variable with shape {list(inputs[0].shape)} using a Tensor with shape {list(inputs[1].shape)}, shapes must be equal.",
+        f"Cannot update variable with shape {list(inputs[0].shape)} using a Tensor with shape "
+        f"{list(inputs[1].shape)}, shapes must be equal.",
     )
 
 
@@ -267,7 +269,7 @@ class ResourceGather(Op):
         size = build("ExpandDims", build("Size", indices), 0)
         inner = build("StridedSlice", build("VariableShape", handle), [1], [0], [1], end_mask=1)
         values = build("Reshape", grad, build("ConcatV2", [size, inner], 0))
-        return [api.names()["IndexedSlices"](values, build("Reshape", indices, size), shape), None]
+        return [IndexedSlices(values, build("Reshape", indices, size), shape), None]
 
 
 def _batch_dims(indices: Any, attrs: Any) -> int:
@@ -296,7 +298,7 @@ class ResourceGatherNd(Op):
         handle, indices = op.inputs
         shape = build("VariableShape", handle, out_type=indices.dtype.base)
         if indices.shape.ndims == 2 and indices.shape.as_list()[-1] == 1:
-            return [api.names()["IndexedSlices"](grad, build("Squeeze", indices, squeeze_dims=[-1]), shape), None]
+            return [IndexedSlices(grad, build("Squeeze", indices, squeeze_dims=[-1]), shape), None]
         return [build("ScatterNd", indices, grad, shape), None]
 
 
@@ -318,7 +320,8 @@ def _slice_shape(c):
 for _mode in scatter_rules.ROW_MODES:
     define(
         f"ResourceScatter{_mode}",
-        f"{_WHAT[_mode]} rows ``indices`` of the variable; updates have shape ``indices.shape + variable.shape[1:]`` or are a scalar.",
+        f"{_WHAT[_mode]} rows ``indices`` of the variable; updates have shape ``indices.shape + "
+        "variable.shape[1:]`` or are a scalar.",
         signature="resource: resource, indices: Tindices, updates: dtype ->",
         attrs={"dtype": Type(None if _mode == "Update" else NUMBERS), "Tindices": Type("int32 int64")},
         effect=write("resource"),
@@ -329,7 +332,8 @@ for _mode in scatter_rules.ROW_MODES:
 for _mode in scatter_rules.SLICE_MODES:
     define(
         f"ResourceScatterNd{_mode}",
-        f"{_WHAT[_mode]} the slices ``indices`` ``[..., k]`` of the variable; updates have shape ``indices.shape[:-1] + variable.shape[k:]``.",
+        f"{_WHAT[_mode]} the slices ``indices`` ``[..., k]`` of the variable; updates have shape "
+        "``indices.shape[:-1] + variable.shape[k:]``.",
         signature="ref: resource, indices: Tindices, updates: T ->",
         attrs={
             "T": Type(),
