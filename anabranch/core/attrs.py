@@ -246,6 +246,31 @@ def parse_args(text: str, type_attrs: dict[str, Attr], type_name: str) -> tuple[
     return tuple(specs)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class NamedAttrs:
+    """The name of an op type or function with stored attributes: TensorFlow's `NameAttrList`, a `func` value."""
+
+    name: str
+    items: tuple[tuple[str, Any], ...] = ()
+    """Pairs of attribute name and stored value, sorted by name."""
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The attributes as a dict."""
+        return dict(self.items)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """A hashable stand-in for name and attributes."""
+        return (self.name, *((name, attr_key(value)) for name, value in self.items))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NamedAttrs) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
 def attr_key(value: Any) -> Any:
     """A hashable stand-in for a stored attribute value (arrays by content), for CSE and cache keys."""
     if isinstance(value, np.ndarray):

@@ -34,6 +34,8 @@ class KernelContext:
     """Channel and io kernels: the step's CancellationToken; a kernel that waits must wait through it."""
     precision: Any = None
     """Matmul and convolution precision (None: the platform's default), for ``lax.dot_general(..., precision=)``."""
+    vjp: Any = None
+    """Compiled tier: ``vjp(f, *operands)`` gives the outputs of ``f(ctx, *operands)`` and their pullback."""
 
     def check(self, ok: Any, error: type[errors.OpError], text: str, *payload: Any, summarize: int = 1) -> None:
         """Fails the step with ``error`` unless the scalar bool ``ok`` holds.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +37,11 @@ class TraceContext(kernels.KernelContext):
         self.precision = precision
         self.checks = checks
         self.rank = 0
+        self.shapes: Any = None
+        """What is known of the inputs of the op being traced (a ShapeContext), for ops with compile-time inputs."""
+
+    def known(self, position: int) -> Any:
+        return None if self.shapes is None else self.shapes.partial(position)
 
     def check(self, ok: Any, error: type[errors.OpError], text: str, *payload: Any, summarize: int = 1) -> None:
         if isinstance(ok, (bool, np.bool_)) and ok:
@@ -43,6 +50,25 @@ class TraceContext(kernels.KernelContext):
 
     def resource(self, handle: Any) -> Any:
         raise errors.InternalError(None, self.op, "a resource object was asked for inside a compiled program")
+
+    def vjp(self, function: Callable[..., tuple[Any, ...]], *operands: Any) -> tuple[tuple[Any, ...], Any]:
+        """Outputs of ``function(ctx, *operands)`` and their pullback; its checks become checks of this context."""
+        inner = copy.copy(self)
+        inner.checks = []
+
+        def run(*values: Any) -> Any:
+            inner.checks.clear()
+            outputs = function(inner, *values)
+            flags = [(c.ok, [value for value in c.payload if is_numeric(value)]) for c in inner.checks]
+            return outputs, flags
+
+        # Flags leave the function as auxiliary values: what stands in `inner` are tracers of a trace that is over.
+        outputs, pullback, flags = engine.jax().vjp(run, *operands, has_aux=True)
+        for check, (ok, values) in zip(inner.checks, flags, strict=True):
+            rest = iter(values)
+            payload = tuple(next(rest) if is_numeric(value) else value for value in check.payload)
+            self.checks.append(check._replace(ok=ok, payload=payload))
+        return outputs, pullback
 
 
 def pack_checks(checks: list[Check]) -> tuple[Any, Any]:

@@ -1,0 +1,582 @@
+"""Symbolic gradients: the reverse walk over the graph.
+
+Life of a call. The ops *between* xs and ys are found by walking back from ys over differentiable tensors, then forward
+again from xs among what was met. Each of them waits until the gradients of all its uses are there (counted by edges),
+then its own gradients are summed, its rule is applied, and what the rule returns is checked and handed to the ops that
+made its inputs. The order is that of a queue, so that names come out the same for the same program. There is no
+recursion, and the cost is linear in the ops between.
+
+Rules build ordinary operations: a gradient can be fetched, saved, and differentiated again. They are made in the name
+scope ``gradients/<op>_grad`` on behalf of the forward op, whose line errors show too.
+
+Nested bodies. A body's argument that captures a tensor stands for that tensor: the walk passes from the one to the
+other, and the new ops are made in the innermost body that holds a y.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import enum
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from anabranch.autodiff import registry
+from anabranch.autodiff.aggregation import aggregate, check_method
+from anabranch.core import dtypes, errors, shapes
+from anabranch.core.api import public
+from anabranch.core.body import Body
+from anabranch.core.build import build
+from anabranch.core.convert import constant, convert_to_tensor
+from anabranch.core.graph import Graph, graph_of
+from anabranch.core.indexed_slices import IndexedSlices
+from anabranch.core.operation import Operation, Tensor
+
+_DIFFERENTIABLE = frozenset(
+    dtype.enum
+    for dtype in dtypes.ALL_DTYPES
+    if dtype.is_floating or dtype.is_complex or dtype in (dtypes.resource, dtypes.variant)
+)
+
+
+@public("UnconnectedGradients")
+class UnconnectedGradients(enum.Enum):
+    """What ``tf.gradients`` gives for an x that no y depends on: None, or zeros of its shape."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+def is_differentiable(tensor: Tensor) -> bool:
+    """Whether gradients flow through tensors of this dtype: floats and complex numbers, and handles of state."""
+    return tensor.dtype.base.enum in _DIFFERENTIABLE
+
+
+@public("gradients")
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: int | None = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: Any = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """Adds operations that compute the gradients of the sum of ``ys`` with respect to each of ``xs``.
+
+    Args:
+        ys: a tensor or a list of tensors.
+        xs: a tensor or variable, or a list of them.
+        grad_ys: for each y, the gradient that it starts with, shaped like it; None (for one or all) means ones.
+        name: name scope of the new operations.
+        colocate_gradients_with_ops: place each new operation on the device of the forward operation.
+        gate_gradients: use no gradient of an operation before all of them are computed.
+        aggregation_method: how several gradients of a tensor are added, one of `tf.AggregationMethod`.
+        stop_gradients: tensors that are treated as constants.
+        unconnected_gradients: what is given for an x that no y depends on, one of `tf.UnconnectedGradients`.
+
+    Returns:
+        A list with, for each x, a tensor shaped like it, `IndexedSlices` (where x is only gathered from), or None.
+
+    Raises:
+        LookupError: an operation has no gradient. ValueError, TypeError: wrong arguments, or a rule returned something
+            of the wrong number, shape or dtype.
+
+    Example:
+        >>> import anabranch as tf
+        >>> with tf.Graph().as_default():
+        ...     x = tf.constant([1.0, 2.0])
+        ...     tf.gradients(tf.identity(x), x)
+        [<tf.Tensor 'gradients/Fill:0' shape=(2,) dtype=float32>]
+    """
+    method = check_method(aggregation_method)
+    unconnected = _unconnected_mode(unconnected_gradients)
+    ys, xs, stops = (
+        _listed(ys, "ys"),
+        _listed(xs, "xs"),
+        [] if stop_gradients is None else _listed(stop_gradients, "stop_gradients"),
+    )
+    starts = [None] * len(ys) if grad_ys is None else _listed(grad_ys, "grad_ys")
+    if len(starts) != len(ys):
+        raise ValueError(
+            f"Passed {len(starts)} grad_ys for {len(ys)} ys\n"
+            + errors.message(
+                f"{len(starts)} grad_ys", f"one for each of {len(ys)} ys", "None in the place of a default"
+            )
+        )
+    graph = graph_of(_tensor_of(item) for item in (*ys, *xs))
+    with graph.as_default(), contextlib.ExitStack() as stack:
+        stack.enter_context(graph.shared_site())
+        stack.enter_context(graph.name_scope(name or "gradients"))
+        y_tensors = [_target(item, "y", i) for i, item in enumerate(ys)]
+        x_tensors = [_source_tensor(item, i) for i, item in enumerate(xs)]
+        stop_tensors = [_source_tensor(item, i) for i, item in enumerate(stops)]
+        body = _innermost_body(graph, y_tensors)
+        if body is not graph.current_body:
+            stack.enter_context(graph.building(body))
+        walk = _Walk(graph, y_tensors, x_tensors, stop_tensors, method, colocate_gradients_with_ops, gate_gradients)
+        found = walk.run(starts)
+    with graph.as_default(), graph.building(body):
+        return [
+            _zeros_like(x) if gradient is None and unconnected is UnconnectedGradients.ZERO else gradient
+            for x, gradient in zip(x_tensors, found, strict=True)
+        ]
+
+
+# ---------------------------------------------------------------------------------------------------------- arguments
+def _listed(value: Any, what: str) -> list[Any]:
+    found = list(value) if isinstance(value, (list, tuple)) else [value]
+    for item in found:
+        if isinstance(item, dict) or (item is None and what != "grad_ys"):
+            raise TypeError(
+                errors.message(f"{item!r} among {what}", "tensors, or variables", f"{what}=[tensor, ...], a flat list")
+            )
+    return found
+
+
+def _unconnected_mode(value: Any) -> UnconnectedGradients:
+    try:
+        return UnconnectedGradients(value)
+    except ValueError:
+        raise ValueError(
+            f"Unknown value for unconnected_gradients: {value!r}\n"
+            + errors.message(
+                f"unconnected_gradients={value!r}",
+                "tf.UnconnectedGradients.NONE or tf.UnconnectedGradients.ZERO",
+                "unconnected_gradients=tf.UnconnectedGradients.ZERO",
+            )
+        ) from None
+
+
+def _tensor_of(item: Any) -> Any:
+    """What tells the graph of an argument: a tensor, or the handle of a variable."""
+    handle = getattr(item, "handle", None)
+    return handle if isinstance(handle, Tensor) else item
+
+
+def _target(item: Any, what: str, index: int) -> Tensor:
+    return convert_to_tensor(item, name=f"{what}_{index}")
+
+
+def _source_tensor(item: Any, index: int) -> Tensor:
+    """The tensor with respect to which ``item`` is differentiated: a variable's handle or ref rather than a read of
+    it.
+    """
+    if isinstance(item, Tensor):
+        return item
+    if isinstance(item, IndexedSlices):
+        raise TypeError(
+            errors.message(
+                f"{item!r} among xs", "a tensor or a variable", "differentiate with respect to slices.values"
+            )
+        )
+    handle = getattr(item, "handle", None)
+    if isinstance(handle, Tensor) and handle.dtype.base is dtypes.resource:
+        return handle
+    return convert_to_tensor(item, name=f"x_{index}", as_ref=True)
+
+
+def _innermost_body(graph: Graph, ys: Sequence[Tensor]) -> Body:
+    body = graph.current_body
+    for y in ys:
+        if not y.op.body.encloses(body):
+            if not body.encloses(y.op.body):
+                raise ValueError(
+                    errors.message(
+                        f"y {y.name!r} of the nested body {y.op.body.name!r} in body {body.name!r}",
+                        "ys of one body and of bodies around it",
+                        "return the tensor from its body, or differentiate inside of it",
+                    )
+                )
+            body = y.op.body
+    return body
+
+
+# --------------------------------------------------------------------------------------------------------------- walk
+class _Walk:
+    """One reverse walk: what it has found so far, by op and output."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        ys: list[Tensor],
+        xs: list[Tensor],
+        stops: list[Tensor],
+        method: int,
+        colocate: bool,
+        gate: bool,
+    ) -> None:
+        self.graph = graph
+        self.captured: dict[Body, dict[Tensor, Tensor]] = {}
+        """By body: argument -> the outer tensor that it captures."""
+        self.ys = [self._outer(y) for y in ys]
+        self.xs = [self._outer(x) for x in xs]
+        self.method = method
+        self.colocate = colocate
+        self.gate = gate
+        self.inputs: dict[Operation, list[Tensor]] = {}
+        """Inputs of each op that was met, captures resolved."""
+        self.between = self._ops_between()
+        self.waiting: dict[Operation, int] = dict.fromkeys(self.between, 0)
+        """How many uses of an op's outputs are still to be differentiated."""
+        for op in self.between:
+            for tensor in self.inputs[op]:
+                if tensor.op in self.waiting:
+                    self.waiting[tensor.op] += 1
+        self.stops = self._stops([self._outer(stop) for stop in stops])
+        self.grads: dict[Operation, list[list[Any]]] = {}
+        """Gradients by op and output, those of one output in the order of arrival."""
+
+    def _outer(self, tensor: Tensor) -> Tensor:
+        """The tensor that a capturing argument stands for, through any number of bodies; otherwise the tensor
+        itself.
+        """
+        while tensor.op.type == "_Arg":
+            body = tensor.op.body
+            captured = self.captured.get(body)
+            if captured is None:
+                captured = self.captured[body] = {arg: source for source, arg in body.captures.items()}
+            source = captured.get(tensor)
+            if source is None:
+                break
+            tensor = source
+        return tensor
+
+    def _ops_between(self) -> list[Operation]:
+        """The ops on a path of differentiable tensors from an x to a y, from ys backwards."""
+        uses: dict[Operation, list[Operation]] = {}
+        met: dict[Operation, None] = dict.fromkeys(y.op for y in self.ys)
+        queue = collections.deque(met)
+        while queue:
+            op = queue.popleft()
+            sources = self.inputs[op] = [self._outer(tensor) for tensor in op._inputs]
+            for tensor in sources:
+                if is_differentiable(tensor):
+                    uses.setdefault(tensor.op, []).append(op)
+                    if tensor.op not in met:
+                        met[tensor.op] = None
+                        queue.append(tensor.op)
+        reached = {x.op for x in self.xs if x.op in met}
+        forward = collections.deque(reached)
+        while forward:
+            for user in uses.get(forward.popleft(), ()):
+                if user not in reached:
+                    reached.add(user)
+                    forward.append(user)
+        return [op for op in met if op in reached]
+
+    def _stops(self, stops: list[Tensor]) -> set[Operation]:
+        """Ops that gradients do not pass: what makes a stopped tensor, and xs with no other x behind them."""
+        found = {stop.op for stop in stops}
+        for x in self.xs:
+            if not any(tensor.op in self.waiting for tensor in self.inputs.get(x.op, ())):
+                found.add(x.op)
+        return found
+
+    def run(self, starts: Sequence[Any]) -> list[Any]:
+        """Walks back and returns the gradient of each x."""
+        for i, (y, start) in enumerate(zip(self.ys, starts, strict=True)):
+            with self._colocated(y.op):
+                gradient = _default_start(y, i) if start is None else _given_start(y, start, i)
+            self._add(y, gradient)
+        queue = collections.deque(op for op in dict.fromkeys(y.op for y in self.ys) if self.waiting.get(op) == 0)
+        while queue:
+            op = queue.popleft()
+            with self._colocated(op):
+                gathered = self.grads.get(op)
+                if gathered is not None:
+                    for output, parts in enumerate(gathered):
+                        if len(parts) > 1:
+                            gathered[output] = [aggregate(op, parts, self.method)]
+                    if op not in self.stops:
+                        self._differentiate(op, [parts[0] if parts else None for parts in gathered])
+            for tensor in self.inputs[op]:
+                left = self.waiting.get(tensor.op)
+                if left is not None:
+                    self.waiting[tensor.op] = left - 1
+                    if left == 1:
+                        queue.append(tensor.op)
+        return [self._result(x) for x in self.xs]
+
+    def _result(self, x: Tensor) -> Any:
+        gathered = self.grads.get(x.op)
+        if gathered is None or not gathered[x.value_index]:
+            return None
+        return aggregate(x.op, gathered[x.value_index], self.method)
+
+    def _add(self, tensor: Tensor, gradient: Any) -> None:
+        gathered = self.grads.get(tensor.op)
+        if gathered is None:
+            gathered = self.grads[tensor.op] = [[] for _ in tensor.op._outputs]
+        gathered[tensor.value_index].append(gradient)
+
+    def _colocated(self, op: Operation) -> contextlib.AbstractContextManager[Any]:
+        return self.graph.colocate_with(op, ignore_existing=True) if self.colocate else contextlib.nullcontext()
+
+    def _differentiate(self, op: Operation, grads: list[Any]) -> None:
+        """Applies the op's rule and hands what it returns to the ops that made its inputs."""
+        if not op._inputs or all(grad is None for grad in grads):
+            return
+        rule = registry.rule_of(op)
+        if rule.function is None:
+            return
+        for i, output in enumerate(op._outputs):
+            if grads[i] is None and is_differentiable(output) and output.dtype.base is not dtypes.resource:
+                grads[i] = build("ZerosLike", output, name="zeros_like")
+        graph = self.graph
+        with graph.name_scope(f"{op.name}_grad"), graph.original_op(op), self._site_of(rule):
+            found = _checked(op, rule, registry.call(rule, op, grads))
+            if self.gate and sum(gradient is not None for gradient in found) > 1:
+                with graph.device(None), graph.colocate_with(None, ignore_existing=True):
+                    found = gated(graph, found)
+        for tensor, gradient in zip(self.inputs[op], found, strict=True):
+            if gradient is not None:
+                self._add(tensor, gradient)
+
+    @contextlib.contextmanager
+    def _site_of(self, rule: registry.Rule) -> Iterator[None]:
+        """Ops of a user's rule keep the line of the rule that made them; ours have that of the call of
+        ``gradients``.
+        """
+        if not rule.of_user:
+            yield
+            return
+        scopes = self.graph._scopes
+        old, scopes.site = scopes.site, None
+        try:
+            yield
+        finally:
+            scopes.site = old
+
+
+# ------------------------------------------------------------------------------------------------- where a walk starts
+def _default_start(y: Tensor, index: int) -> Tensor:
+    dtype = y.dtype.base
+    if dtype.is_complex:
+        raise TypeError(
+            f"Gradients of complex tensors must set grad_ys (y.dtype = {dtype.name})\n"
+            + errors.message(
+                f"y {y.name!r} of dtype {dtype.name} without grad_ys",
+                "a gradient to start with, as the loss of a complex y is not defined",
+                "tf.gradients(tf.real(y), x), or grad_ys=[...]",
+                at=y.op.user_site,
+            )
+        )
+    if not (dtype.is_floating or dtype.is_integer):
+        raise TypeError(
+            f"Tensor {y.name} with type {dtype.name} must be numeric to obtain a default gradient\n"
+            + errors.message(f"y {y.name!r} of dtype {dtype.name}", "a floating y", "grad_ys=[...]", y.op.user_site)
+        )
+    return build("Fill", _shape_tensor(y), constant(1, dtype, name=f"grad_ys_{index}"), name="Fill")
+
+
+def _shape_tensor(tensor: Tensor) -> Tensor:
+    if shapes.is_static(tensor._shape):
+        return constant(list(tensor._shape or ()), dtypes.int32, name="Shape")
+    return build("Shape", tensor, name="Shape")
+
+
+def _given_start(y: Tensor, given: Any, index: int) -> Any:
+    name = f"grad_ys_{index}"
+    if isinstance(given, IndexedSlices):
+        _check_start(y, given.dtype.base)
+        shape = None if given.dense_shape is None else build("Identity", given.dense_shape, name=f"{name}_shape")
+        return IndexedSlices(
+            build("Identity", given.values, name=f"{name}_values"),
+            build("Identity", given.indices, name=f"{name}_indices"),
+            shape,
+        )
+    tensor = convert_to_tensor(given, preferred_dtype=y.dtype.base, name=name)
+    _check_start(y, tensor.dtype.base)
+    return build("Identity", tensor, name=name)
+
+
+def _check_start(y: Tensor, given: dtypes.DType) -> None:
+    dtype = y.dtype.base
+    if dtype.is_floating or dtype.is_integer:
+        fits, kind = given.is_floating or given.is_integer, "real or integer-valued tensor"
+        wanted = "real or integer"
+    elif dtype.is_complex:
+        fits, kind, wanted = given.is_complex, "complex-valued tensor", "complex"
+    else:
+        fits, kind, wanted = given is dtype or dtype is dtypes.resource, "tensor", dtype.name
+    if not fits:
+        raise TypeError(
+            f"Gradient type {given.name} generated for {kind} {y.name} with type {dtype.name} must be {wanted}\n"
+            + errors.message(
+                f"grad_ys of dtype {given.name} for y {y.name!r} of dtype {dtype.name}",
+                f"a gradient of dtype {dtype.name}",
+                f"tf.cast(grad_y, tf.{dtype.name})",
+                at=y.op.user_site,
+            )
+        )
+
+
+def _zeros_like(x: Tensor) -> Tensor:
+    if x.dtype.base is not dtypes.resource:
+        return build("ZerosLike", x, name="zeros_like")
+    handle = x.handle_data
+    if handle is None:
+        raise ValueError(
+            errors.message(
+                f"zeros for the resource {x.name!r} whose dtype is not known",
+                "the handle of a variable",
+                "unconnected_gradients=tf.UnconnectedGradients.NONE",
+            )
+        )
+    zero = constant(0, handle.dtype, name="zeros/Const")
+    if shapes.is_static(handle.shape):
+        return build("Fill", constant(list(handle.shape or ()), dtypes.int32, name="zeros/shape"), zero, name="zeros")
+    return build("Fill", build("VariableShape", x), zero, name="zeros")
+
+
+# -------------------------------------------------------------------------------------------------- what a rule returns
+def _checked(op: Operation, rule: registry.Rule, returned: Any) -> list[Any]:
+    """The gradients that a rule returned, one for each input, of the inputs' dtypes and shapes."""
+    found = (
+        list(returned)
+        if isinstance(returned, (list, tuple)) and not isinstance(returned, IndexedSlices)
+        else [returned]
+    )
+    if len(found) != len(op._inputs):
+        raise ValueError(
+            f"Num gradients {len(found)} generated for op {op.name!r} do not match num inputs {len(op._inputs)}\n"
+            + errors.message(
+                f"{len(found)} gradients from {rule.told} for op {op.name!r} of type {op.type!r}",
+                f"one for each of its {len(op._inputs)} inputs, None where no gradient flows",
+                "return [grad_of_first_input, None, ...]",
+                at=op.user_site,
+            )
+        )
+    for i, (tensor, gradient) in enumerate(zip(op._inputs, found, strict=True)):
+        if gradient is None:
+            continue
+        dtype = _dtype_of_gradient(tensor)
+        if not isinstance(gradient, (Tensor, IndexedSlices)):
+            gradient = found[i] = convert_to_tensor(gradient, dtype)
+        if dtype is not None and gradient.dtype.base != dtype:
+            raise TypeError(
+                errors.message(
+                    f"a gradient of dtype {gradient.dtype.base.name} from {rule.told} for input {i} of op {op.name!r} "
+                    f"of type {op.type!r}",
+                    f"{dtype.name}, the dtype of that input ({tensor.name!r})",
+                    f"return tf.cast(gradient, tf.{dtype.name})",
+                    at=op.user_site,
+                )
+            )
+        if isinstance(gradient, Tensor) and tensor.dtype.base is not dtypes.resource:
+            _refine_shape(op, rule, i, tensor, gradient)
+    return found
+
+
+def _dtype_of_gradient(tensor: Tensor) -> dtypes.DType | None:
+    if tensor.dtype.base is dtypes.resource:
+        return tensor.handle_data.dtype.base if tensor.handle_data is not None else None
+    return tensor.dtype.base
+
+
+def _refine_shape(op: Operation, rule: registry.Rule, index: int, tensor: Tensor, gradient: Tensor) -> None:
+    try:
+        gradient.set_shape(tensor._shape)
+    except ValueError:
+        given, wanted = shapes.show(gradient._shape), shapes.show(tensor._shape)
+        raise ValueError(
+            "Incompatible shapes between op input and calculated input gradient. "
+            f"Forward operation: {op.name}. Input index: {index}. Original input shape: {wanted}. "
+            f"Calculated input gradient shape: {given}\n"
+            + errors.message(
+                f"a gradient of shape {given} from {rule.told} for input {index} of op {op.name!r} of type {op.type!r}",
+                f"{wanted}, the shape of that input ({tensor.name!r})",
+                "sum the gradient over the dimensions that were broadcast, or reshape it",
+                at=op.user_site,
+            )
+        ) from None
+
+
+def gated(graph: Graph, grads: Sequence[Any]) -> list[Any]:
+    """The gradients behind a gate: none can be used before all are computed."""
+    with graph.name_scope("tuple"):
+        ops = [(grad if isinstance(grad, Tensor) else grad.values).op for grad in grads if grad is not None]
+        with graph.control_dependencies(ops):
+            gate = build("NoOp", name="group_deps")
+        return [None if grad is None else _behind(graph, gate, grad) for grad in grads]
+
+
+def _behind(graph: Graph, gate: Operation, grad: Any) -> Any:
+    value = grad if isinstance(grad, Tensor) else grad.values
+    with graph.colocate_with(value.op, ignore_existing=True), graph.control_dependencies([gate]):
+        passed = build("Identity", value, name="control_dependency")
+    return passed if isinstance(grad, Tensor) else IndexedSlices(passed, grad.indices, grad.dense_shape)
+
+
+# ------------------------------------------------------------------------------------------------------------ hessians
+@public("hessians")
+def hessians(
+    ys: Any,
+    xs: Any,
+    name: str = "hessians",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: int | None = None,
+) -> list[Tensor]:
+    """Adds operations that compute the Hessian of the sum of ``ys`` with respect to each of ``xs``.
+
+    Args:
+        ys: a tensor or a list of tensors.
+        xs: a tensor or variable, or a list of them; their shapes must be known.
+        name: name scope of the new operations.
+        colocate_gradients_with_ops: see `tf.gradients`.
+        gate_gradients: see `tf.gradients`.
+        aggregation_method: see `tf.gradients`.
+
+    Returns:
+        For each x, a tensor of shape ``x.shape + x.shape`` (the blocks between different xs are not computed).
+
+    Raises:
+        ValueError: no gradient flows from ``ys`` to an x. NotImplementedError: the shape of an x is not known.
+    """
+    xs = _listed(xs, "xs")
+    options: dict[str, Any] = {
+        "colocate_gradients_with_ops": colocate_gradients_with_ops,
+        "gate_gradients": gate_gradients,
+        "aggregation_method": aggregation_method,
+    }
+    graph = graph_of(_tensor_of(item) for item in (*_listed(ys, "ys"), *xs))
+    with graph.as_default(), graph.name_scope(name or "hessians"), graph.shared_site():
+        firsts = gradients(ys, xs, **options)
+        return [_hessian(first, x, options) for first, x in zip(firsts, xs, strict=True)]
+
+
+def _hessian(first: Any, x: Any, options: dict[str, Any]) -> Tensor:
+    source = _source_tensor(x, 0)
+    if first is None:
+        raise ValueError(
+            errors.message(
+                f"no gradient with respect to {source.name!r}, so no Hessian",
+                "ys that depend on it through differentiable operations",
+                "leave it out of xs, or use zeros of shape x.shape + x.shape",
+            )
+        )
+    handle = source.handle_data if source.dtype.base is dtypes.resource else None
+    shape = handle.shape if handle is not None else source._shape
+    size = shapes.num_elements(shape)
+    if shape is None or size is None:
+        raise NotImplementedError(
+            errors.message(
+                f"the Hessian with respect to {source.name!r} of shape {shapes.show(shape)}",
+                "a fully known shape: its rows are unrolled in the graph",
+                "x.set_shape([...]), or a Hessian-vector product: tf.gradients(tf.gradients(y, x)[0] * v, x)",
+            )
+        )
+    dense = convert_to_tensor(first)
+    flat = build("Reshape", dense, [-1])
+    if size == 0:
+        return build("Reshape", flat, [*shape, *shape])
+    rows = []
+    for i in range(size):
+        entry = build("Reshape", build("Slice", flat, [i], [1]), [])
+        row = gradients(entry, x, unconnected_gradients=UnconnectedGradients.ZERO, **options)[0]
+        rows.append(convert_to_tensor(row))
+    return build("Reshape", build("Pack", rows, axis=0), [*shape, *shape])
