@@ -1,0 +1,221 @@
+"""What may be fetched and fed: nested structures to flat lists of tensors and operations, and back."""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import constants, errors, shapes
+from anabranch.core.api import public
+from anabranch.core.graph import Graph
+from anabranch.core.indexed_slices import IndexedSlices, IndexedSlicesValue
+from anabranch.core.operation import Operation, Tensor
+
+Contract = Callable[[Any], Any]
+_expansions: list[
+    tuple[type, Callable[[Any], tuple[Sequence[Any], Contract]], Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None]
+] = []
+
+
+@public("register_session_run_conversion_functions")
+def register_session_run_conversion_functions(
+    tensor_type: type, fetch_function: Any, feed_function: Any = None, feed_function_for_partial_run: Any = None
+) -> None:
+    """Teaches sessions to fetch and feed instances of a class.
+
+    Args:
+        tensor_type: the class.
+        fetch_function: ``obj -> (list of tensors, function from their values to the fetched value)``.
+        feed_function: ``(obj, value) -> list of (tensor, value)``.
+        feed_function_for_partial_run: ``obj -> list of tensors``; kept for compatibility, partial runs are not supported.
+
+    Raises:
+        ValueError: the class, or one of its bases, is registered already.
+    """
+    for known, _, _ in _expansions:
+        if issubclass(tensor_type, known):
+            raise ValueError(f"{tensor_type} has already been registered so ignore it.")
+    _expansions.insert(0, (tensor_type, fetch_function, feed_function))
+
+
+def _slices_fetch(slices: IndexedSlices) -> tuple[list[Any], Contract]:
+    parts = [slices.values, slices.indices] + ([slices.dense_shape] if slices.dense_shape is not None else [])
+    return parts, lambda values: IndexedSlicesValue(*values, *([None] if len(values) == 2 else []))
+
+
+def _slices_feed(slices: IndexedSlices, value: Any) -> list[tuple[Any, Any]]:
+    keys = [slices.values, slices.indices] + ([slices.dense_shape] if slices.dense_shape is not None else [])
+    return list(zip(keys, value, strict=False))
+
+
+_expansions.append((IndexedSlices, _slices_fetch, _slices_feed))
+
+
+class FetchPlan:
+    """A fetch structure, flattened: unique tensors and operations, and how to build the result from their values."""
+
+    __slots__ = ("build", "simple", "unique")
+
+    def __init__(self, graph: Graph, fetches: Any):
+        self.unique: list[Any] = []
+        index: dict[Any, int] = {}
+
+        def add(item: Any) -> int:
+            found = index.get(item)
+            if found is None:
+                found = index[item] = len(self.unique)
+                self.unique.append(item)
+            return found
+
+        self.build = _structure(graph, fetches, add)
+        self.simple = all(isinstance(item, Tensor) for item in self.unique)
+
+
+def _structure(graph: Graph, fetch: Any, add: Callable[[Any], int]) -> Callable[[list[Any]], Any]:
+    if fetch is None:
+        raise TypeError(
+            "Fetch argument None has invalid type <class 'NoneType'>\n"
+            + errors.message(
+                "None among the fetches", "tensors, operations, names, or structures of them", "leave it out"
+            )
+        )
+    if isinstance(fetch, (list, tuple)):
+        parts = [_structure(graph, item, add) for item in fetch]
+        if hasattr(fetch, "_fields"):
+            make = type(fetch)
+            return lambda values: make(*[part(values) for part in parts])
+        if isinstance(fetch, tuple):
+            return lambda values: tuple([part(values) for part in parts])
+        return lambda values: [part(values) for part in parts]
+    if isinstance(fetch, collections.abc.Mapping):
+        kind = type(fetch)
+        named = {key: _structure(graph, item, add) for key, item in fetch.items()}
+        if kind is dict:
+            return lambda values: {key: part(values) for key, part in named.items()}
+        return lambda values: kind((key, part(values)) for key, part in named.items())
+    if hasattr(type(fetch), "__attrs_attrs__"):
+        make = type(fetch)
+        fields = [field.name for field in make.__attrs_attrs__]
+        parts = [_structure(graph, getattr(fetch, name), add) for name in fields]
+        return lambda values: make(*[part(values) for part in parts])
+    if not isinstance(fetch, (Tensor, Operation, str, bytes)):
+        for kind, expand, _ in _expansions:
+            if isinstance(fetch, kind):
+                items, contract = expand(fetch)
+                positions = [add(_element(graph, item, fetch)) for item in items]
+                return lambda values: contract([values[i] for i in positions])
+    position = add(_element(graph, fetch, fetch))
+    return lambda values: values[position]
+
+
+def _element(graph: Graph, item: Any, fetch: Any) -> Any:
+    try:
+        element = graph.as_graph_element(item)
+    except TypeError as problem:
+        raise TypeError(
+            f"Fetch argument {fetch!r} has invalid type {type(fetch)!r}, must be a string or Tensor. ({problem})"
+        ) from None
+    except (ValueError, KeyError) as problem:
+        told = problem.args[0] if problem.args else problem
+        raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({told})") from None
+    if not graph.is_fetchable(element):
+        op = element.op if isinstance(element, Tensor) else element
+        if not op.body.is_root:
+            raise ValueError(
+                f"Operation {op.name!r} has been marked as not fetchable.\n"
+                + errors.message(
+                    f"a fetch of {element.name!r}, which lies inside the nested body {op.body.name!r}",
+                    "a tensor outside of conditionals and loops",
+                    "return it from the branch or loop body and fetch what tf.cond or tf.while_loop returns",
+                )
+            )
+        raise ValueError(f"Operation {op.name!r} has been marked as not fetchable.")
+    return element
+
+
+def flat_feeds(graph: Graph, feed_dict: Any) -> list[tuple[Tensor, Any]]:
+    """``feed_dict`` as pairs of tensor and raw value, composite keys expanded.
+
+    Raises:
+        TypeError: a key is no tensor. ValueError: it is not of this graph.
+    """
+    pairs: list[tuple[Tensor, Any]] = []
+    for key, value in _flat_items(feed_dict):
+        expanded: Sequence[tuple[Any, Any]] = ((key, value),)
+        if not isinstance(key, (Tensor, str)):
+            for kind, _, feed in _expansions:
+                if isinstance(key, kind):
+                    if feed is None:
+                        raise TypeError(f"a {kind.__name__} cannot be fed")
+                    expanded = feed(key, value)
+                    break
+        for name, part in expanded:
+            try:
+                tensor = graph.as_graph_element(name, allow_operation=False)
+            except Exception as problem:
+                told = problem.args[0] if problem.args else problem
+                raise TypeError(f"Cannot interpret feed_dict key as Tensor: {told}") from None
+            pairs.append((tensor, part))
+    return pairs
+
+
+def _flat_items(feed_dict: Any) -> list[tuple[Any, Any]]:
+    items: list[tuple[Any, Any]] = []
+    for key, value in feed_dict.items():
+        if isinstance(key, (tuple, list)):
+            if not isinstance(value, (tuple, list)) or len(key) != len(value):
+                raise ValueError(
+                    errors.message(
+                        f"feed key {key!r} with value {value!r}",
+                        "a structure of the same length",
+                        "feed each tensor by itself",
+                    )
+                )
+            items += _flat_items(dict(zip(key, value, strict=True)))
+        else:
+            items.append((key, value))
+    return items
+
+
+def feed_value(tensor: Tensor, value: Any, graph: Graph) -> Any:
+    """The array (or handle) to bind to ``tensor``: converted, checked against its static shape, never copied if it fits.
+
+    Raises:
+        TypeError, ValueError, OverflowError: as TensorFlow's sessions do.
+    """
+    if tensor.dtype.base.np is None:
+        if not isinstance(value, tuple):
+            raise TypeError(
+                errors.message(
+                    f"{value!r} fed to {tensor.name!r} of dtype {tensor.dtype.name}",
+                    "a handle fetched from a session",
+                    "fetch the handle first",
+                )
+            )
+        return value
+    if isinstance(value, (Tensor, Operation)) or (
+        hasattr(value, "_as_graph_element") and not isinstance(value, np.ndarray)
+    ):
+        raise TypeError(
+            "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, lists, numpy "
+            f"ndarrays, or TensorHandles. For reference, the tensor object was {value!s} which was passed to the feed with key {tensor!s}."
+        )
+    array = constants.feed_array(value, tensor.dtype.base)
+    expected = tensor._shape
+    if expected is not None and array.shape != expected and not shapes.is_compatible(expected, array.shape):
+        raise ValueError(
+            f"Cannot feed value of shape {array.shape!r} for Tensor {tensor.name!r}, which has shape {tensor.get_shape()!s}\n"
+            + errors.message(
+                f"a value of shape {shapes.show(array.shape)} for {tensor.name!r}",
+                shapes.show(expected),
+                "reshape the value, or make the placeholder with shape None",
+                at=tensor.op.user_site,
+            )
+        )
+    if not graph.is_feedable(tensor):
+        raise ValueError(f"Tensor {tensor} may not be fed.")
+    return array

@@ -1,0 +1,605 @@
+"""Running a plan: segments as transactions, host ops and programs inside them, channel ops between them.
+
+A segment that writes claims its variables, reads their committed versions, runs its items, reads the check flags of each program
+before anything that follows, and publishes all new versions together. Its last program may be given the buffers of the
+variables that it replaces; such a program holds its own writes back when a check fails, so what it returns can be published
+in either case. Nothing is claimed or pinned while a channel op runs. A segment that calls Python functions claims nothing while they run: it
+validates at its end, and runs again if somebody changed what it had read; a Python function whose inputs are the same
+is not called a second time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors, kernels, shapes
+from anabranch.core.cancellation import CancellationToken
+from anabranch.core.operation import Operation, Tensor
+from anabranch.core.state_key import StateKey, ValueKey
+from anabranch.runtime import policy
+from anabranch.runtime.plan import HostItem, Plan, ProgramItem, Segment
+from anabranch.runtime.resources import RandomCounter, ResourceHandle, ResourceManager, Slot, Version
+from anabranch.xla import engine, single
+from anabranch.xla import program as programs
+
+MAX_STATIC_VARIANTS = 16
+"""After this many distinct values of what a program must know at compile time, further ones are interpreted."""
+MAX_ATTEMPTS = 100
+
+_NO_RNG = np.zeros((0, 6), np.uint32)
+
+
+class _Conflict(Exception):
+    """A variable that a segment read was changed before the segment committed."""
+
+
+@dataclasses.dataclass
+class Step:
+    """What one ``run`` brings along."""
+
+    manager: ResourceManager
+    token: CancellationToken
+    read_committed: bool = False
+    trace: Callable[[str, str, float, float], None] | None = None
+
+
+@dataclasses.dataclass
+class _SegmentState:
+    """Resolved resources of a segment; valid while the manager's layout stands."""
+
+    base: list[tuple[StateKey, Slot]]
+    written: list[tuple[StateKey, Slot]]
+    counters: dict[Operation, RandomCounter]
+    claim_reads: frozenset[Any]
+    claim_writes: frozenset[Any]
+
+
+class Executor:
+    """Runs one plan in one resource manager."""
+
+    def __init__(self, plan: Plan, manager: ResourceManager):
+        self.plan = plan
+        self.manager = manager
+        self._layout = -1
+        self._states: list[_SegmentState] = []
+
+    # ------------------------------------------------------------------------------------------------------- resources
+    def _resolve(self) -> None:
+        plan, manager = self.plan, self.manager
+        layout = manager.layout
+        states = []
+        for segment in plan.segments:
+            base = [(StateKey(maker, segment.index, 0), self._slot(maker)) for maker in segment.base_reads]
+            written = [(key, self._slot(maker)) for maker, key in segment.written.items()]
+            counters = {
+                op: manager.counter(op.name, op._attrs.get("seed", 0), op._attrs.get("seed2", 0))
+                for op in segment.random_ops
+            }
+            writes = frozenset([slot for _, slot in written]) | frozenset(counters.values())
+            states.append(_SegmentState(base, written, counters, frozenset(slot for _, slot in base) - writes, writes))
+        self._states = states
+        self._layout = manager.layout if manager.layout != layout else layout
+
+    def _slot(self, maker: Operation) -> Slot:
+        return self.manager.slot(self.plan.handle_of(maker), maker._attrs["dtype"], maker._attrs["shape"])
+
+    def _resource(self, handle: Any) -> Any:
+        if not isinstance(handle, ResourceHandle):
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                errors.message(f"{handle!r} as a resource handle", "the handle of a queue or table", "pass its op"),
+            )
+        return self.manager.object(handle, lambda: self._create(handle))
+
+    def _create(self, handle: ResourceHandle) -> Any:
+        for op in self.plan.analysis.order:
+            if op.definition.makes is not None and self.plan.handle_of(op) == handle:
+                assert op.definition.create is not None
+                return op.definition.create(op._attrs, op.name)
+        raise errors.NotFoundError(
+            None, None, f"Resource {handle.container}/{handle.name}/{handle.kind} does not exist."
+        )
+
+    # ------------------------------------------------------------------------------------------------------------- runs
+    def run(self, feeds: Sequence[Any], step: Step) -> list[Any]:
+        """Runs the plan and returns a value per fetch: NumPy arrays, None for operations."""
+        plan = self.plan
+        env: dict[ValueKey, Any] = dict(plan.constants)
+        env.update(plan.handles)
+        env.update(zip(plan.feeds, feeds, strict=True))
+        done: list[str] = []
+        for segment in plan.segments:
+            step.token.raise_if_cancelled()
+            try:
+                self._run_segment(segment, env, step)
+                if segment.written:
+                    done.append("writes of " + ", ".join(repr(maker.name) for maker in list(segment.written)[:5]))
+                if segment.channel is not None:
+                    self._run_channel(segment, env, step)
+                    done.append(f"{segment.channel.type} {segment.channel.name!r}")
+            except errors.OpError as problem:
+                if done:
+                    problem._message = f"{problem._message}\nDone before the failure and kept: {'; '.join(done)}"
+                raise
+        return self._fetch(env)
+
+    def _fetch(self, env: dict[ValueKey, Any]) -> list[Any]:
+        plan = self.plan
+        results: list[Any] = []
+        finals: dict[Tensor, Any] = {}
+        if plan.final_reads:
+            names = list(plan.final_reads)
+            slots = [self._slot(plan.final_reads[tensor]) for tensor in names]
+            for slot, tensor in zip(slots, names, strict=True):
+                if slot.version is None:
+                    slot.current(plan.final_reads[tensor])
+            versions = self.manager.pin(slots)
+            try:
+                finals = {tensor: own(version.value) for tensor, version in zip(names, versions, strict=True)}
+            finally:
+                self.manager.unpin(versions)
+        for fetch in plan.fetches:
+            if not isinstance(fetch, Tensor):
+                results.append(None)
+            elif fetch in finals:
+                results.append(finals[fetch])
+            else:
+                results.append(own(env[fetch]))
+        return results
+
+    def _run_channel(self, segment: Segment, env: dict[ValueKey, Any], step: Step) -> None:
+        op = segment.channel
+        assert op is not None
+        reads = self.plan.analysis.state_of(op).reads
+        operands = [env[key] if not isinstance(key, StateKey) else None for key in self.plan.sources(op)]
+        if reads:
+            slots = [self._slot(key.maker) for key in reads.values()]
+            versions = self.manager.pin(slots, op)
+            for position, version in zip(reads, versions, strict=True):
+                operands[position] = version.host()
+            self.manager.unpin(versions)
+        values = self._call_host(op, [to_host(value) for value in operands], step, None)
+        for output, value in zip(op._outputs, values, strict=True):
+            env[output] = value
+
+    # ---------------------------------------------------------------------------------------------------------- segments
+    def _run_segment(self, segment: Segment, env: dict[ValueKey, Any], step: Step) -> None:
+        memo: dict[Operation, tuple[list[Any], list[Any]]] = {}
+        for _ in range(MAX_ATTEMPTS):
+            if self._layout != self.manager.layout:
+                self._resolve()
+            state = self._states[segment.index]
+            attempt = dict(env) if segment.calls_python else env
+            try:
+                if segment.calls_python:
+                    self._run_optimistic(segment, state, attempt, step, memo)
+                elif segment.written or segment.random_ops:
+                    with self.manager.claim(
+                        state.claim_reads if not step.read_committed else frozenset(), state.claim_writes, step.token
+                    ):
+                        if self._layout != self.manager.layout:
+                            continue
+                        self._run_writer(segment, state, env, step, memo)
+                else:
+                    self._run_reader(segment, state, attempt, step, memo)
+            except _Conflict:
+                continue
+            except programs.CutNeeded as cut:
+                self.plan.require_static(cut.tensor)
+                continue
+            if attempt is not env:
+                env.update(attempt)
+            return
+        raise errors.AbortedError(
+            None,
+            None,
+            errors.message(
+                f"a step that was overtaken {MAX_ATTEMPTS} times by others that changed the variables it had read",
+                "a commit",
+                "run fewer writers at once, or SessionOptions(isolation='read_committed')",
+            ),
+        )
+
+    def _base_versions(self, state: _SegmentState, segment: Segment) -> list[Version]:
+        return [
+            slot.current(self._reader_of(segment, key))
+            for key, slot in state.base
+            if not self._presence_only(segment, key)
+        ]
+
+    def _presence_only(self, segment: Segment, key: StateKey) -> bool:
+        """Whether the segment only asks if the variable is initialised."""
+        cached = self._presence.get(key)
+        if cached is None:
+            users = [
+                op
+                for op in [*segment.ops, *([segment.channel] if segment.channel else [])]
+                if key in self.plan.analysis.state_of(op).reads.values()
+            ]
+            cached = self._presence[key] = all(op.definition.effect.presence for op in users)
+        return cached
+
+    @property
+    def _presence(self) -> dict[StateKey, bool]:
+        if self.plan.executor_cache is None:
+            self.plan.executor_cache = {}
+        return self.plan.executor_cache
+
+    def _reader_of(self, segment: Segment, key: StateKey) -> Operation | None:
+        for op in segment.ops:
+            if key in self.plan.analysis.state_of(op).reads.values():
+                return op
+        return segment.channel
+
+    def _run_reader(
+        self, segment: Segment, state: _SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
+    ) -> None:
+        wanted = [(key, slot) for key, slot in state.base if not self._presence_only(segment, key)]
+        for key, slot in wanted:
+            if slot.version is None:
+                slot.current(self._reader_of(segment, key))
+        versions = self.manager.pin([slot for _, slot in wanted])
+        try:
+            for (key, _), version in zip(wanted, versions, strict=True):
+                env[key] = version
+            self._run_items(segment, state, env, step, memo)
+        finally:
+            self.manager.unpin(versions)
+
+    def _run_writer(
+        self, segment: Segment, state: _SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
+    ) -> None:
+        for key, slot in state.base:
+            if not self._presence_only(segment, key):
+                env[key] = slot.current(self._reader_of(segment, key))
+        advances = self._run_items(segment, state, env, step, memo)
+        self._commit(segment, state, env, advances)
+
+    def _run_optimistic(
+        self, segment: Segment, state: _SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
+    ) -> None:
+        wanted = [(key, slot) for key, slot in state.base if not self._presence_only(segment, key)]
+        for key, slot in wanted:
+            slot.current(self._reader_of(segment, key))
+        versions = self.manager.pin([slot for _, slot in wanted])
+        positions = {op: counter.position for op, counter in state.counters.items()}
+        try:
+            for (key, _), version in zip(wanted, versions, strict=True):
+                env[key] = version
+            advances = self._run_items(segment, state, env, step, memo)
+            if not segment.written and not segment.random_ops:
+                return
+            with self.manager.claim(state.claim_reads, state.claim_writes, step.token):
+                stale = not step.read_committed and any(
+                    slot.version is not version for (_, slot), version in zip(wanted, versions, strict=True)
+                )
+                if (
+                    stale
+                    or self._layout != self.manager.layout
+                    or any(counter.position != positions[op] for op, counter in state.counters.items())
+                ):
+                    raise _Conflict
+                self._commit(segment, state, env, advances)
+        finally:
+            self.manager.unpin(versions)
+
+    def _commit(
+        self,
+        segment: Segment,
+        state: _SegmentState,
+        env: dict[ValueKey, Any],
+        advances: list[tuple[RandomCounter, int]],
+    ) -> None:
+        updates = []
+        for key, slot in state.written:
+            value = env[key]
+            if isinstance(value, _Published):
+                continue
+            self._check_shape(key, slot, value)
+            updates.append((slot, value))
+        if updates:
+            self.manager.publish(updates)
+        for counter, amount in advances:
+            counter.position += amount
+
+    def _check_shape(self, key: StateKey, slot: Slot, value: Any) -> None:
+        if slot.shape is not None and not shapes.is_compatible(slot.shape, tuple(value.shape)):
+            writer = self.plan.producer(key)
+            if writer is not None and not writer._attrs.get("validate_shape", True) and writer.type == "Assign":
+                return
+            raise errors.InvalidArgumentError(
+                None,
+                writer,
+                errors.message(
+                    f"a value of shape {shapes.show(tuple(value.shape))} for variable {slot.name!r}",
+                    f"shape {shapes.show(slot.shape)}",
+                    "reshape the value, or make the variable with validate_shape=False",
+                ),
+            )
+
+    # -------------------------------------------------------------------------------------------------------------- items
+    def _run_items(
+        self,
+        segment: Segment,
+        state: _SegmentState,
+        env: dict[ValueKey, Any],
+        step: Step,
+        memo: dict[Operation, tuple[list[Any], list[Any]]],
+    ) -> list[tuple[RandomCounter, int]]:
+        advances: list[tuple[RandomCounter, int]] = []
+        for item in segment.items:
+            if isinstance(item, ProgramItem):
+                self._run_program(item, segment, state, env, advances, step)
+            else:
+                self._run_host(item, state, env, advances, step, memo)
+        return advances
+
+    def _run_host(
+        self,
+        item: HostItem,
+        state: _SegmentState,
+        env: dict[ValueKey, Any],
+        advances: list[tuple[RandomCounter, int]],
+        step: Step,
+        memo: dict[Operation, tuple[list[Any], list[Any]]],
+    ) -> None:
+        op = item.op
+        definition = op.definition
+        operands: list[Any] = []
+        for key in item.sources:
+            if definition.effect.presence and isinstance(key, StateKey):
+                operands.append(np.bool_(key.index > 0 or self._slot(key.maker).version is not None))
+            elif key in env:
+                operands.append(to_host(env[key]))
+            else:
+                operands.append(None)  # the old value of a write that does not read it
+        remembered = memo.get(op)
+        if remembered is not None and _same(remembered[0], operands):
+            values = remembered[1]
+        else:
+            counter = state.counters.get(op)
+            philox = None
+            if counter is not None:
+                philox = counter.words()
+                assert definition.consumes is not None
+                advances.append((counter, int(definition.consumes(programs._TraceShapes(op, operands)))))
+            values = self._call_host(op, operands, step, philox)
+            if definition.effect.kind == "io":
+                memo[op] = (operands, values)
+        writes = item.writes
+        for key, value in zip(writes, values, strict=False):
+            env[key] = np.asarray(value)
+        rest = iter(values[len(writes) :])
+        for output in op._outputs:
+            if not (output.dtype.is_ref and writes):
+                env[output] = next(rest)
+
+    def _call_host(self, op: Operation, operands: list[Any], step: Step, philox: Any) -> list[Any]:
+        definition = op.definition
+        try:
+            if kernels.needs_lax(definition):
+                return list(single.run_compiled(definition, operands, op._attrs, op, philox))
+            context = _StepContext(op, self)
+            context.cancellation = step.token
+            context.philox = philox
+            return kernels.run_on_host(definition, operands, op._attrs, context)
+        except errors.OpError as problem:
+            if problem._op is None:
+                problem._op = op
+            raise
+        except (ValueError, TypeError, IndexError, ArithmeticError) as problem:
+            if definition.effect.kind == "io" or (definition.host_only and definition.effect.kind != "channel"):
+                raise
+            told = ", ".join(
+                f"{np.asarray(value).dtype} {shapes.show(np.shape(value))}" for value in operands if value is not None
+            )
+            raise errors.InvalidArgumentError(
+                None, op, f"{op.type} {op.name!r} cannot run on inputs of {told or 'none'}: {problem}"
+            ) from problem
+
+    def _run_program(
+        self,
+        item: ProgramItem,
+        segment: Segment,
+        state: _SegmentState,
+        env: dict[ValueKey, Any],
+        advances: list[tuple[RandomCounter, int]],
+        step: Step,
+    ) -> None:
+        program = item.program
+        inputs = [_device_value(env[key]) for key in program.inputs]
+        static = {i: to_host(env[program.inputs[i]]) for i in item.static} if item.static else {}
+        versions = [env[key] for key in program.donated_keys]
+        if static and program.variants >= MAX_STATIC_VARIANTS:
+            self._interpret(item, segment, state, env, advances, step)
+            return
+        rng = _NO_RNG
+        if program.random_ops:
+            rng = np.empty((len(program.random_ops), 6), np.uint32)
+            for row, op in enumerate(program.random_ops):
+                rng[row, :2], rng[row, 2:] = state.counters[op].words()
+        executable = program.executable([version.value for version in versions], inputs, static)
+        arguments = tuple(value for i, value in enumerate(inputs) if i not in static) if static else tuple(inputs)
+        donated: list[Any] = []
+        slots: list[Slot] = []
+        if versions:
+            slot_of = {key: slot for key, slot in state.base}
+            slots = [slot_of[key] for key in program.donated_keys]
+        granted: list[bool] = []
+        try:
+            with engine.x64():
+                if versions:
+                    granted = self.manager.take(versions)
+                    copy = engine.jax().numpy.copy
+                    donated = [
+                        version.value if free else copy(version.value)
+                        for version, free in zip(versions, granted, strict=True)
+                    ]
+                results, finals, flags = executable.function(tuple(donated), arguments, program.device_constants(), rng)
+        except programs.CutNeeded:
+            self._untake(versions, granted)
+            raise
+        except errors.OpError:
+            self._untake(versions, granted)
+            # Tracing met something that can only fail at run time: the interpreter says which op, in effect order.
+            self._interpret(item, segment, state, env, advances, step)
+            return
+        except Exception as problem:
+            self._failed_in_device(problem, slots, versions, granted, donated)
+            if _is_device_error(problem):
+                raise errors.ResourceExhaustedError(
+                    None, None, f"a program of {len(program.group.ops)} ops failed in the device: {problem}"
+                ) from problem
+            self._interpret(item, segment, state, env, advances, step)
+            return
+        facts = executable.facts
+        if versions and not item.writes and len(segment.written) == len(versions):
+            # What the program returns for donated variables is right whether or not its checks held: show it at once.
+            self.manager.publish(list(zip(slots, finals, strict=True)))
+            published = True
+        else:
+            published = False
+        if flags is not None:
+            failed = int(np.asarray(flags[0]))
+            if failed >= 0:
+                if versions and not published:
+                    self.manager.publish(list(zip(slots, finals, strict=True)))
+                raise facts.records[failed].failure(np.asarray(flags[1]))
+        for final, value in zip(program.donated.values(), finals, strict=True):
+            env[final] = _Published(value) if published else value
+        for position, value in zip(facts.traced_outputs, results, strict=True):
+            env[program.outputs[position]] = value
+        for position, value in facts.known_outputs.items():
+            env[program.outputs[position]] = value
+        for op, amount in zip(program.random_ops, facts.consumed, strict=True):
+            advances.append((state.counters[op], amount))
+
+    def _untake(self, versions: Sequence[Version], granted: Sequence[bool]) -> None:
+        if granted:
+            with self.manager.changed:
+                for version in versions:
+                    version.taken = False
+                self.manager.changed.notify_all()
+
+    def _failed_in_device(
+        self,
+        problem: Exception,
+        slots: Sequence[Slot],
+        versions: Sequence[Version],
+        granted: Sequence[bool],
+        donated: Sequence[Any],
+    ) -> None:
+        self._untake(versions, granted)
+        gone = [
+            slot
+            for slot, value in zip(slots, donated, strict=False)
+            if getattr(value, "is_deleted", lambda: False)()
+            and slot.version is not None
+            and slot.version.value is value
+        ]
+        if gone:
+            self.manager.lose(gone)
+
+    def _interpret(
+        self,
+        item: ProgramItem,
+        segment: Segment,
+        state: _SegmentState,
+        env: dict[ValueKey, Any],
+        advances: list[tuple[RandomCounter, int]],
+        step: Step,
+    ) -> None:
+        """Runs a program's ops one by one on the host."""
+        for op in item.program.group.ops:
+            if op.type != "Const" and op.definition.makes is None:
+                step.token.raise_if_cancelled()
+                self._run_host(
+                    HostItem(op, self.plan.sources(op), self.plan.analysis.state_of(op).writes),
+                    state,
+                    env,
+                    advances,
+                    step,
+                    {},
+                )
+
+
+class _StepContext(kernels.HostContext):
+    """Host context of a step: resolves handles in its resource manager."""
+
+    def __init__(self, op: Operation, runner: Executor):
+        super().__init__(op, runner._resource)
+        self._manager = runner.manager
+
+    def release(self, handle: Any, ignore_missing: bool) -> None:
+        if not self._manager.remove(handle) and not ignore_missing:
+            raise errors.NotFoundError(
+                None, self.op, f"Resource {handle.container}/{handle.name}/{handle.kind} does not exist."
+            )
+
+
+class _Published:
+    """A new version that is already current."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
+def _is_device_error(problem: Exception) -> bool:
+    return type(problem).__name__ in ("XlaRuntimeError", "JaxRuntimeError")
+
+
+def _device_value(value: Any) -> Any:
+    return value.value if isinstance(value, (Version, _Published)) else value
+
+
+def to_host(value: Any) -> Any:
+    """A value of a step for a host kernel: a NumPy array (or a handle)."""
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, Version):
+        return value.host()
+    if isinstance(value, _Published):
+        return np.array(value.value)
+    if value is None or isinstance(value, ResourceHandle):
+        return value
+    return np.array(value) if hasattr(value, "dtype") else value
+
+
+def own(value: Any) -> Any:
+    """A fetched value: an array that the caller owns, or a scalar."""
+    if isinstance(value, (Version, _Published)):
+        value = value.value
+    if isinstance(value, ResourceHandle):
+        return value
+    array = np.array(value)
+    return array[()] if array.ndim == 0 else array
+
+
+def _same(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    return len(left) == len(right) and all(
+        a is b
+        or (
+            isinstance(a, np.ndarray)
+            and isinstance(b, np.ndarray)
+            and a.dtype == b.dtype
+            and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
+        )
+        for a, b in zip(left, right, strict=True)
+    )
+
+
+def prepare(plan: Plan, tier: str) -> None:
+    """Chooses the tier of the coming run and arranges the plan if it changed."""
+    if plan.tier == "compiled":
+        return
+    chosen, why = policy.choose(plan, tier)
+    plan.why = why
+    if chosen != plan.tier:
+        plan.arrange(chosen)

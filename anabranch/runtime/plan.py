@@ -1,0 +1,454 @@
+"""A plan: what running certain fetches with certain feeds means, arranged into segments and, inside them, into items.
+
+An item is one op that runs on the host, or a group of ops compiled to one XLA program. Inside a segment, ops are put into
+layers: host ops on odd ones, device ops on even ones, each as late as its consumers allow, so that
+whatever can be one program is one program, and the last program of the segment holds the writes. An input that XLA must know at compile
+time and that is not known then is computed in an earlier layer (its cheap ancestors on the host).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors, kernels, shapes
+from anabranch.core.operation import Operation, Tensor
+from anabranch.core.state_key import StateKey, ValueKey
+from anabranch.rewrite import state
+from anabranch.runtime import policy
+from anabranch.runtime.resources import ResourceHandle
+from anabranch.xla import program as programs
+
+MAX_HOST_SLICE = 4096
+"""Elements up to which a value that must be known at compile time is computed on the host."""
+
+
+@dataclasses.dataclass
+class HostItem:
+    """One op on the host."""
+
+    op: Operation
+    sources: tuple[ValueKey, ...]
+    writes: tuple[StateKey, ...]
+
+
+@dataclasses.dataclass
+class ProgramItem:
+    """A group of ops as one XLA program. ``static`` are the inputs whose values are part of the program's key."""
+
+    program: programs.Program
+    static: tuple[int, ...]
+    outputs: tuple[ValueKey, ...]
+    writes: tuple[StateKey, ...]
+    """Versions that the program makes and that others need."""
+    has_effects: bool
+
+
+@dataclasses.dataclass
+class Segment:
+    """Everything between two channel ops: atomic."""
+
+    index: int
+    ops: list[Operation]
+    base_reads: list[Operation]
+    """Makers of the variables whose committed version the segment needs."""
+    written: dict[Operation, StateKey]
+    """Maker -> the version to commit."""
+    calls_python: bool
+    random_ops: list[Operation]
+    channel: Operation | None
+    items: list[Any] = dataclasses.field(default_factory=list)
+
+
+class Plan:
+    """What a step runs. ``tier`` is ``interpreted`` or ``compiled``; see :meth:`arrange`."""
+
+    def __init__(
+        self,
+        fetches: Sequence[Any],
+        feeds: Sequence[Tensor],
+        handle_of: Any,
+        platform: str,
+        options: Any,
+        feed_shapes: Sequence[tuple[int, ...] | None],
+    ):
+        self.feeds = tuple(feeds)
+        self.fed = frozenset(feeds)
+        self.fetches = tuple(fetches)
+        self.handle_of = handle_of
+        self.platform = platform
+        self.options = options
+        self.feed_shapes = tuple(feed_shapes)
+        ops = []
+        for fetch in fetches:
+            op = fetch.op if isinstance(fetch, Tensor) else fetch
+            if isinstance(fetch, Tensor) and (
+                fetch in self.fed or (fetch.dtype.is_ref and op.definition.makes == "variable")
+            ):
+                continue
+            ops.append(op)
+        self.analysis = state.analyse(ops, self.fed, lambda maker: handle_of(maker))
+        self._refuse_unfed()
+        self.final_reads: dict[Tensor, Operation] = {
+            fetch: state.maker_of(fetch)
+            for fetch in self.fetches
+            if isinstance(fetch, Tensor)
+            and fetch not in self.fed
+            and fetch.dtype.is_ref
+            and state.maker_of(fetch).definition.makes == "variable"
+        }
+        self.representative: dict[ResourceHandle, Operation] = {}
+        self.required_static: set[Tensor] = set()
+        self.constants: dict[Tensor, np.ndarray] = {
+            op._outputs[0]: op._attrs["value"]
+            for op in self.analysis.order
+            if op.type == "Const" and op._outputs[0] not in self.fed
+        }
+        self.handles: dict[Tensor, ResourceHandle] = {}
+        for op in self.analysis.order:
+            if op.definition.makes is not None:
+                for output in op._outputs:
+                    self.handles[output] = handle_of(op)
+        self._sources = {op: self._sources_of(op) for op in self.analysis.order}
+        self._writer: dict[StateKey, Operation] = {
+            key: op for op, used in self.analysis.state.items() for key in used.writes
+        }
+        self._producer_segment_needs: dict[ValueKey, int] = {}
+        self.segments = self._make_segments()
+        self.cost = policy.estimate(self)
+        self.runs = 0
+        self.spent = 0.0
+        self.tier = ""
+        self.why = ""
+        self.executor_cache: Any = None
+
+    # ------------------------------------------------------------------------------------------------------ structure
+    def _refuse_unfed(self) -> None:
+        for op in self.analysis.order:
+            if op.definition.effect.kind == "feed" and any(output not in self.fed for output in op._outputs):
+                assert op.definition.host_kernel is not None
+                op.definition.host_kernel(kernels.HostContext(op), (), op._attrs)
+
+    def _sources_of(self, op: Operation) -> tuple[ValueKey, ...]:
+        reads = self.analysis.state_of(op).reads
+        return tuple(reads.get(i, tensor) for i, tensor in enumerate(op._inputs))
+
+    def sources(self, op: Operation) -> tuple[ValueKey, ...]:
+        """Where each input of ``op`` comes from."""
+        return self._sources[op]
+
+    def producer(self, key: ValueKey) -> Operation | None:
+        """The op of this step that makes a value; None for feeds, constants, handles and committed versions."""
+        if isinstance(key, StateKey):
+            return self._writer.get(key)
+        if key in self.fed or key in self.constants or key in self.handles:
+            return None
+        return key.op
+
+    def _make_segments(self) -> list[Segment]:
+        analysis = self.analysis
+        found = []
+        for index in range(analysis.segments):
+            channel = analysis.channels[index] if index < len(analysis.channels) else None
+            ops = [
+                op
+                for op in analysis.order
+                if analysis.segment[op] == index
+                and op is not channel
+                and op.definition.makes is None
+                and op.type != "Const"
+                and op not in analysis.channels
+                and not all(output in self.fed for output in op._outputs or (None,))
+            ]
+            base: dict[Operation, None] = {}
+            written: dict[Operation, StateKey] = {}
+            for op in [*ops, *([channel] if channel is not None else [])]:
+                used = analysis.state_of(op)
+                for key in used.reads.values():
+                    if key.index == 0:
+                        base[key.maker] = None
+                for key in used.writes:
+                    written[key.maker] = key
+            found.append(
+                Segment(
+                    index,
+                    ops,
+                    list(base),
+                    written,
+                    calls_python=any(op.definition.effect.kind == "io" or op.definition.may_block for op in ops),
+                    random_ops=[op for op in ops if op.definition.effect.kind == "random"],
+                    channel=channel,
+                )
+            )
+        return found
+
+    # ---------------------------------------------------------------------------------------------------- arrangement
+    def arrange(self, tier: str) -> None:
+        """Fills the segments' items for a tier."""
+        self.tier = tier
+        self.executor_cache = None
+        needed_later = self._needed_outside()
+        for segment in self.segments:
+            segment.items = (
+                self._arrange_segment(segment, needed_later)
+                if tier == "compiled"
+                else [HostItem(op, self.sources(op), self.analysis.state_of(op).writes) for op in segment.ops]
+            )
+
+    def require_static(self, tensor: Tensor) -> None:
+        """Notes that ``tensor`` must be known before its consumer is compiled, and arranges anew."""
+        if tensor in self.required_static:
+            raise errors.InternalError(
+                None, tensor.op, f"{tensor.name!r} is still not known at compile time after the step was cut there"
+            )
+        self.required_static.add(tensor)
+        self.arrange(self.tier)
+
+    def _needed_outside(self) -> dict[ValueKey, set[int]]:
+        """For each value the segments that use it; -1 for fetches; channel ops count as the end of their segment."""
+        uses: dict[ValueKey, set[int]] = {}
+        for op in self.analysis.order:
+            for key in self.sources(op):
+                uses.setdefault(key, set()).add(self.analysis.segment[op])
+        for fetch in self.fetches:
+            if isinstance(fetch, Tensor):
+                uses.setdefault(fetch, set()).add(-1)
+        return uses
+
+    def runs_on_host(self, op: Operation) -> bool:
+        """Whether an op cannot be part of a program."""
+        definition = op.definition
+        effect = definition.effect
+        if (
+            definition.kernel is None
+            or definition.data_dependent_shape
+            or effect.kind in ("io", "channel", "feed", "body")
+            or effect.presence
+            or op in self._host_slices
+        ):
+            return True
+        if any(
+            output.dtype.base.host_only for output in op._outputs if not output.dtype.is_ref or not effect.resources
+        ):
+            return True
+        owned = definition.resource_positions(op._attrs)
+        for position, key in enumerate(self.sources(op)):
+            if isinstance(key, StateKey):
+                if key.maker._outputs[0].dtype.base.name == "string":
+                    return True
+            elif key.dtype.base.host_only and key not in self.constants and position not in owned:
+                return True
+        return False
+
+    _host_slices: frozenset[Operation] = frozenset()
+
+    def _find_host_slices(self, segment: Segment) -> frozenset[Operation]:
+        """Cheap ops before a value that must be known: they run on the host instead of in a program of their own."""
+        found: set[Operation] = set()
+        self._host_slices = frozenset()
+        inside = set(segment.ops)
+        stack = [tensor.op for tensor in self.required_static if self.producer(tensor) is not None]
+        while stack:
+            op = stack.pop()
+            definition = op.definition
+            if (
+                op in found
+                or op not in inside
+                or definition.is_stateful
+                or kernels.needs_lax(definition)
+                or self.runs_on_host(op)
+            ):
+                continue
+            sizes = [shapes.num_elements(output._shape) for output in op._outputs]
+            if any(
+                (size is None and output._shape is not None and len(output._shape) > 1) or (size or 0) > MAX_HOST_SLICE
+                for size, output in zip(sizes, op._outputs, strict=True)
+            ):
+                continue
+            makers = [self.producer(key) for key in self.sources(op)]
+            if definition.shape_only and any(maker is not None for maker in makers):
+                continue  # known while its input's program is traced; the input itself need not come to the host
+            if any((shapes.num_elements(tensor._shape) or 0) > MAX_HOST_SLICE for tensor in op._inputs):
+                continue
+            found.add(op)
+            stack.extend(maker for maker in makers if maker is not None)
+        return frozenset(found)
+
+    def _arrange_segment(self, segment: Segment, uses: dict[ValueKey, set[int]]) -> list[Any]:
+        self._host_slices = self._find_host_slices(segment)
+        inside = set(segment.ops)
+        on_host = {op: self.runs_on_host(op) for op in segment.ops}
+        parents: dict[Operation, list[tuple[Operation, bool]]] = {}
+        children: dict[Operation, list[tuple[Operation, bool]]] = {op: [] for op in segment.ops}
+        last_io: Operation | None = None
+        for op in segment.ops:
+            links: dict[Operation, bool] = {}
+            for position, key in enumerate(self.sources(op)):
+                maker = self.producer(key)
+                if maker in inside and maker is not None:
+                    links[maker] = links.get(maker, False) or op._inputs[position] in self.required_static
+            for control in op._control_inputs:
+                if control in inside:
+                    links.setdefault(control, False)
+            if op.definition.effect.kind == "io":
+                if last_io is not None:
+                    links.setdefault(last_io, False)
+                last_io = op
+            parents[op] = list(links.items())
+            for maker, static in parents[op]:
+                children[maker].append((op, static))
+
+        layer: dict[Operation, int] = {}
+        for op in segment.ops:
+            at = 1 if on_host[op] else 0
+            for maker, static in parents[op]:
+                before = layer[maker]
+                if on_host[maker] == on_host[op] and not (static and not on_host[op]):
+                    at = max(at, before)
+                elif on_host[op] or on_host[maker]:
+                    at = max(at, before + 1)
+                else:
+                    at = max(at, before + 2)
+            layer[op] = at
+        last = max((value for op, value in layer.items() if not on_host[op]), default=0)
+        for op in reversed(segment.ops):
+            if on_host[op]:
+                continue
+            at = last
+            for child, static in children[op]:
+                after = layer[child]
+                at = min(at, after - 1 if on_host[child] else after - 2 if static else after)
+            layer[op] = max(layer[op], at)
+
+        rows: dict[int, list[Operation]] = {}
+        for op in segment.ops:
+            rows.setdefault(layer[op], []).append(op)
+        items: list[Any] = []
+        ordered = sorted(rows)
+        for number in ordered:
+            group = rows[number]
+            if on_host[group[0]]:
+                items.extend(HostItem(op, self.sources(op), self.analysis.state_of(op).writes) for op in group)
+            else:
+                items.append(self._make_program(segment, group, uses, last=number == ordered[-1]))
+        return items
+
+    def _make_program(
+        self, segment: Segment, group: list[Operation], uses: dict[ValueKey, set[int]], last: bool
+    ) -> ProgramItem:
+        inside = set(group)
+        constants = {
+            key.op
+            for op in group
+            for key in self.sources(op)
+            if not isinstance(key, StateKey) and key in self.constants
+        }
+        group = sorted(constants, key=lambda op: op._id) + group
+        consumers_outside: set[ValueKey] = set()
+        for op in self.analysis.order:
+            if op not in inside:
+                consumers_outside.update(self.sources(op))
+        for fetch in self.fetches:
+            if isinstance(fetch, Tensor):
+                consumers_outside.add(fetch)
+        sources = {op: self._resolved_sources(op) for op in group}
+        writes = {op: self.analysis.state_of(op).writes for op in group}
+        outputs: list[ValueKey] = [
+            output
+            for op in group
+            if op not in constants
+            for output in op._outputs
+            if output in consumers_outside and not (output.dtype.is_ref and writes[op])
+        ]
+        made = [key for op in group for key in writes[op]]
+        donated: dict[StateKey, StateKey] = {}
+        kept: list[StateKey] = []
+        for key in made:
+            final = segment.written[key.maker] == key
+            base = StateKey(key.maker, segment.index, 0)
+            whole_chain = all(
+                self._writer[StateKey(key.maker, segment.index, i)] in inside for i in range(1, key.index + 1)
+            )
+            first = self._writer[StateKey(key.maker, segment.index, 1)]
+            if (
+                final
+                and last
+                and whole_chain
+                and first.definition.effect.reads
+                and not segment.calls_python
+                and not self.options.recoverable
+            ):
+                donated[base] = key
+            elif final or key in consumers_outside:
+                kept.append(key)
+        for key in made:
+            if key in consumers_outside and key not in kept and key not in donated.values():
+                kept.append(key)
+        program = programs.Program(
+            programs.ProgramOps(tuple(group), sources, writes, self.analysis.position),
+            [*outputs, *kept],
+            donated,
+            self.platform,
+            device=None,
+            precision=self.options.precision,
+            options=programs.options_for(group, self.platform),
+        )
+        static = tuple(
+            i
+            for i, key in enumerate(program.inputs)
+            if key in self.required_static
+            or (not isinstance(key, StateKey) and (key in self.handles or key.dtype.base.host_only))
+        )
+        effects = bool(made) or any(op.definition.effect.kind == "random" for op in group)
+        return ProgramItem(program, static, tuple(outputs), tuple(kept), effects)
+
+    def _resolved_sources(self, op: Operation) -> tuple[ValueKey, ...]:
+        return self._sources[op]
+
+    # -------------------------------------------------------------------------------------------------------- reporting
+    def explain(self) -> str:
+        """A text that says what the plan does: segments, programs, host ops, tier and why."""
+        lines = [
+            f"plan of {len(self.analysis.order)} ops for {len(self.fetches)} fetches, tier: {self.tier or 'not chosen yet'}"
+            + (f" ({self.why})" if self.why else "")
+        ]
+        lines.append(f"  cost: {self.cost.describe()}; run {self.runs} times")
+        for segment in self.segments:
+            names = ", ".join(maker.name for maker in segment.written)
+            lines.append(f"  segment {segment.index}: {len(segment.ops)} ops" + (f", writes {names}" if names else ""))
+            for item in segment.items:
+                if isinstance(item, HostItem):
+                    lines.append(f"    host     {item.op.name} ({item.op.type})")
+                    continue
+                types: dict[str, int] = {}
+                for op in item.program.group.ops:
+                    types[op.type] = types.get(op.type, 0) + 1
+                told = ", ".join(f"{count} {name}" if count > 1 else name for name, count in sorted(types.items()))
+                lines.append(f"    program  {len(item.program.group.ops)} ops on {self.platform}: {told}")
+                if item.program.donated:
+                    lines.append(
+                        f"             owns the buffers of {', '.join(base.maker.name for base in item.program.donated)}"
+                    )
+                if item.static:
+                    lines.append(
+                        f"             compiled per value of {', '.join(getattr(item.program.inputs[i], 'name', '?') for i in item.static)}"
+                    )
+                for pre in sorted(
+                    {name for found in item.program._variants.values() for name in found.facts.tentative}
+                ):
+                    lines.append(
+                        f"             a check reads what {pre} writes: it is written first and taken back on failure"
+                    )
+            if segment.channel is not None:
+                lines.append(
+                    f"  channel {segment.channel.name} ({segment.channel.type}): what came before is committed"
+                )
+        return "\n".join(lines)
+
+
+def tensors(values: Iterable[Any]) -> list[Tensor]:
+    """The tensors among fetches."""
+    return [value for value in values if isinstance(value, Tensor)]

@@ -1,0 +1,160 @@
+"""Which tier a plan runs in: a cost table over graph, shapes and run count, never a clock.
+
+The two tiers trade start-up for speed: interpreting costs time at each run, compiling costs it once. Not knowing how often a program will
+run a plan, the policy rents until renting has cost as much as buying: it interprets while the modelled cost of
+all interpreted runs stays below the modelled cost of one compilation, and compiles then. The total is at most twice the best possible. Heavy work is
+compiled at its first run by the same rule. The model is deterministic, so a program takes the same tiers in the same runs each time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import inference, kernels
+from anabranch.core.operation import Operation, Tensor
+from anabranch.core.state_key import StateKey
+
+# Microseconds, from measurements on two x86 cores (docs/notes/0004-tiers.md).
+HOST_OP = 8.0
+"""Interpreting one op, besides its work."""
+HOST_PER_ELEMENT = 0.0015
+HOST_PER_FLOP = 0.00003
+OWN_PROGRAM = 30_000.0
+"""Compiling one op that has no host kernel, for itself."""
+OWN_PROGRAM_RUN = 60.0
+COMPILE_BASE = 40_000.0
+COMPILE_OP = 3_000.0
+MAX_INTERPRETED_RUNS = 64
+"""A plan that ran this often is hot, whatever the model says."""
+
+
+@dataclasses.dataclass
+class Cost:
+    """Modelled cost in microseconds of one interpreted run, of interpreting at all (programs of single ops), and of compiling."""
+
+    run: float = 0.0
+    start: float = 0.0
+    compile: float = 0.0
+    compilable: int = 0
+
+    def describe(self) -> str:
+        """One line for ``explain``."""
+        return (
+            f"interpreted run {self.run / 1000:.3g} ms (+{self.start / 1000:.3g} ms once), compilation {self.compile / 1000:.3g} ms, "
+            f"{self.compilable} compilable ops"
+        )
+
+
+def estimate(plan: Any) -> Cost:
+    """The cost of a plan, from shapes inferred with the shapes of its feeds."""
+    cost = Cost()
+    known: dict[Tensor, tuple[Any, Any]] = dict(
+        zip(plan.feeds, ((shape, None) for shape in plan.feed_shapes), strict=True)
+    )
+    own: set[str] = set()
+    for op in plan.analysis.order:
+        definition = op.definition
+        if op.type == "Const" or definition.makes is not None or (not op._outputs and op.type == "NoOp"):
+            continue
+        found = _infer(op, plan, known)
+        elements = 0.0
+        for output, shape in zip(op._outputs, found, strict=True):
+            known.setdefault(output, (shape, None))
+            elements += _size(shape)
+        for key in plan.sources(op):
+            if not isinstance(key, StateKey):
+                shape = known[key][0] if key in known else key._shape
+                elements += _size(shape) if not definition.shape_only else 0
+        if definition.effect.kind == "write":
+            for tensor in op._inputs:
+                elements += _size(tensor._shape if tensor.dtype.is_ref else None)
+        flops = 0.0
+        if definition.flops is not None:
+            context = _PlanShapes(op, plan, known)
+            try:
+                flops = float(definition.flops(context))
+            except (TypeError, ValueError):
+                flops = 0.0
+        cost.run += HOST_OP + elements * HOST_PER_ELEMENT + flops * HOST_PER_FLOP
+        if kernels.needs_lax(definition):
+            cost.run += OWN_PROGRAM_RUN
+            if op.type not in own:
+                own.add(op.type)
+                cost.start += OWN_PROGRAM
+        if definition.kernel is not None and not definition.data_dependent_shape:
+            cost.compilable += 1
+    cost.compile = COMPILE_BASE + COMPILE_OP * cost.compilable
+    return cost
+
+
+def choose(plan: Any, tier: str) -> tuple[str, str]:
+    """The tier of the next run and the reason, given the user's wish (``auto``, ``interpreted``, ``compiled``)."""
+    if tier != "auto":
+        return tier, "asked for"
+    cost: Cost = plan.cost
+    if not cost.compilable:
+        return "interpreted", "nothing in it can be compiled"
+    if plan.runs >= MAX_INTERPRETED_RUNS:
+        return "compiled", f"it has run {plan.runs} times"
+    spent = cost.start + cost.run * (plan.runs + 1)
+    if spent >= cost.compile:
+        return (
+            "compiled",
+            f"interpreting would have cost {spent / 1000:.3g} ms by the end of run {plan.runs + 1}, compiling costs {cost.compile / 1000:.3g} ms",
+        )
+    return (
+        "interpreted",
+        f"interpreting costs {spent / 1000:.3g} ms by the end of run {plan.runs + 1}, compiling {cost.compile / 1000:.3g} ms",
+    )
+
+
+class _PlanShapes(inference.ShapeContext):
+    """Shapes of a step: those of its feeds, and what follows from them."""
+
+    __slots__ = ("_known_", "_plan_")
+
+    def __init__(self, op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]):
+        found = []
+        for tensor in op._inputs:
+            found.append(known[tensor][0] if tensor in known else tensor._shape)
+        super().__init__(op.definition, op._attrs, op._inputs, found)
+        self._known_ = known
+        self._plan_ = plan
+
+    def _partial(self, position: int) -> Any:
+        tensor = self._tensors[position]
+        if tensor in self._plan_.fed:
+            return None
+        found = self._known_.get(tensor)
+        if found is not None and found[1] is not None:
+            return found[1]
+        return inference.partial_value(tensor)
+
+
+def _infer(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> list[Any]:
+    if not any(tensor in known for tensor in op._inputs):
+        return [output._shape for output in op._outputs]
+    context = _PlanShapes(op, plan, known)
+    try:
+        found = inference.infer(op.definition, context, len(op._outputs))
+        if op.definition.value is not None and op._outputs:
+            value = op.definition.value(context)
+            if isinstance(value, tuple) and None not in value:
+                value = np.array(value, op._outputs[0].dtype.base.np)
+            if value is not None:
+                known[op._outputs[0]] = (found[0], value)
+    except (TypeError, ValueError):
+        return [output._shape for output in op._outputs]
+    return [shape if shape is not None else output._shape for output, shape in zip(op._outputs, found, strict=True)]
+
+
+def _size(shape: Any) -> float:
+    if shape is None:
+        return 1.0
+    size = 1.0
+    for dim in shape:
+        size *= 1 if dim is None else dim
+    return size

@@ -1,0 +1,313 @@
+"""State and channels: who owns them, and how steps read and change them.
+
+A :class:`ResourceManager` owns what the handles of a session point to, keyed by (kind, container, name). A
+variable is a :class:`Slot` holding one immutable :class:`Version`. The rules that everything above relies on:
+
+1. A version is never changed in place while anybody can see it. Readers *pin* the version that they use; a writer may give an
+   unpinned version's buffer to XLA (``take``), which makes it invisible until the writer publishes the next one.
+2. Writers of overlapping variables queue: a segment that writes holds its variables (those it reads shared, those it writes
+   exclusively) from its first read to its commit. All of them are taken at once, so that no cycle of waits can form. Read-only
+   segments take no part in this and never wait for a writer's computation.
+3. A segment that calls Python functions in its middle holds nothing while they run; it validates at its commit that what it
+   read is still current, and runs again otherwise.
+4. All versions of one segment are published together under one short lock, so every snapshot is a state between segments.
+
+Counters of random ops are state too; they are Python integers here and never leave the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.cancellation import CancellationToken
+from anabranch.core.dtypes import DType
+
+
+class ResourceHandle(NamedTuple):
+    """The value of a handle tensor: what it points to."""
+
+    kind: str
+    container: str
+    name: str
+
+
+class Version:
+    """One immutable value of a variable: a NumPy array or a device array."""
+
+    __slots__ = ("_host", "pins", "taken", "value")
+
+    def __init__(self, value: Any):
+        self.value = value
+        self.pins = 0
+        self.taken = False
+        """Its buffer was given to a running program; a newer version is about to be published."""
+        self._host: np.ndarray | None = value if isinstance(value, np.ndarray) else None
+
+    def host(self) -> np.ndarray:
+        """The value as a NumPy array that must not be written to. Kept, so that many host reads copy once."""
+        if self._host is None:
+            array = np.array(self.value)  # a copy: a view would keep XLA from reusing the buffer later
+            array.flags.writeable = False
+            self._host = array
+        return self._host
+
+
+class Slot:
+    """A variable of a resource manager."""
+
+    __slots__ = ("dtype", "handle", "lost", "shape", "version")
+
+    def __init__(self, handle: ResourceHandle, dtype: DType, shape: tuple[int | None, ...] | None):
+        self.handle = handle
+        self.dtype = dtype
+        self.shape = shape
+        """Declared shape (partly known)."""
+        self.version: Version | None = None
+        self.lost = False
+
+    @property
+    def name(self) -> str:
+        return self.handle.name
+
+    def current(self, op: Any = None) -> Version:
+        """The committed version; FailedPreconditionError if there is none, AbortedError if it was lost."""
+        if self.version is None:
+            if self.lost:
+                raise errors.AbortedError(
+                    None,
+                    op,
+                    errors.message(
+                        f"a read of variable {self.name!r}, whose buffer was lost when a step that owned it failed in the device",
+                        "a variable with a value",
+                        "restore it (saver.restore(session, path)) or run its initializer; "
+                        "SessionOptions(recoverable=True) keeps a copy at the price of memory",
+                    ),
+                )
+            raise errors.FailedPreconditionError(
+                None,
+                op,
+                f"Attempting to use uninitialized value {self.name}\n"
+                + errors.message(
+                    f"a read of variable {self.name!r} before it has a value",
+                    "an initialised variable",
+                    "session.run(tf.global_variables_initializer()) or restore a checkpoint first",
+                ),
+            )
+        return self.version
+
+
+class _Claim:
+    """The variables that a running segment holds."""
+
+    __slots__ = ("reads", "writes")
+
+    def __init__(self, reads: frozenset[Slot], writes: frozenset[Slot]):
+        self.reads = reads
+        self.writes = writes
+
+    def conflicts(self, other: _Claim) -> bool:
+        return not (
+            self.writes.isdisjoint(other.writes)
+            and self.writes.isdisjoint(other.reads)
+            and self.reads.isdisjoint(other.writes)
+        )
+
+
+class RandomCounter:
+    """Key and position of one random op's Philox stream."""
+
+    __slots__ = ("key", "position")
+
+    def __init__(self, key: int, position: int):
+        self.key = key
+        self.position = position
+
+    def words(self) -> tuple[np.ndarray, np.ndarray]:
+        """``(key, counter)`` as uint32[2] and uint32[4], little end first."""
+        key = np.array([self.key & 0xFFFFFFFF, self.key >> 32], np.uint32)
+        return key, np.array([(self.position >> shift) & 0xFFFFFFFF for shift in (0, 32, 64, 96)], np.uint32)
+
+
+class ResourceManager:
+    """Owner of the variables, random counters and channel objects of a session (or of several that share it)."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.changed = threading.Condition(threading.Lock())
+        self._slots: dict[ResourceHandle, Slot] = {}
+        self._objects: dict[ResourceHandle, Any] = {}
+        self._counters: dict[str, RandomCounter] = {}
+        self._active: list[_Claim] = []
+        self._waiting: list[_Claim] = []
+        self.layout = 0
+        """Grows whenever a variable appears, vanishes, or changes its actual shape: programs check it."""
+        entropy = os.environ.get("ANABRANCH_SEED") if seed is None else seed
+        self.entropy = int.from_bytes(os.urandom(8), "little") if entropy is None else int(entropy)
+        self._unseeded = 0
+
+    # -- lookup -------------------------------------------------------------------------------------------------------
+    def slot(self, handle: ResourceHandle, dtype: DType, shape: tuple[int | None, ...] | None) -> Slot:
+        """The variable of ``handle``, made uninitialised on first use."""
+        with self.changed:
+            found = self._slots.get(handle)
+            if found is None:
+                found = self._slots[handle] = Slot(handle, dtype, shape)
+                self.layout += 1
+            elif found.dtype != dtype:
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    errors.message(
+                        f"variable {handle.name!r} used with dtype {dtype.name}",
+                        f"{found.dtype.name}, as it was made",
+                        "use one dtype per name and container",
+                    ),
+                )
+            return found
+
+    def find(self, handle: ResourceHandle) -> Slot | None:
+        """The variable of ``handle`` if it exists."""
+        return self._slots.get(handle)
+
+    def object(self, handle: ResourceHandle, create: Callable[[], Any]) -> Any:
+        """The channel object (queue, reader, ...) of ``handle``, made on first use."""
+        with self.changed:
+            found = self._objects.get(handle)
+            if found is None:
+                found = self._objects[handle] = create()
+            return found
+
+    def counter(self, name: str, seed: int, seed2: int) -> RandomCounter:
+        """The stream of the random op called ``name``. Both seeds 0 draw a key from the manager's entropy."""
+        with self.changed:
+            found = self._counters.get(name)
+            if found is None:
+                if seed == 0 and seed2 == 0:
+                    self._unseeded += 1
+                    mixed = np.random.SeedSequence([self.entropy & (2**64 - 1), self._unseeded]).generate_state(
+                        2, np.uint64
+                    )
+                    found = RandomCounter(int(mixed[0]), int(mixed[1]) << 64)
+                else:
+                    found = RandomCounter(seed & (2**64 - 1), (seed2 & (2**64 - 1)) << 64)
+                self._counters[name] = found
+            return found
+
+    def clear(self, containers: Iterable[str] | None = None) -> None:
+        """Drops the resources of the given containers (all if None or empty)."""
+        chosen = set(containers or ())
+        with self.changed:
+            for table in (self._slots, self._objects):
+                for handle in [
+                    handle
+                    for handle in table
+                    if not chosen or (handle.container or "localhost") in chosen or handle.container in chosen
+                ]:
+                    closing = table.pop(handle)
+                    if hasattr(closing, "version"):
+                        closing.version = None
+                    if hasattr(closing, "shutdown"):
+                        closing.shutdown()
+            if not chosen:
+                self._counters.clear()
+            self.layout += 1
+
+    def remove(self, handle: ResourceHandle) -> bool:
+        """Drops one resource; whether it existed."""
+        with self.changed:
+            self.layout += 1
+            slot = self._slots.pop(handle, None)
+            if slot is not None:
+                slot.version = None
+            return slot is not None or self._objects.pop(handle, None) is not None
+
+    def slots(self) -> list[Slot]:
+        """All variables."""
+        with self.changed:
+            return list(self._slots.values())
+
+    # -- transactions -------------------------------------------------------------------------------------------------
+    @contextlib.contextmanager
+    def claim(
+        self, reads: frozenset[Slot], writes: frozenset[Slot], token: CancellationToken | None = None
+    ) -> Iterator[None]:
+        """Holds variables for a writing segment: ``reads`` shared, ``writes`` exclusively, first come first served."""
+        claim = _Claim(reads, writes)
+        with self.changed:
+            if self._waiting or self._active:
+                self._waiting.append(claim)
+                try:
+
+                    def ready() -> bool:
+                        ahead = self._waiting[: self._waiting.index(claim)]
+                        return not any(claim.conflicts(other) for other in self._active) and not any(
+                            claim.conflicts(other) for other in ahead
+                        )
+
+                    if token is None:
+                        self.changed.wait_for(ready)
+                    else:
+                        token.wait_for(self.changed, ready)
+                finally:
+                    self._waiting.remove(claim)
+                    self.changed.notify_all()
+            self._active.append(claim)
+        try:
+            yield
+        finally:
+            with self.changed:
+                self._active.remove(claim)
+                if self._waiting:
+                    self.changed.notify_all()
+
+    def pin(self, slots: Sequence[Slot], op: Any = None) -> list[Version]:
+        """A consistent snapshot of ``slots``; the caller must :meth:`unpin` it."""
+        with self.changed:
+            while any(slot.version is not None and slot.version.taken for slot in slots):
+                self.changed.wait()
+            versions = [slot.current(op) for slot in slots]
+            for version in versions:
+                version.pins += 1
+            return versions
+
+    def unpin(self, versions: Iterable[Version]) -> None:
+        """Releases a snapshot."""
+        with self.changed:
+            for version in versions:
+                version.pins -= 1
+
+    def take(self, versions: Sequence[Version]) -> list[bool]:
+        """Marks each unpinned version as given to a program; True where the buffer may be donated."""
+        with self.changed:
+            granted = []
+            for version in versions:
+                free = version.pins == 0
+                version.taken = free
+                granted.append(free)
+            return granted
+
+    def publish(self, updates: Sequence[tuple[Slot, Any]]) -> None:
+        """Makes new values current, all at once."""
+        with self.changed:
+            for slot, value in updates:
+                old = slot.version
+                if old is None or old.value.shape != value.shape:
+                    self.layout += 1
+                slot.version = Version(value)
+                slot.lost = False
+            self.changed.notify_all()
+
+    def lose(self, slots: Iterable[Slot]) -> None:
+        """Marks variables whose buffers were destroyed by a failure in the device."""
+        with self.changed:
+            for slot in slots:
+                slot.version = None
+                slot.lost = True
+            self.layout += 1
+            self.changed.notify_all()

@@ -1,0 +1,542 @@
+"""Sessions: from fetches and feeds to a plan, and the plan run.
+
+A session binds a graph to a resource manager. ``run`` finds the plan for (fetches, fed tensors with their shapes, the graph's
+version) and runs it; on a hit Python only binds feeds, calls, commits and unpacks. Values that come back are the
+caller's own; feeds may be changed as soon as ``run`` returns. Everything that a run waits for, it waits for through one cancellation token, which a
+timeout, ``close`` and Ctrl-C end.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from anabranch import fetching
+from anabranch.core import errors, hooks, sites
+from anabranch.core.api import public
+from anabranch.core.cancellation import CancellationToken
+from anabranch.core.graph import Graph, get_default_graph
+from anabranch.core.operation import Operation, Tensor
+from anabranch.runtime import executor
+from anabranch.runtime.plan import Plan
+from anabranch.runtime.resources import ResourceHandle, ResourceManager
+from anabranch.xla import engine
+
+TIERS = ("auto", "interpreted", "compiled")
+ISOLATION = ("serializable", "read_committed")
+
+
+@public("SessionOptions")
+@dataclasses.dataclass(frozen=True)
+class SessionOptions:
+    """Options of a session that TensorFlow's ConfigProto has no field for; pass as ``config=``.
+
+    Args:
+        tier: ``auto`` (the policy picks, see ``Session.explain``), ``interpreted`` or ``compiled``.
+        isolation: ``serializable``, or ``read_committed``: a step does not insist that what it read is still current when it commits (Hogwild).
+        recoverable: never give variables' buffers to a program, so that a device failure loses nothing; costs memory.
+        seed: entropy for ops without a seed; random if None (the environment variable ANABRANCH_SEED is a default).
+        precision: matmul and convolution precision: None (platform default), ``"highest"``, ``"high"`` or ``"default"``.
+        plan_cache_size: how many plans are kept.
+        config: a ConfigProto beside these options.
+    """
+
+    tier: str = "auto"
+    isolation: str = "serializable"
+    recoverable: bool = False
+    seed: int | None = None
+    precision: str | None = None
+    plan_cache_size: int = 256
+    config: Any = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("tier", TIERS),
+            ("isolation", ISOLATION),
+            ("precision", (None, "highest", "high", "default")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    errors.message(
+                        f"SessionOptions({name}={getattr(self, name)!r})", f"one of {allowed}", f"{name}={allowed[0]!r}"
+                    )
+                )
+
+
+class DeviceAttributes(NamedTuple):
+    """A device of a session, as ``Session.list_devices`` shows it."""
+
+    name: str
+    device_type: str
+    memory_limit_bytes: int
+    incarnation: int
+
+
+class _SessionStack(threading.local):
+    def __init__(self) -> None:
+        self.sessions: list[BaseSession] = []
+
+
+_stack = _SessionStack()
+
+
+@public("get_default_session")
+def get_default_session() -> BaseSession | None:
+    """The innermost session of the thread whose ``with`` block (or ``as_default``) is active, or None."""
+    return _stack.sessions[-1] if _stack.sessions else None
+
+
+class _Default:
+    """Context of ``Session.as_default``."""
+
+    def __init__(self, session: BaseSession):
+        self._session = session
+
+    def __enter__(self) -> BaseSession:
+        _stack.sessions.append(self._session)
+        return self._session
+
+    def __exit__(self, *exc: Any) -> None:
+        if not _stack.sessions or _stack.sessions[-1] is not self._session:
+            raise AssertionError(
+                "Nesting violated for the default session: exit contexts in the reverse order of entering them."
+            )
+        _stack.sessions.pop()
+
+
+def handle_of(maker: Operation) -> ResourceHandle:
+    """The resource that a handle op names."""
+    attrs = maker._attrs
+    assert maker.definition.makes is not None
+    return ResourceHandle(
+        maker.definition.makes, attrs.get("container", "") or "", attrs.get("shared_name", "") or maker.name
+    )
+
+
+class BaseSession:
+    """What all sessions share; see :class:`Session`."""
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None):
+        if target not in ("", None) and not isinstance(target, (str, bytes)):
+            raise TypeError(f"target must be a string, but got {target!r}")
+        if target:
+            raise errors.UnimplementedError(
+                None,
+                None,
+                errors.message(
+                    f"session target {target!r}",
+                    "'' (in-process)",
+                    "leave target out; remote sessions are not there yet",
+                ),
+            )
+        if graph is not None and not isinstance(graph, Graph):
+            raise TypeError(f"graph must be a tf.Graph, but got {type(graph)}")
+        self._graph = graph if graph is not None else get_default_graph()
+        self._options, self._config = _read_config(config)
+        self._manager = ResourceManager(self._options.seed)
+        self._plans: collections.OrderedDict[Any, tuple[Plan, executor.Executor]] = collections.OrderedDict()
+        self._fetch_plans: collections.OrderedDict[Any, fetching.FetchPlan] = collections.OrderedDict()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._running: set[CancellationToken] = set()
+        timeout = getattr(self._config, "operation_timeout_in_ms", 0)
+        self._default_timeout = timeout / 1000 if timeout else None
+        _sessions.add(self)
+
+    # ------------------------------------------------------------------------------------------------------ properties
+    @property
+    def graph(self) -> Graph:
+        """The graph launched in this session."""
+        return self._graph
+
+    @property
+    def graph_def(self) -> Any:
+        """The graph as a GraphDef."""
+        return self._graph.as_graph_def(add_shapes=True)
+
+    @property
+    def sess_str(self) -> str:
+        """Target string."""
+        return ""
+
+    def list_devices(self) -> list[Any]:
+        """The devices that the session can use."""
+        found = []
+        for platform in dict.fromkeys(("cpu", engine.default_platform())):
+            for i, _ in enumerate(engine.devices(platform)):
+                found.append(
+                    DeviceAttributes(
+                        f"/job:localhost/replica:0/task:0/device:{platform.upper()}:{i}", platform.upper(), 0, 0
+                    )
+                )
+        return found
+
+    def as_default(self) -> _Default:
+        """A context in which this is the default session of the thread."""
+        return _Default(self)
+
+    # -------------------------------------------------------------------------------------------------------------- run
+    @sites.filtered_traceback
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """Runs what ``fetches`` need and returns their values in the same structure.
+
+        Args:
+            fetches: a tensor, operation, name, or a list, tuple, dict, named tuple of such.
+            feed_dict: values for tensors, by tensor or name.
+            options: RunOptions (``timeout_in_ms``, ``trace_level``).
+            run_metadata: RunMetadata to fill in.
+
+        Returns:
+            NumPy arrays (scalars for rank 0), None for operations, which the caller owns.
+
+        Raises:
+            RuntimeError: the session is closed. TypeError, ValueError: bad fetches or feeds. tf.errors.OpError: the step failed;
+            no variable has changed in the segment that failed.
+
+        Example:
+            >>> import anabranch as tf
+            >>> x = tf.placeholder(tf.float32)
+            >>> with tf.Session() as session:
+            ...     session.run({"twice": x * 2}, {x: 3.0})
+            {'twice': np.float32(6.0)}
+        """
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        fetch_plan = self._fetch_plan(fetches)
+        if feed_dict:
+            if not hasattr(feed_dict, "items"):
+                raise TypeError(f"feed_dict must be a dictionary, but got {type(feed_dict)}")
+            names, values = self._bind(feed_dict)
+        else:
+            names, values = (), ()
+        return fetch_plan.build(self._run(fetch_plan.unique, names, values, options, run_metadata))
+
+    def _fetch_plan(self, fetches: Any) -> fetching.FetchPlan:
+        kind = type(fetches)
+        key: Any
+        if kind is Tensor or kind is Operation:
+            key = fetches
+        elif (kind is list or kind is tuple) and all(
+            type(item) is Tensor or type(item) is Operation for item in fetches
+        ):
+            key = (kind, *fetches)
+        else:
+            return self._new_fetch_plan(fetches)
+        found = self._fetch_plans.get(key)
+        if found is None:
+            found = self._new_fetch_plan(fetches)
+            with self._lock:
+                self._fetch_plans[key] = found
+                while len(self._fetch_plans) > self._options.plan_cache_size:
+                    self._fetch_plans.popitem(last=False)
+        return found
+
+    def _new_fetch_plan(self, fetches: Any) -> fetching.FetchPlan:
+        if not self._graph._operations:
+            raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
+        return fetching.FetchPlan(self._graph, fetches)
+
+    def _bind(self, feed_dict: Any) -> tuple[tuple[Tensor, ...], tuple[Any, ...]]:
+        graph = self._graph
+        names: list[Tensor] = []
+        values: list[Any] = []
+        for key, value in feed_dict.items():
+            if type(key) is Tensor and key.op.graph is graph:
+                names.append(key)
+                values.append(fetching.feed_value(key, value, graph))
+            else:
+                for tensor, part in fetching.flat_feeds(graph, {key: value}):
+                    names.append(tensor)
+                    values.append(fetching.feed_value(tensor, part, graph))
+        return tuple(names), tuple(values)
+
+    def _run(
+        self,
+        fetches: Sequence[Any],
+        names: tuple[Tensor, ...],
+        values: tuple[Any, ...],
+        options: Any = None,
+        run_metadata: Any = None,
+    ) -> list[Any]:
+        plan, runner = self._plan(fetches, names, values)
+        if plan.tier != "compiled":
+            with self._lock:
+                executor.prepare(plan, self._options.tier)
+                plan.runs += 1
+        else:
+            plan.runs += 1
+        timeout = self._default_timeout
+        if options is not None and getattr(options, "timeout_in_ms", 0):
+            timeout = options.timeout_in_ms / 1000
+        token = CancellationToken(timeout)
+        step = executor.Step(self._manager, token, self._options.isolation == "read_committed")
+        self._running.add(token)
+        try:
+            if self._closed:
+                raise RuntimeError("Attempted to use a closed Session.")
+            if run_metadata is not None:
+                start = time.time()
+                results = runner.run(values, step)
+                _fill_metadata(run_metadata, plan, options, start, time.time())
+                return results
+            return runner.run(values, step)
+        finally:
+            self._running.discard(token)
+
+    def _plan(
+        self, fetches: Sequence[Any], names: tuple[Tensor, ...], values: tuple[Any, ...]
+    ) -> tuple[Plan, executor.Executor]:
+        key = (tuple(fetches), names, tuple([getattr(value, "shape", value) for value in values]), self._graph._version)
+        found = self._plans.get(key)
+        if found is not None:
+            return found
+        with self._graph._lock:
+            plan = Plan(
+                fetches,
+                names,
+                handle_of,
+                engine.default_platform(),
+                self._options,
+                [getattr(value, "shape", None) for value in values],
+            )
+        found = (plan, executor.Executor(plan, self._manager))
+        with self._lock:
+            for old in [old for old in self._plans if old[3] != key[3] and old[:3] == key[:3]]:
+                del self._plans[old]
+            self._plans[key] = found
+            while len(self._plans) > self._options.plan_cache_size:
+                self._plans.popitem(last=False)
+        return found
+
+    def explain(self, fetches: Any, feed_dict: Any = None) -> str:
+        """Says what ``run`` with these fetches and feeds does: segments, programs, host ops, the tier and the reason for it."""
+        unique = fetching.FetchPlan(self._graph, fetches).unique
+        names, values = self._bind(feed_dict) if feed_dict else ((), ())
+        plan, _ = self._plan(unique, names, values)
+        if not plan.tier:
+            with self._lock:
+                executor.prepare(plan, self._options.tier)
+        return plan.explain()
+
+    # -------------------------------------------------------------------------------------------------------- callables
+    def make_callable(
+        self,
+        fetches: Any,
+        feed_list: Sequence[Any] | None = None,
+        accept_options: bool = False,
+        *,
+        asynchronous: bool = False,
+    ) -> Callable[..., Any]:
+        """A function of the values of ``feed_list`` that runs ``fetches``; the structure is looked at once.
+
+        Args:
+            fetches: as for ``run``.
+            feed_list: tensors (or names) whose values are the function's positional arguments.
+            accept_options: let the function take ``options=`` and ``run_metadata=``.
+        """
+        if asynchronous:
+            raise NotImplementedError(
+                errors.message(
+                    "make_callable(asynchronous=True)",
+                    "a synchronous callable",
+                    "leave it out; steps in flight are not supported yet",
+                )
+            )
+        if feed_list is not None and not isinstance(feed_list, (list, tuple)):
+            raise TypeError("`feed_list` must be a list or tuple.")
+        graph = self._graph
+        fetch_plan = self._new_fetch_plan(fetches)
+        names = tuple(graph.as_graph_element(item, allow_operation=False) for item in feed_list or ())
+
+        def call(*args: Any, options: Any = None, run_metadata: Any = None) -> Any:
+            if self._closed:
+                raise RuntimeError("Attempted to use a closed Session.")
+            if len(args) != len(names):
+                raise TypeError(
+                    f"This callable takes {len(names)} argument(s) for {[name.name for name in names]}, {len(args)} given"
+                )
+            if (options is not None or run_metadata is not None) and not accept_options:
+                raise TypeError("make the callable with accept_options=True to pass options or run_metadata")
+            values = tuple(
+                [fetching.feed_value(tensor, value, graph) for tensor, value in zip(names, args, strict=True)]
+            )
+            return fetch_plan.build(self._run(fetch_plan.unique, names, values, options, run_metadata))
+
+        return call
+
+    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
+        """Not supported: a step is a transaction."""
+        raise NotImplementedError(
+            errors.message(
+                "partial_run_setup", "one run per step", "split the graph at the tensors that you wanted to feed later"
+            )
+        )
+
+    def partial_run(self, handle: Any, fetches: Any, feed_dict: Any = None) -> Any:
+        """Not supported: a step is a transaction."""
+        raise NotImplementedError(
+            errors.message(
+                "partial_run", "one run per step", "split the graph at the tensors that you wanted to feed later"
+            )
+        )
+
+    # ------------------------------------------------------------------------------------------------------------ closing
+    def close(self) -> None:
+        """Cancels running steps and frees the session's variables."""
+        if self._closed:
+            return
+        self._closed = True
+        for token in list(self._running):
+            token.cancel(errors.CancelledError(None, None, "Session was closed."))
+        self._plans.clear()
+        self._fetch_plans.clear()
+        if not self._running:
+            self._manager.clear()
+        _sessions.discard(self)
+
+    def __repr__(self) -> str:
+        return f"<tf.{type(self).__name__} of {self._graph!r}{' (closed)' if self._closed else ''}>"
+
+
+class _Sessions:
+    """Live sessions of the process, for ``Session.reset``; weak."""
+
+    def __init__(self) -> None:
+        self._live: Any = weakref.WeakSet()
+
+    def add(self, session: BaseSession) -> None:
+        self._live.add(session)
+
+    def discard(self, session: BaseSession) -> None:
+        self._live.discard(session)
+
+    def __iter__(self) -> Any:
+        return iter(list(self._live))
+
+
+_sessions = _Sessions()
+
+
+@public("Session")
+class Session(BaseSession):
+    """Runs a graph's operations; owns its variables.
+
+    Args:
+        target: '' for this process.
+        graph: the graph to run; the default graph if None.
+        config: a ConfigProto, or :class:`SessionOptions`.
+
+    Example:
+        >>> import anabranch as tf
+        >>> with tf.Session() as session:
+        ...     print(session.run(tf.constant(1.5) + 2))
+        3.5
+    """
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None):
+        super().__init__(target, graph, config)
+        self._contexts: list[tuple[Any, Any]] = []
+
+    def __enter__(self) -> Session:
+        graph_context = self.graph.as_default()
+        graph_context.__enter__()
+        session_context = self.as_default()
+        session_context.__enter__()
+        self._contexts.append((graph_context, session_context))
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        graph_context, session_context = self._contexts.pop()
+        session_context.__exit__(kind, value, trace)
+        graph_context.__exit__(kind, value, trace)
+        self.close()
+
+    @staticmethod
+    def reset(target: str, containers: Iterable[str] | None = None, config: Any = None) -> None:
+        """Clears the resources of the given containers (all if None) in every live session of this process, as ``target=''`` means."""
+        if target:
+            raise errors.UnimplementedError(
+                None, None, errors.message(f"reset of target {target!r}", "''", "remote sessions are not there yet")
+            )
+        if isinstance(containers, (str, bytes)):
+            raise TypeError("containers must be a list of strings")
+        for session in _sessions:
+            session._manager.clear(containers)
+
+
+@public("InteractiveSession")
+class InteractiveSession(BaseSession):
+    """A session that makes itself the default on construction, for shells; ``close`` undoes it."""
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None):
+        super().__init__(target, graph, config)
+        self._default = self.as_default()
+        self._default.__enter__()
+        self._graph_context = graph.as_default() if graph is not None else None
+        if self._graph_context is not None:
+            self._graph_context.__enter__()
+
+    def close(self) -> None:
+        """Closes the session and stops being the default."""
+        if self._closed:
+            return
+        super().close()
+        if self._graph_context is not None:
+            self._graph_context.__exit__(None, None, None)
+        if self in _stack.sessions:
+            _stack.sessions.remove(self)
+
+
+def _read_config(config: Any) -> tuple[SessionOptions, Any]:
+    if config is None:
+        return SessionOptions(), None
+    if isinstance(config, SessionOptions):
+        return config, config.config
+    if hasattr(config, "DESCRIPTOR") and config.DESCRIPTOR.name == "ConfigProto":
+        return SessionOptions(), config
+    raise TypeError(
+        f"config must be a tf.ConfigProto, but got {type(config)}\n"
+        + errors.message(
+            f"config={config!r}", "a tf.ConfigProto or tf.SessionOptions", "tf.Session(config=tf.ConfigProto(...))"
+        )
+    )
+
+
+def _fill_metadata(metadata: Any, plan: Plan, options: Any, start: float, end: float) -> None:
+    if getattr(options, "trace_level", 0) == 0:
+        return
+    stats = metadata.step_stats.dev_stats.add()
+    stats.device = "/job:localhost/replica:0/task:0/device:CPU:0"
+    for op in plan.analysis.order:
+        node = stats.node_stats.add()
+        node.node_name = op.name
+        node.timeline_label = f"{op.name} = {op.type}({', '.join(t.name for t in op._inputs)})"
+        node.all_start_micros = int(start * 1e6)
+        node.all_end_rel_micros = int((end - start) * 1e6)
+
+
+def _evaluate(element: Any, feed_dict: Any, graph: Graph, session: Any) -> Any:
+    if session is None:
+        session = get_default_session()
+        if session is None:
+            what = "evaluate tensor" if isinstance(element, Tensor) else "execute operation"
+            call = "eval(session=sess)" if isinstance(element, Tensor) else "run(session=sess)"
+            raise ValueError(
+                f"Cannot {what} using `{call.split('(')[0]}()`: No default session is registered. Use `with sess.as_default()` "
+                f"or pass an explicit session to `{call}`"
+            )
+    if session.graph is not graph:
+        raise ValueError(
+            "Cannot use the given session to evaluate tensor: the tensor's graph is different from the session's graph."
+            if isinstance(element, Tensor)
+            else "Cannot use the given session to execute operation: the operation's graph is different from the session's graph."
+        )
+    return session.run(element, feed_dict)
+
+
+hooks.fill("evaluate", _evaluate)
