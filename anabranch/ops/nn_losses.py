@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from anabranch.core import convert, errors, shapes
-from anabranch.core.api import public, public_op
+from anabranch.core.api import public
 from anabranch.core.build import build
 from anabranch.core.scope_functions import name_scope
-
-public_op("L2Loss", "nn.l2_loss")
 
 
 def _one_of(function: str, new_name: str, new: Any, old_name: str, old: Any, default: Any = None) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors, inference, shapes
+from anabranch.core.api import public_op
 from anabranch.core.build import build
 from anabranch.core.opdef import PURE, Op, Type
 from anabranch.ops.precision import constant, widen
@@ -229,3 +230,6 @@ class L2Loss(Op):
 
     def gradient(op, grad):
         return [build("Mul", op.inputs[0], grad)]
+
+
+public_op("L2Loss", "nn.l2_loss")
