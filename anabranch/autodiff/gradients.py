@@ -367,7 +367,7 @@ def _default_start(y: Tensor, index: int) -> Tensor:
     if not (dtype.is_floating or dtype.is_integer):
         raise TypeError(
             f"Tensor {y.name} with type {dtype.name} must be numeric to obtain a default gradient\n"
-            + errors.message(f"y {y.name!r} of dtype {dtype.name}", "a floating y", "grad_ys=[...]", y.op.user_site)
+            + errors.message(f"y {y.name!r} of dtype {dtype.name}", "a floating y", "grad_ys=[...]", at=y.op.user_site)
         )
     return build("Fill", _shape_tensor(y), constant(1, dtype, name=f"grad_ys_{index}"), name="Fill")
 
