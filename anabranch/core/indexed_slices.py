@@ -15,7 +15,9 @@ LARGE_DENSE_SIZE = 100_000_000
 """A conversion to a dense tensor of at least this many elements is warned of."""
 
 IndexedSlicesValue = collections.namedtuple("IndexedSlicesValue", ["values", "indices", "dense_shape"])
-IndexedSlicesValue.__doc__ = "What fetching an IndexedSlices gives: arrays `values`, `indices` and `dense_shape` (or None)."
+IndexedSlicesValue.__doc__ = (
+    "What fetching an IndexedSlices gives: arrays `values`, `indices` and `dense_shape` (or None)."
+)
 public("IndexedSlicesValue")(IndexedSlicesValue)
 
 

@@ -1,0 +1,635 @@
+"""Slices: `Slice`, and `StridedSlice` with its five masks, gradient and assignment.
+
+A strided slice names per *specified* dimension a begin, an end and a stride; bit i of a mask says of specification i that its
+begin or end does not matter, that it stands for all dimensions not named (ellipsis), for a new dimension of size 1, or
+for one index whose dimension goes away (shrink). :func:`resolve` turns that into one entry per dimension of the input,
+as far as the numbers are known, and every rule and kernel here starts from it.
+
+Where only the *positions* of a slice depend on data, and its size does not (`x[i]`, `tf.slice(x, [i, 0], [1, n])`), XLA need not know
+them: `traced` says so, and the kernel takes a dynamic slice.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.core import shapes
+from anabranch.core.build import build
+from anabranch.core.errors import InvalidArgumentError
+from anabranch.core.kernels import KernelContext
+from anabranch.core.opdef import PURE, SELECT, Int, NotDifferentiable, Op, Type, write
+from anabranch.ops.array_common import dense, ints, refuse, require, shape_of
+
+MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+
+
+class Entry(NamedTuple):
+    """How one dimension of the input is sliced; numbers are None where unknown, `spec` is the position in begin, or -1 for a whole one."""
+
+    spec: int
+    begin: int | None
+    end: int | None
+    stride: int | None
+    begin_masked: bool
+    end_masked: bool
+    shrink: bool
+
+    @property
+    def whole_masks(self) -> bool:
+        return self.begin_masked and self.end_masked
+
+    def as_slice(self) -> slice:
+        """The Python slice of a range entry whose numbers are known."""
+        return slice(None if self.begin_masked else self.begin, None if self.end_masked else self.end, self.stride)
+
+
+class Resolved(NamedTuple):
+    """Entries per input dimension, and the layout of the result: an input dimension, or -1 for a new one."""
+
+    entries: list[Entry]
+    layout: list[int]
+
+
+class BadSlice(ValueError):
+    """A slice that no value makes valid; the text is TensorFlow's sentence."""
+
+
+def resolve(rank: int, begin: Any, end: Any, strides: Any, attrs: dict[str, Any]) -> Resolved:
+    """Entries of a strided slice of a tensor of `rank` dimensions; `begin` etc. are sequences with None for unknown numbers."""
+    count = len(begin)
+    begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_mask = (attrs[name] for name in MASKS)
+    ellipses = [i for i in range(count) if ellipsis_mask >> i & 1]
+    if len(ellipses) > 1:
+        raise BadSlice("Multiple ellipses in slice spec not allowed")
+    at = ellipses[0] if ellipses else count
+    new_axes_after = sum(1 for i in range(at + 1, count) if new_axis_mask >> i & 1)
+    entries: list[Entry] = []
+    layout: list[int] = []
+
+    def whole(until: int) -> None:
+        while len(entries) < until:
+            layout.append(len(entries))
+            entries.append(Entry(-1, None, None, 1, True, True, False))
+
+    for i in range(count):
+        if i == at:
+            whole(min(rank - (count - i) + 1 + new_axes_after, rank))
+        elif new_axis_mask >> i & 1:
+            layout.append(-1)
+        else:
+            if len(entries) == rank:
+                raise BadSlice(f"Index out of range using input dim {rank}; input has only {rank} dims")
+            shrink = bool(shrink_mask >> i & 1)
+            if strides[i] == 0:
+                raise BadSlice(f"strides[{i}] must be non-zero")
+            if shrink and strides[i] is not None and strides[i] <= 0:
+                raise BadSlice("only stride 1 allowed on non-range indexing.")
+            if not shrink:
+                layout.append(len(entries))
+            entries.append(
+                Entry(
+                    i,
+                    begin[i],
+                    end[i],
+                    strides[i],
+                    bool(begin_mask >> i & 1) and not shrink,
+                    bool(end_mask >> i & 1) and not shrink,
+                    shrink,
+                )
+            )
+    whole(rank)
+    return Resolved(entries, layout)
+
+
+def _entry_size(entry: Entry, size: int | None) -> int | None:
+    if entry.stride is None or size is None:
+        return None
+    if (entry.begin is None and not entry.begin_masked) or (entry.end is None and not entry.end_masked):
+        return None
+    return len(range(*entry.as_slice().indices(size)))
+
+
+def _sliced_shape(raw: tuple[int | None, ...], resolved: Resolved) -> tuple[int | None, ...]:
+    for dim, (entry, size) in enumerate(zip(resolved.entries, raw, strict=True)):
+        if entry.shrink and entry.begin is not None and size is not None and not -size <= entry.begin < size:
+            raise BadSlice(f"slice index {entry.begin} of dimension {dim} out of bounds.")
+    return tuple([1 if dim < 0 else _entry_size(resolved.entries[dim], raw[dim]) for dim in resolved.layout])
+
+
+def _specification(c: Any, operands: tuple[str, str, str] = ("begin", "end", "strides")) -> tuple[Any, ...] | None:
+    vectors = [c.vector(name) for name in operands]
+    lengths = {len(found) for found in vectors if found is not None}
+    for name in operands:
+        raw = c.shape(name)
+        if raw is not None and len(raw) != 1:
+            refuse(c, f"{name} of shape {shapes.show(raw)}", "a vector", "give one number per dimension")
+    if len(lengths) > 1:
+        refuse(
+            c,
+            f"begin, end and strides of {' and '.join(str(n) for n in sorted(lengths))} elements",
+            "vectors of one length",
+            "give the same number of each",
+        )
+    if not lengths:
+        return None
+    (length,) = lengths
+    if length >= 32:
+        refuse(c, f"a slice with {length} specifications", "fewer than 32", "slice in two steps")
+    return tuple([None] * length if found is None else found for found in vectors)
+
+
+def _slice_refused(c: Any, problem: BadSlice, raw: Any) -> None:
+    refuse(
+        c,
+        f"a slice of a tensor of shape {shapes.show(raw)}: {problem}",
+        "indices within the dimensions that the tensor has, strides other than 0, one ellipsis",
+        "correct the slice, for example x[0, 1:3, ..., ::-1]",
+        str(problem),
+    )
+
+
+def _strided_shape(c: Any, raw: shapes.RawShape) -> shapes.RawShape:
+    """Shape of the slice that the operands begin, end and strides of `c` take from a tensor of shape `raw`."""
+    spec = _specification(c)
+    if raw is None or spec is None:
+        return None
+    try:
+        return _sliced_shape(raw, resolve(len(raw), *spec, c.attrs))
+    except BadSlice as problem:
+        _slice_refused(c, problem, raw)
+    return None
+
+
+def _positions_may_be_traced(c: Any, raw: shapes.RawShape) -> bool:
+    """Whether all that is unknown of begin and end are indices whose dimension goes away."""
+    spec = _specification(c)
+    if raw is None or spec is None or None in spec[2]:
+        return False
+    try:
+        entries = resolve(len(raw), *spec, c.attrs).entries
+    except BadSlice:
+        return False
+    return all(
+        entry.shrink
+        or entry.spec < 0
+        or ((entry.begin is not None or entry.begin_masked) and (entry.end is not None or entry.end_masked))
+        for entry in entries
+    )
+
+
+def _traced(c: Any) -> tuple[str, ...]:
+    return ("begin", "end") if _positions_may_be_traced(c, c.shapes[0]) else ()
+
+
+# ------------------------------------------------------------------------------------------------------------- kernels
+class Region(NamedTuple):
+    """A slice with its numbers: per dimension a start, a size and a stride; starts may be traced scalars."""
+
+    starts: list[Any]
+    sizes: list[int]
+    strides: list[int]
+    shape: tuple[int, ...]
+    """Shape of the result."""
+    dynamic: bool
+
+
+def _numbers(ctx: KernelContext, value: Any, position: int) -> list[Any]:
+    """A vector's elements: Python ints where known, traced scalars (or None) elsewhere."""
+    if isinstance(value, np.ndarray):
+        return list(ints(value))
+    found = ctx.known(position)
+    return [None] * value.shape[0] if found is None else list(found)
+
+
+def region(ctx: KernelContext, size: tuple[int, ...], operands: Any, attrs: dict[str, Any], first: int = 1) -> Region:
+    """The region that begin, end and strides (`operands`, inputs from position `first`) name in a tensor of shape `size`."""
+    begin, end, strides = (_numbers(ctx, value, first + i) for i, value in enumerate(operands))
+    try:
+        resolved = resolve(len(size), begin, end, strides, attrs)
+        _sliced_shape(size, resolved)
+    except BadSlice as problem:
+        require(ctx, False, "{0}", str(problem))
+        raise
+    starts: list[Any] = []
+    counts: list[int] = []
+    steps: list[int] = []
+    dynamic = False
+    for dim, entry in enumerate(resolved.entries):
+        if entry.shrink:
+            start = entry.begin
+            if start is None:
+                dynamic = True
+                start = operands[0][entry.spec]
+                ok = ctx.xp.logical_and(start >= -size[dim], start < size[dim])
+                ctx.check(
+                    ok, InvalidArgumentError, "slice index {0} of dimension {1} out of bounds.", start, np.int32(dim)
+                )
+                start = ctx.xp.where(start < 0, start + size[dim], start)
+            elif start < 0:
+                start += size[dim]
+            starts.append(start)
+            counts.append(1)
+            steps.append(1)
+        else:
+            taken = range(*entry.as_slice().indices(size[dim]))
+            starts.append(taken.start if len(taken) else 0)
+            counts.append(len(taken))
+            steps.append(taken.step)
+    shape = tuple([1 if dim < 0 else counts[dim] for dim in resolved.layout])
+    return Region(starts, counts, steps, shape, dynamic)
+
+
+def _python_slices(part: Region) -> tuple[slice, ...]:
+    found = []
+    for start, count, step in zip(part.starts, part.sizes, part.strides, strict=True):
+        stop = start + count * step if count else start
+        found.append(slice(start, stop if stop >= 0 else None, step))
+    return tuple(found)
+
+
+def take(ctx: KernelContext, x: Any, part: Region) -> Any:
+    """The region of `x`, in the shape of the result."""
+    if ctx.host:
+        return x[_python_slices(part)].reshape(part.shape)
+    lax = ctx.lax
+    if part.dynamic:
+        # Whole or stepped dimensions first, so that what is left for the dynamic slice is one position per dimension.
+        starts = [start if not isinstance(start, int) else 0 for start in part.starts]
+        static = part._replace(
+            starts=[start if isinstance(start, int) else 0 for start in part.starts],
+            sizes=[
+                count if isinstance(start, int) else full
+                for start, count, full in zip(part.starts, part.sizes, x.shape, strict=True)
+            ],
+            dynamic=False,
+        )
+        x = _static_take(lax, x, static)
+        return lax.reshape(lax.dynamic_slice(x, _index_vector(ctx, starts), tuple(part.sizes)), part.shape)
+    return lax.reshape(_static_take(lax, x, part), part.shape)
+
+
+def _static_take(lax: Any, x: Any, part: Region) -> Any:
+    backwards = tuple([dim for dim, step in enumerate(part.strides) if step < 0 and part.sizes[dim]])
+    starts, limits, steps = [], [], []
+    for start, count, step in zip(part.starts, part.sizes, part.strides, strict=True):
+        low = start + (count - 1) * step if step < 0 and count else start
+        starts.append(low)
+        limits.append(low + (count - 1) * abs(step) + 1 if count else low)
+        steps.append(abs(step) if count else 1)
+    if tuple(limits) != tuple(x.shape) or any(starts) or any(step != 1 for step in steps):
+        x = lax.slice(x, starts, limits, steps)
+    return lax.rev(x, backwards) if backwards else x
+
+
+def _index_vector(ctx: KernelContext, starts: list[Any]) -> list[Any]:
+    """Start indices of one dtype."""
+    dtype = next((start.dtype for start in starts if not isinstance(start, int)), np.int32)
+    return [ctx.xp.asarray(start, dtype) for start in starts]
+
+
+def put(ctx: KernelContext, x: Any, part: Region, value: Any) -> Any:
+    """`x` with `value`, of the region's shape, in the region."""
+    xp = ctx.xp
+    value = xp.reshape(value, tuple(part.sizes))
+    if ctx.host:
+        changed = np.array(x)
+        changed[_python_slices(part)] = value
+        return changed
+    if math.prod(part.sizes) == 0:
+        return xp.asarray(x)
+    if all(step == 1 for step in part.strides):
+        return ctx.lax.dynamic_update_slice(x, value, _index_vector(ctx, part.starts))
+    if not part.dynamic:
+        return x.at[_python_slices(part)].set(value)
+    spans = [
+        start + np.arange(count, dtype=np.int32) * step
+        for start, count, step in zip(part.starts, part.sizes, part.strides, strict=True)
+    ]
+    return x.at[xp.ix_(*spans)].set(value)
+
+
+# ----------------------------------------------------------------------------------------------------------------- ops
+_SLICE_ATTRS = {
+    "T": Type(),
+    "Index": Type("int32 int64"),
+    "begin_mask": Int(0),
+    "end_mask": Int(0),
+    "ellipsis_mask": Int(0),
+    "new_axis_mask": Int(0),
+    "shrink_axis_mask": Int(0),
+}
+_SPEC = ("begin", "end", "strides")
+
+
+def _masks(op: Any) -> dict[str, int]:
+    return {name: op.get_attr(name) for name in MASKS}
+
+
+class StridedSlice(Op):
+    """`input[begin:end:strides]` with the masks of the module's docstring."""
+
+    signature = "input: T, begin: Index, end: Index, strides: Index -> output: T"
+    attrs = {**_SLICE_ATTRS, "Index": Type("int16 int32 int64")}
+    effect = PURE
+    compile_time = _SPEC
+    traced = _traced
+
+    def shape(c):
+        return _strided_shape(c, c.shapes[0])
+
+    def value(c):
+        found = c.partial(0)
+        spec = [c.value(name) for name in _SPEC]
+        if not isinstance(found, tuple) or any(item is None for item in spec):
+            return None
+        resolved = resolve(1, *[ints(item) for item in spec], c.attrs)
+        (entry,) = resolved.entries
+        if entry.shrink:
+            if len(resolved.layout) or not -len(found) <= entry.begin < len(found):
+                return None
+            item = found[entry.begin]
+            return None if item is None else np.array(item, c.dtype(0).np)
+        return found[entry.as_slice()] if resolved.layout == [0] else None
+
+    def kernel(ctx, inputs, attrs):
+        x, *spec = inputs
+        return take(ctx, x, region(ctx, x.shape, spec, attrs))
+
+    def gradient(op, grad):
+        x, begin, end, strides = op.inputs
+        found = build(
+            "StridedSliceGrad",
+            shape_of(x, begin.dtype.base if begin.dtype.base.name != "int16" else "int32"),
+            begin,
+            end,
+            strides,
+            dense(grad),
+            **_masks(op),
+        )
+        return [found, None, None, None]
+
+
+class StridedSliceGrad(Op):
+    """Zeros of `shape` with `dy` in the region that StridedSlice takes with the same begin, end, strides and masks."""
+
+    signature = "shape: Index, begin: Index, end: Index, strides: Index, dy: T -> output: T"
+    attrs = _SLICE_ATTRS
+    effect = PURE
+    compile_time = ("shape", *_SPEC)
+
+    def traced(c):
+        wanted = c.vector("shape")
+        if wanted is None or None in wanted:
+            return ()
+        return ("begin", "end") if _positions_may_be_traced(c, tuple(wanted)) else ()
+
+    def shape(c):
+        wanted = c.vector("shape")
+        return None if wanted is None else tuple(wanted)
+
+    def kernel(ctx, inputs, attrs):
+        shape, begin, end, strides, dy = inputs
+        shape = ints(shape)
+        part = region(ctx, shape, (begin, end, strides), attrs)
+        require(
+            ctx,
+            part.shape == tuple(dy.shape),
+            "shape of dy was {0} instead of {1}",
+            shapes.show(tuple(dy.shape)),
+            shapes.show(part.shape),
+        )
+        if ctx.host or part.dynamic or not shape or math.prod(part.sizes) == 0:
+            return put(ctx, ctx.xp.zeros(shape, dy.dtype), part, dy)
+        # A pad with gaps fuses with whatever reads it; an update of zeros does not.
+        lax = ctx.lax
+        dy = lax.reshape(dy, tuple(part.sizes))
+        backwards = tuple([dim for dim, step in enumerate(part.strides) if step < 0])
+        if backwards:
+            dy = lax.rev(dy, backwards)
+        padding = []
+        for size, start, count, step in zip(shape, part.starts, part.sizes, part.strides, strict=True):
+            low = start + (count - 1) * step if step < 0 else start
+            padding.append((low, size - low - (count - 1) * abs(step) - 1, abs(step) - 1))
+        return lax.pad(dy, ctx.xp.zeros((), dy.dtype), padding)
+
+    def gradient(op, grad):
+        _, begin, end, strides, _ = op.inputs
+        return [None, None, None, None, build("StridedSlice", grad, begin, end, strides, **_masks(op))]
+
+
+def _assigned_value(ctx: Any, part: Region, value: Any) -> Any:
+    try:
+        fits = np.broadcast_shapes(tuple(value.shape), part.shape) == part.shape
+    except ValueError:
+        fits = False
+    require(
+        ctx,
+        fits,
+        "a value of shape {0} does not fit the slice of shape {1} it is assigned to",
+        shapes.show(tuple(value.shape)),
+        shapes.show(part.shape),
+    )
+    return ctx.xp.broadcast_to(value, part.shape)
+
+
+def _assignment_checks(ctx, inputs, attrs):
+    ref, begin, end, strides, value = inputs
+    _assigned_value(ctx, region(ctx, ref.shape, (begin, end, strides), attrs), value)
+
+
+def _assigned(ctx, inputs, attrs):
+    ref, begin, end, strides, value = inputs
+    part = region(_Unchecked(ctx), ref.shape, (begin, end, strides), attrs)
+    return put(ctx, ref, part, ctx.xp.broadcast_to(value, part.shape))
+
+
+class _Unchecked:
+    """A kernel's context whose checks were made before, by the op's `checks`."""
+
+    def __init__(self, ctx: KernelContext):
+        self._ctx = ctx
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
+
+    def check(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+
+class StridedSliceAssign(Op):
+    """Assigns `value` to the strided slice of the variable `ref`."""
+
+    signature = "ref: Ref(T), begin: Index, end: Index, strides: Index, value: T -> output_ref: Ref(T)"
+    attrs = _SLICE_ATTRS
+    effect = write("ref")
+    predication = SELECT
+    compile_time = _SPEC
+    traced = _traced
+    checks = _assignment_checks
+    kernel = _assigned
+    gradient = NotDifferentiable("an assignment")
+
+    def shape(c):
+        _strided_shape(c, c.shapes[0])
+        return c.shapes[0]
+
+
+class ResourceStridedSliceAssign(Op):
+    """Assigns `value` to the strided slice of the variable behind `ref`."""
+
+    signature = "ref: resource, begin: Index, end: Index, strides: Index, value: T ->"
+    attrs = _SLICE_ATTRS
+    effect = write("ref")
+    predication = SELECT
+    compile_time = _SPEC
+    traced = _traced
+    checks = _assignment_checks
+    kernel = _assigned
+    gradient = NotDifferentiable("an assignment")
+
+    def shape(c):
+        _strided_shape(c, c.shapes[0])
+        return []
+
+
+class TensorStridedSliceUpdate(Op):
+    """`input` with `value` in place of its strided slice."""
+
+    signature = "input: T, begin: Index, end: Index, strides: Index, value: T -> output: T"
+    attrs = _SLICE_ATTRS
+    effect = PURE
+    compile_time = _SPEC
+    traced = _traced
+
+    def shape(c):
+        _strided_shape(c, c.shapes[0])
+        return c.shapes[0]
+
+    def kernel(ctx, inputs, attrs):
+        ref, begin, end, strides, value = inputs
+        part = region(ctx, ref.shape, (begin, end, strides), attrs)
+        return put(ctx, ref, part, _assigned_value(ctx, part, value))
+
+    def gradient(op, grad):
+        x, begin, end, strides, value = op.inputs
+        spec = (begin, end, strides)
+        zeros = build("ZerosLike", value)
+        x_grad = build("TensorStridedSliceUpdate", grad, *spec, zeros, **_masks(op))
+        value_grad = build("StridedSlice", grad, *spec, **_masks(op))
+        if value._shape is None or value._shape != value_grad._shape:
+            axes = build("BroadcastGradientArgs", build("Shape", value_grad), build("Shape", value))[1]
+            value_grad = build("Reshape", build("Sum", value_grad, axes), shape_of(value))
+        return [x_grad, None, None, None, value_grad]
+
+
+class Slice(Op):
+    """`size` elements per dimension of `input`, from `begin` on; a size of -1 takes what is left."""
+
+    signature = "input: T, begin: Index, size: Index -> output: T"
+    attrs = {"T": Type(), "Index": Type("int32 int64")}
+    effect = PURE
+    compile_time = ("begin", "size")
+
+    def traced(c):
+        size = c.value("size")
+        return ("begin",) if size is not None and (size >= 0).all() else ()
+
+    def shape(c):
+        begin, size = c.vector("begin"), c.vector("size")
+        raw = c.shapes[0]
+        rank = (
+            len(raw)
+            if raw is not None
+            else len(size)
+            if size is not None
+            else len(begin)
+            if begin is not None
+            else None
+        )
+        if rank is None:
+            return None
+        raw = raw if raw is not None else (None,) * rank
+        begin = begin if begin is not None else [None] * rank
+        size = size if size is not None else [None] * rank
+        if not len(begin) == len(size) == rank:
+            refuse(
+                c,
+                f"begin of {len(begin)} and size of {len(size)} elements for a tensor of shape {shapes.show(raw)}",
+                f"{rank} of each",
+                "give one begin and one size per dimension",
+            )
+        out = []
+        for dim, (whole, start, count) in enumerate(zip(raw, begin, size, strict=True)):
+            if count == -1:
+                count = None if whole is None or start is None else whole - start
+            if (
+                (start is not None and start < 0)
+                or (count is not None and count < 0)
+                or (None not in (whole, start, count) and start + count > whole)
+            ):
+                refuse(
+                    c,
+                    f"begin {start} and size {size[dim]} in dimension {dim} of a tensor of shape {shapes.show(raw)}",
+                    "0 <= begin and begin + size <= the dimension",
+                    "correct begin or size; a size of -1 takes what is left",
+                )
+            out.append(count)
+        return tuple(out)
+
+    def value(c):
+        found, begin, size = c.partial(0), c.value("begin"), c.value("size")
+        if not isinstance(found, tuple) or begin is None or size is None:
+            return None
+        start, count = ints(begin)[0], ints(size)[0]
+        return found[start:] if count == -1 else found[start : start + count]
+
+    def kernel(ctx, inputs, attrs):
+        x, begin, size = inputs
+        size = ints(size)
+        require(
+            ctx,
+            len(size) == len(x.shape) == begin.shape[0],
+            "Expected begin and size arguments to be 1-D tensors of size {0}, but got shapes [{1}] and [{2}] instead.",
+            len(x.shape),
+            begin.shape[0],
+            len(size),
+        )
+        if isinstance(begin, np.ndarray):
+            begin = ints(begin)
+            size = tuple(
+                [whole - start if n == -1 else n for whole, start, n in zip(x.shape, begin, size, strict=True)]
+            )
+            for dim, (whole, start, count) in enumerate(zip(x.shape, begin, size, strict=True)):
+                require(ctx, 0 <= start <= whole, "Expected begin[{0}] in [0, {1}], but got {2}", dim, whole, start)
+                require(
+                    ctx,
+                    count >= 0 and start + count <= whole,
+                    "Expected size[{0}] in [0, {1}], but got {2}",
+                    dim,
+                    whole - start,
+                    count,
+                )
+            part = Region(list(begin), list(size), [1] * len(size), size, False)
+            return take(ctx, x, part)
+        ends = begin + np.asarray(size, begin.dtype)
+        room = np.asarray(x.shape, begin.dtype)
+        ctx.check(
+            ctx.xp.all((begin >= 0) & (ends <= room)),
+            InvalidArgumentError,
+            "Expected begin in [0, shape - size], but got begin {0} for shape {1} and size {2}",
+            begin,
+            room,
+            np.asarray(size, begin.dtype),
+            summarize=-1,
+        )
+        return ctx.lax.dynamic_slice(x, [begin[i] for i in range(len(size))], size)
+
+    def gradient(op, grad):
+        x, begin, _ = op.inputs
+        grad = dense(grad)
+        shape, taken = shape_of(x, begin.dtype.base), shape_of(op.outputs[0], begin.dtype.base)
+        after = build("Sub", build("Sub", shape, taken), begin)
+        return [build("Pad", grad, build("Pack", [begin, after], axis=1)), None, None]
