@@ -53,6 +53,7 @@ class _SegmentState:
 
     base: list[tuple[StateKey, Slot]]
     written: list[tuple[StateKey, Slot]]
+    slots: dict[StateKey, Slot]
     counters: dict[Operation, RandomCounter]
     claim_reads: frozenset[Any]
     claim_writes: frozenset[Any]
@@ -80,7 +81,9 @@ class Executor:
                 for op in segment.random_ops
             }
             writes = frozenset([slot for _, slot in written]) | frozenset(counters.values())
-            states.append(_SegmentState(base, written, counters, frozenset(slot for _, slot in base) - writes, writes))
+            states.append(
+                _SegmentState(base, written, dict(base), counters, frozenset(slot for _, slot in base) - writes, writes)
+            )
         self._states = states
         self._layout = manager.layout if manager.layout != layout else layout
 
@@ -156,7 +159,7 @@ class Executor:
         op = segment.channel
         assert op is not None
         reads = self.plan.analysis.state_of(op).reads
-        operands = [env[key] if not isinstance(key, StateKey) else None for key in self.plan.sources(op)]
+        operands = [env[key] if isinstance(key, Tensor) else None for key in self.plan.sources(op)]
         if reads:
             slots = [self._slot(key.maker) for key in reads.values()]
             versions = self.manager.pin(slots, op)
@@ -354,10 +357,8 @@ class Executor:
         for key in item.sources:
             if definition.effect.presence and isinstance(key, StateKey):
                 operands.append(np.bool_(key.index > 0 or self._slot(key.maker).version is not None))
-            elif key in env:
-                operands.append(to_host(env[key]))
             else:
-                operands.append(None)  # the old value of a write that does not read it
+                operands.append(None if key is None else to_host(env[key]))
         remembered = memo.get(op)
         if remembered is not None and _same(remembered[0], operands):
             values = remembered[1]
@@ -414,64 +415,35 @@ class Executor:
         program = item.program
         inputs = [_device_value(env[key]) for key in program.inputs]
         static = {i: to_host(env[program.inputs[i]]) for i in item.static} if item.static else {}
-        versions = [env[key] for key in program.donated_keys]
         if static and program.variants >= MAX_STATIC_VARIANTS:
-            self._interpret(item, segment, state, env, advances, step)
+            self._interpret(item, state, env, advances, step)
             return
         rng = _NO_RNG
         if program.random_ops:
             rng = np.empty((len(program.random_ops), 6), np.uint32)
             for row, op in enumerate(program.random_ops):
                 rng[row, :2], rng[row, 2:] = state.counters[op].words()
-        executable = program.executable([version.value for version in versions], inputs, static)
-        arguments = tuple(value for i, value in enumerate(inputs) if i not in static) if static else tuple(inputs)
-        donated: list[Any] = []
-        slots: list[Slot] = []
-        if versions:
-            slot_of = {key: slot for key, slot in state.base}
-            slots = [slot_of[key] for key in program.donated_keys]
-        granted: list[bool] = []
+        versions: list[Version] = [env[key] for key in program.donated_keys]
         try:
-            with engine.x64():
-                if versions:
-                    granted = self.manager.take(versions)
-                    copy = engine.jax().numpy.copy
-                    donated = [
-                        version.value if free else copy(version.value)
-                        for version, free in zip(versions, granted, strict=True)
-                    ]
-                results, finals, flags = executable.function(tuple(donated), arguments, program.device_constants(), rng)
+            executable = program.executable([version.value for version in versions], inputs, static, rng)
         except programs.CutNeeded:
-            self._untake(versions, granted)
             raise
-        except errors.OpError:
-            self._untake(versions, granted)
-            # Tracing met something that can only fail at run time: the interpreter says which op, in effect order.
-            self._interpret(item, segment, state, env, advances, step)
+        except (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError):
+            # Tracing met what can only fail at run time: the interpreter says which op fails first in effect order.
+            self._interpret(item, state, env, advances, step)
             return
-        except Exception as problem:
-            self._failed_in_device(problem, slots, versions, granted, donated)
-            if _is_device_error(problem):
-                raise errors.ResourceExhaustedError(
-                    None, None, f"a program of {len(program.group.ops)} ops failed in the device: {problem}"
-                ) from problem
-            self._interpret(item, segment, state, env, advances, step)
-            return
+        arguments = tuple([value for i, value in enumerate(inputs) if i not in static]) if static else tuple(inputs)
+        slots = [state.slots[key] for key in program.donated_keys]
+        results, finals, flags, shown = self._call(item, segment, executable, versions, slots, arguments, rng)
         facts = executable.facts
-        if versions and not item.writes and len(segment.written) == len(versions):
-            # What the program returns for donated variables is right whether or not its checks held: show it at once.
-            self.manager.publish(list(zip(slots, finals, strict=True)))
-            published = True
-        else:
-            published = False
         if flags is not None:
-            failed = int(np.asarray(flags[0]))
+            failed = int(flags[0])
             if failed >= 0:
-                if versions and not published:
+                if slots and not shown:
                     self.manager.publish(list(zip(slots, finals, strict=True)))
-                raise facts.records[failed].failure(np.asarray(flags[1]))
+                raise program.failure(executable, failed, np.asarray(flags[1]))
         for final, value in zip(program.donated.values(), finals, strict=True):
-            env[final] = _Published(value) if published else value
+            env[final] = _Published(value) if shown else value
         for position, value in zip(facts.traced_outputs, results, strict=True):
             env[program.outputs[position]] = value
         for position, value in facts.known_outputs.items():
@@ -479,36 +451,62 @@ class Executor:
         for op, amount in zip(program.random_ops, facts.consumed, strict=True):
             advances.append((state.counters[op], amount))
 
-    def _untake(self, versions: Sequence[Version], granted: Sequence[bool]) -> None:
-        if granted:
-            with self.manager.changed:
-                for version in versions:
-                    version.taken = False
-                self.manager.changed.notify_all()
-
-    def _failed_in_device(
+    def _call(
         self,
-        problem: Exception,
-        slots: Sequence[Slot],
-        versions: Sequence[Version],
-        granted: Sequence[bool],
-        donated: Sequence[Any],
-    ) -> None:
-        self._untake(versions, granted)
-        gone = [
-            slot
-            for slot, value in zip(slots, donated, strict=False)
-            if getattr(value, "is_deleted", lambda: False)()
-            and slot.version is not None
-            and slot.version.value is value
-        ]
+        item: ProgramItem,
+        segment: Segment,
+        executable: programs.Executable,
+        versions: list[Version],
+        slots: list[Slot],
+        arguments: tuple[Any, ...],
+        rng: np.ndarray,
+    ) -> tuple[Any, Any, Any, bool]:
+        """Calls a program and waits for it; gives it the buffers of ``versions`` that nobody has pinned."""
+        program = item.program
+        donated: list[Any] = []
+        shown = False
+        try:
+            with engine.x64():
+                if versions:
+                    granted = self.manager.take(versions)
+                    for version, free in zip(versions, granted, strict=True):
+                        donated.append(version.value if free else engine.jax().numpy.copy(version.value))
+                results, finals, flags = executable.function(tuple(donated), arguments, program.device_constants(), rng)
+            if versions and not item.writes and len(segment.written) == len(versions):
+                # What the program returns for donated variables is right whether or not its checks hold: show it now.
+                self.manager.publish(list(zip(slots, finals, strict=True)))
+                shown = True
+            if flags is not None:
+                flags = (np.asarray(flags[0]), flags[1])
+            else:
+                for done in (finals or results)[:1]:
+                    done.block_until_ready()
+        except BaseException as problem:
+            self._failed_in_device(slots, versions, donated, shown)
+            if type(problem).__name__ in ("XlaRuntimeError", "JaxRuntimeError"):
+                kind = errors.ResourceExhaustedError if "RESOURCE_EXHAUSTED" in str(problem) else errors.InternalError
+                raise kind(
+                    None, None, f"a program of {len(program.group.ops)} ops failed in the device: {problem}"
+                ) from problem
+            raise
+        return results, finals, flags, shown
+
+    def _failed_in_device(self, slots: list[Slot], versions: list[Version], donated: list[Any], shown: bool) -> None:
+        """After a failure inside a program: versions whose buffers still live are current again, the others are lost."""
+        gone = []
+        with self.manager.changed:
+            for version in versions:
+                version.taken = False
+            self.manager.changed.notify_all()
+        for slot, version, value in zip(slots, versions, donated, strict=False):
+            if shown or (value is version.value and getattr(value, "is_deleted", lambda: False)()):
+                gone.append(slot)
         if gone:
             self.manager.lose(gone)
 
     def _interpret(
         self,
         item: ProgramItem,
-        segment: Segment,
         state: _SegmentState,
         env: dict[ValueKey, Any],
         advances: list[tuple[RandomCounter, int]],
@@ -549,10 +547,6 @@ class _Published:
 
     def __init__(self, value: Any):
         self.value = value
-
-
-def _is_device_error(problem: Exception) -> bool:
-    return type(problem).__name__ in ("XlaRuntimeError", "JaxRuntimeError")
 
 
 def _device_value(value: Any) -> Any:

@@ -31,7 +31,7 @@ class HostItem:
     """One op on the host."""
 
     op: Operation
-    sources: tuple[ValueKey, ...]
+    sources: tuple[ValueKey | None, ...]
     writes: tuple[StateKey, ...]
 
 
@@ -132,16 +132,20 @@ class Plan:
                 assert op.definition.host_kernel is not None
                 op.definition.host_kernel(kernels.HostContext(op), (), op._attrs)
 
-    def _sources_of(self, op: Operation) -> tuple[ValueKey, ...]:
+    def _sources_of(self, op: Operation) -> tuple[ValueKey | None, ...]:
         reads = self.analysis.state_of(op).reads
-        return tuple(reads.get(i, tensor) for i, tensor in enumerate(op._inputs))
+        effect = op.definition.effect
+        owned = op.definition.resource_positions(op._attrs) if effect.kind in ("read", "write") else ()
+        return tuple(None if i in owned and i not in reads else reads.get(i, t) for i, t in enumerate(op._inputs))
 
-    def sources(self, op: Operation) -> tuple[ValueKey, ...]:
-        """Where each input of ``op`` comes from."""
+    def sources(self, op: Operation) -> tuple[ValueKey | None, ...]:
+        """Where each input of ``op`` comes from; None for a resource whose old value it does not read."""
         return self._sources[op]
 
-    def producer(self, key: ValueKey) -> Operation | None:
+    def producer(self, key: ValueKey | None) -> Operation | None:
         """The op of this step that makes a value; None for feeds, constants, handles and committed versions."""
+        if key is None:
+            return None
         if isinstance(key, StateKey):
             return self._writer.get(key)
         if key in self.fed or key in self.constants or key in self.handles:
@@ -212,7 +216,8 @@ class Plan:
         uses: dict[ValueKey, set[int]] = {}
         for op in self.analysis.order:
             for key in self.sources(op):
-                uses.setdefault(key, set()).add(self.analysis.segment[op])
+                if key is not None:
+                    uses.setdefault(key, set()).add(self.analysis.segment[op])
         for fetch in self.fetches:
             if isinstance(fetch, Tensor):
                 uses.setdefault(fetch, set()).add(-1)
@@ -236,6 +241,8 @@ class Plan:
             return True
         owned = definition.resource_positions(op._attrs)
         for position, key in enumerate(self.sources(op)):
+            if key is None:
+                continue
             if isinstance(key, StateKey):
                 if key.maker._outputs[0].dtype.base.name == "string":
                     return True
@@ -350,11 +357,11 @@ class Plan:
         consumers_outside: set[ValueKey] = set()
         for op in self.analysis.order:
             if op not in inside:
-                consumers_outside.update(self.sources(op))
+                consumers_outside.update(key for key in self.sources(op) if key is not None)
         for fetch in self.fetches:
             if isinstance(fetch, Tensor):
                 consumers_outside.add(fetch)
-        sources = {op: self._resolved_sources(op) for op in group}
+        sources = {op: self._sources[op] for op in group}
         writes = {op: self.analysis.state_of(op).writes for op in group}
         outputs: list[ValueKey] = [
             output
@@ -366,6 +373,9 @@ class Plan:
         made = [key for op in group for key in writes[op]]
         donated: dict[StateKey, StateKey] = {}
         kept: list[StateKey] = []
+        may_donate = (
+            last and not segment.calls_python and not self.options.recoverable and self._shapes_certain(segment, inside)
+        )
         for key in made:
             final = segment.written[key.maker] == key
             base = StateKey(key.maker, segment.index, 0)
@@ -373,14 +383,7 @@ class Plan:
                 self._writer[StateKey(key.maker, segment.index, i)] in inside for i in range(1, key.index + 1)
             )
             first = self._writer[StateKey(key.maker, segment.index, 1)]
-            if (
-                final
-                and last
-                and whole_chain
-                and first.definition.effect.reads
-                and not segment.calls_python
-                and not self.options.recoverable
-            ):
+            if final and may_donate and whole_chain and first.definition.effect.reads:
                 donated[base] = key
             elif final or key in consumers_outside:
                 kept.append(key)
@@ -405,8 +408,16 @@ class Plan:
         effects = bool(made) or any(op.definition.effect.kind == "random" for op in group)
         return ProgramItem(program, static, tuple(outputs), tuple(kept), effects)
 
-    def _resolved_sources(self, op: Operation) -> tuple[ValueKey, ...]:
-        return self._sources[op]
+    def _shapes_certain(self, segment: Segment, inside: set[Operation]) -> bool:
+        """Whether no value that replaces a variable can turn out to have a wrong shape after buffers were given away."""
+        for maker, key in segment.written.items():
+            writer = self._writer[key]
+            if writer.definition.effect.reads and writer in inside:
+                continue
+            value = writer._inputs[-1]
+            if not shapes.is_static(value._shape) or not shapes.is_compatible(value._shape, maker._attrs["shape"]):
+                return False
+        return True
 
     # -------------------------------------------------------------------------------------------------------- reporting
     def explain(self) -> str:
@@ -436,11 +447,9 @@ class Plan:
                     lines.append(
                         f"             compiled per value of {', '.join(getattr(item.program.inputs[i], 'name', '?') for i in item.static)}"
                     )
-                for pre in sorted(
-                    {name for found in item.program._variants.values() for name in found.facts.tentative}
-                ):
+                for name in item.program.tentative_writes():
                     lines.append(
-                        f"             a check reads what {pre} writes: it is written first and taken back on failure"
+                        f"             a check reads what {name} writes: it is written first and taken back on failure"
                     )
             if segment.channel is not None:
                 lines.append(

@@ -15,7 +15,6 @@ import numpy as np
 
 from anabranch.core import inference, kernels
 from anabranch.core.operation import Operation, Tensor
-from anabranch.core.state_key import StateKey
 
 # Microseconds, from measurements on two x86 cores (docs/notes/0004-tiers.md).
 HOST_OP = 8.0
@@ -65,7 +64,7 @@ def estimate(plan: Any) -> Cost:
             known.setdefault(output, (shape, None))
             elements += _size(shape)
         for key in plan.sources(op):
-            if not isinstance(key, StateKey):
+            if isinstance(key, Tensor):
                 shape = known[key][0] if key in known else key._shape
                 elements += _size(shape) if not definition.shape_only else 0
         if definition.effect.kind == "write":

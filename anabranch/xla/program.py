@@ -14,8 +14,10 @@ A variable that is not donated needs none of this: its new value is simply not p
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import threading
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -50,8 +52,8 @@ class ProgramOps(NamedTuple):
     """What a program is made of: ops in order, what each reads and writes, and their places in the step."""
 
     ops: tuple[Operation, ...]
-    sources: dict[Operation, tuple[ValueKey, ...]]
-    """Per op, where each input comes from."""
+    sources: dict[Operation, tuple[ValueKey | None, ...]]
+    """Per op, where each input comes from; None for a resource whose old value the op does not read."""
     writes: dict[Operation, tuple[StateKey, ...]]
     ranks: dict[Operation, int]
 
@@ -71,7 +73,32 @@ class _Facts:
         self.known_outputs: dict[int, np.ndarray] = {}
         self.consumed: list[int] = []
         self.traced_outputs: list[int] = []
-        self.tentative: list[str] = []
+        self.tentative: list[int] = []
+
+
+class _SharedExecutables:
+    """Executables of the whole process by structure; the least recently used go first."""
+
+    def __init__(self, capacity: int = 1024):
+        self._capacity = capacity
+        self._found: collections.OrderedDict[Any, Executable] = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Any) -> Executable | None:
+        with self._lock:
+            found = self._found.get(key)
+            if found is not None:
+                self._found.move_to_end(key)
+            return found
+
+    def put(self, key: Any, executable: Executable) -> None:
+        with self._lock:
+            self._found[key] = executable
+            while len(self._found) > self._capacity:
+                self._found.popitem(last=False)
+
+
+_shared = _SharedExecutables()
 
 
 class Program:
@@ -100,7 +127,7 @@ class Program:
         self.constants: dict[Tensor, np.ndarray] = {}
         for op in group.ops:
             for key in group.sources[op]:
-                if key not in produced:
+                if key is not None and key not in produced:
                     needed[key] = None
             if op.definition.effect.kind == "random":
                 self.random_ops.append(op)
@@ -117,27 +144,44 @@ class Program:
         self._variants: dict[Any, Executable] = {}
         self._lock = threading.Lock()
         self._device_constants: tuple[Any, ...] | None = None
+        self._structure_key: Any = None
 
     # -- compilation ------------------------------------------------------------------------------------------------
-    def executable(self, donated: Sequence[Any], inputs: Sequence[Any], static: dict[int, np.ndarray]) -> Executable:
-        """The variant for these arguments; ``static`` are positions of ``inputs`` whose values are part of the program."""
+    def executable(
+        self, donated: Sequence[Any], inputs: Sequence[Any], static: dict[int, np.ndarray], rng: np.ndarray
+    ) -> Executable:
+        """The compiled variant for these arguments; ``static`` are positions of ``inputs`` whose values are part of it."""
         key = (
-            tuple((value.shape, value.dtype) for value in donated),
-            tuple(None if i in static else (value.shape, value.dtype) for i, value in enumerate(inputs)),
-            tuple((i, opdef.attr_key(value)) for i, value in static.items()),
+            tuple([(value.shape, value.dtype) for value in donated]),
+            tuple([None if i in static else (value.shape, value.dtype) for i, value in enumerate(inputs)]),
+            tuple([(i, opdef.attr_key(value)) for i, value in static.items()]) if static else (),
         )
         found = self._variants.get(key)
         if found is None:
             with self._lock:
                 found = self._variants.get(key)
                 if found is None:
-                    found = self._variants[key] = self._compile(static)
+                    structure = (self._structure(), key)
+                    found = _shared.get(structure)
+                    if found is None:
+                        found = self._compile(donated, inputs, static, rng)
+                        _shared.put(structure, found)
+                    self._variants[key] = found
         return found
 
     @property
     def variants(self) -> int:
-        """How many variants have been traced."""
+        """How many variants have been compiled."""
         return len(self._variants)
+
+    def tentative_writes(self) -> list[str]:
+        """Names of the writes that go before a check which reads what they write."""
+        return sorted({self.group.ops[i].name for found in self._variants.values() for i in found.facts.tentative})
+
+    def failure(self, executable: Executable, failed: int, payload: np.ndarray) -> errors.OpError:
+        """The exception of the check that failed."""
+        record = executable.facts.records[failed]
+        return record._replace(op=self.group.ops[record.op]).failure(payload)
 
     def device_constants(self) -> tuple[Any, ...]:
         """Large constants, on the device, as trailing arguments."""
@@ -151,7 +195,39 @@ class Program:
                     )
         return self._device_constants
 
-    def _compile(self, static: dict[int, np.ndarray]) -> Executable:
+    def _structure(self) -> Any:
+        """A key that equal computations share whatever their ops are called: types, attributes and wiring by position."""
+        if self._structure_key is None:
+            numbers: dict[ValueKey | None, int] = {None: -1}
+            for key in (*self.donated_keys, *self.inputs):
+                numbers.setdefault(key, len(numbers))
+            rows = []
+            for op in self.group.ops:
+                ignored = ("seed", "seed2") if op.definition.effect.kind == "random" else ()
+                large = op._outputs and op._outputs[0] in self.constants
+                attrs = tuple(
+                    (name, (value.shape, value.dtype) if large and name == "value" else opdef.attr_key(value))
+                    for name, value in sorted(op._attrs.items())
+                    if name[:1] != "_" and name not in ignored
+                )
+                rows.append(
+                    (op.type, op.definition.version, attrs, tuple([numbers[key] for key in self.group.sources[op]]))
+                )
+                for key in (*op._outputs, *self.group.writes.get(op, ())):
+                    numbers.setdefault(key, len(numbers))
+            ranks = sorted(range(len(self.group.ops)), key=lambda i: self.group.ranks[self.group.ops[i]])
+            self._structure_key = (
+                tuple(rows),
+                tuple([numbers[key] for key in self.outputs]),
+                tuple([(numbers[base], numbers[final]) for base, final in self.donated.items()]),
+                tuple(ranks),
+                (self.platform, self.device, self.precision, tuple(sorted((self.options or {}).items()))),
+            )
+        return self._structure_key
+
+    def _compile(
+        self, donated: Sequence[Any], inputs: Sequence[Any], static: dict[int, np.ndarray], rng: np.ndarray
+    ) -> Executable:
         facts = _Facts()
 
         def function(donated: Any, inputs: Any, constants: Any, rng: Any) -> Any:
@@ -161,10 +237,13 @@ class Program:
             raise errors.InternalError(None, None, "tracing a program did not settle")
 
         function.__name__ = "anabranch_program"
-        kwargs: dict[str, Any] = {"donate_argnums": (0,)} if self.donated_keys else {}
-        if self.options:
-            kwargs["compiler_options"] = self.options
-        return Executable(engine.jax().jit(function, **kwargs), facts)
+        jitted = engine.jax().jit(function, **({"donate_argnums": (0,)} if self.donated_keys else {}))
+        dynamic = tuple(value for i, value in enumerate(inputs) if i not in static)
+        # Compiled ahead of time: the executable keeps neither the graph nor this program alive.
+        with engine.x64(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
+            lowered = jitted.lower(tuple(donated), dynamic, self.device_constants(), rng)
+            return Executable(lowered.compile(compiler_options=self.options), facts)
 
     # -- tracing ------------------------------------------------------------------------------------------------------
     def _trace(
@@ -191,7 +270,8 @@ class Program:
                 run.everything(op, None)
         checks.sort(key=lambda check: check.rank)
         flags = tracing.pack_checks(checks) if checks else None
-        facts.records = tracing.record_checks(checks)
+        places = {op: i for i, op in enumerate(self.group.ops)}
+        facts.records = [record._replace(op=places[record.op]) for record in tracing.record_checks(checks)]
         ok = None if flags is None else flags[0] < 0
         emitted = len(checks)
         for op in self.group.ops:
@@ -205,7 +285,7 @@ class Program:
             value = env[final]
             undone = [op for op in tentative if any(key.maker is base.maker for key in self.group.writes[op])]
             if undone and ok is not None:
-                facts.tentative += [op.name for op in undone]
+                facts.tentative += [places[op] for op in undone]
                 value = self._take_back(env, base, value, undone, ok)
             finals.append(value)
         results = []
@@ -237,7 +317,7 @@ class Program:
         for op in self.group.ops:
             mask = 0
             for key in self.group.sources[op]:
-                mask |= origin.get(key, 0)
+                mask |= origin.get(key, 0) if key is not None else 0
             taint[op] = mask
             if op.definition.checks is not None or op.type in _emits_checks:
                 before_checks |= mask
@@ -260,7 +340,7 @@ class Program:
         if all(op.definition.predication is not None and op.definition.predication.kind == "rows" for op in writers):
             for op in undone:
                 at = op.definition.input_range(op.definition.predication.indices, op._attrs).start  # type: ignore[union-attr]
-                indices = jnp.asarray(env[self.group.sources[op][at]])
+                indices = jnp.asarray(env[self.group.sources[op][at]])  # type: ignore[index]
                 row = _row_index(op, indices)
                 before = old[row]
                 final = final.at[_masked_row_index(op, indices, ok)].set(before, mode="drop")
@@ -283,7 +363,7 @@ class _Run:
         self.partial: dict[Tensor, tuple[Any, ...]] = {}
 
     def _operands(self, op: Operation) -> list[Any]:
-        return [self.env[key] for key in self.program.group.sources[op]]
+        return [None if key is None else self.env[key] for key in self.program.group.sources[op]]
 
     def only_checks(self, op: Operation) -> None:
         """The checks of a write whose kernel comes later."""
