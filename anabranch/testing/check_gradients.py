@@ -1,0 +1,347 @@
+"""Numeric against symbolic gradients, of first and higher order, in both tiers.
+
+Method. For random cotangents ``u`` and directions ``d``, the derivative of ``Re(sum(conj(u) * y(x + h d)))`` at ``h =
+0`` is computed from central differences with two steps (Richardson's extrapolation, error of order ``h**4``) and
+compared with ``Re(sum(conj(g) * d))``, where ``g`` is what ``tf.gradients`` gives for ``grad_ys=u``. One number thus
+tests all elements at once: in float64 the two agree to some ten digits, so that a rule that is wrong by 0.1 % in any
+large part is found. Directions have no small components. For second order the gradient itself, as a function of ``x``
+and ``u``, is checked in the same way.
+
+Many functions are checked in one program (:func:`check_problems`), because compiling costs more than running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.autodiff.gradients import gradients
+from anabranch.core import dtypes, errors
+from anabranch.core.build import build
+from anabranch.core.convert import convert_to_tensor
+from anabranch.core.graph import Graph
+from anabranch.core.operation import Tensor
+from anabranch.session import Session, SessionOptions
+
+TIERS = ("interpreted", "compiled")
+_STEP = {8: 1e-4, 4: 2e-2}
+_RTOL = {8: 1e-6, 4: 2e-3}
+"""Step and relative tolerance by bytes of a real component: float32 finds a wrong factor, not a wrong digit."""
+
+
+@dataclasses.dataclass
+class Problem:
+    """One function to check: the tensors ``ys`` as a function of the tensors ``xs``, at ``values``."""
+
+    name: str
+    ys: list[Tensor]
+    xs: list[Tensor]
+    values: list[np.ndarray]
+
+
+def check_gradients(
+    f_or_ys: Any,
+    xs: Any,
+    values: Any = None,
+    *,
+    order: int = 2,
+    feed_dict: dict[Any, Any] | None = None,
+    tiers: Sequence[str] = TIERS,
+    session: Any = None,
+    directions: int = 2,
+    step: float | None = None,
+    rtol: float | None = None,
+    atol: float = 1e-9,
+    seed: int = 0,
+) -> None:
+    """Compares symbolic with numeric gradients; returns nothing if they agree.
+
+    Args:
+        f_or_ys: a function of tensors that returns a tensor or a list of them, or these tensors themselves.
+        xs: for a function, the arrays at which it is checked; for tensors, the tensors to differentiate with respect to
+            (they are fed).
+        values: for tensors, the arrays at which they are checked.
+        order: 1 checks ``tf.gradients``, 2 also the gradients of the gradients, and so on.
+        feed_dict: what else must be fed.
+        tiers: tiers that are checked.
+        session: check in this session (its variables, its tier) instead of new ones.
+        directions: random directions for each order.
+        step: step of the differences; follows the dtype if None.
+        rtol: relative tolerance; follows the dtype if None.
+        atol: absolute tolerance.
+        seed: seed of cotangents and directions.
+
+    Raises:
+        AssertionError: they differ; the message says where and by how much. TypeError: xs or ys are not floating or
+            complex.
+
+    Example:
+        >>> import anabranch as tf
+        >>> from anabranch.testing import check_gradients
+        >>> check_gradients(tf.exp, [[0.5, -1.0]])
+    """
+    with contextlib.ExitStack() as stack:
+        if callable(f_or_ys) and not isinstance(f_or_ys, Tensor):
+            if values is not None:
+                raise TypeError(
+                    errors.message("a function and values=", "values for tensors only", "check_gradients(f, arrays)")
+                )
+            arrays = [_as_continuous(value) for value in _listed(xs)]
+            graph = session.graph if session is not None else Graph()
+            stack.enter_context(graph.as_default())
+            tensors = [build("Placeholder", dtype=dtypes.as_dtype(a.dtype), shape=a.shape) for a in arrays]
+            ys = _listed(f_or_ys(*tensors))
+        else:
+            ys, tensors = _listed(f_or_ys), [convert_to_tensor(x) for x in _listed(xs)]
+            if values is None:
+                raise TypeError(errors.message("tensors without values=", "an array for each x", "values=[...]"))
+            arrays = [np.asarray(v, x.dtype.base.np) for x, v in zip(tensors, _listed(values), strict=True)]
+        problem = Problem("the function", [convert_to_tensor(y) for y in ys], tensors, arrays)
+        failures = check_problems(
+            [problem],
+            order=order,
+            feed_dict=feed_dict,
+            tiers=tiers,
+            session=session,
+            directions=directions,
+            step=step,
+            rtol=rtol,
+            atol=atol,
+            seed=seed,
+        )
+    if failures:
+        raise AssertionError("\n".join(failures))
+
+
+def check_problems(
+    problems: Sequence[Problem],
+    *,
+    order: int = 2,
+    feed_dict: dict[Any, Any] | None = None,
+    tiers: Sequence[str] = TIERS,
+    session: Any = None,
+    directions: int = 2,
+    step: float | None = None,
+    rtol: float | None = None,
+    atol: float = 1e-9,
+    seed: int = 0,
+) -> list[str]:
+    """Checks several functions of one graph in common programs; a text for each that fails (see
+    :func:`check_gradients`).
+    """
+    problems = list(problems)
+    if not problems:
+        return []
+    for problem in problems:
+        _check_dtypes(problem)
+    graph = problems[0].xs[0].graph
+    levels = [problems]
+    cotangents: list[list[list[Tensor]]] = []
+    slopes: list[list[list[Any]]] = []
+    with graph.as_default():
+        for level in range(order):
+            us, gs, following = _differentiate(levels[level])
+            cotangents.append(us)
+            slopes.append(gs)
+            levels.append(following)
+    failures: list[str] = []
+    for tier, run in _runners(graph, tiers, session, feed_dict or {}):
+        random = np.random.default_rng(seed)
+        values: list[list[np.ndarray]] = [problem.values for problem in problems]
+        for level in range(order):
+            if not levels[level]:
+                break
+            check = _Level(levels[level], cotangents[level], slopes[level], values, run, random, step, rtol, atol)
+            for index, told in check.failures(directions):
+                failures.append(f"{levels[level][index].name}, order {level + 1}, {tier}: {told}")
+            values = [
+                check.values[i] + check.us[i]
+                for i, gs in enumerate(slopes[level])
+                if any(gradient is not None for gradient in gs)
+            ]
+    return failures
+
+
+class _Level:
+    """The functions of one order with everything that is needed to evaluate them and their gradients."""
+
+    def __init__(
+        self,
+        problems: list[Problem],
+        cotangents: list[list[Tensor]],
+        slopes: list[list[Any]],
+        values: list[list[np.ndarray]],
+        run: Callable[..., Any],
+        random: np.random.Generator,
+        step: float | None,
+        rtol: float | None,
+        atol: float,
+    ) -> None:
+        self.problems = problems
+        self.cotangents = cotangents
+        self.slopes = slopes
+        self.values = values
+        self.run = run
+        self.random = random
+        self.step = step
+        self.rtol = rtol
+        self.atol = atol
+        outputs = self._evaluate(values)
+        self.us = [[_directions(random, array) for array in arrays] for arrays in outputs]
+
+    def failures(self, directions: int) -> Iterator[tuple[int, str]]:
+        """Position and text of each function whose gradients differ."""
+        gradients_ = self._gradients()
+        failed: set[int] = set()
+        for _ in range(directions):
+            ds = [[_directions(self.random, array) for array in arrays] for arrays in self.values]
+            numeric, steps = self._numeric(ds)
+            for index in range(len(self.problems)):
+                told = None if index in failed else self._compare(index, numeric[index], gradients_[index], ds[index])
+                if told is not None:
+                    failed.add(index)
+                    yield index, told
+        del steps
+
+    def _feed(self, values: list[list[np.ndarray]]) -> dict[Any, Any]:
+        return {
+            x: array
+            for problem, arrays in zip(self.problems, values, strict=True)
+            for x, array in zip(problem.xs, arrays, strict=True)
+        }
+
+    def _evaluate(self, values: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+        return self.run([problem.ys for problem in self.problems], self._feed(values))
+
+    def _gradients(self) -> list[list[Any]]:
+        fetches = [[g for g in gs if g is not None] for gs in self.slopes]
+        feed = self._feed(self.values)
+        for tensors, arrays in zip(self.cotangents, self.us, strict=True):
+            feed.update(zip(tensors, arrays, strict=True))
+        found = self.run(fetches, feed)
+        result = []
+        for gs, arrays in zip(self.slopes, found, strict=True):
+            rest = iter(arrays)
+            result.append([None if g is None else next(rest) for g in gs])
+        return result
+
+    def _numeric(self, ds: list[list[np.ndarray]]) -> tuple[list[float], list[float]]:
+        """Derivatives of the projected outputs along ``ds``, one for each function, and the steps."""
+        steps = [self.step or _STEP[_component_size(arrays)] for arrays in self.values]
+        sides = {}
+        for factor in (1.0, -1.0, 0.5, -0.5):
+            moved = [
+                [np.asarray(x + factor * h * d, x.dtype) for x, d in zip(xs, dirs, strict=True)]
+                for xs, dirs, h in zip(self.values, ds, steps, strict=True)
+            ]
+            sides[factor] = self._evaluate(moved)
+        found = []
+        for index, h in enumerate(steps):
+            wide = self._projected(index, sides[1.0], sides[-1.0]) / (2 * h)
+            narrow = self._projected(index, sides[0.5], sides[-0.5]) / h
+            found.append((4 * narrow - wide) / 3)
+        return found, steps
+
+    def _projected(self, index: int, up: list[list[np.ndarray]], down: list[list[np.ndarray]]) -> float:
+        total = 0.0
+        for u, high, low in zip(self.us[index], up[index], down[index], strict=True):
+            total += float(np.sum(np.conj(_wide(u)) * (_wide(high) - _wide(low))).real)
+        return total
+
+    def _compare(self, index: int, numeric: float, slopes: list[Any], ds: list[np.ndarray]) -> str | None:
+        products = [
+            (np.conj(_wide(g)) * _wide(d)).real.ravel() for g, d in zip(slopes, ds, strict=True) if g is not None
+        ]
+        joined = np.concatenate([np.zeros(1), *products])
+        symbolic = float(joined.sum())
+        scale = max(float(np.sqrt(np.sum(joined**2))), abs(numeric))
+        rtol = self.rtol if self.rtol is not None else _RTOL[_component_size(self.values[index])]
+        error = abs(symbolic - numeric)
+        if error <= self.atol * max(1.0, scale) + rtol * scale:
+            return None
+        problem = self.problems[index]
+        missing = [x.name for x, g in zip(problem.xs, slopes, strict=True) if g is None]
+        relative = error / scale if scale else error
+        return (
+            f"the symbolic gradient gives {symbolic:.12g} along a random direction, central differences {numeric:.12g} "
+            f"(they differ by {relative:.3g} of the norm; allowed {rtol:.3g}); ys {[y.name for y in problem.ys]}, xs "
+            f"{[x.name for x in problem.xs]}" + (f"; no gradient at all for {missing}" if missing else "")
+        )
+
+
+def _differentiate(problems: Sequence[Problem]) -> tuple[list[list[Tensor]], list[list[Any]], list[Problem]]:
+    """Placeholders for cotangents, gradients, and the gradients as functions to check at the next order."""
+    us: list[list[Tensor]] = []
+    slopes: list[list[Any]] = []
+    following = []
+    for problem in problems:
+        starts = [build("Placeholder", dtype=y.dtype.base, shape=y.shape, name="cotangent") for y in problem.ys]
+        found = gradients(problem.ys, problem.xs, grad_ys=starts)
+        dense = [None if g is None else convert_to_tensor(g) for g in found]
+        us.append(starts)
+        slopes.append(dense)
+        if any(g is not None for g in dense):
+            ys = [g for g in dense if g is not None]
+            following.append(Problem(problem.name, ys, problem.xs + starts, []))
+    return us, slopes, following
+
+
+def _runners(
+    graph: Graph, tiers: Sequence[str], session: Any, feed_dict: dict[Any, Any]
+) -> Iterator[tuple[str, Callable[..., Any]]]:
+    def bound(active: Any) -> Callable[..., Any]:
+        return lambda fetches, feed: active.run(fetches, {**feed_dict, **feed})
+
+    if session is not None:
+        yield "in the given session", bound(session)
+        return
+    for tier in tiers:
+        with Session(graph=graph, config=SessionOptions(tier=tier)) as active:
+            yield tier, bound(active)
+
+
+def _directions(random: np.random.Generator, like: np.ndarray) -> np.ndarray:
+    """Random signs times magnitudes between 0.5 and 1.5, of the dtype and shape of ``like``."""
+
+    def one() -> np.ndarray:
+        return random.choice([-1.0, 1.0], like.shape) * random.uniform(0.5, 1.5, like.shape)
+
+    array = one() + 1j * one() if np.iscomplexobj(like) else one()
+    return np.asarray(array).astype(np.asarray(like).dtype)
+
+
+def _wide(array: Any) -> np.ndarray:
+    array = np.asarray(array)
+    return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
+
+
+def _component_size(arrays: Sequence[np.ndarray]) -> int:
+    return min(array.real.dtype.itemsize for array in arrays)
+
+
+def _as_continuous(value: Any) -> np.ndarray:
+    array = np.asarray(value)
+    return array if array.dtype.kind in "fc" else array.astype(np.float64)
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _check_dtypes(problem: Problem) -> None:
+    allowed = (dtypes.float64, dtypes.float32, dtypes.complex128, dtypes.complex64)
+    for tensor in (*problem.xs, *problem.ys):
+        if tensor.dtype.base not in allowed:
+            raise TypeError(
+                errors.message(
+                    f"tensor {tensor.name!r} of dtype {tensor.dtype.base.name} in a gradient check",
+                    "float64 or complex128 (float32 and complex64 with a wide tolerance)",
+                    "leave it out of xs and ys, or build the function with float64",
+                )
+            )
+    if not problem.xs or not problem.ys:
+        raise ValueError(errors.message("no xs or no ys", "at least one of each", "check_gradients(f, [array])"))
