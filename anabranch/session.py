@@ -22,6 +22,7 @@ from anabranch.core.api import public
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph import Graph, get_default_graph
 from anabranch.core.operation import Operation, Tensor
+from anabranch.placement.placer import Placer
 from anabranch.runtime import executor
 from anabranch.runtime.plan import Plan
 from anabranch.runtime.resources import ResourceHandle, ResourceManager
@@ -141,6 +142,11 @@ class BaseSession:
         self._manager = ResourceManager(self._options.seed)
         self._plans: collections.OrderedDict[Any, tuple[Plan, executor.Executor]] = collections.OrderedDict()
         self._fetch_plans: collections.OrderedDict[Any, fetching.FetchPlan] = collections.OrderedDict()
+        self._placer = Placer(
+            lambda platform: len(engine.devices(platform)),
+            engine.default_platform,
+            bool(getattr(self._config, "allow_soft_placement", False)),
+        )
         self._lock = threading.Lock()
         self._closed = False
         self._running: set[CancellationToken] = set()
@@ -300,7 +306,7 @@ class BaseSession:
                 fetches,
                 names,
                 handle_of,
-                engine.default_platform(),
+                self._placer,
                 self._options,
                 [getattr(value, "shape", None) for value in values],
             )

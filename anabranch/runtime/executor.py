@@ -413,7 +413,7 @@ class Executor:
         step: Step,
     ) -> None:
         program = item.program
-        inputs = [_device_value(env[key]) for key in program.inputs]
+        inputs = engine.moved([_device_value(env[key]) for key in program.inputs], program.device)
         static = {i: to_host(env[program.inputs[i]]) for i in item.static} if item.static else {}
         if static and program.variants >= MAX_STATIC_VARIANTS:
             self._interpret(item, state, env, advances, step)
@@ -425,7 +425,8 @@ class Executor:
                 rng[row, :2], rng[row, 2:] = state.counters[op].words()
         versions: list[Version] = [env[key] for key in program.donated_keys]
         try:
-            executable = program.executable([version.value for version in versions], inputs, static, rng)
+            old = engine.moved([version.value for version in versions], program.device)
+            executable = program.executable(old, inputs, static, rng)
         except programs.CutNeeded:
             raise
         except (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError):
@@ -434,7 +435,7 @@ class Executor:
             return
         arguments = tuple([value for i, value in enumerate(inputs) if i not in static]) if static else tuple(inputs)
         slots = [state.slots[key] for key in program.donated_keys]
-        results, finals, flags, shown = self._call(item, segment, executable, versions, slots, arguments, rng)
+        results, finals, flags, shown = self._call(item, segment, executable, versions, old, slots, arguments, rng)
         facts = executable.facts
         if flags is not None:
             failed = int(flags[0])
@@ -457,6 +458,7 @@ class Executor:
         segment: Segment,
         executable: programs.Executable,
         versions: list[Version],
+        old: list[Any],
         slots: list[Slot],
         arguments: tuple[Any, ...],
         rng: np.ndarray,
@@ -469,8 +471,9 @@ class Executor:
             with engine.x64():
                 if versions:
                     granted = self.manager.take(versions)
-                    for version, free in zip(versions, granted, strict=True):
-                        donated.append(version.value if free else engine.jax().numpy.copy(version.value))
+                    for value, version, free in zip(old, versions, granted, strict=True):
+                        mine = free or value is not version.value
+                        donated.append(value if mine else engine.jax().numpy.copy(value))
                 results, finals, flags = executable.function(tuple(donated), arguments, program.device_constants(), rng)
             if versions and not item.writes and len(segment.written) == len(versions):
                 # What the program returns for donated variables is right whether or not its checks hold: show it now.

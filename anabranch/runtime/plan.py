@@ -9,6 +9,7 @@ time and that is not known then is computed in an earlier layer (its cheap ances
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from anabranch.core import errors, kernels, shapes
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
+from anabranch.placement.placer import Device, Placer
 from anabranch.rewrite import state
 from anabranch.runtime import policy
 from anabranch.runtime.resources import ResourceHandle
@@ -71,7 +73,7 @@ class Plan:
         fetches: Sequence[Any],
         feeds: Sequence[Tensor],
         handle_of: Any,
-        platform: str,
+        placer: Placer,
         options: Any,
         feed_shapes: Sequence[tuple[int, ...] | None],
     ):
@@ -79,7 +81,6 @@ class Plan:
         self.fed = frozenset(feeds)
         self.fetches = tuple(fetches)
         self.handle_of = handle_of
-        self.platform = platform
         self.options = options
         self.feed_shapes = tuple(feed_shapes)
         ops = []
@@ -100,7 +101,6 @@ class Plan:
             and fetch.dtype.is_ref
             and state.maker_of(fetch).definition.makes == "variable"
         }
-        self.representative: dict[ResourceHandle, Operation] = {}
         self.required_static: set[Tensor] = set()
         self.constants: dict[Tensor, np.ndarray] = {
             op._outputs[0]: op._attrs["value"]
@@ -116,7 +116,8 @@ class Plan:
         self._writer: dict[StateKey, Operation] = {
             key: op for op, used in self.analysis.state.items() for key in used.writes
         }
-        self._producer_segment_needs: dict[ValueKey, int] = {}
+        self._placer = placer
+        placer.check(self.analysis.order)
         self.segments = self._make_segments()
         self.cost = policy.estimate(self)
         self.runs = 0
@@ -189,15 +190,30 @@ class Plan:
             )
         return found
 
+    @functools.cached_property
+    def device(self) -> dict[Operation, Device]:
+        """The device of each op; found when something is compiled, since asking for devices starts their runtime."""
+        return self._placer.place(self.analysis.order, self._followed)
+
+    @property
+    def default_device(self) -> Device:
+        """Where ops go that nothing ties down."""
+        return self._placer.default
+
+    def _followed(self, op: Operation) -> Operation | None:
+        used = self.analysis.state_of(op)
+        for key in (*used.writes, *used.reads.values()):
+            return key.maker
+        return None
+
     # ---------------------------------------------------------------------------------------------------- arrangement
     def arrange(self, tier: str) -> None:
         """Fills the segments' items for a tier."""
         self.tier = tier
         self.executor_cache = None
-        needed_later = self._needed_outside()
         for segment in self.segments:
             segment.items = (
-                self._arrange_segment(segment, needed_later)
+                self._arrange_segment(segment)
                 if tier == "compiled"
                 else [HostItem(op, self.sources(op), self.analysis.state_of(op).writes) for op in segment.ops]
             )
@@ -210,18 +226,6 @@ class Plan:
             )
         self.required_static.add(tensor)
         self.arrange(self.tier)
-
-    def _needed_outside(self) -> dict[ValueKey, set[int]]:
-        """For each value the segments that use it; -1 for fetches; channel ops count as the end of their segment."""
-        uses: dict[ValueKey, set[int]] = {}
-        for op in self.analysis.order:
-            for key in self.sources(op):
-                if key is not None:
-                    uses.setdefault(key, set()).add(self.analysis.segment[op])
-        for fetch in self.fetches:
-            if isinstance(fetch, Tensor):
-                uses.setdefault(fetch, set()).add(-1)
-        return uses
 
     def runs_on_host(self, op: Operation) -> bool:
         """Whether an op cannot be part of a program."""
@@ -284,7 +288,7 @@ class Plan:
             stack.extend(maker for maker in makers if maker is not None)
         return frozenset(found)
 
-    def _arrange_segment(self, segment: Segment, uses: dict[ValueKey, set[int]]) -> list[Any]:
+    def _arrange_segment(self, segment: Segment) -> list[Any]:
         self._host_slices = self._find_host_slices(segment)
         inside = set(segment.ops)
         on_host = {op: self.runs_on_host(op) for op in segment.ops}
@@ -308,12 +312,16 @@ class Plan:
             for maker, static in parents[op]:
                 children[maker].append((op, static))
 
+        def apart(maker: Operation, child: Operation, static: bool) -> bool:
+            """Whether two device ops must be in different programs."""
+            return static or self.device[maker] != self.device[child]
+
         layer: dict[Operation, int] = {}
         for op in segment.ops:
             at = 1 if on_host[op] else 0
             for maker, static in parents[op]:
                 before = layer[maker]
-                if on_host[maker] == on_host[op] and not (static and not on_host[op]):
+                if on_host[maker] == on_host[op] and (on_host[op] or not apart(maker, op, static)):
                     at = max(at, before)
                 elif on_host[op] or on_host[maker]:
                     at = max(at, before + 1)
@@ -327,7 +335,7 @@ class Plan:
             at = last
             for child, static in children[op]:
                 after = layer[child]
-                at = min(at, after - 1 if on_host[child] else after - 2 if static else after)
+                at = min(at, after - 1 if on_host[child] else after - 2 if apart(op, child, static) else after)
             layer[op] = max(layer[op], at)
 
         rows: dict[int, list[Operation]] = {}
@@ -339,13 +347,16 @@ class Plan:
             group = rows[number]
             if on_host[group[0]]:
                 items.extend(HostItem(op, self.sources(op), self.analysis.state_of(op).writes) for op in group)
-            else:
-                items.append(self._make_program(segment, group, uses, last=number == ordered[-1]))
+                continue
+            by_device: dict[Device, list[Operation]] = {}
+            for op in group:
+                by_device.setdefault(self.device[op], []).append(op)
+            for place, (device, members) in enumerate(by_device.items()):
+                final = number == ordered[-1] and place == len(by_device) - 1
+                items.append(self._make_program(segment, members, device, last=final))
         return items
 
-    def _make_program(
-        self, segment: Segment, group: list[Operation], uses: dict[ValueKey, set[int]], last: bool
-    ) -> ProgramItem:
+    def _make_program(self, segment: Segment, group: list[Operation], device: Device, last: bool) -> ProgramItem:
         inside = set(group)
         constants = {
             key.op
@@ -394,10 +405,10 @@ class Plan:
             programs.ProgramOps(tuple(group), sources, writes, self.analysis.position),
             [*outputs, *kept],
             donated,
-            self.platform,
-            device=None,
+            device.platform,
+            device=None if device == self.default_device else device,
             precision=self.options.precision,
-            options=programs.options_for(group, self.platform),
+            options=programs.options_for(group, device.platform),
         )
         static = tuple(
             i
@@ -438,7 +449,9 @@ class Plan:
                 for op in item.program.group.ops:
                     types[op.type] = types.get(op.type, 0) + 1
                 told = ", ".join(f"{count} {name}" if count > 1 else name for name, count in sorted(types.items()))
-                lines.append(f"    program  {len(item.program.group.ops)} ops on {self.platform}: {told}")
+                lines.append(
+                    f"    program  {len(item.program.group.ops)} ops on {item.program.device or self.default_device}: {told}"
+                )
                 if item.program.donated:
                     lines.append(
                         f"             owns the buffers of {', '.join(base.maker.name for base in item.program.donated)}"

@@ -46,3 +46,30 @@ def default_platform() -> str:
     """Platform of the first device that a program runs on when nothing is said."""
     platform = jax().default_backend()
     return "gpu" if platform in ("cuda", "rocm") else platform
+
+
+_other_devices_used = False
+
+
+def jax_device(device: Any) -> Any:
+    """The JAX device of a placed device (anything with ``platform`` and ``index``); None means the default one."""
+    global _other_devices_used
+    if device is None:
+        return devices(default_platform())[0]
+    _other_devices_used = True
+    return devices(device.platform)[device.index]
+
+
+def moved(values: Any, device: Any) -> Any:
+    """``values`` with the arrays of other devices copied to ``device`` (None: the default one)."""
+    if not _other_devices_used:
+        return values
+    module = jax()
+    target = jax_device(device) if device is not None else devices(default_platform())[0]
+    put = device is not None
+    return [
+        module.device_put(value, target)
+        if put and not hasattr(value, "devices") or hasattr(value, "devices") and value.devices() != {target}
+        else value
+        for value in values
+    ]

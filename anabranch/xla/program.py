@@ -191,7 +191,8 @@ class Program:
             else:
                 with engine.x64():
                     self._device_constants = tuple(
-                        engine.jax().device_put(value, self.device) for value in self.constants.values()
+                        engine.jax().device_put(value, engine.jax_device(self.device))
+                        for value in self.constants.values()
                     )
         return self._device_constants
 
@@ -240,7 +241,11 @@ class Program:
         jitted = engine.jax().jit(function, **({"donate_argnums": (0,)} if self.donated_keys else {}))
         dynamic = tuple(value for i, value in enumerate(inputs) if i not in static)
         # Compiled ahead of time: the executable keeps neither the graph nor this program alive.
-        with engine.x64(), warnings.catch_warnings():
+        jax = engine.jax()
+        place = (
+            jax.default_device(engine.jax_device(self.device)) if self.device is not None else contextlib.nullcontext()
+        )
+        with engine.x64(), place, warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
             lowered = jitted.lower(tuple(donated), dynamic, self.device_constants(), rng)
             return Executable(lowered.compile(compiler_options=self.options), facts)

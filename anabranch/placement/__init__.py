@@ -1,0 +1,1 @@
+"""Which device each operation of a step runs on."""
