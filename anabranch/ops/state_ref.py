@@ -107,7 +107,8 @@ def same_size(ctx: Any, inputs: Any, attrs: Any) -> None:
     ctx.check(
         inputs[0].shape == inputs[1].shape,
         errors.InvalidArgumentError,
-        f"Parameters and update must be the same size: {list(inputs[0].shape)} vs. {list(inputs[1].shape)}",
+        f"Parameters and update must be the same size: {shapes.show(inputs[0].shape)} vs. "
+        f"{shapes.show(inputs[1].shape)}",
     )
 
 

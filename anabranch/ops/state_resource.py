@@ -182,8 +182,8 @@ def _same_shape(ctx, inputs, attrs):
     ctx.check(
         inputs[0].shape == inputs[1].shape,
         errors.InvalidArgumentError,
-        f"Cannot update variable with shape {list(inputs[0].shape)} using a Tensor with shape "
-        f"{list(inputs[1].shape)}, shapes must be equal.",
+        f"Cannot update variable with shape {shapes.show(inputs[0].shape)} using a Tensor with shape "
+        f"{shapes.show(inputs[1].shape)}, shapes must be equal.",
     )
 
 

@@ -144,12 +144,14 @@ def _checks(row: Optimizer, state: list[str], rest: list[str], grad: str, sparse
             ctx.check(
                 inputs[i].shape == inputs[0].shape,
                 errors.InvalidArgumentError,
-                f"{state[0]} and {state[i]} do not have the same shape {list(inputs[0].shape)} {list(inputs[i].shape)}",
+                f"{state[0]} and {state[i]} do not have the same shape {shapes.show(inputs[0].shape)} "
+                f"{shapes.show(inputs[i].shape)}",
             )
         ctx.check(
             inputs[given].shape[sparse:] == inputs[0].shape[sparse:],
             errors.InvalidArgumentError,
-            f"{state[0]} and {grad} do not have the same shape {list(inputs[0].shape)} {list(inputs[given].shape)}",
+            f"{state[0]} and {grad} do not have the same shape {shapes.show(inputs[0].shape)} "
+            f"{shapes.show(inputs[given].shape)}",
         )
         for position, text, holds in signs:
             ctx.check(holds(inputs[position], attrs), errors.InvalidArgumentError, text, inputs[position])
