@@ -56,7 +56,8 @@ def _load() -> None:
         return
     with _lock:
         if not _loaded:
-            importlib.import_module(f"{PACKAGE}.core.public_protos")  # loads protobuf, 30 ms
+            for module in ("public_protos", "graph_def", "import_graph", "graph_util"):  # loads protobuf, 30 ms
+                importlib.import_module(f"{PACKAGE}.core.{module}")
             ops.load_all()
             for part in _LIBRARIES:
                 if part in _parts:

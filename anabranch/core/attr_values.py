@@ -121,7 +121,7 @@ def array_proto(array: np.ndarray, dtype: dtypes.DType | None = None) -> Any:
     if dtype is None or dtype.np != array.dtype:
         dtype = dtypes.as_dtype(array.dtype)
     if array.size > 1 and not any(array.strides):
-        return tensor_proto.array_to_proto(array[(0,) * array.ndim][None], dtype, array.shape)
+        return tensor_proto.array_to_proto(array[(slice(1),) * array.ndim].reshape(1), dtype, array.shape)
     return tensor_proto.array_to_proto(array, dtype)
 
 
@@ -208,9 +208,14 @@ def _read(field: str, value: Any, declared: bool) -> Any:
     return value
 
 
+def _complex_count(proto: Any) -> float:
+    return (len(proto.scomplex_val) + len(proto.dcomplex_val)) / 2
+
+
 def read_array(proto: Any) -> np.ndarray:
     """The read-only array of a TensorProto; one value that fills a shape is kept as a view on it."""
-    if not proto.tensor_content and sum(len(getattr(proto, name)) for name in _LISTS) == 1:
+    count = sum(len(getattr(proto, name)) for name in _LISTS)
+    if not proto.tensor_content and (count == 1 or (not count and _complex_count(proto) == 1)):
         shape = tuple(dim.size for dim in proto.tensor_shape.dim)
         if not proto.tensor_shape.unknown_rank and all(size > 0 for size in shape) and math.prod(shape) > 1:
             single = tensor_pb2.TensorProto()
