@@ -1,7 +1,7 @@
 """Positions of extrema: `ArgMax` and `ArgMin`.
 
-Policy. The first of equal elements wins, and NaN never does: a slice of NaNs, like one of infinities of the losing sign, gives position 0,
-as TensorFlow's comparison against the lowest finite number has it.
+Policy. The first of equal elements wins, and NaN never does: a slice of NaNs, like one of infinities of the losing
+sign, gives position 0, as TensorFlow's comparison against the lowest finite number has it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def argmax(
     dimension: Any = None,
     output_type: Any = dtypes.int64,
 ) -> Any:
-    """Position of the largest element along ``axis`` (0 if not given), which is dropped; the first one among equals."""
+    """Position of the largest element along ``axis`` (0 if not given), which is dropped; the first among equals."""
     return build("ArgMax", input, _pick_axis(axis, dimension), output_type=output_type, name=name)
 
 
@@ -120,7 +120,7 @@ def argmin(
     dimension: Any = None,
     output_type: Any = dtypes.int64,
 ) -> Any:
-    """Position of the smallest element along ``axis`` (0 if not given), which is dropped; the first one among equals."""
+    """Position of the smallest element along ``axis`` (0 if not given), which is dropped; the first among equals."""
     return build("ArgMin", input, _pick_axis(axis, dimension), output_type=output_type, name=name)
 
 

@@ -1,9 +1,9 @@
 """Reductions over dimensions: sums, products, extrema, logic, norms.
 
-Policy. The dimensions are known when XLA compiles. Integers wrap in their own type, but a mean of integers sums in 64 bits and divides as C does
-(toward zero), as TensorFlow's does. Two-byte floats are summed in float32 and rounded once. An extremum of nothing is the type's
-other end; NaN wins over numbers in `Max` and `Min`. Gradients bring the incoming gradient
-to the shape of the input with the reduced dimensions kept as 1, then broadcast.
+Policy. The dimensions are known when XLA compiles. Integers wrap in their own type, but a mean of integers sums in 64
+bits and divides as C does (toward zero), as TensorFlow's does. Two-byte floats are summed in float32 and rounded
+once. An extremum of nothing is the type's other end; NaN wins over numbers in `Max` and `Min`. Gradients bring the
+incoming gradient to the shape of the input with the reduced dimensions kept as 1, then broadcast.
 """
 
 from __future__ import annotations
@@ -296,7 +296,7 @@ for _name, _doc, _types, _reduce, _gradient in (
     ("All", "Logical and of the elements over the dimensions `reduction_indices`.", None, _all, _LOGIC),
     ("Any", "Logical or of the elements over the dimensions `reduction_indices`.", None, _any, _LOGIC),
 ):
-    _kind = "bool" if _types is None else "T"
+    _kind, _type = ("bool", {}) if _types is None else ("T", {"T": Type(_types)})
     define(
         _name,
         _doc + " They are dropped, or kept as 1 with `keep_dims`.",

@@ -1,8 +1,9 @@
 """Running sums and products along one dimension.
 
-Policy. Two-byte floats accumulate in float32. XLA's own cumulative sum on CPUs costs three to seven times a plain loop over the dimension with
-all the others as a vector, so that is what runs there when the others are wide enough; a long vector is cut into pieces that become
-the width. Infinities and NaNs reach only elements after them, as in a loop.
+Policy. Two-byte floats accumulate in float32. XLA's own cumulative sum on CPUs costs three to seven times a plain
+loop over the dimension with all the others as a vector, so that is what runs there when the others are wide enough; a
+long vector is cut into pieces that become the width. Infinities and NaNs reach only elements after them, as in a
+loop.
 """
 
 from __future__ import annotations
