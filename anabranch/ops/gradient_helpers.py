@@ -79,3 +79,54 @@ def reduce_broadcast(x: Any, y: Any, grad_x: Any, grad_y: Any) -> list[Any]:
         None if grad_x is None else reduce_to_shape_of(grad_x, x, y),
         None if grad_y is None else reduce_to_shape_of(grad_y, y, x),
     ]
+
+
+# ------------------------------------------------------------------------------------------- short forms for the rules
+def add(x: Any, y: Any) -> Any:
+    """``x + y``; a Python number takes the other's dtype, here and below."""
+    return build("AddV2", x, y)
+
+
+def sub(x: Any, y: Any) -> Any:
+    """``x - y``."""
+    return build("Sub", x, y)
+
+
+def mul(x: Any, y: Any) -> Any:
+    """``x * y``."""
+    return build("Mul", x, y)
+
+
+def div(x: Any, y: Any) -> Any:
+    """``x / y`` of floating or complex tensors."""
+    return build("RealDiv", x, y)
+
+
+def neg(x: Any) -> Any:
+    """``-x``."""
+    return build("Neg", x)
+
+
+def square(x: Any) -> Any:
+    """``x * x``."""
+    return build("Square", x)
+
+
+def reciprocal(x: Any) -> Any:
+    """``1 / x``."""
+    return build("Reciprocal", x)
+
+
+def conj(x: Any) -> Any:
+    """The conjugate of a complex tensor; a real one as it is."""
+    return build("Conj", x) if x.dtype.is_complex else x
+
+
+def zeros_like(x: Any) -> Any:
+    """Zeros of the shape of ``x``."""
+    return build("ZerosLike", x)
+
+
+def ones_like(x: Any) -> Any:
+    """Ones of the shape of ``x``."""
+    return build("OnesLike", x)
