@@ -51,7 +51,8 @@ class Step:
 class _SegmentState:
     """Resolved resources of a segment; valid while the manager's layout stands."""
 
-    base: list[tuple[StateKey, Slot]]
+    base: list[tuple[StateKey, Slot, Operation]]
+    """Committed versions that are needed: key, variable, and the first op that reads it."""
     written: list[tuple[StateKey, Slot]]
     slots: dict[StateKey, Slot]
     counters: dict[Operation, RandomCounter]
@@ -74,7 +75,13 @@ class Executor:
         layout = manager.layout
         states = []
         for segment in plan.segments:
-            base = [(StateKey(maker, segment.index, 0), self._slot(maker)) for maker in segment.base_reads]
+            base = []
+            for maker in segment.base_reads:
+                key = StateKey(maker, segment.index, 0)
+                readers = self._readers(segment, key)
+                # Who only asks whether a variable is initialised does not need it to be.
+                if not all(op.definition.effect.presence for op in readers):
+                    base.append((key, self._slot(maker), readers[0]))
             written = [(key, self._slot(maker)) for maker, key in segment.written.items()]
             counters = {
                 op: manager.counter(op.name, op._attrs.get("seed", 0), op._attrs.get("seed2", 0))
@@ -82,7 +89,14 @@ class Executor:
             }
             writes = frozenset([slot for _, slot in written]) | frozenset(counters.values())
             states.append(
-                _SegmentState(base, written, dict(base), counters, frozenset(slot for _, slot in base) - writes, writes)
+                _SegmentState(
+                    base,
+                    written,
+                    {row[0]: row[1] for row in base},
+                    counters,
+                    frozenset(row[1] for row in base) - writes,
+                    writes,
+                )
             )
         self._states = states
         self._layout = manager.layout if manager.layout != layout else layout
@@ -115,21 +129,30 @@ class Executor:
         env: dict[ValueKey, Any] = dict(plan.constants)
         env.update(plan.handles)
         env.update(zip(plan.feeds, feeds, strict=True))
-        done: list[str] = []
         for segment in plan.segments:
+            channel_done = False
             step.token.raise_if_cancelled()
             try:
                 self._run_segment(segment, env, step)
-                if segment.written:
-                    done.append("writes of " + ", ".join(repr(maker.name) for maker in list(segment.written)[:5]))
+                channel_done = segment.channel is not None
                 if segment.channel is not None:
                     self._run_channel(segment, env, step)
-                    done.append(f"{segment.channel.type} {segment.channel.name!r}")
             except errors.OpError as problem:
+                done = self._done_before(segment, channel_done)
                 if done:
                     problem._message = f"{problem._message}\nDone before the failure and kept: {'; '.join(done)}"
                 raise
         return self._fetch(env)
+
+    def _done_before(self, failed: Segment, committed: bool) -> list[str]:
+        """What stands although the step failed: earlier segments and their channel ops."""
+        done = []
+        for segment in self.plan.segments[: failed.index + 1]:
+            if segment.written and (segment is not failed or committed):
+                done.append("writes of " + ", ".join(repr(maker.name) for maker in list(segment.written)[:5]))
+            if segment.channel is not None and segment is not failed:
+                done.append(f"{segment.channel.type} {segment.channel.name!r}")
+        return done
 
     def _fetch(self, env: dict[ValueKey, Any]) -> list[Any]:
         plan = self.plan
@@ -182,12 +205,15 @@ class Executor:
                 if segment.calls_python:
                     self._run_optimistic(segment, state, attempt, step, memo)
                 elif segment.written or segment.random_ops:
-                    with self.manager.claim(
-                        state.claim_reads if not step.read_committed else frozenset(), state.claim_writes, step.token
-                    ):
+                    claim = self.manager.begin(
+                        frozenset() if step.read_committed else state.claim_reads, state.claim_writes, step.token
+                    )
+                    try:
                         if self._layout != self.manager.layout:
                             continue
                         self._run_writer(segment, state, env, step, memo)
+                    finally:
+                        self.manager.end(claim)
                 else:
                     self._run_reader(segment, state, attempt, step, memo)
             except _Conflict:
@@ -208,86 +234,60 @@ class Executor:
             ),
         )
 
-    def _base_versions(self, state: _SegmentState, segment: Segment) -> list[Version]:
-        return [
-            slot.current(self._reader_of(segment, key))
-            for key, slot in state.base
-            if not self._presence_only(segment, key)
-        ]
-
-    def _presence_only(self, segment: Segment, key: StateKey) -> bool:
-        """Whether the segment only asks if the variable is initialised."""
-        cached = self._presence.get(key)
-        if cached is None:
-            users = [
-                op
-                for op in [*segment.ops, *([segment.channel] if segment.channel else [])]
-                if key in self.plan.analysis.state_of(op).reads.values()
-            ]
-            cached = self._presence[key] = all(op.definition.effect.presence for op in users)
-        return cached
-
-    @property
-    def _presence(self) -> dict[StateKey, bool]:
-        if self.plan.executor_cache is None:
-            self.plan.executor_cache = {}
-        return self.plan.executor_cache
-
-    def _reader_of(self, segment: Segment, key: StateKey) -> Operation | None:
-        for op in segment.ops:
-            if key in self.plan.analysis.state_of(op).reads.values():
-                return op
-        return segment.channel
+    def _readers(self, segment: Segment, key: StateKey) -> list[Operation]:
+        users = segment.ops if segment.channel is None else [*segment.ops, segment.channel]
+        return [op for op in users if key in self.plan.analysis.state_of(op).reads.values()]
 
     def _run_reader(
         self, segment: Segment, state: _SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
     ) -> None:
-        wanted = [(key, slot) for key, slot in state.base if not self._presence_only(segment, key)]
-        for key, slot in wanted:
-            if slot.version is None:
-                slot.current(self._reader_of(segment, key))
-        versions = self.manager.pin([slot for _, slot in wanted])
+        versions = self._snapshot(state)
         try:
-            for (key, _), version in zip(wanted, versions, strict=True):
+            for (key, _, _), version in zip(state.base, versions, strict=True):
                 env[key] = version
             self._run_items(segment, state, env, step, memo)
         finally:
-            self.manager.unpin(versions)
+            if versions:
+                self.manager.unpin(versions)
+
+    def _snapshot(self, state: _SegmentState) -> list[Version]:
+        if not state.base:
+            return []
+        for _, slot, reader in state.base:
+            if slot.version is None:
+                slot.current(reader)
+        return self.manager.pin([row[1] for row in state.base])
 
     def _run_writer(
         self, segment: Segment, state: _SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
     ) -> None:
-        for key, slot in state.base:
-            if not self._presence_only(segment, key):
-                env[key] = slot.current(self._reader_of(segment, key))
+        for key, slot, reader in state.base:
+            env[key] = slot.version or slot.current(reader)
         advances = self._run_items(segment, state, env, step, memo)
         self._commit(segment, state, env, advances)
 
     def _run_optimistic(
         self, segment: Segment, state: _SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
     ) -> None:
-        wanted = [(key, slot) for key, slot in state.base if not self._presence_only(segment, key)]
-        for key, slot in wanted:
-            slot.current(self._reader_of(segment, key))
-        versions = self.manager.pin([slot for _, slot in wanted])
+        versions = self._snapshot(state)
         positions = {op: counter.position for op, counter in state.counters.items()}
         try:
-            for (key, _), version in zip(wanted, versions, strict=True):
+            for (key, _, _), version in zip(state.base, versions, strict=True):
                 env[key] = version
             advances = self._run_items(segment, state, env, step, memo)
             if not segment.written and not segment.random_ops:
                 return
-            with self.manager.claim(state.claim_reads, state.claim_writes, step.token):
+            claim = self.manager.begin(state.claim_reads, state.claim_writes, step.token)
+            try:
                 stale = not step.read_committed and any(
-                    slot.version is not version for (_, slot), version in zip(wanted, versions, strict=True)
+                    slot.version is not version for (_, slot, _), version in zip(state.base, versions, strict=True)
                 )
-                if (
-                    stale
-                    or self._layout != self.manager.layout
-                    or any(counter.position != positions[op] for op, counter in state.counters.items())
-                ):
+                moved = any(counter.position != positions[op] for op, counter in state.counters.items())
+                if stale or moved or self._layout != self.manager.layout:
                     raise _Conflict
                 self._commit(segment, state, env, advances)
+            finally:
+                self.manager.end(claim)
         finally:
             self.manager.unpin(versions)
 
@@ -426,7 +426,12 @@ class Executor:
         versions: list[Version] = [env[key] for key in program.donated_keys]
         try:
             old = engine.moved([version.value for version in versions], program.device)
-            executable = program.executable(old, inputs, static, rng)
+            if item.cached is not None and item.cached[0] == self._layout:
+                executable = item.cached[1]
+            else:
+                executable = program.executable(old, inputs, static, rng)
+                if item.settled:
+                    item.cached = (self._layout, executable)
         except programs.CutNeeded:
             raise
         except (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError):
@@ -477,7 +482,7 @@ class Executor:
                 results, finals, flags = executable.function(tuple(donated), arguments, program.device_constants(), rng)
             if versions and not item.writes and len(segment.written) == len(versions):
                 # What the program returns for donated variables is right whether or not its checks hold: show it now.
-                self.manager.publish(list(zip(slots, finals, strict=True)))
+                self.manager.replace(slots, finals)
                 shown = True
             if flags is not None:
                 flags = (np.asarray(flags[0]), flags[1])

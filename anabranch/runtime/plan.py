@@ -47,6 +47,9 @@ class ProgramItem:
     writes: tuple[StateKey, ...]
     """Versions that the program makes and that others need."""
     has_effects: bool
+    settled: bool = False
+    """Whether the shapes of all inputs follow from the plan and the state's layout, so that one executable serves."""
+    cached: Any = None
 
 
 @dataclasses.dataclass
@@ -417,7 +420,8 @@ class Plan:
             or (not isinstance(key, StateKey) and (key in self.handles or key.dtype.base.host_only))
         )
         effects = bool(made) or any(op.definition.effect.kind == "random" for op in group)
-        return ProgramItem(program, static, tuple(outputs), tuple(kept), effects)
+        settled = not static and all(self.producer(key) is None for key in program.inputs)
+        return ProgramItem(program, static, tuple(outputs), tuple(kept), effects, settled)
 
     def _shapes_certain(self, segment: Segment, inside: set[Operation]) -> bool:
         """Whether no value that replaces a variable can turn out to have a wrong shape after buffers were given away."""

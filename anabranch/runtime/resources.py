@@ -17,10 +17,9 @@ Counters of random ops are state too; they are Python integers here and never le
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -233,10 +232,7 @@ class ResourceManager:
             return list(self._slots.values())
 
     # -- transactions -------------------------------------------------------------------------------------------------
-    @contextlib.contextmanager
-    def claim(
-        self, reads: frozenset[Slot], writes: frozenset[Slot], token: CancellationToken | None = None
-    ) -> Iterator[None]:
+    def begin(self, reads: frozenset[Any], writes: frozenset[Any], token: CancellationToken | None = None) -> _Claim:
         """Holds variables for a writing segment: ``reads`` shared, ``writes`` exclusively, first come first served."""
         claim = _Claim(reads, writes)
         with self.changed:
@@ -258,13 +254,14 @@ class ResourceManager:
                     self._waiting.remove(claim)
                     self.changed.notify_all()
             self._active.append(claim)
-        try:
-            yield
-        finally:
-            with self.changed:
-                self._active.remove(claim)
-                if self._waiting:
-                    self.changed.notify_all()
+        return claim
+
+    def end(self, claim: _Claim) -> None:
+        """Releases what :meth:`begin` holds."""
+        with self.changed:
+            self._active.remove(claim)
+            if self._waiting:
+                self.changed.notify_all()
 
     def pin(self, slots: Sequence[Slot], op: Any = None) -> list[Version]:
         """A consistent snapshot of ``slots``; the caller must :meth:`unpin` it."""
@@ -301,6 +298,14 @@ class ResourceManager:
                     self.layout += 1
                 slot.version = Version(value)
                 slot.lost = False
+            self.changed.notify_all()
+
+    def replace(self, slots: Sequence[Slot], values: Sequence[Any]) -> None:
+        """Makes new values of unchanged shapes current, all at once."""
+        versions = [Version(value) for value in values]
+        with self.changed:
+            for slot, version in zip(slots, versions, strict=True):
+                slot.version = version
             self.changed.notify_all()
 
     def lose(self, slots: Iterable[Slot]) -> None:
