@@ -158,13 +158,14 @@ def _first_dtype(value: Any) -> dtypes.DType | None:
 
 def _pack(value: Any, wanted: dtypes.DType | None, name: str | None) -> Tensor:
     dtype = wanted or _first_dtype(value)
-    items = [
-        _pack(item, dtype, None)
-        if isinstance(item, (list, tuple)) and _holds_tensors(item)
-        else convert_to_tensor(item, dtype)
-        for item in value
-    ]
-    return _pack_tensors[0](items, name or "packed")
+    with get_default_graph().name_scope(name or "packed") as scope:
+        items = [
+            _pack(item, dtype, str(i))
+            if isinstance(item, (list, tuple)) and _holds_tensors(item)
+            else convert_to_tensor(item, dtype, str(i))
+            for i, item in enumerate(value)
+        ]
+        return _pack_tensors[0](items, scope)
 
 
 def convert_n_to_tensor(
