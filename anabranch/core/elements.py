@@ -76,7 +76,7 @@ class GraphElements:
     def _element_by_name(self, name: str, allow_tensor: bool, allow_operation: bool, allowed: str) -> Any:
         if ":" in name and allow_tensor:
             op_name, _, index_text = name.partition(":")
-            if not op_name or not index_text.isdigit():
+            if not index_text.isdigit():
                 raise ValueError(
                     f"The name {name!r} looks a like a Tensor name, but is not a valid one. "
                     'Tensor names must be of the form "<op_name>:<output_index>".'

@@ -271,9 +271,10 @@ class Graph(GraphScopes):
     def _colocate(self, op: Operation, stack: list[Operation]) -> None:
         groups = sorted({group.decode() for other in stack for group in other.colocation_groups()})
         op._attrs["_class"] = tuple(groups)
-        for other in stack:
-            if other._device and not op._device:
+        for other in reversed(stack):
+            if other._device:  # goes before device scopes inside the colocation, as in TensorFlow
                 op._device = other._device
+                break
 
     def create_op(
         self,

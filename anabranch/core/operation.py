@@ -250,7 +250,7 @@ class Operation:
     @property
     def traceback(self) -> list[Any]:
         """The user's frames that made the op, outermost first, as (file, line, function, text)."""
-        return list(self.user_site.frames()) if self.user_site is not None else []
+        return list(reversed(self.user_site.frames())) if self.user_site is not None else []
 
     @property
     def _original_op(self) -> Operation | None:
