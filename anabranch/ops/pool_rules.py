@@ -1,0 +1,256 @@
+"""Pooling, channels last, for any number of spatial dimensions and both tiers.
+
+Policy. A window's maximum is taken dimension by dimension, the last one first, and so are its gradients: the first row that holds the
+maximum, then the first column in that row, is the first entry in row-major order, which is the one that receives the gradient. ``k + k``
+shifted slices thus do the work of ``k * k``, they fuse under XLA, and no entry of the padding can be chosen. Averages leave the padding out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors, shapes
+from anabranch.ops import windows
+from anabranch.ops.lowerings_conv import scatter_taps
+from anabranch.ops.precision import widen
+from anabranch.ops.windows import Axis, from_last, shape_from_last, shape_to_last, spatial, to_last
+
+
+# ------------------------------------------------------------------------------------------------------------ shape rules
+def check(c: Any, rank: int) -> str:
+    """Refuses attributes that pool over batch or channels; returns the data format."""
+    data_format = c.attrs.get("data_format", "NHWC" if rank == 4 else "NDHWC")
+    if data_format == "NCHW_VECT_C":
+        raise NotImplementedError(errors.message("data_format='NCHW_VECT_C'", "'NHWC' or 'NCHW'", "transpose to NHWC"))
+    if "ksize" in c.attrs:
+        size = c.attrs["ksize"]
+        if len(size) == rank and (size[1] if windows.channels_first(data_format) else size[-1]) > 1:
+            raise NotImplementedError(
+                errors.message(
+                    f"ksize={list(size)}: pooling over channels",
+                    "1 for the channels",
+                    "tf.reduce_max(tf.reshape(x, [n, h, w, c // k, k]), -1)",
+                )
+            )
+        windows.check_attrs(c, rank, "ksize", "strides")
+    return data_format
+
+
+def pooled_shape(c: Any, source: Any, rank: int) -> Any:
+    """Shape of a pooling of ``source`` by the op's attributes."""
+    data_format = check(c, rank)
+    last = shape_to_last(shapes.with_rank(source, rank), data_format)
+    out = windows.output_sizes(c, last[1:-1], spatial(c.attrs["ksize"], data_format))
+    return shape_from_last((last[0], *out, last[-1]), data_format)
+
+
+def axes_for(x_shape: Sequence[int], attrs: dict[str, Any]) -> tuple[Axis, ...]:
+    """Axes of a pooling of a channels-last shape."""
+    data_format = attrs.get("data_format", "NHWC" if len(x_shape) == 4 else "NDHWC")
+    return windows.axes_of(x_shape[1:-1], spatial(attrs["ksize"], data_format), attrs, data_format)
+
+
+def last(ctx: Any, attrs: dict[str, Any], *arrays: Any) -> list[Any]:
+    """The arrays with their channels last."""
+    data_format = attrs.get("data_format", "NHWC")
+    return [to_last(ctx.xp, array, data_format) for array in arrays]
+
+
+def first(ctx: Any, attrs: dict[str, Any], array: Any) -> Any:
+    """Undoes :func:`last`."""
+    return from_last(ctx.xp, array, attrs.get("data_format", "NHWC"))
+
+
+# ------------------------------------------------------------------------------------------------------- one dimension
+def lowest(dtype: Any) -> Any:
+    """The least value of a dtype: the neutral element of a maximum."""
+    return dtype.type(-np.inf) if dtype.kind not in "iu" else np.iinfo(dtype).min
+
+
+def _along(dimension: int, cut: slice) -> tuple[Any, ...]:
+    return (slice(None),) * dimension + (cut,)
+
+
+def _taps(ctx: Any, x: Any, a: Axis, dimension: int, value: Any) -> list[Any]:
+    """For each entry of the window along one dimension, an array of one value per window position."""
+    if a.after < 0:
+        x = x[_along(dimension, slice(0, a.size + a.after))]
+    if a.before or a.after > 0:
+        pads = [(0, 0)] * x.ndim
+        pads[dimension] = (a.before, max(a.after, 0))
+        x = ctx.xp.pad(x, pads, constant_values=value)
+    reach = (a.out - 1) * a.stride + 1
+    return [x[_along(dimension, slice(t, t + reach, a.stride))] for t in range(a.window)]
+
+
+def _whole(a: Axis) -> bool:
+    """Whether one window covers the dimension."""
+    return a.out == 1 and a.before == 0 and a.after == 0
+
+
+def _maximum(ctx: Any, x: Any, a: Axis, dimension: int) -> Any:
+    if _whole(a):
+        return ctx.xp.max(x, axis=dimension, keepdims=True)
+    found = None
+    for entry in _taps(ctx, x, a, dimension, lowest(x.dtype)):
+        found = entry if found is None else ctx.xp.maximum(found, entry)
+    return found
+
+
+def _first_hits(ctx: Any, x: Any, y: Any, a: Axis, dimension: int) -> list[Any]:
+    """For each entry of the window, where it is the first that reaches the maximum ``y``."""
+    xp = ctx.xp
+    hits = []
+    taken = None
+    starts = np.arange(a.out) * a.stride - a.before
+    for t, entry in enumerate(_taps(ctx, x, a, dimension, lowest(x.dtype))):
+        hit = ~(entry < y)  # a NaN maximum is reached by anything, so that the gradient is not lost
+        inside = (starts + t >= 0) & (starts + t < a.size)
+        if not inside.all():
+            hit = hit & xp.asarray(inside).reshape((-1,) + (1,) * (x.ndim - dimension - 1))
+        hits.append(hit if taken is None else hit & ~taken)
+        taken = hit if taken is None else taken | hit
+    return hits
+
+
+def _stages(ctx: Any, x: Any, axes: Sequence[Axis]) -> list[Any]:
+    stages = [x]
+    for dimension in range(len(axes), 0, -1):
+        stages.append(_maximum(ctx, stages[-1], axes[dimension - 1], dimension))
+    return stages
+
+
+def add_back(ctx: Any, parts: Sequence[Any], a: Axis, dimension: int) -> Any:
+    """Adds each window entry's values back to the place it was read from."""
+    if not ctx.host:
+        return scatter_taps(ctx, parts, a, dimension)
+    length = max(a.size + a.before + max(a.after, 0), a.extent)
+    shape = list(parts[0].shape)
+    shape[dimension] = length
+    padded = np.zeros(shape, parts[0].dtype)
+    reach = (a.out - 1) * a.stride + 1
+    for t, part in enumerate(parts):
+        start = t * a.dilation
+        padded[_along(dimension, slice(start, start + reach, a.stride))] += part
+    return padded[_along(dimension, slice(a.before, a.before + a.size))]
+
+
+# ------------------------------------------------------------------------------------------------------------- maximum
+def _empty(*arrays: Any) -> bool:
+    return any(0 in array.shape for array in arrays)
+
+
+def max_forward(ctx: Any, x: Any, axes: Sequence[Axis]) -> Any:
+    """``[batch, *size, channels]`` -> ``[batch, *out, channels]``."""
+    shape = (x.shape[0], *(a.out for a in axes), x.shape[-1])
+    if 0 in shape:
+        return ctx.xp.zeros(shape, x.dtype)
+    return _stages(ctx, x, axes)[-1]
+
+
+def max_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis]) -> Any:
+    """The gradient of the input from that of the output."""
+    if _empty(x, g):
+        return ctx.xp.zeros(x.shape, g.dtype)
+    stages = _stages(ctx, x, axes)
+    zero = g.dtype.type(0)
+    for dimension, a in enumerate(axes, 1):
+        y, source = stages.pop(), stages[-1]
+        if _whole(a):
+            g = ctx.xp.where(_whole_hit(ctx, source, y, dimension), g, zero)
+            continue
+        hits = _first_hits(ctx, source, y, a, dimension)
+        g = add_back(ctx, [ctx.xp.where(hit, g, zero) for hit in hits], a, dimension)
+    return g
+
+
+def _whole_hit(ctx: Any, x: Any, y: Any, dimension: int) -> Any:
+    xp = ctx.xp
+    place = xp.argmax(~(x < y), axis=dimension, keepdims=True).astype(np.int32)
+    numbers = xp.arange(x.shape[dimension], dtype=np.int32).reshape((-1,) + (1,) * (x.ndim - dimension - 1))
+    return numbers == place
+
+
+def max_gather(ctx: Any, x: Any, values: Any, axes: Sequence[Axis]) -> Any:
+    """For each window of ``x``, the entry of ``values`` (shaped like ``x``) where the first maximum is."""
+    shape = (x.shape[0], *(a.out for a in axes), x.shape[-1])
+    if 0 in shape:
+        return ctx.xp.zeros(shape, values.dtype)
+    for dimension in range(len(axes), 0, -1):
+        a = axes[dimension - 1]
+        y = _maximum(ctx, x, a, dimension)
+        if _whole(a):
+            hit = _whole_hit(ctx, x, y, dimension)
+            zero = values.dtype.type(0)
+            values = ctx.xp.sum(ctx.xp.where(hit, values, zero), axis=dimension, keepdims=True, dtype=values.dtype)
+        else:
+            hits = _first_hits(ctx, x, y, a, dimension)
+            found = None
+            for hit, entry in zip(hits, _taps(ctx, values, a, dimension, 0), strict=True):
+                found = ctx.xp.where(hit, entry, values.dtype.type(0) if found is None else found)
+            values = found
+        x = y
+    return values
+
+
+def max_with_index(ctx: Any, x: Any, axes: Sequence[Axis], index_type: Any, with_batch: bool) -> tuple[Any, Any]:
+    """Maxima and the flat places ``(row * width + column) * channels + channel`` of their first entries."""
+    xp = ctx.xp
+    count = math.prod(x.shape[1:])
+    places = xp.arange(count, dtype=index_type).reshape(x.shape[1:])[None]
+    if with_batch:
+        batches = xp.arange(x.shape[0], dtype=index_type).reshape((-1,) + (1,) * (x.ndim - 1))
+        places = places + batches * index_type.type(count)
+    places = xp.broadcast_to(places, x.shape)
+    return max_forward(ctx, x, axes), max_gather(ctx, x, places, axes)
+
+
+# ------------------------------------------------------------------------------------------------------------- average
+def _counts(axes: Sequence[Axis], dtype: Any) -> Any:
+    """How many entries of the input each window holds: a number, or an array that broadcasts."""
+    per_axis = []
+    for a in axes:
+        starts = np.arange(a.out) * a.stride - a.before
+        per_axis.append(np.minimum(starts + a.window, a.size) - np.maximum(starts, 0))
+    if all((counts == counts[:1]).all() for counts in per_axis):
+        return dtype.type(math.prod(int(counts[0]) for counts in per_axis))
+    total = per_axis[0]
+    for counts in per_axis[1:]:
+        total = total[..., None] * counts
+    return total[..., None].astype(dtype)
+
+
+def average_forward(ctx: Any, x: Any, axes: Sequence[Axis]) -> Any:
+    """``[batch, *size, channels]`` -> ``[batch, *out, channels]``."""
+    shape = (x.shape[0], *(a.out for a in axes), x.shape[-1])
+    if 0 in shape:
+        return ctx.xp.zeros(shape, x.dtype)
+    total = widen(x)
+    for dimension in range(len(axes), 0, -1):
+        a = axes[dimension - 1]
+        if _whole(a):
+            total = ctx.xp.sum(total, axis=dimension, keepdims=True)
+            continue
+        parts = _taps(ctx, total, a, dimension, 0)
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+    return (total / _counts(axes, total.dtype)).astype(x.dtype)
+
+
+def average_gradient(ctx: Any, g: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Any:
+    """The gradient of the input, of the channels-last ``shape``, from that of the output."""
+    if 0 in shape or _empty(g):
+        return ctx.xp.zeros(tuple(shape), g.dtype)
+    wide = widen(g)
+    wide = wide / _counts(axes, wide.dtype)
+    for dimension, a in enumerate(axes, 1):
+        if _whole(a):
+            wide = ctx.xp.broadcast_to(wide, wide.shape[:dimension] + (a.size,) + wide.shape[dimension + 1 :])
+        else:
+            wide = add_back(ctx, [wide] * a.window, a, dimension)
+    return wide.astype(g.dtype)

@@ -1,0 +1,226 @@
+"""The arithmetic of sliding windows: output sizes, padding, and the attributes that convolutions and poolings share.
+
+Policy. A window op works on arrays with the channels last, whatever ``data_format`` says; format, strides and padding are resolved here, once, into
+one :class:`Axis` per spatial dimension, from which kernels of both tiers read how far to pad and where to step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from anabranch.core import errors
+
+
+class Axis(NamedTuple):
+    """One spatial dimension: its sizes and how a window moves along it."""
+
+    size: int
+    window: int
+    stride: int
+    dilation: int
+    out: int
+    before: int
+
+    @property
+    def extent(self) -> int:
+        """How far a window reaches."""
+        return (self.window - 1) * self.dilation + 1
+
+    @property
+    def after(self) -> int:
+        """Entries behind the input that the last window needs; negative if it ends before the input does."""
+        return (self.out - 1) * self.stride + self.extent - self.size - self.before if self.out else -self.size
+
+
+def channels_first(data_format: str) -> bool:
+    """Whether dimension 1 counts channels."""
+    return data_format.startswith("NC") or data_format == "CHANNELS_FIRST"
+
+
+def spatial(values: Sequence[Any], data_format: str) -> tuple[Any, ...]:
+    """The entries of a list or shape in the order of ``data_format`` that belong to spatial dimensions."""
+    return tuple(values[2:]) if channels_first(data_format) else tuple(values[1:-1])
+
+
+def to_last(xp: Any, x: Any, data_format: str) -> Any:
+    """``x`` with its channels last."""
+    return xp.moveaxis(x, 1, -1) if channels_first(data_format) else x
+
+
+def from_last(xp: Any, x: Any, data_format: str) -> Any:
+    """Undoes :func:`to_last`."""
+    return xp.moveaxis(x, -1, 1) if channels_first(data_format) else x
+
+
+def shape_to_last(shape: Sequence[Any], data_format: str) -> tuple[Any, ...]:
+    """A shape with its channels last."""
+    return (shape[0], *shape[2:], shape[1]) if channels_first(data_format) else tuple(shape)
+
+
+def shape_from_last(shape: Sequence[Any], data_format: str) -> tuple[Any, ...]:
+    """Undoes :func:`shape_to_last`."""
+    return (shape[0], shape[-1], *shape[1:-1]) if channels_first(data_format) else tuple(shape)
+
+
+def output_size(
+    size: int | None,
+    window: int | None,
+    stride: int,
+    dilation: int = 1,
+    padding: str = "VALID",
+    explicit: tuple[int, int] = (0, 0),
+) -> int | None:
+    """Number of positions of a window; None if a size is unknown.
+
+    Raises:
+        ValueError: the window does not fit.
+    """
+    if size is None:
+        return None
+    if padding == "SAME":
+        return -(-size // stride)
+    if window is None:
+        return None
+    extent = (window - 1) * dilation + 1
+    padded = size + sum(explicit) if padding == "EXPLICIT" else size
+    out = (padded - extent + stride) // stride
+    if out < 0:
+        raise ValueError(
+            f"Negative dimension size caused by subtracting {extent} from {padded}\n"
+            + errors.message(
+                f"a window that reaches over {extent} entries, on {padded}",
+                "a window that fits into the input",
+                "padding='SAME', a smaller window or dilation, or a larger input",
+            )
+        )
+    return out
+
+
+def axis(
+    size: int, window: int, stride: int, dilation: int = 1, padding: str = "VALID", explicit: tuple[int, int] = (0, 0)
+) -> Axis:
+    """The resolved :class:`Axis`; the odd entry of SAME padding comes behind."""
+    out = output_size(size, window, stride, dilation, padding, explicit)
+    assert out is not None
+    if padding == "EXPLICIT":
+        before = explicit[0]
+    elif padding == "SAME":
+        before = max((out - 1) * stride + (window - 1) * dilation + 1 - size, 0) // 2
+    else:
+        before = 0
+    return Axis(size, window, stride, dilation, out, before)
+
+
+def explicit_pairs(attrs: dict[str, Any]) -> tuple[tuple[int, int], ...] | None:
+    """Spatial pairs of ``explicit_paddings``; None unless the padding is EXPLICIT."""
+    if attrs["padding"] != "EXPLICIT":
+        return None
+    flat = attrs["explicit_paddings"]
+    pairs = tuple(zip(flat[::2], flat[1::2], strict=True))
+    return spatial(pairs, attrs["data_format"])
+
+
+def axes_of(
+    sizes: Sequence[int], windows: Sequence[int], attrs: dict[str, Any], data_format: str | None = None
+) -> tuple[Axis, ...]:
+    """One :class:`Axis` per spatial dimension from an op's attributes."""
+    data_format = data_format or attrs.get("data_format", "NHWC")
+    strides = spatial(attrs["strides"], data_format)
+    dilations = spatial(attrs["dilations"], data_format) if "dilations" in attrs else (1,) * len(sizes)
+    pairs = explicit_pairs(attrs) or ((0, 0),) * len(sizes)
+    return tuple(
+        axis(size, window, stride, dilation, attrs["padding"], pair)
+        for size, window, stride, dilation, pair in zip(sizes, windows, strides, dilations, pairs, strict=True)
+    )
+
+
+def output_sizes(c: Any, sizes: Sequence[int | None], windows: Sequence[int | None]) -> tuple[int | None, ...]:
+    """Spatial output sizes for a shape rule; errors name the op type."""
+    attrs = c.attrs
+    data_format = attrs.get("data_format", "NHWC" if len(sizes) == 2 else "NDHWC")
+    strides = spatial(attrs["strides"], data_format)
+    dilations = spatial(attrs["dilations"], data_format) if "dilations" in attrs else (1,) * len(sizes)
+    pairs = explicit_pairs(attrs) or ((0, 0),) * len(sizes)
+    try:
+        return tuple(
+            output_size(size, window, stride, dilation, attrs["padding"], pair)
+            for size, window, stride, dilation, pair in zip(sizes, windows, strides, dilations, pairs, strict=True)
+        )
+    except ValueError as problem:
+        first, _, rest = str(problem).partition("\n")
+        raise ValueError(f"{first} for op type {c.definition.type_name!r}\n{rest}") from None
+
+
+def check_attrs(c: Any, rank: int, *names: str) -> None:
+    """Refuses stride-like attributes that have the wrong length, are not positive, or step over batch or channels."""
+    attrs = c.attrs
+    data_format = attrs.get("data_format", "NHWC" if rank == 4 else "NDHWC")
+    for name in names:
+        values = attrs[name]
+        if len(values) != rank:
+            raise ValueError(
+                f"{c.definition.type_name} requires the {name} attribute to contain {rank} values, but got: {len(values)}\n"
+                + errors.message(
+                    f"{name}={list(values)}",
+                    f"{rank} values, one per dimension of {data_format}",
+                    f"{name}={[1, 2, 2, 1] if rank == 4 else [1, 2, 2, 2, 1]}",
+                )
+            )
+        if min(values) < 1:
+            raise ValueError(errors.message(f"{name}={list(values)}", "positive values", f"{name} of 1 and more"))
+        batch_channel = (values[0], values[1] if channels_first(data_format) else values[-1])
+        if batch_channel != (1, 1):
+            raise ValueError(
+                errors.message(
+                    f"{name}={list(values)} with data_format={data_format!r} (op type {c.definition.type_name!r})",
+                    f"1 for batch and channels: no {name} there",
+                    "check the order of data_format",
+                )
+            )
+    if "explicit_paddings" in attrs:
+        _check_explicit(c, rank, data_format)
+
+
+def _check_explicit(c: Any, rank: int, data_format: str) -> None:
+    flat, padding = c.attrs["explicit_paddings"], c.attrs["padding"]
+    if (padding == "EXPLICIT") != bool(flat):
+        raise ValueError(
+            errors.message(
+                f"padding={padding!r} with explicit_paddings={list(flat)}",
+                "explicit_paddings with padding='EXPLICIT' and only there",
+                "padding='EXPLICIT', explicit_paddings=[0, 0, top, bottom, left, right, 0, 0]",
+            )
+        )
+    if not flat:
+        return
+    first = channels_first(data_format)
+    ends = list(flat[:2]) + list(flat[2:4] if first else flat[-2:])
+    if len(flat) != 2 * rank or min(flat) < 0 or any(ends):
+        raise ValueError(
+            errors.message(
+                f"explicit_paddings={list(flat)} (op type {c.definition.type_name!r})",
+                f"{2 * rank} numbers of at least 0, in pairs per dimension of {data_format}, 0 for batch and channels",
+                "explicit_paddings=[0, 0, top, bottom, left, right, 0, 0] for NHWC",
+            )
+        )
+
+
+def pad_spatial(xp: Any, x: Any, axes: Sequence[Axis], value: Any = 0) -> Any:
+    """``x`` (channels last) padded, or cut, so that each window position lies inside."""
+    cut = tuple(slice(0, a.size + min(a.after, 0)) for a in axes)
+    if any(a.after < 0 for a in axes):
+        x = x[(slice(None), *cut)]
+    pads = [(0, 0)] + [(a.before, max(a.after, 0)) for a in axes] + [(0, 0)]
+    if any(lo or hi for lo, hi in pads):
+        x = xp.pad(x, pads, constant_values=x.dtype.type(value))
+    return x
+
+
+def tap(padded: Any, axes: Sequence[Axis], offsets: Sequence[int]) -> Any:
+    """For each window position, the entry at ``offsets`` in it: ``[batch, *out, channels]``."""
+    cuts = tuple(
+        slice(t * a.dilation, t * a.dilation + (a.out - 1) * a.stride + 1 if a.out else t * a.dilation, a.stride)
+        for a, t in zip(axes, offsets, strict=True)
+    )
+    return padded[(slice(None), *cuts)]
