@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import shapes
+from anabranch.core.api import public_op
 from anabranch.core.build import build
 from anabranch.core.opdef import PURE, Int, List, NotDifferentiable, Op, String, Type
 from anabranch.ops.array_common import Index, axis_in, dense, ints, refuse, require, shape_of
@@ -540,3 +541,14 @@ class ExtractVolumePatches(Op):
 
     def kernel(ctx, inputs, attrs):
         return _patches(ctx, inputs[0], attrs, 3)
+
+
+space_to_batch_nd = public_op(
+    "SpaceToBatchND", "space_to_batch_nd", "manip.space_to_batch_nd", arguments="input block_shape paddings"
+)
+batch_to_space_nd = public_op(
+    "BatchToSpaceND", "batch_to_space_nd", "manip.batch_to_space_nd", arguments="input block_shape crops"
+)
+extract_volume_patches = public_op(
+    "ExtractVolumePatches", "extract_volume_patches", arguments="input ksizes strides padding"
+)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import inference, shapes
+from anabranch.core.api import public_op
 from anabranch.core.build import build
 from anabranch.core.errors import InvalidArgumentError
 from anabranch.core.indexed_slices import IndexedSlices
@@ -285,3 +286,7 @@ class BroadcastArgs(Op):
         ok = xp.all((first == second) | (first == 1) | (second == 1))
         ctx.check(ok, InvalidArgumentError, "Incompatible shapes: {0} vs. {1}", *inputs, summarize=-1)
         return xp.where(first == 1, second, first)
+
+
+broadcast_to = public_op("BroadcastTo", "broadcast_to", arguments="input shape")
+tile = public_op("Tile", "tile", "manip.tile")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import shapes
+from anabranch.core.api import public_op
 from anabranch.core.build import build
 from anabranch.core.indexed_slices import IndexedSlices
 from anabranch.core.opdef import PURE, Bool, Int, Op, String, Type, define
@@ -78,7 +79,7 @@ def _gathered(ctx: Any, params: Any, indices: Any, axis: int, batch_dims: int) -
         if ctx.host:
             return (
                 params[(slice(None),) * axis + (indices, ...)]
-                if params.dtype == object
+                if params.dtype.kind == "O"
                 else _host_take(params, indices, axis)
             )
         return ctx.xp.take(params, indices, axis=axis, mode="clip")
@@ -258,7 +259,7 @@ class GatherNd(Op):
         if not ignore:
             scatter_rules.check_slices(ctx, indices, tuple(params.shape), "params shape")
         found = scatter_rules.gather_slices(ctx, params, indices)
-        if ctx.host and params.dtype == object:
+        if ctx.host and params.dtype.kind == "O":
             found = np.array(found, object) if np.ndim(found) else _boxed(found)
         if ignore and indices.shape[-1]:
             xp = ctx.xp
@@ -316,7 +317,7 @@ def _scattered(ctx: Any, mode: str, target: Any, indices: Any, updates: Any, pol
 
 
 def _zeros(ctx: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    return np.full(shape, b"", object) if dtype == object else ctx.xp.zeros(shape, dtype)
+    return np.full(shape, b"", object) if np.dtype(dtype).kind == "O" else ctx.xp.zeros(shape, dtype)
 
 
 class ScatterNd(Op):
@@ -442,3 +443,14 @@ class ScatterNdNonAliasingAdd(Op):
     shape = _scatter_shape
     kernel = _scatter_kernel("Add")
     gradient = _add_gradient
+
+
+scatter_nd = public_op("ScatterNd", "scatter_nd", "manip.scatter_nd", arguments="indices updates shape")
+for _op, _names in (
+    ("TensorScatterUpdate", ("tensor_scatter_update", "tensor_scatter_nd_update")),
+    ("TensorScatterAdd", ("tensor_scatter_add", "tensor_scatter_nd_add")),
+    ("TensorScatterSub", ("tensor_scatter_sub", "tensor_scatter_nd_sub")),
+    ("TensorScatterMin", ("tensor_scatter_nd_min", "tensor_scatter_min")),
+    ("TensorScatterMax", ("tensor_scatter_nd_max", "tensor_scatter_max")),
+):
+    public_op(_op, *_names, arguments="tensor indices updates")

@@ -35,9 +35,10 @@ def _index(item: Any) -> Any:
     if isinstance(dtype, dtypes.DType):
         if dtype.base in (dtypes.int32, dtypes.int64, dtypes.int16) and item.get_shape().ndims in (0, None):
             return item
+    elif isinstance(item, shapes.Dimension) and item.value is None:
+        pass
     elif hasattr(item, "__index__") and getattr(item, "ndim", 0) == 0 and not isinstance(item, (bool, np.bool_)):
-        if not isinstance(item, shapes.Dimension) or item.value is not None:
-            return int(item.__index__())
+        return int(item.__index__())
     raise TypeError(
         "Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are "
         f"valid indices, got {item!r}\n"

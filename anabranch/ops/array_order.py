@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import inference, shapes
+from anabranch.core.api import public_op
 from anabranch.core.build import build
 from anabranch.core.errors import InvalidArgumentError
 from anabranch.core.opdef import PURE, Int, NotDifferentiable, Op, Type
@@ -282,3 +283,7 @@ class Roll(Op):
 
     def gradient(op, grad):
         return [build("Roll", dense(grad), build("Neg", op.inputs[1]), op.inputs[2]), None, None]
+
+
+invert_permutation = public_op("InvertPermutation", "invert_permutation", "math.invert_permutation")
+roll = public_op("Roll", "roll", "manip.roll", arguments="input shift axis")

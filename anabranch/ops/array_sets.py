@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import shapes
+from anabranch.core.api import public_op
 from anabranch.core.build import build
 from anabranch.core.errors import InvalidArgumentError
 from anabranch.core.opdef import PURE, Int, NotDifferentiable, Op, Type
@@ -191,7 +192,7 @@ class ListDiff(Op):
 
     def host_kernel(ctx, inputs, attrs):
         x, y = inputs
-        if x.dtype == object:
+        if x.dtype.kind == "O":
             there = set(y.tolist())
             kept = np.array([item not in there for item in x.tolist()], bool)
         else:
@@ -300,7 +301,7 @@ def _stitched(ctx: Any, inputs: Any, attrs: Any) -> np.ndarray:
     rest = inputs[count].shape[inputs[0].ndim :]
     size = 1 + max((int(item.max()) for item in inputs[:count] if item.size), default=-1)
     dtype = inputs[count].dtype
-    merged = np.full((size, *rest), b"", object) if dtype == object else np.zeros((size, *rest), dtype)
+    merged = np.full((size, *rest), b"", object) if dtype.kind == "O" else np.zeros((size, *rest), dtype)
     for i, (indices, data) in enumerate(zip(inputs[:count], inputs[count:], strict=True)):
         require(
             ctx,
@@ -401,3 +402,6 @@ class UpperBound(Op):
 
     def kernel(ctx, inputs, attrs):
         return _search(ctx, inputs, attrs, "right")
+
+
+dynamic_partition = public_op("DynamicPartition", "dynamic_partition", arguments="data partitions num_partitions")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import inference, shapes
+from anabranch.core.api import public_op
 from anabranch.core.build import build
 from anabranch.core.opdef import PURE, Int, List, NotDifferentiable, Op, Type
 from anabranch.core.opdef import Shape as ShapeAttr
@@ -370,3 +371,6 @@ class DeepCopy(Op):
 
     def gradient(op, grad):
         return [grad]
+
+
+guarantee_const = public_op("GuaranteeConst", "guarantee_const")

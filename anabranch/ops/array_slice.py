@@ -514,7 +514,7 @@ class TensorStridedSliceUpdate(Op):
         return put(ctx, ref, part, _assigned_value(ctx, part, value))
 
     def gradient(op, grad):
-        x, begin, end, strides, value = op.inputs
+        _, begin, end, strides, value = op.inputs
         spec = (begin, end, strides)
         zeros = build("ZerosLike", value)
         x_grad = build("TensorStridedSliceUpdate", grad, *spec, zeros, **_masks(op))
