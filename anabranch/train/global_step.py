@@ -1,0 +1,84 @@
+"""The global step: an integer variable that counts training steps, one per graph, in the collection ``global_step``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anabranch.core import dtypes, errors
+from anabranch.core.api import public
+from anabranch.core.collections import GraphKeys
+from anabranch.core.graph import Graph, get_default_graph
+from anabranch.core.operation import Tensor
+from anabranch.variables.initializers import Zeros
+from anabranch.variables.scope import get_variable
+
+
+@public("train.global_step")
+def global_step(sess: Any, global_step_tensor: Any) -> int:
+    """The value of ``global_step_tensor`` in session ``sess``, as an int."""
+    return int(sess.run(global_step_tensor))
+
+
+@public("train.get_global_step")
+def get_global_step(graph: Graph | None = None) -> Any:
+    """The global step of ``graph``, or None if it has none.
+
+    Raises:
+        TypeError: what is registered, or called ``global_step:0``, is no integer scalar.
+    """
+    graph = graph or get_default_graph()
+    found = graph.get_collection(GraphKeys.GLOBAL_STEP)
+    if len(found) > 1:
+        raise TypeError(
+            errors.message(f"{len(found)} global steps in the graph", "one", "use tf.train.get_or_create_global_step")
+        )
+    if found:
+        step = found[0]
+    else:
+        try:
+            step = graph.get_tensor_by_name("global_step:0")
+        except KeyError:
+            return None
+    assert_global_step(step)
+    return step
+
+
+@public("train.create_global_step")
+def create_global_step(graph: Graph | None = None) -> Any:
+    """Makes the global step of ``graph``: int64, zero, not trainable.
+
+    Raises:
+        ValueError: there is one already.
+    """
+    graph = graph or get_default_graph()
+    if get_global_step(graph) is not None:
+        raise ValueError('"global_step" already exists.')
+    with graph.as_default(), graph.name_scope(None):
+        return get_variable(
+            GraphKeys.GLOBAL_STEP,
+            shape=[],
+            dtype=dtypes.int64,
+            initializer=Zeros(),
+            trainable=False,
+            collections=[GraphKeys.GLOBAL_VARIABLES, GraphKeys.GLOBAL_STEP],
+        )
+
+
+@public("train.get_or_create_global_step")
+def get_or_create_global_step(graph: Graph | None = None) -> Any:
+    """The global step of ``graph``, made if it has none."""
+    graph = graph or get_default_graph()
+    step = get_global_step(graph)
+    return create_global_step(graph) if step is None else step
+
+
+@public("train.assert_global_step")
+def assert_global_step(global_step_tensor: Any) -> None:
+    """Raises TypeError unless ``global_step_tensor`` is a scalar integer tensor or variable."""
+    if not (isinstance(global_step_tensor, Tensor) or hasattr(global_step_tensor, "initializer")):
+        raise TypeError(f"Existing 'global_step' must be a Variable or Tensor: {global_step_tensor!r}.")
+    if not global_step_tensor.dtype.base_dtype.is_integer:
+        raise TypeError(f"Existing 'global_step' does not have integer type: {global_step_tensor.dtype}")
+    shape = global_step_tensor.get_shape()
+    if shape.ndims != 0 and shape.is_fully_defined():
+        raise TypeError(f"Existing 'global_step' is not scalar: {shape}")

@@ -1,0 +1,166 @@
+"""Exponential moving averages of variables and tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from anabranch.core import convert, dtypes, errors
+from anabranch.core.api import public
+from anabranch.core.build import build
+from anabranch.core.collections import GraphKeys
+from anabranch.core.graph import get_default_graph
+from anabranch.core.operation import Operation, Tensor
+from anabranch.ops.control_flow_basic import group
+from anabranch.train import slots
+from anabranch.variables.initializers import Zeros
+from anabranch.variables.listing import moving_average_variables, trainable_variables
+from anabranch.variables.scope import get_variable, variable_scope
+from anabranch.variables.variable import Variable
+
+
+def assign_moving_average(
+    variable: Any, value: Any, decay: Any, zero_debias: bool = True, name: str | None = None
+) -> Any:
+    """``variable -= (1 - decay) * (variable - value)``.
+
+    Args:
+        variable: the average.
+        value: tensor of the same shape.
+        decay: scalar in [0, 1).
+        zero_debias: divide by ``1 - decay ** steps``, so that an average that began at zero is unbiased (Kingma and Ba, 2015).
+
+    Returns:
+        The updated average (a tensor).
+    """
+    graph = get_default_graph()
+    with graph.name_scope(name or "AssignMovingAvg") as scope, graph.colocate_with(variable):
+        decay = convert.convert_to_tensor(decay, name="decay", preferred_dtype=dtypes.float32)
+        rest = build("Sub", convert.constant(1.0, decay.dtype.base), decay)
+        dtype = variable.dtype.base
+        rest = rest if rest.dtype.base == dtype else build("Cast", rest, DstT=dtype)
+        value = convert.convert_to_tensor(value, dtype)
+        if zero_debias:
+            return _debiased(variable, value, rest, scope)
+        delta = build("Mul", build("Sub", convert.convert_to_tensor(variable), value), rest)
+        return variable.assign_sub(delta, name=scope)
+
+
+def _debiased(unbiased: Any, value: Any, rest: Any, scope: str) -> Any:
+    graph = get_default_graph()
+    with variable_scope(unbiased.op.name, values=[unbiased, value, rest]), graph.init_scope():
+        biased = get_variable(
+            "biased", initializer=Zeros(), shape=unbiased.get_shape(), dtype=unbiased.dtype.base, trainable=False
+        )
+        steps = get_variable("local_step", shape=[], dtype=unbiased.dtype.base, initializer=Zeros(), trainable=False)
+    moved = biased.assign_sub(build("Mul", build("Sub", convert.convert_to_tensor(biased), value), rest))
+    counted = steps.assign_add(convert.constant(1.0, unbiased.dtype.base))
+    moved, counted = convert.convert_to_tensor(moved), convert.convert_to_tensor(counted)
+    one = convert.constant(1.0, unbiased.dtype.base)
+    scale = build("Sub", one, build("Pow", build("Sub", one, rest), counted))
+    return unbiased.assign(build("RealDiv", moved, scale), name=scope)
+
+
+@public("train.ExponentialMovingAverage")
+class ExponentialMovingAverage:
+    """Keeps shadow variables ``shadow = decay * shadow + (1 - decay) * variable``.
+
+    Args:
+        decay: float; near 1 for slow averages.
+        num_updates: count of updates; the decay is then at most ``(1 + n) / (10 + n)``, so that averages move faster at first.
+        zero_debias: start averages of tensors at zero and correct the bias.
+        name: suffix of the shadows' names.
+    """
+
+    def __init__(
+        self, decay: float, num_updates: Any = None, zero_debias: bool = False, name: str = "ExponentialMovingAverage"
+    ):
+        self._decay = decay
+        self._num_updates = num_updates
+        self._zero_debias = zero_debias
+        self._name = name
+        self._averages: dict[Any, Any] = {}
+
+    @property
+    def name(self) -> str:
+        """Suffix of the shadows' names."""
+        return self._name
+
+    def apply(self, var_list: Iterable[Any] | None = None) -> Operation:
+        """An operation that updates the averages of ``var_list`` (all trainable variables if None); makes shadows on first use.
+
+        Raises:
+            TypeError: an item is not float. ValueError: its average is computed already.
+        """
+        chosen = trainable_variables() if var_list is None else list(var_list)
+        debiased: set[Any] = set()
+        graph = get_default_graph()
+        for var in chosen:
+            if var.dtype.base not in (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64):
+                raise TypeError(
+                    f"The variables must be half, float, or double: {var.name}\n"
+                    + errors.message(
+                        f"{var.name!r} of dtype {var.dtype.base.name}", "a float dtype", "leave it out of var_list"
+                    )
+                )
+            if _key(var) not in self._averages:
+                with graph.init_scope():
+                    if isinstance(var, Variable):
+                        average = slots.create_slot(var, var.initialized_value(), self.name)
+                        graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, var)
+                    else:
+                        average = slots.create_zeros_slot(
+                            var,
+                            self.name,
+                            colocate_with_primary=var.op.type in ("Variable", "VariableV2", "VarHandleOp"),
+                        )
+                        if self._zero_debias:
+                            debiased.add(_key(var))
+                self._averages[_key(var)] = average
+        with graph.name_scope(self.name) as scope:
+            decay = convert.convert_to_tensor(self._decay, name="decay", preferred_dtype=dtypes.float32)
+            if self._num_updates is not None:
+                count = build(
+                    "Cast", convert.convert_to_tensor(self._num_updates, name="num_updates"), DstT=dtypes.float32
+                )
+                grown = build(
+                    "RealDiv", build("Add", convert.constant(1.0), count), build("Add", convert.constant(10.0), count)
+                )
+                decay = build("Minimum", decay, grown)
+            updates = []
+            for var in chosen:
+                moved = assign_moving_average(
+                    self._averages[_key(var)], convert.convert_to_tensor(var), decay, zero_debias=_key(var) in debiased
+                )
+                updates.append(getattr(moved, "op", moved))
+            return group(*updates, name=scope)
+
+    def average(self, var: Any) -> Any:
+        """The shadow of ``var``, or None."""
+        return self._averages.get(_key(var))
+
+    def average_name(self, var: Any) -> str:
+        """Name under which the shadow of ``var`` is saved."""
+        found = self.average(var)
+        if found is not None:
+            return found.op.name
+        return get_default_graph().unique_name(f"{var.op.name}/{self.name}", mark_as_used=False)
+
+    def variables_to_restore(self, moving_avg_variables: Iterable[Any] | None = None) -> dict[str, Any]:
+        """Names to variables for a ``Saver`` that restores averages into the variables themselves."""
+        chosen = (
+            trainable_variables() + moving_average_variables()
+            if moving_avg_variables is None
+            else list(moving_avg_variables)
+        )
+        averaged = list(dict.fromkeys(chosen))
+        names = {self.average_name(var): var for var in averaged}
+        keys = {_key(var) for var in averaged}
+        for var in get_default_graph().get_collection(GraphKeys.GLOBAL_VARIABLES):
+            if _key(var) not in keys and var.op.name not in names:
+                names[var.op.name] = var
+        return names
+
+
+def _key(var: Any) -> Any:
+    return var if isinstance(var, Tensor) else (var.op.graph, var.op.name)

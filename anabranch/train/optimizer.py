@@ -1,0 +1,357 @@
+"""The base of optimizers: gradients of a loss, and one update op per variable.
+
+An optimizer is a graph program: it asks :func:`anabranch.autodiff.gradients.gradients` for gradients, makes slots (variables beside
+variables) and one update op per variable under its name scope, and groups them. A subclass says which slots it keeps, which numbers it takes, and
+which op updates a variable from a dense gradient or from rows of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from anabranch.autodiff.gradients import gradients
+from anabranch.core import convert, dtypes, errors
+from anabranch.core.api import public
+from anabranch.core.build import build
+from anabranch.core.collections import GraphKeys
+from anabranch.core.graph import get_default_graph
+from anabranch.core.indexed_slices import IndexedSlices
+from anabranch.core.operation import Operation, Tensor
+from anabranch.ops.control_flow_basic import group, tuple_
+from anabranch.train import slots
+from anabranch.variables.listing import trainable_variables
+from anabranch.variables.partitioned import PartitionedVariable
+from anabranch.variables.resource_variable import ResourceVariable
+from anabranch.variables.variable import Variable
+
+
+def _is_resource(variable: Any) -> bool:
+    return isinstance(variable, ResourceVariable)
+
+
+def target_of(variable: Any) -> Any:
+    """The tensor that a gradient with respect to ``variable`` is taken of: its ref or its handle."""
+    if isinstance(variable, Tensor):
+        return variable
+    return variable.handle if _is_resource(variable) else variable._ref()
+
+
+def _flat(var_list: Any) -> list[Any]:
+    if isinstance(var_list, PartitionedVariable):
+        return list(var_list)
+    if isinstance(var_list, (list, tuple, set)):
+        return [item for part in var_list for item in _flat(part)]
+    if isinstance(var_list, dict):
+        return [item for key in sorted(var_list) for item in _flat(var_list[key])]
+    return [var_list]
+
+
+@public("train.Optimizer")
+class Optimizer:
+    """Base class of optimizers.
+
+    Args:
+        use_locking: kept for compatibility; updates are atomic in any case, since a step is a transaction.
+        name: name of the optimizer's scope and default name of its slots.
+
+    Subclasses override ``_create_slots``, ``_prepare``, ``_apply_dense``, ``_apply_sparse`` and their ``_resource`` forms, and ``_finish``.
+    """
+
+    GATE_NONE = 0
+    GATE_OP = 1
+    GATE_GRAPH = 2
+
+    def __init__(self, use_locking: bool, name: str):
+        if not name:
+            raise ValueError("Must specify the optimizer name")
+        self._use_locking = use_locking
+        self._name = name
+        self._slots: dict[str, dict[Any, Any]] = {}
+        self._non_slots: dict[tuple[str, Any], Any] = {}
+        self._deferred_slot_restorations: dict[Any, Any] = {}
+
+    def get_name(self) -> str:
+        """The optimizer's name."""
+        return self._name
+
+    # ------------------------------------------------------------------------------------------------------- gradients
+    def minimize(
+        self,
+        loss: Any,
+        global_step: Any = None,
+        var_list: Any = None,
+        gate_gradients: int = GATE_OP,
+        aggregation_method: Any = None,
+        colocate_gradients_with_ops: bool = False,
+        name: str | None = None,
+        grad_loss: Any = None,
+    ) -> Operation:
+        """An operation that takes one step down the gradient of ``loss``.
+
+        Args:
+            loss: scalar (or any float) tensor.
+            global_step: variable to increment by one when the step is done.
+            var_list: variables to update; all trainable ones if None.
+            gate_gradients: ``GATE_NONE``, ``GATE_OP`` or ``GATE_GRAPH``.
+            aggregation_method: how gradients of one tensor are summed, see ``tf.AggregationMethod``.
+            colocate_gradients_with_ops: put gradient ops where the forward ops are.
+            name: name of the returned operation.
+            grad_loss: gradient of what follows with respect to ``loss``.
+
+        Raises:
+            ValueError: no variable has a gradient.
+        """
+        pairs = self.compute_gradients(
+            loss, var_list, gate_gradients, aggregation_method, colocate_gradients_with_ops, grad_loss
+        )
+        if all(grad is None for grad, _ in pairs):
+            raise ValueError(
+                "No gradients provided for any variable, check your graph for ops that do not support gradients, "
+                f"between variables {[str(variable) for _, variable in pairs]} and loss {loss}.\n"
+                + errors.message(
+                    f"loss {getattr(loss, 'name', loss)!r} without a differentiable path to any variable",
+                    "at least one path",
+                    "look for ops without gradients (casts to integers, argmax, py_func) between them",
+                )
+            )
+        return self.apply_gradients(pairs, global_step=global_step, name=name)
+
+    def compute_gradients(
+        self,
+        loss: Any,
+        var_list: Any = None,
+        gate_gradients: int = GATE_OP,
+        aggregation_method: Any = None,
+        colocate_gradients_with_ops: bool = False,
+        grad_loss: Any = None,
+    ) -> list[tuple[Any, Any]]:
+        """Pairs of gradient (tensor, IndexedSlices or None) and variable; arguments as for :meth:`minimize`."""
+        if callable(loss):
+            raise RuntimeError(
+                "`loss` passed to Optimizer.compute_gradients should be a tensor\n"
+                + errors.message(f"a callable loss {loss!r}", "a tensor of the graph", "pass loss()")
+            )
+        if gate_gradients not in (Optimizer.GATE_NONE, Optimizer.GATE_OP, Optimizer.GATE_GRAPH):
+            raise ValueError(
+                "gate_gradients must be one of: Optimizer.GATE_NONE, Optimizer.GATE_OP, Optimizer.GATE_GRAPH. "
+                f"Not {gate_gradients}"
+            )
+        self._assert_valid_dtypes([loss])
+        if grad_loss is not None:
+            self._assert_valid_dtypes([grad_loss])
+        graph = get_default_graph()
+        if var_list is None:
+            chosen = trainable_variables() + graph.get_collection(GraphKeys.TRAINABLE_RESOURCE_VARIABLES)
+        else:
+            chosen = _flat(var_list)
+        chosen += graph.get_collection(GraphKeys._STREAMING_MODEL_PORTS)
+        for variable in chosen:
+            if not isinstance(variable, (Variable, Tensor)):
+                raise TypeError(f"Argument is not a tf.Variable: {variable}")
+        if not chosen:
+            raise ValueError("No variables to optimize.")
+        grads = gradients(
+            loss,
+            [target_of(variable) for variable in chosen],
+            grad_ys=grad_loss,
+            gate_gradients=gate_gradients == Optimizer.GATE_OP,
+            aggregation_method=aggregation_method,
+            colocate_gradients_with_ops=colocate_gradients_with_ops,
+        )
+        if gate_gradients == Optimizer.GATE_GRAPH:
+            grads = tuple_(grads)
+        pairs = list(zip(grads, chosen, strict=True))
+        self._assert_valid_dtypes([v for g, v in pairs if g is not None and v.dtype.base != dtypes.resource])
+        return pairs
+
+    def apply_gradients(
+        self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Any = None, name: str | None = None
+    ) -> Operation:
+        """An operation that applies gradients to variables; the second half of :meth:`minimize`.
+
+        Raises:
+            TypeError: a gradient is no tensor. ValueError: there is no gradient at all.
+        """
+        pairs = []
+        for grad, variable in tuple(grads_and_vars):
+            if grad is not None:
+                grad = _as_gradient(grad)
+            pairs.append((grad, variable))
+        if not pairs:
+            raise ValueError("No variables provided.")
+        var_list = [variable for grad, variable in pairs if grad is not None]
+        if not var_list:
+            raise ValueError(f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.")
+        graph = get_default_graph()
+        with graph.init_scope():
+            self._create_slots(var_list)
+        updates = []
+        with graph.name_scope(name or self._name) as scope:
+            self._prepare()
+            for grad, variable in pairs:
+                if grad is None:
+                    continue
+                with graph.name_scope("update_" + variable.op.name), graph.colocate_with(variable):
+                    updates.append(self._update(grad, variable))
+            if global_step is None:
+                train_op = self._finish(updates, scope)
+            else:
+                done = self._finish(updates, "update")
+                with graph.control_dependencies([done]), graph.colocate_with(global_step):
+                    if _is_resource(global_step):
+                        one = convert.constant(1, global_step.dtype.base, name="value")
+                        train_op = build("AssignAddVariableOp", global_step.handle, one, name=scope)
+                    else:
+                        train_op = build("AssignAdd", target_of(global_step), 1, name=scope)
+        if isinstance(train_op, Tensor):
+            train_op = train_op.op
+        collection = graph.get_collection_ref(GraphKeys.TRAIN_OP)
+        if train_op not in collection:
+            collection.append(train_op)
+        return train_op
+
+    def _update(self, grad: Any, variable: Any) -> Any:
+        constraint = getattr(variable, "constraint", None)
+        if isinstance(variable, Tensor):
+            raise NotImplementedError(
+                errors.message(
+                    f"a gradient for the tensor {variable.name!r}", "a variable", "put it into a tf.Variable"
+                )
+            )
+        if isinstance(grad, IndexedSlices):
+            if constraint is not None:
+                raise RuntimeError("Cannot use a constraint function on a sparse variable.")
+            if _is_resource(variable):
+                return self._resource_apply_sparse_duplicate_indices(grad.values, variable, grad.indices)
+            return self._apply_sparse_duplicate_indices(grad, variable)
+        update = (
+            self._resource_apply_dense(grad, variable) if _is_resource(variable) else self._apply_dense(grad, variable)
+        )
+        if constraint is None:
+            return update
+        with get_default_graph().control_dependencies([update]):
+            assigned = variable.assign(constraint(variable))
+            return getattr(assigned, "op", assigned)
+
+    # ------------------------------------------------------------------------------------------------------------ slots
+    def get_slot(self, var: Any, name: str) -> Any:
+        """The slot called ``name`` of ``var``, or None."""
+        named = self._slots.get(name)
+        return None if named is None else named.get(_key(var))
+
+    def get_slot_names(self) -> list[str]:
+        """Sorted names of the slots."""
+        return sorted(self._slots)
+
+    def variables(self) -> list[Any]:
+        """Slots and other variables of the optimizer in the current default graph, by name."""
+        graph = get_default_graph()
+        found = [v for v in self._non_slots.values() if v.graph is graph]
+        found += [slot for named in self._slots.values() for slot in named.values() if slot.graph is graph]
+        return sorted(found, key=lambda variable: variable.name)
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        """Makes the slots of ``var_list``; nothing by default."""
+
+    def _prepare(self) -> None:
+        """Turns the optimizer's numbers into tensors; nothing by default."""
+
+    def _slot_dict(self, slot_name: str) -> dict[Any, Any]:
+        return self._slots.setdefault(slot_name, {})
+
+    def _get_or_make_slot(self, var: Any, val: Any, slot_name: str, op_name: str) -> Any:
+        named = self._slot_dict(slot_name)
+        if _key(var) not in named:
+            named[_key(var)] = slots.create_slot(var, val, op_name)
+        return named[_key(var)]
+
+    def _get_or_make_slot_with_initializer(
+        self, var: Any, initializer: Any, shape: Any, dtype: Any, slot_name: str, op_name: str
+    ) -> Any:
+        named = self._slot_dict(slot_name)
+        if _key(var) not in named:
+            named[_key(var)] = slots.create_slot_with_initializer(var, initializer, shape, dtype, op_name)
+        return named[_key(var)]
+
+    def _zeros_slot(self, var: Any, slot_name: str, op_name: str) -> Any:
+        named = self._slot_dict(slot_name)
+        if _key(var) not in named:
+            named[_key(var)] = slots.create_zeros_slot(var, op_name)
+        return named[_key(var)]
+
+    def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
+        key = (name, colocate_with.graph)
+        found = self._non_slots.get(key)
+        if found is None:
+            with get_default_graph().colocate_with(colocate_with):
+                found = Variable(initial_value, name=name, trainable=False, use_resource=_is_resource(colocate_with))
+            self._non_slots[key] = found
+        return found
+
+    def _get_non_slot_variable(self, name: str, graph: Any = None) -> Any:
+        return self._non_slots.get((name, graph))
+
+    # --------------------------------------------------------------------------------------------------------- updates
+    def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:
+        return group(*update_ops, name=name_scope)
+
+    def _apply_dense(self, grad: Any, var: Any) -> Any:
+        raise NotImplementedError
+
+    def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
+        raise NotImplementedError
+
+    def _apply_sparse(self, grad: Any, var: Any) -> Any:
+        raise NotImplementedError
+
+    def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
+        raise NotImplementedError
+
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
+        """Sums rows of the same index first, since most update rules are not linear in the gradient."""
+        values, indices = deduplicated(grad.values, grad.indices)
+        return self._apply_sparse(IndexedSlices(values, indices, grad.dense_shape), var)
+
+    def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
+        values, unique = deduplicated(grad, indices)
+        return self._resource_apply_sparse(values, handle, unique)
+
+    def _valid_dtypes(self) -> set[dtypes.DType]:
+        return {dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128}
+
+    def _assert_valid_dtypes(self, tensors: Iterable[Any]) -> None:
+        valid = self._valid_dtypes()
+        for tensor in tensors:
+            dtype = tensor.dtype.base
+            if dtype not in valid:
+                raise ValueError(
+                    f"Invalid type {dtype!r} for {tensor.name}, expected: {sorted(v.name for v in valid)}.\n"
+                    + errors.message(
+                        f"{tensor.name!r} of dtype {dtype.name}", "a float or complex dtype", "tf.cast(x, tf.float32)"
+                    )
+                )
+
+    @staticmethod
+    def _call_if_callable(param: Any) -> Any:
+        return param() if callable(param) and not isinstance(param, (Tensor, Variable)) else param
+
+
+def _key(variable: Any) -> Any:
+    return (variable.op.graph, variable.op.name)
+
+
+def _as_gradient(grad: Any) -> Any:
+    if isinstance(grad, (Tensor, IndexedSlices)):
+        return grad
+    try:
+        return convert.convert_to_tensor(grad)
+    except (TypeError, ValueError):
+        raise TypeError(f"Gradient must be convertible to a Tensor or IndexedSlices, or None: {grad}") from None
+
+
+def deduplicated(values: Any, indices: Any) -> tuple[Any, Any]:
+    """Rows summed per distinct index, in order of first appearance: ``(values [m, ...], indices [m])``."""
+    unique, positions = build("Unique", indices)[:2]
+    count = build("StridedSlice", build("Shape", unique), [0], [1], [1], shrink_axis_mask=1)
+    return build("UnsortedSegmentSum", values, positions, count), unique

@@ -1,0 +1,66 @@
+"""Slots: variables that an optimizer keeps beside another variable, named after it (``w/Adam``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anabranch.core import convert
+from anabranch.core.build import build
+from anabranch.core.graph import get_default_graph
+from anabranch.variables.initializers import Zeros
+from anabranch.variables.resource_variable import ResourceVariable
+from anabranch.variables.scope import get_variable, variable_scope
+
+
+def _create(primary: Any, value: Any, shape: Any, dtype: Any) -> Any:
+    static = shape.is_fully_defined() if hasattr(shape, "is_fully_defined") else shape is not None
+    slot = get_variable(
+        "",
+        shape=shape if callable(value) and static else None,
+        dtype=dtype if callable(value) else None,
+        initializer=value,
+        trainable=False,
+        use_resource=isinstance(primary, ResourceVariable),
+        validate_shape=static or not callable(value),
+    )
+    slice_info = getattr(primary, "_save_slice_info", None)
+    if slice_info is not None and slot.get_shape().as_list() == primary.get_shape().as_list():
+        # A slot of a partition is a partition of the slot: it is saved under the full slot's name.
+        suffix = slot.op.name[len(primary.op.name) + 1 :]
+        slot._set_save_slice_info(
+            type(slice_info)(
+                f"{slice_info.full_name}/{suffix}", slice_info.full_shape, slice_info.var_offset, slice_info.var_shape
+            )
+        )
+    return slot
+
+
+def create_slot(primary: Any, value: Any, name: str, colocate_with_primary: bool = True) -> Any:
+    """A variable with initial value ``value`` (a tensor), named ``<primary>/<name>``."""
+    with variable_scope(None, f"{primary.op.name}/{name}"):
+        if colocate_with_primary:
+            with get_default_graph().colocate_with(primary):
+                return _create(primary, value, value.get_shape(), value.dtype)
+        return _create(primary, value, value.get_shape(), value.dtype)
+
+
+def create_slot_with_initializer(
+    primary: Any, initializer: Any, shape: Any, dtype: Any, name: str, colocate_with_primary: bool = True
+) -> Any:
+    """A variable of ``shape`` and ``dtype`` made by ``initializer``, named ``<primary>/<name>``."""
+    with variable_scope(None, f"{primary.op.name}/{name}"):
+        if colocate_with_primary:
+            with get_default_graph().colocate_with(primary):
+                return _create(primary, initializer, shape, dtype)
+        return _create(primary, initializer, shape, dtype)
+
+
+def create_zeros_slot(primary: Any, name: str, dtype: Any = None, colocate_with_primary: bool = True) -> Any:
+    """A variable of zeros with ``primary``'s shape, named ``<primary>/<name>``."""
+    dtype = (dtype or primary.dtype).base_dtype
+    shape = primary.get_shape()
+    if shape.is_fully_defined():
+        return create_slot_with_initializer(primary, Zeros(dtype), shape, dtype, name, colocate_with_primary)
+    start = primary.initialized_value() if hasattr(primary, "initialized_value") else convert.convert_to_tensor(primary)
+    zeros = build("Fill", build("Shape", start), convert.constant(0, dtype))
+    return create_slot(primary, zeros, name, colocate_with_primary)

@@ -1,0 +1,235 @@
+"""Sessions: fetches, feeds, errors, contexts, callables."""
+
+from __future__ import annotations
+
+import collections
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+
+
+@pytest.fixture(autouse=True)
+def _graph():
+    with tf.Graph().as_default():
+        yield
+
+
+@pytest.fixture
+def session():
+    with tf.Session() as found:
+        yield found
+
+
+Pair = collections.namedtuple("Pair", "first second")
+
+
+def test_fetches_keep_their_structure(session):
+    a, b = tf.constant(1.0), tf.constant([1, 2])
+    op = tf.no_op()
+    got = session.run({"a": a, "rest": [b, (a, op)], "pair": Pair(a, "Const_1:0")})
+    assert got["a"] == np.float32(1.0)
+    assert isinstance(got["a"], np.float32)
+    np.testing.assert_array_equal(got["rest"][0], [1, 2])
+    assert got["rest"][1] == (1.0, None)
+    assert isinstance(got["pair"], Pair)
+    np.testing.assert_array_equal(got["pair"].second, [1, 2])
+    ordered = session.run(collections.OrderedDict([("z", a), ("y", b)]))
+    assert isinstance(ordered, collections.OrderedDict)
+    assert list(ordered) == ["z", "y"]
+    assert session.run([]) == []
+    assert session.run(op) is None
+
+
+def test_strings_and_operations_are_fetched_by_name(session):
+    tf.constant(3.0, name="c")
+    tf.no_op(name="n")
+    assert session.run("c:0") == 3.0
+    assert session.run("n") is None
+    assert session.run(["c:0", b"c:0"]) == [3.0, 3.0]
+
+
+def test_string_tensors(session):
+    s = tf.constant(["a", "bc"])
+    np.testing.assert_array_equal(session.run(s), np.array([b"a", b"bc"], object))
+    assert session.run(tf.constant("x")) == b"x"
+
+
+def test_indexed_slices_are_fetched_and_fed(session):
+    slices = tf.IndexedSlices(tf.constant([[1.0, 2.0]]), tf.constant([3]), tf.constant([5, 2]))
+    got = session.run(slices)
+    np.testing.assert_array_equal(got.indices, [3])
+    fed = session.run(slices, {slices: (np.zeros((1, 2)), [0], [9, 9])})
+    np.testing.assert_array_equal(fed.dense_shape, [9, 9])
+
+
+def test_any_tensor_can_be_fed(session):
+    x = tf.constant(2.0)
+    y = x * 3.0
+    z = y + 1.0
+    assert session.run(z, {y: 10.0}) == 11.0
+    assert session.run([y, z], {"mul:0": 5.0}) == [5.0, 6.0]
+    assert session.run(x, {x: 7.0}) == 7.0
+
+
+def test_feeds_of_tuples(session):
+    a, b = tf.placeholder(tf.float32), tf.placeholder(tf.float32)
+    assert session.run(a + b, {(a, b): (1.0, 2.0)}) == 3.0
+
+
+def test_feeds_are_converted_as_numpy_does(session):
+    x = tf.placeholder(tf.int32, [None])
+    np.testing.assert_array_equal(session.run(x + 0, {x: [1, 2]}), [1, 2])
+    f = tf.placeholder(tf.float32)
+    assert session.run(f * 1.0, {f: np.float64(2.5)}) == np.float32(2.5)
+
+
+@pytest.mark.parametrize(
+    ("fetch", "kind", "text"),
+    [
+        (None, TypeError, "Fetch argument None has invalid type"),
+        (3.5, TypeError, "has invalid type.*must be a string or Tensor"),
+        ("nothing:0", ValueError, "cannot be interpreted as a Tensor.*does not exist"),
+        (object(), TypeError, "has invalid type"),
+    ],
+)
+def test_bad_fetches(session, fetch, kind, text):
+    tf.constant(1.0)
+    with pytest.raises(kind, match=text):
+        session.run(fetch)
+
+
+def test_bad_feeds(session):
+    x = tf.placeholder(tf.float32, [2, None], name="x")
+    with pytest.raises(ValueError, match=r"Cannot feed value of shape \(3, 1\) for Tensor 'x:0'(.|\n)*Given:(.|\n)*At: "):
+        session.run(x, {x: np.zeros((3, 1))})
+    with pytest.raises(TypeError, match="Cannot interpret feed_dict key as Tensor"):
+        session.run(x, {"y:0": 1.0})
+    with pytest.raises(TypeError, match="value of a feed cannot be a tf.Tensor"):
+        session.run(x, {x: tf.constant(1.0)})
+    with pytest.raises(TypeError, match="feed_dict must be a dictionary"):
+        session.run(x, [1])
+    i = tf.placeholder(tf.int32)
+    with pytest.raises((TypeError, OverflowError), match=r"int32|out of bounds|too large"):
+        session.run(i, {i: 2**40})
+
+
+def test_an_unfed_placeholder_names_itself_and_its_line(session):
+    x = tf.placeholder(tf.float32, [2, 3], name="inputs")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"You must feed a value for placeholder tensor 'inputs'(.|\n)*test_session.py"):
+        session.run(x * 2.0)
+
+
+def test_a_tensor_of_another_graph(session):
+    with tf.Graph().as_default():
+        other = tf.constant(1.0)
+    tf.constant(1.0)
+    with pytest.raises(ValueError, match="not an element of this graph"):
+        session.run(other)
+
+
+def test_closed_and_empty_sessions():
+    session = tf.Session()
+    with pytest.raises(RuntimeError, match="graph is empty"):
+        session.run([])
+    x = tf.constant(1.0)
+    session.close()
+    session.close()
+    with pytest.raises(RuntimeError, match="closed Session"):
+        session.run(x)
+
+
+def test_default_sessions():
+    x = tf.constant(4.0)
+    with pytest.raises(ValueError, match="No default session is registered"):
+        x.eval()
+    with tf.Session() as session:
+        assert x.eval() == 4.0
+        assert tf.get_default_session() is session
+        assert x.op.run() is None
+    assert tf.get_default_session() is None
+    session = tf.Session()
+    with session.as_default():
+        assert x.eval() == 4.0
+    assert session.run(x) == 4.0
+    session.close()
+
+
+def test_interactive_session():
+    session = tf.InteractiveSession()
+    try:
+        assert (tf.constant(2.0) * 2.0).eval() == 4.0
+    finally:
+        session.close()
+    assert tf.get_default_session() is None
+
+
+def test_make_callable(session):
+    x = tf.placeholder(tf.float32, [])
+    y = tf.placeholder(tf.float32, [])
+    call = session.make_callable({"sum": x + y}, [x, y])
+    assert call(1.0, 2.0) == {"sum": 3.0}
+    with pytest.raises(TypeError, match="takes 2 argument"):
+        call(1.0)
+    with pytest.raises(ValueError, match="Cannot feed value of shape"):
+        call([1.0], 2.0)
+    with pytest.raises(TypeError, match="feed_list"):
+        session.make_callable(x, x)
+    with pytest.raises(TypeError, match="accept_options"):
+        call(1.0, 2.0, options=tf.RunOptions())
+
+
+def test_growing_the_graph_between_runs(session):
+    x = tf.constant(1.0)
+    assert session.run(x) == 1.0
+    y = x + 1.0
+    assert session.run(y) == 2.0
+    assert session.run([x, y]) == [1.0, 2.0]
+
+
+def test_the_policy_compiles_what_is_hot_and_says_why(session):
+    x = tf.placeholder(tf.float32, [4])
+    y = tf.reduce_sum(x * 2.0)
+    assert "tier: interpreted" in session.explain(y, {x: np.ones(4)})
+    results = {float(session.run(y, {x: np.ones(4, np.float32)})) for _ in range(80)}
+    assert results == {8.0}
+    text = session.explain(y, {x: np.ones(4)})
+    assert "tier: compiled (it has run" in text
+    assert "program" in text
+
+
+def test_options_are_checked():
+    with pytest.raises(ValueError, match=r"tier='fast'(.|\n)*one of"):
+        tf.SessionOptions(tier="fast")
+    with pytest.raises(TypeError, match="config must be a tf.ConfigProto"):
+        tf.Session(config={"a": 1})
+    with pytest.raises(TypeError, match="graph must be a tf.Graph"):
+        tf.Session(graph=3)
+    with pytest.raises(tf.errors.UnimplementedError, match="session target"):
+        tf.Session("grpc://localhost:1")
+
+
+def test_devices():
+    with tf.device("/device:GPU:99"):
+        x = tf.constant(1.0) + 1.0
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="Cannot assign a device for operation"):
+        session.run(x)
+    with tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as session:
+        assert session.run(x) == 2.0
+    with tf.device("/cpu:0"):
+        y = tf.constant(1.0) + 1.0
+    with tf.Session() as session:
+        assert session.run(y) == 2.0
+
+
+def test_partial_runs_are_refused_with_advice(session):
+    with pytest.raises(NotImplementedError, match=r"partial_run(.|\n)*Instead"):
+        session.partial_run_setup([tf.constant(1.0)])
+
+
+def test_run_metadata(session):
+    x = tf.constant(1.0) + 1.0
+    metadata = tf.RunMetadata()
+    session.run(x, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), run_metadata=metadata)
+    assert "add" in {node.node_name for node in metadata.step_stats.dev_stats[0].node_stats}
