@@ -249,7 +249,8 @@ class _Level:
     def _projected(self, index: int, up: list[list[np.ndarray]], down: list[list[np.ndarray]]) -> float:
         total = 0.0
         for u, high, low in zip(self.us[index], up[index], down[index], strict=True):
-            total += float(np.sum(np.conj(_wide(u)) * (_wide(high) - _wide(low))).real)
+            with np.errstate(invalid="ignore"):  # values that are not finite fail the comparison
+                total += float(np.sum(np.conj(_wide(u)) * (_wide(high) - _wide(low))).real)
         return total
 
     def _compare(self, index: int, numeric: float, slopes: list[Any], ds: list[np.ndarray]) -> str | None:
