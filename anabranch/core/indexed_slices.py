@@ -117,7 +117,8 @@ def to_dense(value: IndexedSlices, dtype: Any = None, name: str | None = None, a
     """The dense tensor that `value` stands for (:func:`densify`), with a warning when it may be large."""
     if dtype is not None and dtypes.as_dtype(dtype).base != value.dtype.base:
         raise ValueError(
-            f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for IndexedSlices with dtype {value.dtype.name}\n"
+            f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for IndexedSlices "
+            f"with dtype {value.dtype.name}\n"
             + errors.message(
                 f"IndexedSlices {value.name!r} of dtype {value.dtype.name}",
                 dtypes.as_dtype(dtype).name,

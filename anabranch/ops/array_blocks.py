@@ -282,7 +282,7 @@ def _padded(ctx: Any, x: Any, pairs: Any) -> Any:
 
 
 class SpaceToBatchND(Op):
-    """Zero-pads dimensions 1 to m and moves blocks of `block_shape` out of them into the batch, block position first."""
+    """Zero-pads dimensions 1 to m and moves blocks of `block_shape` from them to the batch, block position first."""
 
     signature = "input: T, block_shape: Tblock_shape, paddings: Tpaddings -> output: T"
     attrs = {"T": Type(), "Tblock_shape": Index(), "Tpaddings": Index()}

@@ -1,4 +1,4 @@
-"""What the array families share: refusals, checks that are decided by shapes, small graphs that gradient rules build."""
+"""What the array families share: refusals, checks that shapes decide, small graphs that gradient rules build."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from anabranch.core.opdef import Type
 
 INDEX = "int32 int64"
 NUMBERS = (
-    "float double int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 qint16 quint16 uint16 complex128 half "
-    "uint32 uint64"
+    "float double int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 qint16 quint16 uint16 "
+    "complex128 half uint32 uint64"
 )
 
 
@@ -27,7 +27,7 @@ def Index(default: Any = "int32") -> Any:
 
 # --------------------------------------------------------------------------------------------------------- shape rules
 def refuse(c: Any, given: str, expected: str, instead: str, lead: str = "") -> NoReturn:
-    """Raises ValueError in three parts about the op that is being built; `lead` is TensorFlow's sentence if programs look for it."""
+    """Raises ValueError in three parts about the op being built; `lead` is TensorFlow's sentence, if it has one."""
     text = errors.message(f"{given} (op type {c.definition.type_name!r})", expected, instead)
     raise ValueError(f"{lead}\n{text}" if lead else text)
 

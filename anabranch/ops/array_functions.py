@@ -1,4 +1,4 @@
-"""Public functions about shapes, constants of a shape, and joins: `tf.shape`, `tf.zeros`, `tf.stack`, `tf.concat` and their kin."""
+"""Public functions about shapes, constants of a shape, and joins: `tf.shape`, `tf.zeros`, `tf.stack` and their kin."""
 
 from __future__ import annotations
 
@@ -382,7 +382,9 @@ def _is_number(value: Any) -> bool:
 
 @public("concat")
 def concat(values: Any = None, axis: Any = None, name: str = "concat", concat_dim: Any = None) -> Any:
-    """Tensors joined along the dimension `axis` (old name: `concat_dim`; the old order `concat(axis, values)` is understood).
+    """Tensors joined along the dimension `axis`.
+
+    `concat_dim` is the old name of `axis`; the old order `concat(axis, values)` is understood.
 
     Raises:
         ValueError: ranks or other dimensions differ.

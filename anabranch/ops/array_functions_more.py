@@ -1,4 +1,4 @@
-"""Public functions that pick, scatter, pad and rearrange: `tf.gather`, `tf.pad`, `tf.one_hot`, `tf.reverse` and their kin."""
+"""Public functions that pick, pad and rearrange: `tf.gather`, `tf.pad`, `tf.one_hot`, `tf.reverse` and their kin."""
 
 from __future__ import annotations
 
@@ -238,8 +238,9 @@ def reverse_sequence(
     seq_dim: int | None = None,
     batch_dim: int | None = None,
 ) -> Any:
-    """For each entry b along `batch_axis`, the first `seq_lengths[b]` elements along `seq_axis` reversed, the rest as they are.
+    """For each entry b along `batch_axis`, the first `seq_lengths[b]` elements along `seq_axis` reversed.
 
+    The rest stays as it is.
     `seq_dim` and `batch_dim` are the old names of the axes; `batch_axis` is 0 if neither is given.
     """
     seq_axis = either(seq_axis, seq_dim, "seq_axis", "seq_dim", "reverse_sequence")
@@ -337,7 +338,7 @@ def space_to_batch(
 def batch_to_space(
     input: Any, crops: Any, block_size: Any = None, name: str | None = None, block_shape: Any = None
 ) -> Any:
-    """Moves blocks of `block_size` x `block_size` pixels out of the batch of an image `[n, h, w, d]` and cuts off `crops`."""
+    """Moves blocks of `block_size` x `block_size` pixels out of the batch of `[n, h, w, d]` and cuts off `crops`."""
     found = build("BatchToSpaceND", input, _block(block_size, block_shape, "batch_to_space"), crops, name=name)
     found.set_shape(shapes.with_rank(found._shape, 4))
     return found
@@ -440,7 +441,7 @@ def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: 
 # ----------------------------------------------------------------------------------------------------------- composites
 @public("meshgrid")
 def meshgrid(*args: Any, **kwargs: Any) -> list[Any]:
-    """Coordinates of a grid: for vectors x1 .. xn, n tensors of rank n that repeat each vector along the other dimensions.
+    """Coordinates of a grid: for n vectors, n tensors of rank n that repeat each along the other dimensions.
 
     Args:
         args: the vectors.

@@ -1,8 +1,8 @@
 """Gathers and scatters of slices as pure ops.
 
-An index out of range fails the step; the check looks at the indices alone, never at the table. `bad_indices_policy="IGNORE"` asks
-for zeros (gather) or no update (scatter) instead. Slices that are named twice by a scatter add up in `ScatterNd`; in
-`TensorScatterUpdate` the last one wins, in both tiers.
+An index out of range fails the step; the check looks at the indices alone, never at the table.
+`bad_indices_policy="IGNORE"` asks for zeros (gather) or no update (scatter) instead. Slices that are named twice by a
+scatter add up in `ScatterNd`; in `TensorScatterUpdate` the last one wins, in both tiers.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def _axis_gradient(params: Any, indices: Any, grad: Any, axis: int, batch: int) 
 
 
 class GatherNd(Op):
-    """Slices of `params` at positions given by the last dimension of `indices` `[..., k]`: shape `[..., *params.shape[k:]]`."""
+    """Slices of `params` at positions in the last dimension of `indices` `[..., k]`: `[..., *params.shape[k:]]`."""
 
     signature = "params: Tparams, indices: Tindices -> output: Tparams"
     attrs = {"Tparams": Type(), "Tindices": Type("int16 int32 int64"), "bad_indices_policy": String("")}

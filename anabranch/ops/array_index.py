@@ -1,4 +1,4 @@
-"""Indexing as programs write it: `x[...]`, slices with a variable behind them, `tf.strided_slice` and `tf.boolean_mask`."""
+"""Indexing as programs write it: `x[...]`, slices that can be assigned, `tf.strided_slice`, `tf.boolean_mask`."""
 
 from __future__ import annotations
 

@@ -126,7 +126,8 @@ class Reverse(Op):
     signature = "tensor: T, dims: bool -> output: T"
     attrs = {
         "T": Type(
-            "uint8 int8 uint16 int16 uint32 int32 uint64 int64 bool bfloat16 half float double complex64 complex128 string"
+            "uint8 int8 uint16 int16 uint32 int32 uint64 int64 bool bfloat16 half float double complex64 complex128 "
+            "string"
         )
     }
     effect = PURE
@@ -182,7 +183,7 @@ class ReverseV2(Op):
 
 
 class ReverseSequence(Op):
-    """Entry b of dimension `batch_dim` has its first `seq_lengths[b]` elements along `seq_dim` reversed, the rest as they are."""
+    """`input` with the first `seq_lengths[b]` elements along `seq_dim` reversed in entry b of `batch_dim`."""
 
     signature = "input: T, seq_lengths: Tlen -> output: T"
     attrs = {"seq_dim": Int(), "batch_dim": Int(0), "T": Type(), "Tlen": Index("int64")}

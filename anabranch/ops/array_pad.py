@@ -125,7 +125,7 @@ _MIRROR_ATTRS = {"T": Type(), "Tpaddings": Index(), "mode": String(allowed="REFL
 
 
 class MirrorPad(Op):
-    """`input` continued at its borders by its mirror image: without the border itself (`REFLECT`) or with it (`SYMMETRIC`)."""
+    """`input` continued by its mirror image: without the border itself (`REFLECT`) or with it (`SYMMETRIC`)."""
 
     signature = "input: T, paddings: Tpaddings -> output: T"
     attrs = _MIRROR_ATTRS
@@ -141,7 +141,7 @@ class MirrorPad(Op):
                     f"paddings {pairs[i]} for dimension {i} of a tensor of shape {shapes.show(raw)}",
                     f"at most {size - _offset(c.attrs)} with mode {c.attrs['mode']}",
                     "pad less, or mode='CONSTANT'",
-                    f"paddings must be no greater than the dimension size: {pairs[i][0]}, {pairs[i][1]} greater than {size}",
+                    f"paddings must be no greater than the dimension size: {pairs[i]} greater than {size}",
                 )
         return _padded_shape(c)
 

@@ -1,7 +1,7 @@
-"""Ops whose result has as many elements as the data says: where, unique, difference, partition and stitch; and searches.
+"""Ops whose result has as many elements as the data says: where, unique, difference, partition, stitch; searches.
 
-All but the searches run on the host, since XLA needs to know shapes before it sees data. `Unique` keeps the order of first
-occurrence; NaN differs from itself.
+All but the searches run on the host, since XLA needs to know shapes before it sees data. `Unique` keeps the order of
+first occurrence; NaN differs from itself.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class ListDiff(Op):
 
 # ------------------------------------------------------------------------------------------------- partition and stitch
 class DynamicPartition(Op):
-    """The slices of `data` sorted into `num_partitions` tensors by `partitions`, whose shape is a prefix of that of `data`."""
+    """The slices of `data` sorted into `num_partitions` tensors by `partitions`, whose shape starts that of `data`."""
 
     signature = "data: T, partitions: int32 -> outputs: num_partitions * T"
     attrs = {"num_partitions": Int(minimum=1), "T": Type()}

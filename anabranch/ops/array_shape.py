@@ -169,7 +169,8 @@ def _reshaped(c: Any, given: shapes.RawShape, wanted: list[int | None]) -> shape
                 f"a tensor of {size} elements, shape {shapes.show(given)}, for the shape {shapes.show(tuple(result))}",
                 "as many elements in the new shape as in the old one",
                 "correct a size, or write -1 in one place to have it computed",
-                f"Cannot reshape a tensor with {size} elements to shape {shapes.show(tuple(result))} ({fixed} elements)",
+                f"Cannot reshape a tensor with {size} elements to shape {shapes.show(tuple(result))} "
+                f"({fixed} elements)",
             )
     elif len(unknown) == 1:
         if fixed and size % fixed == 0:
