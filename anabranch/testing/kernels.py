@@ -65,7 +65,7 @@ def run_op(type_name: str, *inputs: Any, tier: str = "host", philox: Any = None,
     arrays = [value if isinstance(value, np.ndarray) else constants.to_array(value) for value in inputs]
     complete = complete_attrs(type_name, arrays, attrs)
     view = _OpView(type_name)
-    if tier == "xla" and definition.kernel is not None or kernels.needs_lax(definition):
+    if (tier == "xla" and definition.kernel is not None) or kernels.needs_lax(definition):
         results = single.run_compiled(definition, arrays, complete, view, philox)
     else:
         context = kernels.HostContext(view)

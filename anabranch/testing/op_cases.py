@@ -129,7 +129,7 @@ class Case:
 
 
 def case(
-    *inputs: Any, types: dict[str, str] | None = None, dtype: str | None = None, grad: bool = True, **attrs: Any
+    *inputs: Any, types: dict[str, str] | None = None, dtype: str | None = None, grad: bool | None = None, **attrs: Any
 ) -> Case:
     """One call of an op.
 
@@ -137,9 +137,14 @@ def case(
         inputs: samples, arrays or nested lists of values, or a list of those for a list argument.
         types: dtype names of other type attributes (``{"Tidx": "int64"}``), blank-separated for a list of types.
         dtype: the row's dtype in this case alone, instead of the main one.
-        grad: whether the case joins the gradient checks.
+        grad: whether the case joins the gradient checks; if None, whether an input is drawn (given values are often
+        special).
         attrs: attributes; the reference gets them as keyword arguments.
     """
+    if grad is None:
+        grad = any(
+            isinstance(item, Sample) for given in inputs for item in (given if isinstance(given, list) else [given])
+        )
     return Case(inputs, attrs, types or {}, dtype, grad)
 
 
@@ -229,7 +234,7 @@ def elsewhere(type_name: str, test: str) -> Row:
 
 
 def _is_handle(dtype: dtypes.DType) -> bool:
-    """Whether no table of numbers shows values of this dtype: handles, and quantised types, which are their integers."""
+    """Whether no table shows values of this dtype: handles, and quantised types, which are their integers."""
     return dtype.is_quantized or dtype in (dtypes.resource, dtypes.variant)
 
 

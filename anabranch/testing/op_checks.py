@@ -134,7 +134,7 @@ def check_forward(row: Row) -> list[str]:
             for position, (tensor, value) in enumerate(zip(tensors, values, strict=True)):
                 if value.dtype != tensor.dtype.base.np:
                     problems.append(
-                        f"{one.instance.name}, {tier}: value {position} has dtype {value.dtype}, not {tensor.dtype.name}"
+                        f"{one.instance.name}, {tier}: value {position} is {value.dtype}, not {tensor.dtype.name}"
                     )
             problems += _check_values(one, tier, tensors, values)
         for position, (first, second) in enumerate(zip(*by_tier.values(), strict=True)):

@@ -1,6 +1,7 @@
 """Every op against its row: forward in both tiers, static shapes, gradients of both orders, serialisation.
 
-The rows stand in `tests/ops/cases/`, a file for each family with a list `ROWS`; `anabranch/testing/op_cases.py` says how to write one.
+The rows stand in `tests/ops/cases/`, a file for each family with a list `ROWS`; `anabranch/testing/op_cases.py` says
+how to write one.
 """
 
 from __future__ import annotations
@@ -94,9 +95,9 @@ def test_every_op_has_one_row() -> None:
     )
     twice = sorted(name for name, count in counts.items() if count > 1)
     assert not missing, (
-        f'{len(missing)} ops without a row: {" ".join(missing)}\nMend: add `row("{missing[0]}", reference, [case(...)])` to '
-        f"the family's file in tests/ops/cases/ (see anabranch/testing/op_cases.py), or `elsewhere(...)` with the file of "
-        "its test if no table can drive it."
+        f"{len(missing)} ops without a row: {' '.join(missing)}\n"
+        f'Mend: add `row("{missing[0]}", reference, [case(...)])` to the family\'s file in tests/ops/cases/ (see '
+        "anabranch/testing/op_cases.py), or `elsewhere(...)` with the file of its test if no table can drive it."
     )
     assert not twice, f"ops with two rows: {twice}\nMend: put all cases of an op into one row."
 
