@@ -153,7 +153,8 @@ class GraphScopes(GraphElements):
             )
         scopes = self._scopes
         old, old_devices = scopes.colocation, scopes.devices
-        op = self._operation_of(op) if op is not None else None
+        handle = getattr(op, "handle", None)  # a variable behind one: where it is, not where it was last written from
+        op = self._operation_of(handle if isinstance(handle, Tensor) else op) if op is not None else None
         scopes.colocation = ([] if ignore_existing else list(old)) + ([op] if op is not None else [])
         scopes.devices = None
         try:
@@ -188,10 +189,9 @@ class GraphScopes(GraphElements):
         if isinstance(item, Tensor):
             item = item.op
         elif not isinstance(item, Operation):
-            for attribute in ("handle", "op"):  # variables, TensorArrays, IndexedSlices
-                inner = getattr(item, attribute, None)
-                if isinstance(inner, (Tensor, Operation)):
-                    return self._operation_of(inner)
+            inner = getattr(item, "op", None)  # variables (their last write), TensorArrays, IndexedSlices
+            if isinstance(inner, Operation):
+                return self._operation_of(inner)
             item = self.as_graph_element(item)
             return self._operation_of(item)
         if item.graph is not self:

@@ -1,0 +1,23 @@
+"""Variables: ``tf.Variable`` in both forms, variable scopes, initializers, assignments. Above ops, below sessions."""
+
+from anabranch.variables import (
+    assignments,
+    initializers,
+    listing,
+    partitioned,
+    ref_variable,
+    resource_variable,
+    scope,
+)
+from anabranch.variables.variable import Variable
+
+__all__ = [
+    "Variable",
+    "assignments",
+    "initializers",
+    "listing",
+    "partitioned",
+    "ref_variable",
+    "resource_variable",
+    "scope",
+]

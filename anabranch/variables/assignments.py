@@ -1,0 +1,153 @@
+"""``tf.assign`` and its kin: one function for both forms of a variable.
+
+A reference (a variable in that form, or the raw reference tensor of an imported graph) goes to the op on references; a
+variable behind a handle goes to its own methods. ``use_locking`` and ``validate_shape`` are attributes of the former;
+writes of a step are never seen half done, whatever they say.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anabranch.core import errors
+from anabranch.core.api import public
+from anabranch.core.build import build
+from anabranch.core.operation import Tensor
+from anabranch.variables.resource_variable import ResourceVariable
+
+
+def _on_ref(ref: Any, function: str) -> bool:
+    """Whether ``ref`` is a reference; False for a variable behind a handle, TypeError for anything else."""
+    if isinstance(ref, ResourceVariable):
+        return False
+    dtype = getattr(ref, "dtype", None)
+    if getattr(dtype, "is_ref", False):
+        return True
+    if isinstance(ref, Tensor):
+        given = f"tensor {ref.name!r}, a value"
+    else:
+        given = f"a {type(ref).__name__}"
+    raise TypeError(
+        errors.message(f"{given}, as the first argument of tf.{function}", "a tf.Variable", "pass the variable itself")
+    )
+
+
+@public("assign")
+def assign(
+    ref: Any, value: Any, validate_shape: bool | None = None, use_locking: bool | None = None, name: str | None = None
+) -> Any:
+    """Gives the variable ``ref`` ``value``; returns it as it is afterwards.
+
+    With ``validate_shape=False`` the value may have another shape than the variable, which takes it on.
+    """
+    if _on_ref(ref, "assign"):
+        return build("Assign", ref, value, validate_shape=validate_shape, use_locking=use_locking, name=name)
+    if validate_shape is False and not ref.shape.is_fully_defined():
+        validate_shape = None  # the handle's own shape already leaves room
+    if validate_shape is False:
+        raise NotImplementedError(
+            errors.message(
+                f"validate_shape=False for resource variable {ref.name!r} of shape {ref.shape}",
+                "a variable made with room for other shapes",
+                "tf.Variable(..., use_resource=True, shape=tf.TensorShape(None))",
+            )
+        )
+    return ref.assign(value, use_locking=use_locking, name=name)
+
+
+@public("assign_add")
+def assign_add(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
+    """Adds ``value`` to the variable ``ref``; returns it as it is afterwards."""
+    if _on_ref(ref, "assign_add"):
+        return build("AssignAdd", ref, value, use_locking=use_locking, name=name)
+    return ref.assign_add(value, use_locking=use_locking, name=name)
+
+
+@public("assign_sub")
+def assign_sub(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
+    """Subtracts ``value`` from the variable ``ref``; returns it as it is afterwards."""
+    if _on_ref(ref, "assign_sub"):
+        return build("AssignSub", ref, value, use_locking=use_locking, name=name)
+    return ref.assign_sub(value, use_locking=use_locking, name=name)
+
+
+def _scatter(mode: str, ref: Any, indices: Any, updates: Any, use_locking: bool | None, name: str | None) -> Any:
+    if _on_ref(ref, f"scatter_{mode.lower()}"):
+        return build(f"Scatter{mode}", ref, indices, updates, use_locking=use_locking, name=name)
+    return ref._scatter(mode, indices, updates, use_locking, name)
+
+
+@public("scatter_update")
+def scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Any:
+    """Replaces rows ``indices`` of the variable by ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar)."""
+    return _scatter("Update", ref, indices, updates, use_locking, name)
+
+
+@public("scatter_add")
+def scatter_add(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    """Adds ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar) to rows ``indices`` of the variable."""
+    return _scatter("Add", ref, indices, updates, use_locking, name)
+
+
+@public("scatter_sub")
+def scatter_sub(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    """Subtracts ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar) from rows ``indices`` of the variable."""
+    return _scatter("Sub", ref, indices, updates, use_locking, name)
+
+
+@public("scatter_mul")
+def scatter_mul(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    """Multiplies rows ``indices`` of the variable by ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar)."""
+    return _scatter("Mul", ref, indices, updates, use_locking, name)
+
+
+@public("scatter_div")
+def scatter_div(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    """Divides rows ``indices`` of the variable by ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar)."""
+    return _scatter("Div", ref, indices, updates, use_locking, name)
+
+
+@public("scatter_min")
+def scatter_min(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    """Takes the minimum of rows ``indices`` and ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar)."""
+    return _scatter("Min", ref, indices, updates, use_locking, name)
+
+
+@public("scatter_max")
+def scatter_max(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    """Takes the maximum of rows ``indices`` and ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar)."""
+    return _scatter("Max", ref, indices, updates, use_locking, name)
+
+
+@public("scatter_nd_update")
+def scatter_nd_update(ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Any:
+    """Replaces the slices at ``indices`` ``[..., k]`` by ``updates`` (``indices.shape[:-1] + ref.shape[k:]``)."""
+    return _scatter("NdUpdate", ref, indices, updates, use_locking, name)
+
+
+@public("scatter_nd_add")
+def scatter_nd_add(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    """Adds ``updates`` (``indices.shape[:-1] + ref.shape[k:]``) to the slices at ``indices`` ``[..., k]``."""
+    return _scatter("NdAdd", ref, indices, updates, use_locking, name)
+
+
+@public("scatter_nd_sub")
+def scatter_nd_sub(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    """Subtracts ``updates`` (``indices.shape[:-1] + ref.shape[k:]``) from the slices at ``indices`` ``[..., k]``."""
+    return _scatter("NdSub", ref, indices, updates, use_locking, name)
+
+
+@public("count_up_to")
+def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
+    """Adds 1 to the scalar variable and returns its old value; OutOfRangeError once it has reached ``limit``."""
+    if _on_ref(ref, "count_up_to"):
+        return build("CountUpTo", ref, limit=limit, name=name)
+    return build("ResourceCountUpTo", ref.handle, limit=limit, T=ref.dtype, name=name)
+
+
+@public("is_variable_initialized")
+def is_variable_initialized(variable: Any) -> Tensor:
+    """Whether the variable has a value, a scalar bool."""
+    if _on_ref(variable, "is_variable_initialized"):
+        return build("IsVariableInitialized", variable)
+    return variable.is_initialized()

@@ -1,0 +1,250 @@
+"""Variables behind resource handles: ``VarHandleOp``, ``AssignVariableOp``, ``ReadVariableOp``.
+
+Each conversion to a tensor makes a read of its own, at that place in the order of effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from anabranch.core import convert, dtypes, errors, shapes
+from anabranch.core.build import build, build_operation
+from anabranch.core.graph import get_default_graph
+from anabranch.core.operation import Operation, Tensor
+from anabranch.core.scope_functions import name_scope
+from anabranch.variables import variable
+from anabranch.variables.initialized_value import guarded
+from anabranch.variables.scope_state import VariableAggregation, VariableSynchronization
+from anabranch.variables.variable import Variable
+
+
+class ResourceVariable(Variable):
+    """A variable behind a handle; see :class:`~anabranch.variables.variable.Variable`."""
+
+    _is_resource = True
+    _handle: Tensor
+    _cached: Tensor | None = None
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        collections: Any = None,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        name: str | None = None,
+        variable_def: Any = None,
+        dtype: Any = None,
+        expected_shape: Any = None,
+        import_scope: str | None = None,
+        constraint: Callable[[Any], Any] | None = None,
+        synchronization: Any = VariableSynchronization.AUTO,
+        aggregation: Any = VariableAggregation.NONE,
+        shape: Any = None,
+    ) -> None:
+        if variable_def is not None:
+            if initial_value is not None:
+                raise ValueError("variable_def and initial_value are mutually exclusive.")
+            self._restore(variable_def, import_scope)
+            return
+        variable.check_arguments(initial_value, constraint)
+        self._synchronization, self._aggregation, self._trainable = variable.checked_modes(
+            synchronization, aggregation, trainable, name
+        )
+        self._constraint = constraint
+        self._caching_device = caching_device
+        graph = get_default_graph()
+        is_function = callable(initial_value)
+        with graph.init_scope(), name_scope(name, "Variable", [] if is_function else [initial_value]) as scope:
+            graph = get_default_graph()
+            own_name = scope[:-1]
+            with graph.attr_scope({"_class": (f"loc:@{own_name}",)}):
+                with graph.name_scope("Initializer"), graph.device(None):
+                    value = convert.convert_to_tensor(
+                        initial_value() if is_function else initial_value, dtype, "initial_value"
+                    )
+                variable.check_outside_of_bodies(value, own_name)
+                raw = variable.declared_shape(value, validate_shape, shape, expected_shape, own_name)
+                self._handle = build("VarHandleOp", dtype=value.dtype.base, shape=raw, shared_name=own_name, name=scope)
+            self._initial_value = value
+            self._name = self._handle.name
+            self._dtype = value.dtype.base
+            with graph.name_scope("IsInitialized"):
+                self._is_initialized_op = build("VarIsInitializedOp", self._handle)
+            with (
+                graph.name_scope("Assign") as assign_scope,
+                graph.colocate_with(None, ignore_existing=True),
+                graph.device(self._handle.device),
+            ):
+                self._initializer_op = build("AssignVariableOp", self._handle, guarded(scope, value), name=assign_scope)
+            with graph.name_scope("Read"), graph.device(self._handle.device):
+                self._graph_element = self._read()
+            self._snapshot = self._graph_element
+            if caching_device is not None:
+                with graph.colocate_with(None, ignore_existing=True), graph.device(caching_device):
+                    self._cached = self._snapshot = build("Identity", self._graph_element)
+        self._add_to_collections(collections)
+
+    def _restore(self, proto: Any, import_scope: str | None) -> None:
+        self._handle = self._init_from_proto(proto, import_scope)
+        self._dtype = self._handle.op._attrs["dtype"]
+        graph = get_default_graph()
+        name = self._handle.op.name
+        if self._snapshot.op.type != "ReadVariableOp":
+            self._cached = self._snapshot
+        self._graph_element = graph.get_tensor_by_name(f"{name}/Read/ReadVariableOp:0")
+        self._is_initialized_op = graph.get_tensor_by_name(f"{name}/IsInitialized/VarIsInitializedOp:0")
+
+    # ------------------------------------------------------------------------------------------------------- properties
+    @property
+    def handle(self) -> Tensor:
+        """The handle, a scalar resource tensor."""
+        return self._handle
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        return self._dtype
+
+    @property
+    def shape(self) -> shapes.TensorShape:
+        handle = self._handle.handle_data
+        return shapes.TensorShape(None if handle is None else handle.shape)
+
+    @property
+    def create(self) -> Operation:
+        """The op that makes and initialises the variable."""
+        return self._initializer_op
+
+    def _handle_tensor(self) -> Tensor:
+        return self._handle
+
+    def _ref(self) -> Tensor:
+        raise TypeError(
+            f"The variable {self._name!r} has no reference: it lives behind a resource handle.\n"
+            + errors.message(
+                f"resource variable {self._name!r} where an op takes a reference",
+                "a variable in the reference form",
+                "use the method (v.assign(...), v.scatter_add(...)) or the tf function of that name",
+            )
+        )
+
+    def _as_graph_element(self) -> Tensor:
+        return self._graph_element
+
+    def set_shape(self, shape: Any) -> None:
+        handle = self._handle.handle_data
+        if handle is not None:
+            self._handle._handle = handle._replace(shape=shapes.merge(handle.shape, shapes.as_raw(shape)))
+        self._graph_element.set_shape(shape)
+
+    def is_initialized(self, name: str | None = None) -> Tensor:
+        """Whether the variable has a value, a scalar bool."""
+        return build("VarIsInitializedOp", self._handle, name=name)
+
+    # ------------------------------------------------------------------------------------------------------------ reads
+    def _read(self) -> Tensor:
+        return build("ReadVariableOp", self._handle, dtype=self._dtype)
+
+    def value(self) -> Tensor:
+        if self._cached is not None:
+            return self._cached
+        graph = self.graph
+        with graph.colocate_with(None, ignore_existing=True), graph.device(self._handle.device):
+            return self._read()
+
+    def read_value(self) -> Tensor:
+        graph = self.graph
+        with graph.name_scope("Read"), graph.device(self._handle.device):
+            value = self._read()
+        # The identity goes wherever the scopes around the call say; the read is where the variable is.
+        return build("Identity", value)
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+        """Rows ``indices`` of the value, without reading the rest."""
+        with name_scope(name, "Gather") as scope:
+            value = build("ResourceGather", self._handle, indices, dtype=self._dtype, name=scope)
+        return build("Identity", value)
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+        """Slices of the value at ``indices`` ``[..., k]``, without reading the rest."""
+        with name_scope(name, "GatherNd") as scope:
+            value = build("ResourceGatherNd", self._handle, indices, dtype=self._dtype, name=scope)
+        return build("Identity", value)
+
+    # ----------------------------------------------------------------------------------------------------------- writes
+    def _after(self, op: Operation) -> WrittenVariable:
+        return WrittenVariable(self, op)
+
+    def _write(self, type_name: str, value: Any, name: str | None, read_value: bool) -> Any:
+        with self.graph.as_default():
+            tensor = convert.convert_to_tensor(value, self._dtype)
+            self.shape.assert_is_compatible_with(tensor.shape)
+            op = build(type_name, self._handle, tensor, name=name)
+        return self._after(op) if read_value else op
+
+    def assign(
+        self, value: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        return self._write("AssignVariableOp", value, name, read_value)
+
+    def assign_add(
+        self, delta: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        return self._write("AssignAddVariableOp", delta, name, read_value)
+
+    def assign_sub(
+        self, delta: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        return self._write("AssignSubVariableOp", delta, name, read_value)
+
+    def _scatter(self, mode: str, indices: Any, updates: Any, use_locking: bool, name: str | None) -> Any:
+        with self.graph.as_default():
+            tensor = convert.convert_to_tensor(updates, self._dtype)
+            op = build_operation(f"ResourceScatter{mode}", (self._handle, indices, tensor), {}, name)
+        return self._after(op)
+
+    def count_up_to(self, limit: int) -> Tensor:
+        return build("ResourceCountUpTo", self._handle, limit=limit, T=self._dtype)
+
+    def _assign_slice(self, bounds: Any, value: Any, name: str | None, masks: dict[str, int]) -> Any:
+        with self.graph.as_default():
+            tensor = convert.convert_to_tensor(value, self._dtype)
+            op = build_operation("ResourceStridedSliceAssign", (self._handle, *bounds, tensor), dict(masks), name)
+        return self._after(op)
+
+
+class WrittenVariable(ResourceVariable):
+    """A variable as it is after a write: its reads follow that op."""
+
+    def __init__(self, written: ResourceVariable, op: Operation) -> None:
+        self._handle = written._handle
+        self._dtype = written._dtype
+        self._name = written._name
+        self._trainable = written._trainable
+        self._synchronization = written._synchronization
+        self._aggregation = written._aggregation
+        self._constraint = written._constraint
+        self._initial_value = written._initial_value
+        self._initializer_op = written._initializer_op
+        self._is_initialized_op = written._is_initialized_op
+        self._save_slice_info = written._save_slice_info
+        self._parent_op = op
+        with self.graph.control_dependencies([op]):
+            self._graph_element = self._snapshot = self._read()
+
+    @property
+    def op(self) -> Operation:
+        """The write."""
+        return self._parent_op
+
+    def value(self) -> Tensor:
+        with self.graph.control_dependencies([self._parent_op]):
+            return super().value()
+
+    def read_value(self) -> Tensor:
+        with self.graph.control_dependencies([self._parent_op]):
+            return super().read_value()
+
+
+variable._forms[True] = ResourceVariable

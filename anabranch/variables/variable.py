@@ -1,0 +1,611 @@
+"""``tf.Variable``: the class that programs name, how one is made, and what both of its forms share.
+
+A variable is a Python object beside the graph: an op that makes the handle, an op that assigns the initial value, and a
+read. :class:`~anabranch.variables.ref_variable.RefVariable` builds the reference form, which is TensorFlow 1.x's
+default;
+:class:`~anabranch.variables.resource_variable.ResourceVariable` the one behind a resource handle. Which one
+``tf.Variable(...)`` makes is decided by ``use_resource``, else by the variable scope, else by
+``tf.enable_resource_variables``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+from anabranch.core import convert, dtypes, errors, hooks, shapes
+from anabranch.core.api import public
+from anabranch.core.collections import GraphKeys
+from anabranch.core.graph import Graph, get_default_graph
+from anabranch.core.indexed_slices import IndexedSlices
+from anabranch.core.operation import Operation, Tensor
+from anabranch.core.protos import variable_pb2
+from anabranch.variables.initialized_value import initialized_value
+from anabranch.variables.save_slice import SaveSliceInfo, inside_scope, without_scope
+from anabranch.variables.scope_state import VariableAggregation, VariableSynchronization, get_variable_scope
+
+_resource_by_default = [False]
+_forms: dict[bool, type] = {}  # use_resource -> class, filled by the modules of the two forms
+
+
+@public("enable_resource_variables")
+def enable_resource_variables() -> None:
+    """Makes variables behind resource handles unless the call or its scope says otherwise."""
+    _resource_by_default[0] = True
+
+
+@public("disable_resource_variables")
+def disable_resource_variables() -> None:
+    """Makes variables in the reference form unless the call or its scope says otherwise (the default)."""
+    _resource_by_default[0] = False
+
+
+@public("resource_variables_enabled")
+def resource_variables_enabled() -> bool:
+    """Whether variables are made behind resource handles by default."""
+    return _resource_by_default[0]
+
+
+class _Creators(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[tuple[Graph, Callable[..., Any]]] = []
+
+
+_creators = _Creators()
+
+
+@public("variable_creator_scope")
+@contextlib.contextmanager
+def variable_creator_scope(variable_creator: Callable[..., Any]) -> Iterator[None]:
+    """Hands the making of variables in the default graph to ``variable_creator(next_creator, **kwargs)``.
+
+    The creator returns a variable, usually by ``next_creator(**kwargs)`` with some arguments changed.
+    """
+    _creators.stack.append((get_default_graph(), variable_creator))
+    try:
+        yield
+    finally:
+        _creators.stack.pop()
+
+
+def _create(
+    initial_value: Any = None,
+    trainable: bool | None = None,
+    collections: Any = None,
+    validate_shape: bool = True,
+    caching_device: Any = None,
+    name: str | None = None,
+    variable_def: Any = None,
+    dtype: Any = None,
+    expected_shape: Any = None,
+    import_scope: str | None = None,
+    constraint: Callable[[Any], Any] | None = None,
+    use_resource: bool | None = None,
+    synchronization: Any = VariableSynchronization.AUTO,
+    aggregation: Any = VariableAggregation.NONE,
+    shape: Any = None,
+) -> Variable:
+    arguments = dict(locals())
+    creator: Callable[..., Any] = _default_creator
+    graph = get_default_graph()
+    for owner, outer in _creators.stack:
+        if owner is graph:
+            creator = functools.partial(outer, creator)
+    return creator(**arguments)
+
+
+def _default_creator(**arguments: Any) -> Variable:
+    use_resource = arguments.pop("use_resource", None)
+    if use_resource is None:
+        use_resource = get_variable_scope().use_resource
+    if use_resource is None:
+        use_resource = _resource_by_default[0]
+    return _forms[bool(use_resource)](**arguments)
+
+
+class _VariableType(type):
+    """Makes ``tf.Variable(...)`` build the form that is wanted, while both forms are instances of ``tf.Variable``."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is Variable:
+            return _create(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+
+@public("Variable")
+class Variable(metaclass=_VariableType):
+    """A tensor that lives on between steps, and changes when an assignment runs.
+
+    Args:
+        initial_value: tensor, array, nested list, or a function without arguments that returns one; gives the variable
+        its
+            dtype and shape.
+        trainable: whether optimizers change it by default (collection ``TRAINABLE_VARIABLES``).
+        collections: collections to add it to; ``[GraphKeys.GLOBAL_VARIABLES]`` if None.
+        validate_shape: refuse an initial value whose shape is not fully known; False leaves the variable's shape open.
+        caching_device: device on which reads are cached.
+        name: name of the op; made unique.
+        variable_def: a ``VariableDef`` to recreate the variable of an imported graph from, in place of everything else.
+        dtype: element type that the initial value is converted to.
+        expected_shape: shape that the initial value must have.
+        import_scope: name scope of the imported graph (with ``variable_def``).
+        constraint: function of the variable's value that an optimizer applies after its update.
+        use_resource: make it behind a resource handle; by default as the variable scope or the program says.
+        synchronization, aggregation: how copies on replicas are kept together.
+        shape: shape of the variable, which may be less known than the initial value's.
+
+    Example:
+        >>> import anabranch as tf
+        >>> w = tf.Variable(tf.zeros([2, 3]), name="w")
+        >>> w.name, w.shape.as_list(), w.initializer.name
+        ('w:0', [2, 3], 'w/Assign')
+    """
+
+    SaveSliceInfo = SaveSliceInfo
+    _is_resource = False
+    __array_priority__ = 100
+
+    # Set by the forms.
+    _name: str
+    _trainable: bool
+    _initial_value: Tensor | None
+    _initializer_op: Operation
+    _snapshot: Tensor
+    _caching_device: Any = None
+    _constraint: Any = None
+    _save_slice_info: SaveSliceInfo | None = None
+    _synchronization = VariableSynchronization.AUTO
+    _aggregation = VariableAggregation.NONE
+
+    # ------------------------------------------------------------------------------------------------------- properties
+    @property
+    def name(self) -> str:
+        """Name of the variable: that of its op and ``:0``."""
+        return self._name
+
+    @property
+    def _shared_name(self) -> str:
+        return self._name.partition(":")[0]
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the variable."""
+        return self._handle_tensor().graph
+
+    @property
+    def device(self) -> str:
+        """Device of the variable."""
+        return self._handle_tensor().device
+
+    @property
+    def op(self) -> Operation:
+        """The op that makes the variable's reference or handle."""
+        return self._handle_tensor().op
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        """Element type; a reference type (``float32_ref``) in the reference form."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> shapes.TensorShape:
+        """Static shape."""
+        raise NotImplementedError
+
+    def get_shape(self) -> shapes.TensorShape:
+        """Alias of :attr:`shape`."""
+        return self.shape
+
+    @property
+    def trainable(self) -> bool:
+        """Whether optimizers change it by default."""
+        return self._trainable
+
+    @property
+    def synchronization(self) -> VariableSynchronization:
+        """When copies on replicas are brought together."""
+        return self._synchronization
+
+    @property
+    def aggregation(self) -> VariableAggregation:
+        """How updates from replicas are combined."""
+        return self._aggregation
+
+    @property
+    def constraint(self) -> Any:
+        """Function that an optimizer applies after its update, or None."""
+        return self._constraint
+
+    @property
+    def initializer(self) -> Operation:
+        """The op that assigns the initial value."""
+        return self._initializer_op
+
+    @property
+    def initial_value(self) -> Tensor | None:
+        """The tensor that the initializer assigns."""
+        return self._initial_value
+
+    def initialized_value(self) -> Tensor:
+        """The variable's value, or its initial value if it has none yet."""
+        return initialized_value(self)
+
+    @property
+    def _graph_key(self) -> str:
+        return f"graph-key-{id(self.graph)}/"
+
+    def _handle_tensor(self) -> Tensor:
+        """The tensor that stands for the variable itself: its reference or its handle."""
+        raise NotImplementedError
+
+    def _ref(self) -> Tensor:
+        raise NotImplementedError
+
+    def _as_graph_element(self) -> Tensor:
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------------------------------------------ reads
+    def value(self) -> Tensor:
+        """A tensor with the variable's value."""
+        raise NotImplementedError
+
+    def read_value(self) -> Tensor:
+        """A read that happens here: after the control dependencies around the call."""
+        raise NotImplementedError
+
+    def _AsTensor(self) -> Tensor:
+        return self.value()
+
+    def eval(self, session: Any = None) -> Any:
+        """Runs a read in ``session`` or the default session and returns an array."""
+        return hooks.evaluate(self._as_graph_element(), None, self.graph, session)
+
+    def load(self, value: Any, session: Any = None) -> None:
+        """Gives the variable ``value`` in ``session`` or the default session, by feeding its initializer."""
+        initializer = self.initializer
+        hooks.evaluate(initializer, {initializer._inputs[1]: value}, self.graph, session)
+
+    def set_shape(self, shape: Any) -> None:
+        """Merges ``shape`` into the static shape."""
+        raise NotImplementedError
+
+    # ----------------------------------------------------------------------------------------------------------- writes
+    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+        """Gives the variable ``value``; returns it as it is afterwards, or the op with ``read_value=False``."""
+        raise NotImplementedError
+
+    def assign_add(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        """Adds ``delta``; returns the variable as it is afterwards, or the op with ``read_value=False``."""
+        raise NotImplementedError
+
+    def assign_sub(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        """Subtracts ``delta``; returns the variable as it is afterwards, or the op with ``read_value=False``."""
+        raise NotImplementedError
+
+    def _scatter(self, mode: str, indices: Any, updates: Any, use_locking: bool, name: str | None) -> Any:
+        """Row scatter ``mode`` (``Add``, ``Update``, ``NdAdd``, ...); returns the variable as it is afterwards."""
+        raise NotImplementedError
+
+    def _rows(self, mode: str, sparse_delta: Any, use_locking: bool, name: str | None) -> Any:
+        if not isinstance(sparse_delta, IndexedSlices):
+            raise TypeError(
+                f"sparse_delta is not IndexedSlices: {sparse_delta}\n"
+                + errors.message(
+                    f"a {type(sparse_delta).__name__}", "tf.IndexedSlices", "tf.IndexedSlices(values, indices)"
+                )
+            )
+        return self._scatter(mode, sparse_delta.indices, sparse_delta.values, use_locking, name)
+
+    def scatter_sub(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Any:
+        """Subtracts the rows of ``sparse_delta``."""
+        return self._rows("Sub", sparse_delta, use_locking, name)
+
+    def scatter_add(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Any:
+        """Adds the rows of ``sparse_delta``."""
+        return self._rows("Add", sparse_delta, use_locking, name)
+
+    def scatter_max(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Any:
+        """Takes the maximum with the rows of ``sparse_delta``."""
+        return self._rows("Max", sparse_delta, use_locking, name)
+
+    def scatter_min(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Any:
+        """Takes the minimum with the rows of ``sparse_delta``."""
+        return self._rows("Min", sparse_delta, use_locking, name)
+
+    def scatter_mul(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Any:
+        """Multiplies by the rows of ``sparse_delta``."""
+        return self._rows("Mul", sparse_delta, use_locking, name)
+
+    def scatter_div(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Any:
+        """Divides by the rows of ``sparse_delta``."""
+        return self._rows("Div", sparse_delta, use_locking, name)
+
+    def scatter_update(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Any:
+        """Replaces the rows of ``sparse_delta``."""
+        return self._rows("Update", sparse_delta, use_locking, name)
+
+    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+        """Subtracts ``updates`` ``[..., slice]`` from the slices at ``indices`` ``[..., k]``."""
+        return self._scatter("NdSub", indices, updates, True, name)
+
+    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+        """Adds ``updates`` ``[..., slice]`` to the slices at ``indices`` ``[..., k]``."""
+        return self._scatter("NdAdd", indices, updates, True, name)
+
+    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+        """Replaces the slices at ``indices`` ``[..., k]`` by ``updates`` ``[..., slice]``."""
+        return self._scatter("NdUpdate", indices, updates, True, name)
+
+    def count_up_to(self, limit: int) -> Tensor:
+        """Adds 1 to the scalar variable and returns its old value; OutOfRangeError at ``limit``."""
+        raise NotImplementedError
+
+    def _strided_slice_assign(
+        self,
+        begin: Any,
+        end: Any,
+        strides: Any,
+        value: Any,
+        name: str | None,
+        begin_mask: int = 0,
+        end_mask: int = 0,
+        ellipsis_mask: int = 0,
+        new_axis_mask: int = 0,
+        shrink_axis_mask: int = 0,
+    ) -> Any:
+        masks = {
+            "begin_mask": begin_mask,
+            "end_mask": end_mask,
+            "ellipsis_mask": ellipsis_mask,
+            "new_axis_mask": new_axis_mask,
+            "shrink_axis_mask": shrink_axis_mask,
+        }
+        return self._assign_slice((begin, end, strides), value, name, masks)
+
+    def _assign_slice(self, bounds: Any, value: Any, name: str | None, masks: dict[str, int]) -> Any:
+        raise NotImplementedError
+
+    def __getitem__(self, key: Any) -> Tensor:
+        """A slice of the value; the result's ``assign(value)`` writes to that part of the variable."""
+        read = hooks.get_item(self.value(), key)
+        op = read.op
+        if op.type == "StridedSlice":
+            masks = {name: op._attrs[name] for name in op._attrs if name.endswith("_mask")}
+
+            def assign(value: Any, name: str | None = None) -> Any:
+                """Writes ``value`` to the slice; returns the variable as it is afterwards."""
+                return self._assign_slice(op._inputs[1:], value, name or f"{op.name}/_assign", masks)
+
+            read.assign = assign
+        return read
+
+    # ------------------------------------------------------------------------------------------------------------ proto
+    def _get_save_slice_info(self) -> SaveSliceInfo | None:
+        return self._save_slice_info
+
+    def _set_save_slice_info(self, save_slice_info: SaveSliceInfo | None) -> None:
+        """Tells which part of a larger saved variable this one is."""
+        self._save_slice_info = save_slice_info
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """The variable as a ``VariableDef``; None if it is outside of ``export_scope``."""
+        handle = self._handle_tensor()
+        if export_scope is not None and not handle.name.startswith(export_scope):
+            return None
+        proto = variable_pb2.VariableDef(
+            variable_name=without_scope(handle.name, export_scope),
+            initializer_name=without_scope(self.initializer.name, export_scope),
+            snapshot_name=without_scope(self._snapshot.name, export_scope),
+            trainable=self.trainable,
+            synchronization=self.synchronization.value,
+            aggregation=self.aggregation.value,
+            is_resource=self._is_resource,
+        )
+        if self._initial_value is not None:
+            proto.initial_value_name = without_scope(self._initial_value.name, export_scope)
+        if self._save_slice_info is not None:
+            proto.save_slice_info_def.CopyFrom(self._save_slice_info.to_proto(export_scope))
+        return proto
+
+    @staticmethod
+    def from_proto(variable_def: Any, import_scope: str | None = None) -> Variable:
+        """The variable that ``variable_def`` describes, whose ops are in the default graph."""
+        return _forms[bool(variable_def.is_resource)](variable_def=variable_def, import_scope=import_scope)
+
+    def _init_from_proto(self, proto: Any, import_scope: str | None) -> Tensor:
+        """Sets what both forms share; returns the tensor that stands for the variable."""
+        graph = get_default_graph()
+
+        def element(name: str) -> Any:
+            return graph.as_graph_element(inside_scope(name, import_scope))
+
+        handle = element(proto.variable_name)
+        self._name = handle.name
+        self._initializer_op = element(proto.initializer_name)
+        self._initial_value = element(proto.initial_value_name) if proto.initial_value_name else None
+        self._snapshot = element(proto.snapshot_name)
+        self._synchronization, self._aggregation, self._trainable = checked_modes(
+            proto.synchronization, proto.aggregation, proto.trainable, proto.variable_name
+        )
+        if proto.HasField("save_slice_info_def"):
+            self._save_slice_info = SaveSliceInfo(
+                save_slice_info_def=proto.save_slice_info_def, import_scope=import_scope
+            )
+        return handle
+
+    def _add_to_collections(self, collections: Any) -> None:
+        if collections is None:
+            collections = [GraphKeys.GLOBAL_VARIABLES]
+        if not isinstance(collections, (list, tuple, set)):
+            raise ValueError(
+                "collections argument to Variable constructor must be a list, tuple, or set. "
+                f"Got {collections} of type {type(collections)}\n"
+                + errors.message(f"collections={collections!r}", "a list of names", f"collections=[{collections!r}]")
+            )
+        if self._trainable and GraphKeys.TRAINABLE_VARIABLES not in collections:
+            collections = [*collections, GraphKeys.TRAINABLE_VARIABLES]
+        self.graph.add_to_collections(collections, self)
+
+    # ----------------------------------------------------------------------------------------------------------- Python
+    def __iter__(self) -> NoReturn:
+        """Refuses, so that the elements of a variable are not read one by one without end."""
+        raise TypeError(
+            "'Variable' object is not iterable.\n"
+            + errors.message(f"iteration over variable {self._name!r}", "a tensor", "tf.unstack(v), or v[i]")
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.value())
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(
+            errors.message(f"variable {self._name!r} given to NumPy", "an array", "session.run(v), or v.eval()")
+        )
+
+    def __repr__(self) -> str:
+        return f"<tf.Variable {self.name!r} shape={self.shape} dtype={self.dtype.name}>"
+
+
+Variable.__signature__ = inspect.signature(_create)  # type: ignore[attr-defined]
+
+_OPERATORS = (
+    "add radd sub rsub mul rmul div rdiv truediv rtruediv floordiv rfloordiv mod rmod lt le gt ge and rand or ror xor "
+    "rxor pow rpow invert neg abs matmul rmatmul"
+)
+
+
+def _overload(operator: str) -> None:
+    def on_value(self: Variable, *args: Any) -> Any:
+        function = getattr(Tensor, operator, None)
+        return NotImplemented if function is None else function(self.value(), *args)
+
+    on_value.__name__ = operator
+    on_value.__doc__ = f"``Tensor.{operator}`` of the value."
+    setattr(Variable, operator, on_value)
+
+
+for _operator in _OPERATORS.split():
+    _overload(f"__{_operator}__")
+
+
+def _convert(value: Variable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+    if dtype is not None and not dtypes.as_dtype(dtype).is_compatible_with(value.dtype):
+        wanted = dtypes.as_dtype(dtype).name
+        raise ValueError(
+            f"Incompatible type conversion requested to type '{wanted}' for variable of type '{value.dtype.name}'\n"
+            + errors.message(
+                f"variable {value.name!r} of {value.dtype.name}", wanted, f"tf.cast({value.op.name}, tf.{wanted})"
+            )
+        )
+    return value._ref() if as_ref else value.value()
+
+
+convert.register_tensor_conversion_function(Variable, _convert)
+
+
+# ------------------------------------------------------------------------------------------------- checks of arguments
+def checked_modes(
+    synchronization: Any, aggregation: Any, trainable: bool | None, name: str | None
+) -> tuple[VariableSynchronization, VariableAggregation, bool]:
+    """Synchronization and aggregation as members of their classes, and whether the variable is trainable."""
+    found: list[Any] = []
+    for kind, label, value in (
+        (VariableSynchronization, "synchronization", synchronization),
+        (VariableAggregation, "aggregation", aggregation),
+    ):
+        if value is None:
+            value = kind(0)
+        if not isinstance(value, kind):
+            try:
+                value = kind(value)
+            except ValueError:
+                raise ValueError(
+                    f"Invalid variable {label} mode: {value} for variable: {name}\n"
+                    + errors.message(f"{label}={value!r}", f"a member of tf.{kind.__name__}", f"{kind(0)}")
+                ) from None
+        found.append(value)
+    if trainable is None:
+        trainable = found[0] is not VariableSynchronization.ON_READ
+    return found[0], found[1], bool(trainable)
+
+
+def check_arguments(initial_value: Any, constraint: Any) -> None:
+    """Refuses a variable without an initial value, and a constraint that is no function."""
+    if initial_value is None:
+        raise ValueError(
+            "initial_value must be specified.\n"
+            + errors.message(
+                "tf.Variable without initial_value",
+                "a tensor, an array, a number or a function that returns one",
+                "tf.Variable(tf.zeros(shape)), or tf.get_variable(name, shape)",
+            )
+        )
+    if constraint is not None and not callable(constraint):
+        raise ValueError(
+            "The `constraint` argument must be a callable.\n"
+            + errors.message(
+                f"constraint={constraint!r}", "a function of the value", "constraint=lambda w: tf.nn.relu(w)"
+            )
+        )
+
+
+def declared_shape(initial_value: Tensor, validate_shape: bool, shape: Any, expected_shape: Any, name: str) -> Any:
+    """Raw shape of a variable's op, from the initial value and what the program says of it."""
+    found = initial_value._shape
+    if expected_shape is not None and not shapes.is_compatible(shapes.as_raw(expected_shape), found):
+        raise ValueError(
+            errors.message(
+                f"an initial value of shape {shapes.show(found)} for variable {name!r}",
+                f"expected_shape {shapes.show(shapes.as_raw(expected_shape))}",
+                "reshape the value, or leave expected_shape out",
+            )
+        )
+    if validate_shape and (found is None or None in found):
+        raise ValueError(
+            f"initial_value must have a shape specified: {initial_value}\n"
+            + errors.message(
+                f"an initial value of shape {shapes.show(found)} for variable {name!r}",
+                "a fully known shape",
+                "set_shape on the initial value, or validate_shape=False",
+            )
+        )
+    if shape is not None:
+        raw = shapes.as_raw(shape)
+        if not shapes.is_compatible(raw, found):
+            raise ValueError(
+                f"The initial value's shape ({shapes.show(found)}) is not compatible with the explicitly supplied "
+                f"`shape` argument ({shapes.show(raw)}).\n"
+                + errors.message(
+                    f"an initial value of shape {shapes.show(found)}",
+                    f"shape {shapes.show(raw)}",
+                    "reshape one of them",
+                )
+            )
+        return raw
+    return found if validate_shape else None
+
+
+def check_outside_of_bodies(initial_value: Tensor, name: str) -> None:
+    """Refuses an initial value computed inside a branch or loop body: the variable is made outside of it."""
+    if not initial_value.op.body.is_root:
+        raise ValueError(
+            f"Initializer for variable {name} is from inside a control-flow construct, such as a loop or conditional. "
+            "When creating a variable inside a loop or conditional, use a lambda as the initializer.\n"
+            + errors.message(
+                f"initial value {initial_value.name!r} of a nested body", "one that can be computed outside", "a lambda"
+            )
+        )
