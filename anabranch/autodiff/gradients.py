@@ -107,17 +107,14 @@ def gradients(
             )
         )
     graph = graph_of(_tensor_of(item) for item in (*ys, *xs))
-    with graph.as_default(), contextlib.ExitStack() as stack:
-        stack.enter_context(graph.shared_site())
-        stack.enter_context(graph.name_scope(name or "gradients"))
+    with graph.as_default(), graph.shared_site(), graph.name_scope(name or "gradients"):
         y_tensors = [_target(item, "y", i) for i, item in enumerate(ys)]
         x_tensors = [_source_tensor(item, i) for i, item in enumerate(xs)]
         stop_tensors = [_source_tensor(item, i) for i, item in enumerate(stops)]
         body = _innermost_body(graph, y_tensors)
-        if body is not graph.current_body:
-            stack.enter_context(graph.building(body))
-        walk = _Walk(graph, y_tensors, x_tensors, stop_tensors, method, colocate_gradients_with_ops, gate_gradients)
-        found = walk.run(starts)
+        with graph.building(body):
+            walk = _Walk(graph, y_tensors, x_tensors, stop_tensors, method, colocate_gradients_with_ops, gate_gradients)
+            found = walk.run(starts)
     with graph.as_default(), graph.building(body):
         return [
             _zeros_like(x) if gradient is None and unconnected is UnconnectedGradients.ZERO else gradient

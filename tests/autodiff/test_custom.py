@@ -1,0 +1,205 @@
+"""`tf.custom_gradient` and the derived rule."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.core import opdef
+from anabranch.core.attrs import NamedAttrs
+from anabranch.core.build import build
+from anabranch.core.kernels import uses_lax
+from anabranch.core.opdef import DERIVED, PURE, Int, Op, Type
+from anabranch.testing import check_gradients
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default() as g:
+        yield g
+
+
+def values(fetches, feeds=None, tier="interpreted"):
+    with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        return session.run(fetches, feeds)
+
+
+# --------------------------------------------------------------------------------------------------------------- custom
+def test_own_gradient_replaces_that_of_the_inside() -> None:
+    @tf.custom_gradient
+    def log1pexp(x):
+        e = tf.exp(x)
+        return tf.log(1 + e), lambda grad: grad * (1 - 1 / (1 + e))
+
+    x = tf.placeholder(tf.float32, [2])
+    (gradient,) = tf.gradients(log1pexp(x), x)
+    np.testing.assert_allclose(values(gradient, {x: [0.0, 100.0]})[0], 0.5)
+    assert log1pexp.__name__ == "log1pexp"
+
+
+def test_structures_and_several_arguments() -> None:
+    @tf.custom_gradient
+    def f(x, y):
+        def grad(g_sum, g_parts_x, g_parts_y):
+            return g_sum * 10.0 + g_parts_x, [g_sum * 100.0 + g_parts_y]
+
+        return {"sum": x + y, "parts": [x * 1.0, (y * 1.0,)]}, lambda a, b, c: grad(c, a, b)
+
+    x, y = tf.constant(1.0), tf.constant(2.0)
+    result = f(x, y)
+    assert set(result) == {"sum", "parts"}
+    assert isinstance(result["parts"][1], tuple)
+    assert values(tf.gradients(result["sum"], [x, y])) == [10.0, 100.0]
+    assert values(tf.gradients(result["parts"][1][0], [x, y])) == [0.0, 1.0]
+
+
+def test_nested_custom_gradients() -> None:
+    @tf.custom_gradient
+    def outer(x):
+        @tf.custom_gradient
+        def slope(at):
+            return at * 2.0, lambda grad: grad * 7.0
+
+        return tf.square(x), lambda grad: grad * slope(x)
+
+    x = tf.constant(3.0)
+    first = tf.gradients(outer(x), x)[0]
+    second = tf.gradients(first, x)[0]
+    assert values([first, second]) == [6.0, 7.0]
+
+
+def test_rules_live_as_long_as_the_graph() -> None:
+    with tf.Graph().as_default():
+        y = tf.custom_gradient(lambda x: (x * 1.0, lambda grad: grad))(tf.constant(1.0))
+        rule = weakref.ref(y.op._gradient_function)
+        assert y.op.get_attr("_gradient_op_type").startswith(b"CustomGradient-")
+    assert rule() is not None
+    del y
+    gc.collect()
+    assert rule() is None
+
+
+def test_variables_get_their_gradients() -> None:
+    with tf.variable_scope("scope", use_resource=True):
+        v = tf.get_variable("v", initializer=tf.constant([1.0, 2.0]))
+
+    @tf.custom_gradient
+    def f(x):
+        def grad(g, variables=None):
+            assert variables == [v]
+            return g * 3.0, [g * 5.0]
+
+        return x * v, grad
+
+    x = tf.constant([1.0, 1.0])
+    of_x, of_v = tf.gradients(f(x), [x, v])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        np.testing.assert_array_equal(session.run(of_x), [3.0, 3.0])
+        np.testing.assert_array_equal(session.run(of_v), [5.0, 5.0])
+
+
+def test_refusals() -> None:
+    x = tf.constant(1.0)
+    with pytest.raises(ValueError, match=r"keywords arguments only when eager execution is enabled"):
+        tf.custom_gradient(lambda x: (x, lambda g: g))(x=x)
+    with pytest.raises(TypeError, match=r"return y, lambda grad_y"):
+        tf.custom_gradient(lambda x: x)(x)
+    with pytest.raises(TypeError, match=r"custom_gradient\(3\)"):
+        tf.custom_gradient(3)
+    wrong = tf.custom_gradient(lambda x: (x * 1.0, lambda g: (g, g)))(x)
+    with pytest.raises(ValueError, match=r"expected to return 1 gradients, but returned 2 instead"):
+        tf.gradients(wrong, x)
+
+
+def test_refused_variables() -> None:
+    with tf.variable_scope("scope", use_resource=True):
+        v = tf.get_variable("v", initializer=tf.constant(1.0))
+    x = tf.constant(1.0)
+    with pytest.raises(TypeError, match=r"grad_fn must accept a 'variables' keyword argument"):
+        tf.custom_gradient(lambda x: (x * v, lambda g: g))(x)
+    short = tf.custom_gradient(lambda x: (x * v, lambda g, variables: (g, [])))(x)
+    with pytest.raises(ValueError, match=r"Must return gradient for each variable"):
+        tf.gradients(short, x)
+
+    @tf.custom_gradient
+    def makes_a_reference(x):
+        return x * tf.get_variable("ref", initializer=tf.constant(1.0), use_resource=False), lambda g: g
+
+    with pytest.raises(TypeError, match=r"All variables used by `f` wrapped with @custom_gradient must be"):
+        makes_a_reference(x)
+
+
+# -------------------------------------------------------------------------------------------------------------- derived
+class TestDerivedCube(Op):
+    """``x ** 3 + shift``, checked to be below 1000, beside the integer part of x."""
+
+    signature = "x: T, shift: int32 -> y: T, part: int32"
+    attrs = {"T": Type("float double complex64 complex128"), "power": Int(3)}
+    effect = PURE
+    compile_time = ("shift",)
+    gradient = DERIVED
+
+    def shape(c):
+        return [c.shapes[0], c.shapes[0]]
+
+    @uses_lax
+    def kernel(ctx, inputs, attrs):
+        x, shift = inputs
+        y = x
+        for _ in range(attrs["power"] - 1):
+            y = y * x
+        ctx.check(
+            ctx.xp.all(ctx.xp.abs(y) < 1000), tf.errors.InvalidArgumentError, "{0} is large", ctx.xp.max(ctx.xp.abs(y))
+        )
+        return y + int(shift), ctx.xp.real(x).astype(np.int32)
+
+
+def test_derived_rule_in_both_orders_and_tiers() -> None:
+    check_gradients(lambda x: build("TestDerivedCube", x, 7).y, [[0.5, -2.0]])
+    check_gradients(lambda x: build("TestDerivedCube", x, 7).y, [np.array([0.5 + 1j, -2.0])], order=3)
+
+
+def test_derived_rule_is_one_op_that_serialises(graph) -> None:
+    x = tf.placeholder(tf.float32, [2])
+    found = tf.gradients(build("TestDerivedCube", x, 7).y, x)[0]
+    assert found.op.type == "AnabranchVjp"
+    assert found.op.get_attr("forward").name == "TestDerivedCube"
+    with tf.Graph().as_default() as again:
+        tf.import_graph_def(graph.as_graph_def(), name="")
+        copy = again.get_operation_by_name(found.op.name)
+        assert copy._attrs["forward"] == found.op._attrs["forward"]
+        np.testing.assert_array_equal(values(copy.outputs[0], {x.name: [1.0, 2.0]}), [3.0, 12.0])
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_checks_of_the_forward_kernel_hold_in_its_derivative(tier) -> None:
+    x = tf.placeholder(tf.float32, [2])
+    gradient = tf.gradients(build("TestDerivedCube", x, 7).y, x)[0]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"8000\.0 is large"):
+        values(gradient, {x: [1.0, 20.0]}, tier)
+
+
+def test_derived_rules_are_for_pure_ops_with_kernels() -> None:
+    fields = {"signature": "x: float -> y: float", "shape": lambda c: c.shapes[0], "gradient": DERIVED}
+    with pytest.raises(TypeError, match=r"a derived gradient of a host-only op"):
+        opdef.define("TestHostOnly", "d", effect=PURE, host_kernel=lambda *a: a, **fields)
+    with pytest.raises(TypeError, match=r"a derived gradient of a channel op"):
+        opdef.define("TestChannel", "d", effect=opdef.channel("x"), host_kernel=lambda *a: a, **fields)
+
+
+def test_users_may_register_over_a_derived_rule() -> None:
+    tf.RegisterGradient("TestDerivedCube")(lambda op, grad, part: [grad * 0.0, None])
+    x = tf.constant([1.0, 2.0])
+    np.testing.assert_array_equal(values(tf.gradients(build("TestDerivedCube", x, 7).y, x)[0]), [0.0, 0.0])
+
+
+def test_named_attributes_compare_by_content() -> None:
+    first = NamedAttrs("Const", (("value", np.zeros(2)),))
+    assert first == NamedAttrs("Const", (("value", np.zeros(2)),))
+    assert hash(first) == hash(NamedAttrs("Const", (("value", np.zeros(2)),)))
+    assert first != NamedAttrs("Const", (("value", np.ones(2)),))
