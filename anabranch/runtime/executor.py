@@ -374,7 +374,8 @@ class Executor:
                 memo[op] = (operands, values)
         writes = item.writes
         for key, value in zip(writes, values, strict=False):
-            env[key] = np.asarray(value)
+            # An assignment hands on its operand, which may be the caller's own feed; an update makes a new array.
+            env[key] = np.asarray(value) if definition.effect.reads else np.array(value)
         rest = iter(values[len(writes) :])
         for output in op._outputs:
             if not (output.dtype.is_ref and writes):

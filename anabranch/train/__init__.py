@@ -1,3 +1,7 @@
 """Training: optimizers, learning rates, moving averages, clipping, the global step. All are plain graph programs."""
 
-from anabranch.train import clipping, decay, global_step, moving_averages, optimizer, optimizers, slots  # noqa: F401
+from anabranch.core import api
+from anabranch.train import clipping, decay, moving_averages, optimizer, optimizers, slots, step_counter
+
+__all__ = ["clipping", "decay", "moving_averages", "optimizer", "optimizers", "slots", "step_counter"]
+__getattr__, __dir__ = api.module_attributes("train")
