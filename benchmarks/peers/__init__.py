@@ -1,0 +1,1 @@
+"""The same computations in each system."""

@@ -1,0 +1,36 @@
+"""Data and sizes that all peers share."""
+
+import numpy as np
+
+LAYERS = [(3, 64, 1), (64, 64, 1), (64, 128, 1), (128, 128, 1), (128, 256, 1), (256, 256, 1)]
+"""Channels in, channels out and stride of the six convolutions; a 2x2 pool after each second one."""
+POOLED = (1, 3, 5)
+rng = np.random.RandomState(0)
+
+
+def mlp():
+    """Images, labels and weights of the MLP."""
+    sizes = [784, 512, 512, 10]
+    weights = [(rng.randn(a, b) * (2 / a) ** 0.5).astype(np.float32) for a, b in zip(sizes, sizes[1:], strict=False)]
+    return rng.rand(128, 784).astype(np.float32), rng.randint(0, 10, 128).astype(np.int64), weights
+
+
+def conv6():
+    """Images, labels and weights of the six-layer network; the last is the dense head."""
+    weights = [(rng.randn(3, 3, a, b) * (2 / (9 * a)) ** 0.5).astype(np.float32) for a, b, _ in LAYERS]
+    weights.append((rng.randn(4 * 4 * 256, 10) * 0.01).astype(np.float32))
+    return rng.rand(32, 32, 32, 3).astype(np.float32), rng.randint(0, 10, 32).astype(np.int64), weights
+
+
+def digits():
+    """Images, labels and weights of the demo's network."""
+    weights = [(rng.randn(*shape) * 0.1).astype(np.float32) for shape in ((3, 3, 1, 32), (3, 3, 32, 64), (256, 128), (128, 10))]
+    return rng.rand(64, 8, 8, 1).astype(np.float32), rng.randint(0, 10, 64).astype(np.int64), weights
+
+
+def small():
+    """One row, and ten 16x4 weights."""
+    return rng.rand(1, 16).astype(np.float32), [rng.rand(16, 4).astype(np.float32) for _ in range(10)]
+
+
+ROWS, WIDTH, BATCH = 1_000_000, 64, 256

@@ -1,0 +1,115 @@
+"""Runs cases in several peers, interleaved, and prints medians and ratios.
+
+    python benchmarks/run.py [--python PEER=INTERPRETER ...] [--rounds N] [CASE ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+# case: (calls a round, what it is)
+CASES = {
+    "matmul_small": (300, "1x16 by 16x4 matrix product, one run"),
+    "train_small": (200, "training step of ten variables"),
+    "mlp": (20, "MLP 784-512-512-10, batch 128, SGD step"),
+    "conv6": (3, "six-layer conv net, 32x32, batch 32, SGD step"),
+    "digits": (10, "the demo's network on 8x8 digits, batch 64, Adam step"),
+    "embedding": (30, "embedding step, 1 M x 64 table, 256 rows"),
+    "embedding_unchecked": (30, "the same without the range check"),
+    "embedding_small": (30, "the same on a table of 10 k rows"),
+    "assert_step": (10, "update of 100 MB of variables with an Assert on the inputs"),
+    "plain_step": (10, "the same without"),
+}
+# peer -> module and environment
+PEERS = {
+    "anabranch": ("anabranch_peer", "anabranch"),
+    "jax": ("jax_peer", "anabranch"),
+    "tf": ("tf_peer", "tf"),
+    "torch": ("torch_peer", "torch"),
+    "torch.compile": ("torch_compiled_peer", "torch"),
+}
+
+
+class Worker:
+    """A peer's process."""
+
+    def __init__(self, module: str, interpreter: str):
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "")}
+        if not environment["CUDA_VISIBLE_DEVICES"]:
+            environment.pop("CUDA_VISIBLE_DEVICES")
+        self._process = subprocess.Popen(
+            [interpreter, "worker.py", module], cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True, env=environment,
+        )  # fmt: skip
+
+    def ask(self, **command: object) -> dict:
+        """Sends a command and waits for the answer."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        return json.loads(line) if line else {"error": "the process died"}
+
+    def close(self) -> None:
+        """Ends the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+
+
+def main() -> None:
+    """Parses arguments, runs, prints a table in Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", action="append", default=[], metavar="ENV=INTERPRETER", help="interpreter of an environment (tf, torch)")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", help="write all medians to this file")
+    parser.add_argument("cases", nargs="*", default=list(CASES), help=f"among {', '.join(CASES)}")
+    options = parser.parse_args()
+    interpreters = {"anabranch": sys.executable, **dict(item.split("=", 1) for item in options.python)}
+    peers = {name: (module, interpreters[env]) for name, (module, env) in PEERS.items() if env in interpreters}
+    workers = {name: Worker(module, interpreter) for name, (module, interpreter) in peers.items()}
+    found: dict[str, dict[str, float]] = {}
+    print("| case | " + " | ".join(workers) + " | to the best peer |")
+    print("|---|" + "---|" * (len(workers) + 1))
+    for case in options.cases:
+        calls = CASES[case][0]
+        medians: dict[str, list[float]] = {name: [] for name in workers}
+        errors: dict[str, str] = {}
+        for _ in range(options.rounds):
+            for name, worker in workers.items():
+                if name in errors:
+                    continue
+                answer = worker.ask(case=case, calls=calls)
+                if "error" in answer:
+                    errors[name] = answer["error"]
+                else:
+                    medians[name].append(statistics.median(answer["times"]))
+        row = {name: statistics.median(values) for name, values in medians.items() if values}
+        found[case] = row
+        others = [value for name, value in row.items() if name != "anabranch"]
+        ratio = f"{row['anabranch'] / min(others):.2f}" if others and "anabranch" in row else "-"
+        cells = [show(row[name]) if name in row else ("-" if "has no case" in errors.get(name, "") else "failed") for name in workers]
+        print(f"| {CASES[case][1]} | " + " | ".join(cells) + f" | {ratio} |", flush=True)
+        for name, text in errors.items():
+            if "has no case" not in text:
+                print(f"<!-- {case} {name}: {text} -->", file=sys.stderr)
+    for worker in workers.values():
+        worker.close()
+    if options.json:
+        Path(options.json).write_text(json.dumps(found, indent=1))
+
+
+def show(microseconds: float) -> str:
+    """A duration with its unit."""
+    return f"{microseconds:.1f} µs" if microseconds < 1000 else f"{microseconds / 1000:.2f} ms"
+
+
+if __name__ == "__main__":
+    main()
