@@ -265,7 +265,8 @@ class ResourceStridedSliceAssign(Op):
     gradient = NotDifferentiable("an assignment")
 
     def shape(c):
-        _strided_shape(c, c.shapes[0])
+        handle = c.handle("ref")  # the slice is one of the variable's value, not of its scalar handle
+        _strided_shape(c, None if handle is None else handle.shape)
         return []
 
 

@@ -294,7 +294,7 @@ class VariableStore:
             + errors.message(f"no initializer for {dtype.base.name}", "one", "initializer=tf.zeros_initializer()")
         )
 
-    # --------------------------------------------------------------------------------------------- partitioned variables
+    # --------------------------------------------------------------------------------------------------- partitioned
 
     def _partitioned(
         self, name: str, partitioner: Any, shape: Any, dtype: Any, initializer: Any, reuse: Any, **rest: Any
