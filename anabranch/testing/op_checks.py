@@ -276,8 +276,8 @@ def gradient_dtypes(row: Row) -> list[str | None]:
     """Dtypes of the gradient checks: double (or float where there is no double), and complex128."""
     if row.varied is None:
         return [None]
-    real: list[str | None] = [name for name in ("double", "float") if name in row.names][:1]
-    return [*real, *[name for name in ("complex128",) if name in row.names]]
+    real = [name for name in ("double", "float") if name in row.names][:1]
+    return [*real, *(name for name in ("complex128",) if name in row.names)]
 
 
 # -------------------------------------------------------------------------------------------------------- serialisation
