@@ -37,6 +37,7 @@ _LIBRARIES = (
     "data",
     "summary",
     "eager",
+    "testing",
 )
 
 _lock = threading.RLock()
