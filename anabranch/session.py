@@ -16,14 +16,13 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from anabranch import fetching
 from anabranch.core import errors, hooks, sites
 from anabranch.core.api import public
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph import Graph, get_default_graph
 from anabranch.core.operation import Operation, Tensor
 from anabranch.placement.placer import Placer
-from anabranch.runtime import executor
+from anabranch.runtime import executor, fetching
 from anabranch.runtime.plan import Plan
 from anabranch.runtime.resources import ResourceHandle, ResourceManager
 from anabranch.xla import engine

@@ -20,17 +20,16 @@ from anabranch.core import errors, kernels, shapes
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
-from anabranch.runtime import policy
+from anabranch.runtime import direct, policy
 from anabranch.runtime.plan import HostItem, Plan, ProgramItem, Segment
 from anabranch.runtime.resources import RandomCounter, ResourceHandle, ResourceManager, Slot, Version
+from anabranch.runtime.values import NO_RNG, Published, device_value, own, to_host
 from anabranch.xla import engine, single
 from anabranch.xla import program as programs
 
 MAX_STATIC_VARIANTS = 16
 """After this many distinct values of what a program must know at compile time, further ones are interpreted."""
 MAX_ATTEMPTS = 100
-
-_NO_RNG = np.zeros((0, 6), np.uint32)
 
 
 class _Conflict(Exception):
@@ -48,7 +47,7 @@ class Step:
 
 
 @dataclasses.dataclass
-class _SegmentState:
+class SegmentState:
     """Resolved resources of a segment; valid while the manager's layout stands."""
 
     base: list[tuple[StateKey, Slot, Operation]]
@@ -59,6 +58,10 @@ class _SegmentState:
     claim_reads: frozenset[Any]
     claim_writes: frozenset[Any]
 
+    def written_slot(self, key: StateKey) -> Slot:
+        """The variable that ``key`` is a new version of."""
+        return next(slot for found, slot in self.written if found.maker is key.maker)
+
 
 class Executor:
     """Runs one plan in one resource manager."""
@@ -67,7 +70,8 @@ class Executor:
         self.plan = plan
         self.manager = manager
         self._layout = -1
-        self._states: list[_SegmentState] = []
+        self._direct: direct.DirectStep | None = None
+        self._states: list[SegmentState] = []
 
     # ------------------------------------------------------------------------------------------------------- resources
     def _resolve(self) -> None:
@@ -80,8 +84,8 @@ class Executor:
                 key = StateKey(maker, segment.index, 0)
                 readers = self._readers(segment, key)
                 # Who only asks whether a variable is initialised does not need it to be.
-                if not all(op.definition.effect.presence for op in readers):
-                    base.append((key, self._slot(maker), readers[0]))
+                if not readers or not all(op.definition.effect.presence for op in readers):
+                    base.append((key, self._slot(maker), readers[0] if readers else maker))
             written = [(key, self._slot(maker)) for maker, key in segment.written.items()]
             counters = {
                 op: manager.counter(op.name, op._attrs.get("seed", 0), op._attrs.get("seed2", 0))
@@ -89,7 +93,7 @@ class Executor:
             }
             writes = frozenset([slot for _, slot in written]) | frozenset(counters.values())
             states.append(
-                _SegmentState(
+                SegmentState(
                     base,
                     written,
                     {row[0]: row[1] for row in base},
@@ -125,15 +129,20 @@ class Executor:
     # ------------------------------------------------------------------------------------------------------------- runs
     def run(self, feeds: Sequence[Any], step: Step) -> list[Any]:
         """Runs the plan and returns a value per fetch: NumPy arrays, None for operations."""
+        if self._direct is not None:
+            found = self._direct.run(feeds, step)
+            if found is not None:
+                return found
         plan = self.plan
         env: dict[ValueKey, Any] = dict(plan.constants)
         env.update(plan.handles)
         env.update(zip(plan.feeds, feeds, strict=True))
+        results: list[Any] = []
         for segment in plan.segments:
             channel_done = False
             step.token.raise_if_cancelled()
             try:
-                self._run_segment(segment, env, step)
+                results = self._run_segment(segment, env, step)
                 channel_done = segment.channel is not None
                 if segment.channel is not None:
                     self._run_channel(segment, env, step)
@@ -142,7 +151,9 @@ class Executor:
                 if done:
                     problem._message = f"{problem._message}\nDone before the failure and kept: {'; '.join(done)}"
                 raise
-        return self._fetch(env)
+        if plan.tier == "compiled":
+            self._direct = direct.prepare(self, self._states[0], self._layout)
+        return results
 
     def _done_before(self, failed: Segment, committed: bool) -> list[str]:
         """What stands although the step failed: earlier segments and their channel ops."""
@@ -154,26 +165,18 @@ class Executor:
                 done.append(f"{segment.channel.type} {segment.channel.name!r}")
         return done
 
-    def _fetch(self, env: dict[ValueKey, Any]) -> list[Any]:
+    def _fetch(self, segment: Segment, env: dict[ValueKey, Any]) -> list[Any]:
+        """The values of the fetches, copied while the last segment still holds what it has read and written."""
         plan = self.plan
+        if segment is not plan.segments[-1]:
+            return []
         results: list[Any] = []
-        finals: dict[Tensor, Any] = {}
-        if plan.final_reads:
-            names = list(plan.final_reads)
-            slots = [self._slot(plan.final_reads[tensor]) for tensor in names]
-            for slot, tensor in zip(slots, names, strict=True):
-                if slot.version is None:
-                    slot.current(plan.final_reads[tensor])
-            versions = self.manager.pin(slots)
-            try:
-                finals = {tensor: own(version.value) for tensor, version in zip(names, versions, strict=True)}
-            finally:
-                self.manager.unpin(versions)
         for fetch in plan.fetches:
             if not isinstance(fetch, Tensor):
                 results.append(None)
-            elif fetch in finals:
-                results.append(finals[fetch])
+            elif fetch in plan.final_reads:
+                maker = plan.final_reads[fetch]
+                results.append(own(env[segment.written.get(maker) or StateKey(maker, segment.index, 0)]))
             else:
                 results.append(own(env[fetch]))
         return results
@@ -194,7 +197,7 @@ class Executor:
             env[output] = value
 
     # ---------------------------------------------------------------------------------------------------------- segments
-    def _run_segment(self, segment: Segment, env: dict[ValueKey, Any], step: Step) -> None:
+    def _run_segment(self, segment: Segment, env: dict[ValueKey, Any], step: Step) -> list[Any]:
         memo: dict[Operation, tuple[list[Any], list[Any]]] = {}
         for _ in range(MAX_ATTEMPTS):
             if self._layout != self.manager.layout:
@@ -203,7 +206,7 @@ class Executor:
             attempt = dict(env) if segment.calls_python else env
             try:
                 if segment.calls_python:
-                    self._run_optimistic(segment, state, attempt, step, memo)
+                    results = self._run_optimistic(segment, state, attempt, step, memo)
                 elif segment.written or segment.random_ops:
                     claim = self.manager.begin(
                         frozenset() if step.read_committed else state.claim_reads, state.claim_writes, step.token
@@ -211,11 +214,11 @@ class Executor:
                     try:
                         if self._layout != self.manager.layout:
                             continue
-                        self._run_writer(segment, state, env, step, memo)
+                        results = self._run_writer(segment, state, env, step, memo)
                     finally:
                         self.manager.end(claim)
                 else:
-                    self._run_reader(segment, state, attempt, step, memo)
+                    results = self._run_reader(segment, state, attempt, step, memo)
             except _Conflict:
                 continue
             except programs.CutNeeded as cut:
@@ -223,7 +226,7 @@ class Executor:
                 continue
             if attempt is not env:
                 env.update(attempt)
-            return
+            return results
         raise errors.AbortedError(
             None,
             None,
@@ -239,18 +242,19 @@ class Executor:
         return [op for op in users if key in self.plan.analysis.state_of(op).reads.values()]
 
     def _run_reader(
-        self, segment: Segment, state: _SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
-    ) -> None:
+        self, segment: Segment, state: SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
+    ) -> list[Any]:
         versions = self._snapshot(state)
         try:
             for (key, _, _), version in zip(state.base, versions, strict=True):
                 env[key] = version
             self._run_items(segment, state, env, step, memo)
+            return self._fetch(segment, env)
         finally:
             if versions:
                 self.manager.unpin(versions)
 
-    def _snapshot(self, state: _SegmentState) -> list[Version]:
+    def _snapshot(self, state: SegmentState) -> list[Version]:
         if not state.base:
             return []
         for _, slot, reader in state.base:
@@ -259,16 +263,17 @@ class Executor:
         return self.manager.pin([row[1] for row in state.base])
 
     def _run_writer(
-        self, segment: Segment, state: _SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
-    ) -> None:
+        self, segment: Segment, state: SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
+    ) -> list[Any]:
         for key, slot, reader in state.base:
             env[key] = slot.version or slot.current(reader)
         advances = self._run_items(segment, state, env, step, memo)
         self._commit(segment, state, env, advances)
+        return self._fetch(segment, env)
 
     def _run_optimistic(
-        self, segment: Segment, state: _SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
-    ) -> None:
+        self, segment: Segment, state: SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
+    ) -> list[Any]:
         versions = self._snapshot(state)
         positions = {op: counter.position for op, counter in state.counters.items()}
         try:
@@ -276,7 +281,7 @@ class Executor:
                 env[key] = version
             advances = self._run_items(segment, state, env, step, memo)
             if not segment.written and not segment.random_ops:
-                return
+                return self._fetch(segment, env)
             claim = self.manager.begin(state.claim_reads, state.claim_writes, step.token)
             try:
                 stale = not step.read_committed and any(
@@ -286,6 +291,7 @@ class Executor:
                 if stale or moved or self._layout != self.manager.layout:
                     raise _Conflict
                 self._commit(segment, state, env, advances)
+                return self._fetch(segment, env)
             finally:
                 self.manager.end(claim)
         finally:
@@ -294,14 +300,14 @@ class Executor:
     def _commit(
         self,
         segment: Segment,
-        state: _SegmentState,
+        state: SegmentState,
         env: dict[ValueKey, Any],
         advances: list[tuple[RandomCounter, int]],
     ) -> None:
         updates = []
         for key, slot in state.written:
             value = env[key]
-            if isinstance(value, _Published):
+            if isinstance(value, Published):
                 continue
             self._check_shape(key, slot, value)
             updates.append((slot, value))
@@ -329,7 +335,7 @@ class Executor:
     def _run_items(
         self,
         segment: Segment,
-        state: _SegmentState,
+        state: SegmentState,
         env: dict[ValueKey, Any],
         step: Step,
         memo: dict[Operation, tuple[list[Any], list[Any]]],
@@ -345,7 +351,7 @@ class Executor:
     def _run_host(
         self,
         item: HostItem,
-        state: _SegmentState,
+        state: SegmentState,
         env: dict[ValueKey, Any],
         advances: list[tuple[RandomCounter, int]],
         step: Step,
@@ -408,18 +414,18 @@ class Executor:
         self,
         item: ProgramItem,
         segment: Segment,
-        state: _SegmentState,
+        state: SegmentState,
         env: dict[ValueKey, Any],
         advances: list[tuple[RandomCounter, int]],
         step: Step,
     ) -> None:
         program = item.program
-        inputs = engine.moved([_device_value(env[key]) for key in program.inputs], program.device)
+        inputs = engine.moved([device_value(env[key]) for key in program.inputs], program.device)
         static = {i: to_host(env[program.inputs[i]]) for i in item.static} if item.static else {}
         if static and program.variants >= MAX_STATIC_VARIANTS:
             self._interpret(item, state, env, advances, step)
             return
-        rng = _NO_RNG
+        rng = NO_RNG
         if program.random_ops:
             rng = np.empty((len(program.random_ops), 6), np.uint32)
             for row, op in enumerate(program.random_ops):
@@ -441,16 +447,12 @@ class Executor:
             return
         arguments = tuple([value for i, value in enumerate(inputs) if i not in static]) if static else tuple(inputs)
         slots = [state.slots[key] for key in program.donated_keys]
-        results, finals, flags, shown = self._call(item, segment, executable, versions, old, slots, arguments, rng)
+        results, finals, flags, shown = self.call(item, segment, executable, versions, old, slots, arguments, rng)
         facts = executable.facts
         if flags is not None:
-            failed = int(flags[0])
-            if failed >= 0:
-                if slots and not shown:
-                    self.manager.publish(list(zip(slots, finals, strict=True)))
-                raise program.failure(executable, failed, np.asarray(flags[1]))
+            self.raise_failed(program, executable, flags, slots, finals, shown)
         for final, value in zip(program.donated.values(), finals, strict=True):
-            env[final] = _Published(value) if shown else value
+            env[final] = Published(value) if shown else value
         for position, value in zip(facts.traced_outputs, results, strict=True):
             env[program.outputs[position]] = value
         for position, value in facts.known_outputs.items():
@@ -458,7 +460,17 @@ class Executor:
         for op, amount in zip(program.random_ops, facts.consumed, strict=True):
             advances.append((state.counters[op], amount))
 
-    def _call(
+    def raise_failed(
+        self, program: Any, executable: programs.Executable, flags: Any, slots: list[Slot], finals: Any, shown: bool
+    ) -> None:
+        """Raises the error of the first check that failed, if any; what the program owned is current again."""
+        failed = int(flags[0])
+        if failed >= 0:
+            if slots and not shown:
+                self.manager.publish(list(zip(slots, finals, strict=True)))
+            raise program.failure(executable, failed, np.asarray(flags[1]))
+
+    def call(
         self,
         item: ProgramItem,
         segment: Segment,
@@ -516,7 +528,7 @@ class Executor:
     def _interpret(
         self,
         item: ProgramItem,
-        state: _SegmentState,
+        state: SegmentState,
         env: dict[ValueKey, Any],
         advances: list[tuple[RandomCounter, int]],
         step: Step,
@@ -547,42 +559,6 @@ class _StepContext(kernels.HostContext):
             raise errors.NotFoundError(
                 None, self.op, f"Resource {handle.container}/{handle.name}/{handle.kind} does not exist."
             )
-
-
-class _Published:
-    """A new version that is already current."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any):
-        self.value = value
-
-
-def _device_value(value: Any) -> Any:
-    return value.value if isinstance(value, (Version, _Published)) else value
-
-
-def to_host(value: Any) -> Any:
-    """A value of a step for a host kernel: a NumPy array (or a handle)."""
-    if isinstance(value, np.ndarray):
-        return value
-    if isinstance(value, Version):
-        return value.host()
-    if isinstance(value, _Published):
-        return np.array(value.value)
-    if value is None or isinstance(value, ResourceHandle):
-        return value
-    return np.array(value) if hasattr(value, "dtype") else value
-
-
-def own(value: Any) -> Any:
-    """A fetched value: an array that the caller owns, or a scalar."""
-    if isinstance(value, (Version, _Published)):
-        value = value.value
-    if isinstance(value, ResourceHandle):
-        return value
-    array = np.array(value)
-    return array[()] if array.ndim == 0 else array
 
 
 def _same(left: Sequence[Any], right: Sequence[Any]) -> bool:

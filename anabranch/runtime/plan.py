@@ -180,6 +180,10 @@ class Plan:
                         base[key.maker] = None
                 for key in used.writes:
                     written[key.maker] = key
+            if index == analysis.segments - 1:
+                for maker in self.final_reads.values():
+                    if maker not in written:
+                        base[maker] = None
             found.append(
                 Segment(
                     index,
@@ -387,9 +391,7 @@ class Plan:
         made = [key for op in group for key in writes[op]]
         donated: dict[StateKey, StateKey] = {}
         kept: list[StateKey] = []
-        may_donate = (
-            last and not segment.calls_python and not self.options.recoverable and self._shapes_certain(segment, inside)
-        )
+        may_donate = last and not segment.calls_python and not self.options.recoverable and self.shapes_certain(segment)
         for key in made:
             final = segment.written[key.maker] == key
             base = StateKey(key.maker, segment.index, 0)
@@ -423,11 +425,11 @@ class Plan:
         settled = not static and all(self.producer(key) is None for key in program.inputs)
         return ProgramItem(program, static, tuple(outputs), tuple(kept), effects, settled)
 
-    def _shapes_certain(self, segment: Segment, inside: set[Operation]) -> bool:
+    def shapes_certain(self, segment: Segment) -> bool:
         """Whether no value that replaces a variable can turn out to have a wrong shape after buffers were given away."""
         for maker, key in segment.written.items():
             writer = self._writer[key]
-            if writer.definition.effect.reads and writer in inside:
+            if writer.definition.effect.reads:
                 continue
             value = writer._inputs[-1]
             if not shapes.is_static(value._shape) or not shapes.is_compatible(value._shape, maker._attrs["shape"]):

@@ -1,0 +1,48 @@
+"""Values of a running step: how they come to the host, and how they leave to the caller."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anabranch.runtime.resources import ResourceHandle, Version
+
+NO_RNG = np.zeros((0, 6), np.uint32)
+
+
+class Published:
+    """A new version that is already current."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
+def device_value(value: Any) -> Any:
+    """The array behind a version."""
+    return value.value if isinstance(value, (Version, Published)) else value
+
+
+def to_host(value: Any) -> Any:
+    """A value of a step for a host kernel: a NumPy array (or a handle)."""
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, Version):
+        return value.host()
+    if isinstance(value, Published):
+        return np.array(value.value)
+    if value is None or isinstance(value, ResourceHandle):
+        return value
+    return np.array(value) if hasattr(value, "dtype") else value
+
+
+def own(value: Any) -> Any:
+    """A fetched value: an array that the caller owns, or a scalar."""
+    if isinstance(value, (Version, Published)):
+        value = value.value
+    if isinstance(value, ResourceHandle):
+        return value
+    array = np.array(value)
+    return array[()] if array.ndim == 0 else array
