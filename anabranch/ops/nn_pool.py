@@ -228,7 +228,7 @@ class MaxPoolGradGradV2(Op):
 
 # ------------------------------------------------------------------------------------------------- maxima with places
 def _argmax_attrs(index: Any) -> dict[str, Any]:
-    return window_attrs(4) | {"Targmax": index, "include_batch_in_index": Bool(False), "T": Type(_REALS)}
+    return window_attrs(4) | {"include_batch_in_index": Bool(False), "Targmax": index, "T": Type(_REALS)}
 
 
 def _argmax_names(op: Any) -> dict[str, Any]:
@@ -242,7 +242,14 @@ class MaxPoolWithArgmax(Op):
     """
 
     signature = "input: T -> output: T, argmax: Targmax"
-    attrs = _argmax_attrs(Type("int32 int64", "int64"))
+    attrs = {
+        "ksize": List("int", minimum=4),
+        "strides": List("int", minimum=4),
+        "Targmax": Type("int32 int64", "int64"),
+        "padding": String(allowed="SAME VALID"),
+        "include_batch_in_index": Bool(False),
+        "T": Type(_REALS),
+    }
     effect = PURE
 
     def shape(c):

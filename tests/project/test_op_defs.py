@@ -1,0 +1,141 @@
+"""Each op that bears a name of TensorFlow has TensorFlow's signature: what a file says of a node must mean the same.
+
+`tests/golden/op_defs.json` holds one line for each of TensorFlow's ops (see `tools/golden/op_defs.py`); the same line
+is written here from the contract. Our own ops have the prefix `Anabranch`, those that only the system makes `_`.
+
+Flags. `commutative` and `aggregate` are compared as they stand, `uninitialized` for ops on references (a handle is a
+value like others to TensorFlow). `stateful` says less in TensorFlow than an effect does here: what TensorFlow calls
+stateful must have an effect, and only ops on references and handles may have one beyond that.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden.op_defs import line
+
+import anabranch
+from anabranch.core import dtypes, opdef
+from anabranch.core.attrs import ArgSpec, Attr
+
+ROOT = Path(__file__).parents[2]
+assert anabranch.Op  # loads all op families
+GOLDEN = json.loads((ROOT / "tests/golden/op_defs.json").read_text(encoding="utf-8"))
+TYPES = {allowed: name for name, allowed in GOLDEN["types"].items()}
+
+# What differs on purpose: op type -> reason.
+DIFFERENT: dict[str, str] = {}
+# Ops without an effect that TensorFlow calls stateful, which there keeps them from being merged or folded.
+PURE_HERE = {
+    "DeepCopy": "a value never shares its buffer with a variable here, so a copy is a value like others",
+    "GuaranteeConst": "it is the identity; what it promises is seen from the graph",
+}
+
+
+def own_definitions() -> dict[str, opdef.OpDefinition]:
+    """Definitions of the package; those that tests and users add are not looked at."""
+    return {
+        name: definition
+        for name, definition in opdef.all_definitions().items()
+        if definition.shape.__module__.startswith("anabranch.") and not name.startswith(("Anabranch", "_"))
+    }
+
+
+def argument(spec: ArgSpec) -> dict[str, Any]:
+    """An argument as the file of op definitions has it."""
+    found: dict[str, Any] = {"name": spec.name}
+    if spec.dtype is not None:
+        found["type"] = dtypes.proto_name(spec.dtype)
+    for key in ("type_attr", "number_attr", "type_list_attr", "is_ref"):
+        if value := getattr(spec, key):
+            found[key] = value
+    return found
+
+
+def plain(value: Any, kind: str) -> Any:
+    """A default or allowed value as JSON has it."""
+    if isinstance(value, tuple) and (kind.startswith("list(") or kind == "shape"):
+        return [plain(item, kind[5:-1] if kind.startswith("list(") else "") for item in value]
+    if kind == "type":
+        return dtypes.proto_name(value)
+    return float(value) if kind == "float" else value
+
+
+def attribute(name: str, attr: Attr) -> dict[str, Any]:
+    """An attribute as the file of op definitions has it."""
+    found: dict[str, Any] = {"name": name, "type": attr.kind}
+    if attr.allowed is not None:
+        found["allowed"] = [plain(value, attr.element) for value in attr.allowed]
+    if attr.minimum is not None:
+        found["minimum"] = attr.minimum
+    if attr.default is not opdef.REQUIRED:
+        found["default"] = plain(attr.default, attr.kind)
+    return found
+
+
+def own_line(definition: opdef.OpDefinition) -> str:
+    """The line of a contract, without `stateful`."""
+    described = {
+        "inputs": [argument(spec) for spec in definition.inputs],
+        "outputs": [argument(spec) for spec in definition.outputs],
+        "attrs": [attribute(name, attr) for name, attr in definition.attrs.items()],
+        "is_commutative": definition.commutative,
+        "is_aggregate": definition.aggregate,
+        "allows_uninitialized_input": definition.allows_uninitialized and any(s.is_ref for s in definition.inputs),
+    }
+    return line(described, dict(TYPES))
+
+
+OWN = own_definitions()
+
+
+@pytest.mark.parametrize("name", sorted(OWN))
+def test_signature(name: str) -> None:
+    wanted = GOLDEN["ops"].get(name)
+    assert wanted is not None, (
+        f"TensorFlow has no op {name!r}.\nMend: give an op of our own the prefix `Anabranch`, or run "
+        "`python tools/golden/op_defs.py` with a newer file of op definitions."
+    )
+    given = own_line(OWN[name])
+    stateful = " ; stateful" in wanted
+    same = given == wanted.replace(" ; stateful", "")
+    if name in DIFFERENT:
+        assert not same, f"{name} no longer differs ({DIFFERENT[name]}).\nMend: take it out of DIFFERENT."
+        return
+    assert same, (
+        f"\nTensorFlow: {wanted}\nours:       {given}\n"
+        f"Mend: write signature and attrs of {name} as TensorFlow has them (sets of dtypes stand in "
+        "tests/golden/op_defs.json), or put it into DIFFERENT with the reason."
+    )
+    if name in PURE_HERE:
+        assert stateful, f"TensorFlow does not call {name} stateful.\nMend: take it out of PURE_HERE."
+        stateful = False
+    effect = OWN[name].is_stateful and OWN[name].effect.kind != "feed"
+    on_state = any(spec.is_ref or spec.dtype is dtypes.resource for spec in OWN[name].inputs + OWN[name].outputs)
+    assert effect == stateful or (effect and on_state), (
+        f"{name} is{'' if stateful else ' not'} stateful in TensorFlow; its effect here is {OWN[name].effect.kind!r}.\n"
+        "Mend: give it the effect that running it has."
+    )
+
+
+def test_lines_show_what_differs() -> None:
+    """Each part of a signature changes the line."""
+    base = OWN["AddN"]
+    lines = {own_line(base), GOLDEN["ops"]["Add"], GOLDEN["ops"]["AddV2"]}
+    changed = [
+        {"attrs": {**base.attrs, "N": opdef.Int(minimum=2)}},
+        {"attrs": {**base.attrs, "N": opdef.Int(3, minimum=1)}},
+        {"attrs": {**base.attrs, "T": opdef.Type("float")}},
+        {"attrs": dict(reversed(base.attrs.items()))},
+        {"inputs": (ArgSpec("inputs", type_attr="T"),)},
+        {"outputs": (ArgSpec("sum", type_attr="T", is_ref=True),)},
+        {"commutative": False},
+        {"aggregate": False},
+    ]
+    fields = {key: getattr(base, key) for key in opdef.OpDefinition.__dataclass_fields__}
+    for change in changed:
+        lines.add(own_line(opdef.OpDefinition(**{**fields, **change})))
+    assert len(lines) == 3 + len(changed)
