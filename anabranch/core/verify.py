@@ -95,8 +95,8 @@ def _structure(graph: Graph) -> Iterator[_Problem]:
         yield from _body(graph, body)
     for op in graph._operations:
         yield from _inputs(graph, op)
-        yield from _attributes(op)
-        yield from _types(op)
+        wrong = list(_attributes(op))
+        yield from wrong or _types(op)  # dtypes follow from attributes
     yield from _controls(graph)
     yield from _consumers(graph)
 
@@ -257,10 +257,7 @@ def _attributes(op: Operation) -> Iterator[_Problem]:
 
 
 def _types(op: Operation) -> Iterator[_Problem]:
-    try:
-        wanted, made = op.definition.input_dtypes(op._attrs), op.definition.output_dtypes(op._attrs)
-    except (KeyError, TypeError):
-        return  # attributes are missing, which is a problem of its own
+    wanted, made = op.definition.input_dtypes(op._attrs), op.definition.output_dtypes(op._attrs)
     if len(wanted) != len(op._inputs):
         yield op, f"{op.name!r} has {len(op._inputs)} inputs, its contract {len(wanted)}"
     for index, (dtype, tensor) in enumerate(zip(wanted, op._inputs, strict=False)):

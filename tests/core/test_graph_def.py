@@ -146,7 +146,7 @@ def test_one_value_that_fills_a_shape_costs_one_value(g):
         attr_values.from_proto(huge)
 
 
-# --------------------------------------------------------------------------------------------------------------- writing
+# -------------------------------------------------------------------------------------------------------------- writing
 def test_a_graph_with_its_nodes_attributes_and_controls(g):
     with g.device("/cpu:0"), g.attr_scope({"_x": 1}):
         a = tf.constant(1.0, name="a")
@@ -193,7 +193,7 @@ def test_signatures_say_what_contracts_say():
     assert graph_def.op_def(opdef.lookup("ReadVariableOp")).is_stateful
 
 
-# ------------------------------------------------------------------------------------------------------ nested bodies
+# -------------------------------------------------------------------------------------------------------- nested bodies
 def call_op():
     """An op that owns a body; the package's own ones come with the control flow families."""
     if opdef.find("AnabranchTestCall") is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -86,8 +87,9 @@ def test_mapped_values_that_are_no_tensors_become_constants(g, proto):
 def test_maps_that_find_nothing_are_refused(g, proto):
     x = tf.constant([1.0, 2.0])
     for key in ("z:0", "a:1", "^z"):
-        with pytest.raises(ValueError, match=rf"Attempted to map inputs that were not found in graph_def: \[{key[:2]}"):
-            tf.import_graph_def(proto, input_map={key if key[0] != "^" else "^z": x})
+        missing = re.escape(f"inputs that were not found in graph_def: [{key}]")
+        with pytest.raises(ValueError, match=missing):
+            tf.import_graph_def(proto, input_map={key: x})
     with pytest.raises(
         ValueError, match="Input 0 of node b was passed int32 from a:0 incompatible with expected float32"
     ):
@@ -169,7 +171,7 @@ def test_values_must_have_the_dtype_that_the_node_says(g, proto):
     with pytest.raises(ValueError, match="a value of dtype float32\nExpected: int32"):
         tf.import_graph_def(proto)
     node(proto, "a").attr["dtype"].s = b"float"
-    with pytest.raises(ValueError, match="Node 'a': attribute 'dtype' cannot be read.*a value of kind string"):
+    with pytest.raises(ValueError, match=r"Node 'a': attribute 'dtype' cannot be read.*a value of kind string"):
         tf.import_graph_def(proto)
 
 
@@ -279,7 +281,7 @@ def test_loops_of_version_1_are_cycles(g):
 def test_other_cycles_are_shown(g):
     proto = text_format.Parse(LOOP.replace("NextIteration", "Identity"), graph_pb2.GraphDef())
     before = state(g)
-    with pytest.raises(ValueError, match="cycle (next -> merge -> more -> next|merge -> more -> next -> merge)"):
+    with pytest.raises(ValueError, match=r"cycle (next -> merge -> more -> next|merge -> more -> next -> merge)"):
         tf.import_graph_def(proto)
     assert state(g) == before
     proto = text_format.Parse(LOOP.replace('input: "enter" ', 'input: "next" '), graph_pb2.GraphDef())
@@ -288,7 +290,7 @@ def test_other_cycles_are_shown(g):
     assert state(g) == before
 
 
-# -------------------------------------------------------------------------------------------------------- all or nothing
+# ------------------------------------------------------------------------------------------------------- all or nothing
 def test_a_shape_that_does_not_fit_leaves_the_graph_as_it_was(g, proto):
     x = tf.constant([1.0, 2.0, 3.0], name="x")
     gate = tf.no_op(name="gate")
