@@ -97,7 +97,7 @@ def tuple_(tensors: Sequence[Any], name: str | None = None, control_inputs: Sequ
     """
     with name_scope(name, "tuple", [item for item in tensors if item is not None]):
         items = [
-            item if item is None or isinstance(item, (Operation, Tensor, IndexedSlices)) else convert_to_tensor(item)
+            item if item is None or hasattr(item, "op") or isinstance(item, Operation) else convert_to_tensor(item)
             for item in tensors
         ]
         gates = {item if isinstance(item, Operation) else item.op for item in items if item is not None}

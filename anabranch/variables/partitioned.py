@@ -111,7 +111,7 @@ class PartitionedVariable:
         if not isinstance(partitions, (list, tuple)) or not all(isinstance(count, int) for count in partitions):
             raise TypeError(errors.message(f"partitions={partitions!r}", "a list of ints", "one number per dimension"))
         for part in variable_list:
-            if not part.dtype.is_compatible_with(dtype):
+            if part.dtype.base != dtypes.as_dtype(dtype).base:
                 raise ValueError(
                     errors.message(f"part {part.name!r} of {part.dtype.name}", str(dtype), "use one dtype")
                 )

@@ -65,7 +65,8 @@ class ResourceVariable(Variable):
                         initial_value() if is_function else initial_value, dtype, "initial_value"
                     )
                 variable.check_outside_of_bodies(value, own_name)
-                raw = variable.declared_shape(value, validate_shape, shape, expected_shape, own_name)
+                # The handle takes whatever is known of the shape, so there is nothing for validate_shape to refuse.
+                raw = variable.declared_shape(value, None, shape, expected_shape, own_name)
                 self._handle = build("VarHandleOp", dtype=value.dtype.base, shape=raw, shared_name=own_name, name=scope)
             self._initial_value = value
             self._name = self._handle.name
@@ -79,11 +80,10 @@ class ResourceVariable(Variable):
             ):
                 self._initializer_op = build("AssignVariableOp", self._handle, guarded(scope, value), name=assign_scope)
             with graph.name_scope("Read"), graph.device(self._handle.device):
-                self._graph_element = self._read()
-            self._snapshot = self._graph_element
-            if caching_device is not None:
-                with graph.colocate_with(None, ignore_existing=True), graph.device(caching_device):
-                    self._cached = self._snapshot = build("Identity", self._graph_element)
+                self._graph_element = self._snapshot = self._read()
+                if caching_device is not None:
+                    with graph.colocate_with(None, ignore_existing=True), graph.device(caching_device):
+                        self._cached = self._snapshot = build("Identity", self._graph_element)
         self._add_to_collections(collections)
 
     def _restore(self, proto: Any, import_scope: str | None) -> None:

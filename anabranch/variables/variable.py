@@ -126,7 +126,8 @@ class Variable(metaclass=_VariableType):
             dtype and shape.
         trainable: whether optimizers change it by default (collection ``TRAINABLE_VARIABLES``).
         collections: collections to add it to; ``[GraphKeys.GLOBAL_VARIABLES]`` if None.
-        validate_shape: refuse an initial value whose shape is not fully known; False leaves the variable's shape open.
+        validate_shape: refuse an initial value whose shape is not fully known; False leaves the variable's shape open (in
+            the reference form; a handle has whatever is known of the initial value's shape).
         caching_device: device on which reads are cached.
         name: name of the op; made unique.
         variable_def: a ``VariableDef`` to recreate the variable of an imported graph from, in place of everything else.
@@ -462,9 +463,6 @@ class Variable(metaclass=_VariableType):
             + errors.message(f"iteration over variable {self._name!r}", "a tensor", "tf.unstack(v), or v[i]")
         )
 
-    def __bool__(self) -> bool:
-        return bool(self.value())
-
     def __hash__(self) -> int:
         return id(self)
 
@@ -563,8 +561,10 @@ def check_arguments(initial_value: Any, constraint: Any) -> None:
         )
 
 
-def declared_shape(initial_value: Tensor, validate_shape: bool, shape: Any, expected_shape: Any, name: str) -> Any:
-    """Raw shape of a variable's op, from the initial value and what the program says of it."""
+def declared_shape(
+    initial_value: Tensor, validate_shape: bool | None, shape: Any, expected_shape: Any, name: str
+) -> Any:
+    """Raw shape of a variable's op, from the initial value and what the program says; None takes it unchecked."""
     found = initial_value._shape
     if expected_shape is not None and not shapes.is_compatible(shapes.as_raw(expected_shape), found):
         raise ValueError(
@@ -596,7 +596,7 @@ def declared_shape(initial_value: Tensor, validate_shape: bool, shape: Any, expe
                 )
             )
         return raw
-    return found if validate_shape else None
+    return None if validate_shape is False else found
 
 
 def check_outside_of_bodies(initial_value: Tensor, name: str) -> None:
