@@ -58,7 +58,10 @@ def _transposed(ctx: Any, inputs: Any) -> Any:
 
 def _inverse(perm: Any) -> Any:
     found = known(perm)
-    return build("InvertPermutation", perm) if found is None else np.argsort(found).astype(found.dtype)
+    if found is not None:
+        return np.argsort(found % max(len(found), 1)).astype(found.dtype)
+    count = build("Size", perm, out_type=perm.dtype.base)
+    return build("InvertPermutation", build("FloorMod", perm, count))
 
 
 class Transpose(Op):

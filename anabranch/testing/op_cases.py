@@ -58,7 +58,9 @@ class Sample:
             return random.integers(0, 2, self.shape).astype(bool)
         if dtype.base is dtypes.string:
             words = np.array([b"", b"a", b"abc", "\u00e9t\u00e9".encode(), b"\x00z"], object)
-            return words[random.integers(0, len(words), self.shape)].reshape(self.shape)
+            found = np.empty(self.shape, object)  # indexing with a scalar would give the element itself
+            found[...] = words[random.integers(0, len(words), self.shape)]
+            return found
         assert dtype.np is not None
         if dtype.is_complex:
             return (self._floats(random) + 1j * self._floats(random)).astype(dtype.np)
