@@ -208,7 +208,7 @@ def _operand_gradient(op: Any, grad: Any, at: int, terms: list[tuple[str, ...]],
     dots = (_DOTS,) if any(_DOTS in labels for labels, _ in [*others, (output, None)]) else ()
     operands = [grad, *(tensor for _, tensor in others)]
     found = _build([output, *(labels for labels, _ in others)], (*dots, *present), operands)
-    for i, label in enumerate(named):
+    for i, label in reversed(list(enumerate(named))):
         if label not in available:
             found = build("ExpandDims", found, i - len(named))
     # ``found`` has the labels [..., named]; the operand's own shape in that order is the target.
@@ -266,7 +266,7 @@ def _order(inputs: list[tuple[str, ...]], output: tuple[str, ...], tensors: list
     plain = [tuple(label for label in dict.fromkeys(labels) if label != _DOTS) for labels in inputs]
     arrays = [np.broadcast_to(np.zeros(()), [64 if sizes[i] is None else sizes[i] for i in labels]) for labels in plain]
     target = tuple(label for label in dict.fromkeys(output) if label != _DOTS)
-    path = np.einsum_path(_text(plain, target), *arrays, optimize=("greedy", math.inf))[0][1:]
+    path = np.einsum_path(_text(plain, target), *arrays, optimize="greedy")[0][1:]
     pairs: list[tuple[int, int]] = []
     count = len(inputs)
     for step in path:

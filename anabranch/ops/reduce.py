@@ -149,8 +149,8 @@ def _euclidean(xp: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
         # The square of an integer may have wrapped to a negative number, whose root would be undefined.
         return xp.floor(xp.sqrt(xp.maximum(total, total.dtype.type(0)).astype(np.float64)))
     wide = widen(x)
-    square = wide * xp.conj(wide) if x.dtype.kind == "c" else wide * wide
-    return xp.sqrt(xp.sum(square, axis=axes, keepdims=keep, dtype=wide.dtype))
+    square = xp.square(xp.real(wide)) + xp.square(xp.imag(wide)) if x.dtype.kind == "c" else wide * wide
+    return xp.sqrt(xp.sum(square, axis=axes, keepdims=keep, dtype=square.dtype))
 
 
 # ----------------------------------------------------------------------------------------------------------- gradients
@@ -274,6 +274,9 @@ def _product_of_others(x: Any, axis: int) -> Any:
 
 def _euclidean_gradient(op: Any, grad: Any) -> Any:
     output, grad = _keep(op, op.outputs[0]), _keep(op, dense(grad))
+    if grad.dtype.is_complex:
+        # The output is real, whatever its type: an imaginary part of the gradient has nothing to act on.
+        grad = build("Cast", build("Real", grad, Tout=grad.dtype.real_dtype), DstT=grad.dtype.base)
     return [build("RealDiv", op.inputs[0], build("RealDiv", output, grad)), None]
 
 

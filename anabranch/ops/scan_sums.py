@@ -114,8 +114,14 @@ def _cumsum_gradient(op: Any, grad: Any) -> Any:
 
 
 def _cumprod_gradient(op: Any, grad: Any) -> Any:
+    """Each element takes part in all later products: their gradients, times the products, divided by the element.
+
+    A zero gets the gradient 0, as TensorFlow has it, since a division by it says nothing.
+    """
     x, axis = op.inputs
     options = {"exclusive": op.get_attr("exclusive")}
+    if x.dtype.is_complex:
+        x = build("Conj", x)
     product = build("Cumprod", x, axis, reverse=op.get_attr("reverse"), **options)
     total = build("Cumsum", build("Mul", product, dense(grad)), axis, reverse=not op.get_attr("reverse"), **options)
     return [build("DivNoNan", total, x), None]

@@ -205,6 +205,13 @@ def _cast(tensor: Any, dtype: Any) -> Any:
     return build("Cast", tensor, DstT=dtype)
 
 
+def _at_least_one(counts: Any) -> Any:
+    """No row reads the quotient of an empty segment, but a second derivative would meet 0 / 0."""
+    if counts.dtype.is_complex:
+        return build("SelectV2", build("Equal", counts, like(0, counts)), like(1, counts), counts)
+    return build("Maximum", counts, like(1, counts))
+
+
 def _sum_gradient(op: Any, grad: Any) -> Any:
     return [rows_of(dense(grad), op.inputs[1]), None]
 
@@ -231,7 +238,7 @@ def _ones(ids: Any, dtype: Any) -> Any:
 def _mean_gradient(op: Any, grad: Any) -> Any:
     data, ids = op.inputs
     grad = dense(grad)
-    counts = build("SegmentSum", _ones(ids, grad.dtype.base), ids)
+    counts = _at_least_one(build("SegmentSum", _ones(ids, grad.dtype.base), ids))
     return [rows_of(build("RealDiv", grad, _per_row(counts, data, ids)), ids), None]
 
 
@@ -239,7 +246,7 @@ def _extremum_gradient(op: Any, grad: Any) -> Any:
     data, ids = op.inputs
     grad = dense(grad)
     selected = build("Equal", data, rows_of(op.outputs[0], ids))
-    count = build("SegmentSum", _cast(selected, grad.dtype.base), ids)
+    count = _at_least_one(build("SegmentSum", _cast(selected, grad.dtype.base), ids))
     shares = rows_of(build("RealDiv", grad, count), ids)
     return [build("SelectV2", selected, shares, build("ZerosLike", shares)), None]
 
@@ -253,7 +260,9 @@ def _product_gradient(op: Any, grad: Any, add: Any, gather: Any) -> Any:
     """The product of the other rows: by division, or by the product of all that are not zero where the row itself is
     zero.
     """
-    data = op.inputs[0]
+    data, product = op.inputs[0], op.outputs[0]
+    if data.dtype.is_complex:
+        data, product = build("Conj", data), build("Conj", product)
     grad = dense(grad)
     is_zero = build("Equal", data, like(0, data))
     zeros = add(_cast(is_zero, dtypes.int32))
@@ -261,7 +270,8 @@ def _product_gradient(op: Any, grad: Any, add: Any, gather: Any) -> Any:
     grad = build("SelectV2", build("Greater", zeros, like(1, zeros)), build("ZerosLike", grad), grad)
     filled = build("SelectV2", is_zero, build("OnesLike", data), data)
     of_others = gather(build(op.type, filled, *list(op.inputs)[1:]))
-    divided = build("RealDiv", gather(op.outputs[0]), data)
+    # Zeros are replaced before the division: its quotient is not used there, but a second derivative would meet it.
+    divided = build("RealDiv", gather(product), filled)
     return build("Mul", gather(grad), build("SelectV2", is_zero, of_others, divided))
 
 
@@ -283,7 +293,7 @@ def _unsorted_extremum_gradient(op: Any, grad: Any) -> Any:
     grad = dense(grad)
     extremum, used = _gather_used(op.outputs[0], data, ids)
     selected = build("LogicalAnd", build("Equal", data, extremum), used)
-    count = build("UnsortedSegmentSum", _cast(selected, grad.dtype.base), ids, rows)
+    count = _at_least_one(build("UnsortedSegmentSum", _cast(selected, grad.dtype.base), ids, rows))
     shares = _gather_used(build("RealDiv", grad, count), data, ids)[0]
     return [build("SelectV2", selected, shares, build("ZerosLike", shares)), None, None]
 
@@ -318,7 +328,7 @@ for _name, _types, _ufunc, _mode, _empty, _start, _sorted_grad, _unsorted_grad i
         "UnsortedSegment" + _name,
         f"{_name} over the parts of `data` with equal `segment_ids`, of any order and rank: `[num_segments, ...]`.",
         signature="data: T, segment_ids: Tindices, num_segments: Tnumsegments -> output: T",
-        attrs={"T": Type(_types), "Tindices": Type("int16 int32 int64"), "Tnumsegments": Type(INDEX, "int32")},
+        attrs={"T": Type(_types), "Tindices": Type("int16 int32 int64" if _name == "Sum" else INDEX), "Tnumsegments": Type(INDEX, "int32")},
         effect=PURE,
         shape=unsorted_shape,
         compile_time=("num_segments",),
