@@ -127,7 +127,7 @@ def to_dense(value: IndexedSlices, dtype: Any = None, name: str | None = None, a
         )
     if value.dense_shape is not None:
         known = known_shape(value.dense_shape)
-        size = None if known is None or None in known else math.prod(known)
+        size = None if known is None or None in known else math.prod(d for d in known if d is not None)
         if size is None:
             warnings.warn(
                 f"Converting sparse IndexedSlices {value.name!r} to a dense Tensor of unknown shape. "

@@ -8,11 +8,11 @@ from anabranch.core.operation import Operation, Tensor
 
 
 class StateKey(NamedTuple):
-    """A version inside one step: ``index`` writes of ``segment`` have happened to the variable that ``maker`` makes the handle of."""
+    """A version inside one step: ``segment`` has written ``index`` times to the variable whose handle ``maker`` makes."""
 
     maker: Operation
     segment: int
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
 
 
 ValueKey = Tensor | StateKey
