@@ -8,7 +8,7 @@ from anabranch.core.operation import Operation, Tensor
 
 
 class StateKey(NamedTuple):
-    """A version inside one step: ``segment`` has written ``index`` times to the variable whose handle ``maker`` makes."""
+    """Variable ``maker`` within a step: its version after ``index`` writes of ``segment``."""
 
     maker: Operation
     segment: int
