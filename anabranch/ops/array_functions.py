@@ -152,7 +152,7 @@ def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool
         if perm is None:
             if a._shape is None:
                 count = build("Rank", a)
-                perm = build("Sub", build("Sub", count, 1), build("Range", 0, count, 1))
+                perm = build("Sub", build("Sub", count, 1, name="sub"), build("Range", 0, count, 1), name="sub")
             else:
                 perm = np.arange(len(a._shape) - 1, -1, -1, dtype=np.int32)
         return build("ConjugateTranspose" if conjugate else "Transpose", a, perm, name=scope)
@@ -407,9 +407,9 @@ def concat(values: Any = None, axis: Any = None, name: str = "concat", concat_di
     if not isinstance(values, (list, tuple)):
         values = [values]
     if len(values) == 1:
-        with name_scope(name, "concat", _tensors(values)) as scope:
+        with name_scope(name, "concat", _tensors(values)):
             convert_to_tensor(axis, dtypes.int32, name="concat_dim")
-            return build("Identity", values[0], name=scope)
+            return build("Identity", values[0], name=name)
     return build("ConcatV2", list(values), axis, name=name)
 
 

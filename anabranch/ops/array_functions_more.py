@@ -480,7 +480,7 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Any]:
         if not count:
             return []
         ones = build("Fill", build("Pack", sizes), np.ones((), placed[0].dtype.base.np))
-        return [build("Mul", item, ones) for item in placed]
+        return [build("Mul", item, ones, name="mul") for item in placed]
 
 
 @public("sequence_mask")
@@ -517,9 +517,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
         kind = maxlen.dtype.base
         row = build("Range", constant(0, kind), maxlen, constant(1, kind))
         column = build("ExpandDims", lengths, -1)
-        if column.dtype.base != kind:
-            column = build("Cast", column, DstT=kind)
-        mask = build("Less", row, column)
+        mask = build("Less", row, build("Cast", column, DstT=kind))
         wanted = dtypes.as_dtype(dtype if dtype is not None else dtypes.bool)
         return mask if wanted == dtypes.bool else build("Cast", mask, DstT=wanted)
 

@@ -112,7 +112,15 @@ _slice_helper = get_item
 def _stacked(items: list[Any]) -> Any:
     if all(type(item) is int for item in items):
         return constant(items, name="stack")
-    return convert_to_tensor(items, name="stack")
+    wide = any(isinstance(item, Tensor) and item.dtype.base == dtypes.int64 for item in items)
+    if wide:
+        items = [
+            build("Cast", item, DstT=dtypes.int64)
+            if isinstance(item, Tensor) and item.dtype.base != dtypes.int64
+            else item
+            for item in items
+        ]
+    return convert_to_tensor(items, dtypes.int64 if wide else None, name="stack")
 
 
 hooks.fill("get_item", get_item)

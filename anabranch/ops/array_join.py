@@ -63,7 +63,7 @@ class Pack(Op):
         return ctx.xp.stack(inputs, axis=axis)
 
     def gradient(op, grad):
-        found = build("Unpack", dense(grad), num=op.get_attr("N"), axis=op.get_attr("axis"))
+        found = build("Unpack", dense(grad), num=op.get_attr("N"), axis=op.get_attr("axis"), name="unstack")
         return found if isinstance(found, list) else [found]
 
 
@@ -106,7 +106,7 @@ class Unpack(Op):
         return [x[(*before, i, ...)] for i in range(num)]
 
     def gradient(op, *grads):
-        return [build("Pack", [dense(grad) for grad in grads], axis=op.get_attr("axis"))]
+        return [build("Pack", [dense(grad) for grad in grads], axis=op.get_attr("axis"), name="stack")]
 
 
 # -------------------------------------------------------------------------------------------------------------- concat
@@ -385,7 +385,7 @@ def _parts(x: Any, dim: int, sizes: Any) -> list[Any]:
 
 def _joined(grads: Any, axis: Any) -> Any:
     grads = [dense(grad) for grad in grads]
-    return build("ConcatV2", grads, axis) if len(grads) > 1 else grads[0]
+    return build("ConcatV2", grads, axis, name="concat") if len(grads) > 1 else grads[0]
 
 
 def _split_sizes(sizes: list[int], whole: int) -> list[int] | None:

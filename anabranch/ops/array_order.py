@@ -77,7 +77,7 @@ class Transpose(Op):
         return _transposed(ctx, inputs)
 
     def gradient(op, grad):
-        return [build("Transpose", dense(grad), _inverse(op.inputs[1])), None]
+        return [build("Transpose", dense(grad), _inverse(op.inputs[1]), name="transpose"), None]
 
 
 class ConjugateTranspose(Op):
@@ -94,7 +94,7 @@ class ConjugateTranspose(Op):
         return ctx.xp.conj(found) if attrs["T"].is_complex else found
 
     def gradient(op, grad):
-        return [build("ConjugateTranspose", dense(grad), _inverse(op.inputs[1])), None]
+        return [build("ConjugateTranspose", dense(grad), _inverse(op.inputs[1]), name="transpose"), None]
 
 
 class InvertPermutation(Op):
