@@ -190,7 +190,7 @@ _special(
 )  # fmt: skip
 _special(
     "Betainc", "Regularised incomplete beta function `I_x(a, b)`.",
-    "a: T, b: T, x: T -> z: T", "float double", _lax("regularized_incomplete_beta"), _betainc_gradient,
+    "a: T, b: T, x: T -> z: T", "float double", _lax("betainc"), _betainc_gradient,
 )  # fmt: skip
 _special(
     "Zeta", "Hurwitz zeta function: the sum of `(q + n) ** -x`.",

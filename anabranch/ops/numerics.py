@@ -70,7 +70,7 @@ def make_complex(ctx: Any, real: Any, imag: Any) -> Any:
 
 
 def _lgamma(x: float) -> float:
-    if x <= 0.0 and (x == math.floor(x) or math.isinf(x)):
+    if x <= 0.0 and (math.isinf(x) or x == math.floor(x)):
         return math.inf  # the poles, and the limit that C's lgamma gives at -inf
     try:
         return math.lgamma(x)

@@ -1,0 +1,74 @@
+"""Philox4x32-10, the counter-based generator of TensorFlow's random ops (Salmon et al., 2011), on either array namespace.
+
+A stream is a key of two 32-bit words and a counter of four; each counter value gives a block of four words. All
+arithmetic is on integers, so both tiers and all devices make the same bits. Products of 32-bit words are taken in 64
+bits, which XLA does well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_MULTIPLY_0 = 0xD2511F53
+_MULTIPLY_1 = 0xCD9E8D57
+_WEYL_0 = 0x9E3779B9
+_WEYL_1 = 0xBB67AE85
+_LOW = 0xFFFFFFFF
+
+
+def _wide(xp: Any, value: Any) -> Any:
+    return xp.asarray(value).astype(np.uint64)
+
+
+def _product(xp: Any, value: Any, factor: int) -> tuple[Any, Any]:
+    wide = value.astype(np.uint64) * np.uint64(factor)
+    return (wide >> np.uint64(32)).astype(np.uint32), wide.astype(np.uint32)
+
+
+def blocks(xp: Any, philox: tuple[Any, Any], offsets: Any) -> list[Any]:
+    """The four words of the blocks at ``offsets`` (uint64 array) after the stream's counter; each like ``offsets``, uint32."""
+    key, counter = philox
+    low = _wide(xp, counter[0]) | (_wide(xp, counter[1]) << np.uint64(32))
+    high = _wide(xp, counter[2]) | (_wide(xp, counter[3]) << np.uint64(32))
+    position = offsets + low
+    high = high + (position < low).astype(np.uint64)  # the carry into the upper half
+    thirty_two = np.uint64(32)
+    word0, word1 = position.astype(np.uint32), (position >> thirty_two).astype(np.uint32)
+    word2, word3 = high.astype(np.uint32), (high >> thirty_two).astype(np.uint32)
+    key0, key1 = xp.asarray(key[0]).astype(np.uint32), xp.asarray(key[1]).astype(np.uint32)
+    for step in range(10):
+        bump0 = np.uint32((_WEYL_0 * step) & _LOW)
+        bump1 = np.uint32((_WEYL_1 * step) & _LOW)
+        high0, low0 = _product(xp, word0, _MULTIPLY_0)
+        high1, low1 = _product(xp, word2, _MULTIPLY_1)
+        with np.errstate(over="ignore"):
+            round0, round1 = key0 + bump0, key1 + bump1
+        word0, word1, word2, word3 = high1 ^ word1 ^ round0, low1, high0 ^ word3 ^ round1, low0
+    return [word0, word1, word2, word3]
+
+
+def words(xp: Any, philox: tuple[Any, Any], count: int, skip: int = 0) -> Any:
+    """The first ``count`` words of the stream, in order, as uint32 ``[count]``, after ``skip`` blocks."""
+    number = -(-count // 4)
+    offsets = xp.arange(number, dtype=np.uint64) + np.uint64(skip)
+    return xp.stack(blocks(xp, philox, offsets), axis=1).reshape(-1)[:count]
+
+
+def float32(xp: Any, bits: Any, view: Any) -> Any:
+    """Uniform float32 in [0, 1) from 23 bits of each word."""
+    return view((bits & np.uint32(0x7FFFFF)) | np.uint32(127 << 23), np.float32) - np.float32(1)
+
+
+def float64(xp: Any, high: Any, low: Any, view: Any) -> Any:
+    """Uniform float64 in [0, 1) from 52 bits of two words."""
+    mantissa = ((high & np.uint32(0xFFFFF)).astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
+    return view(mantissa | np.uint64(1023 << 52), np.float64) - np.float64(1)
+
+
+def reinterpret(ctx: Any) -> Any:
+    """``view(array, dtype)``: the same bits as another type of the same width."""
+    if ctx.host:
+        return lambda array, dtype: array.view(dtype)
+    return lambda array, dtype: ctx.lax.bitcast_convert_type(array, dtype)
