@@ -276,7 +276,7 @@ class BaseSession:
         else:
             plan.runs += 1
         timeout = self._default_timeout
-        if options is not None and getattr(options, "timeout_in_ms", 0):
+        if options is not None and getattr(options, "timeout_in_ms", None):
             timeout = options.timeout_in_ms / 1000
         token = CancellationToken(timeout)
         step = executor.Step(self._manager, token, self._options.isolation == "read_committed")

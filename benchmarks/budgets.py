@@ -8,7 +8,6 @@ import sys
 import time
 
 
-
 def import_time() -> float:
     """Seconds that ``import anabranch`` takes in a fresh process, without starting Python."""
     code = "import time; t = time.perf_counter(); import anabranch; print(time.perf_counter() - t)"

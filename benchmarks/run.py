@@ -1,6 +1,6 @@
 """Runs cases in several peers, interleaved, and prints medians and ratios.
 
-    python benchmarks/run.py [--python PEER=INTERPRETER ...] [--rounds N] [CASE ...]
+python benchmarks/run.py [--python PEER=INTERPRETER ...] [--rounds N] [CASE ...]
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ class Worker:
     """A peer's process."""
 
     def __init__(self, module: str, interpreter: str):
-        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "")}
+        environment = {
+            **os.environ,
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", ""),
+        }
         if not environment["CUDA_VISIBLE_DEVICES"]:
             environment.pop("CUDA_VISIBLE_DEVICES")
         self._process = subprocess.Popen(
@@ -67,7 +71,13 @@ class Worker:
 def main() -> None:
     """Parses arguments, runs, prints a table in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", action="append", default=[], metavar="ENV=INTERPRETER", help="interpreter of an environment (tf, torch)")
+    parser.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        metavar="ENV=INTERPRETER",
+        help="interpreter of an environment (tf, torch)",
+    )
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", help="write all medians to this file")
     parser.add_argument("cases", nargs="*", default=list(CASES), help=f"among {', '.join(CASES)}")
@@ -95,7 +105,10 @@ def main() -> None:
         found[case] = row
         others = [value for name, value in row.items() if name != "anabranch"]
         ratio = f"{row['anabranch'] / min(others):.2f}" if others and "anabranch" in row else "-"
-        cells = [show(row[name]) if name in row else ("-" if "has no case" in errors.get(name, "") else "failed") for name in workers]
+        cells = [
+            show(row[name]) if name in row else ("-" if "has no case" in errors.get(name, "") else "failed")
+            for name in workers
+        ]
         print(f"| {CASES[case][1]} | " + " | ".join(cells) + f" | {ratio} |", flush=True)
         for name, text in errors.items():
             if "has no case" not in text:

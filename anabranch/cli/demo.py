@@ -1,7 +1,7 @@
 """The demo: a small convolutional network, written with the public API, learns real handwritten digits.
 
-    python -m anabranch.cli.demo                 # scikit-learn's 1,797 digits of 8x8 pixels
-    python -m anabranch.cli.demo --data FOLDER   # MNIST-format IDX files (MNIST, Fashion-MNIST)
+python -m anabranch.cli.demo                 # scikit-learn's 1,797 digits of 8x8 pixels
+python -m anabranch.cli.demo --data FOLDER   # MNIST-format IDX files (MNIST, Fashion-MNIST)
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def load(folder: str | None) -> dict[str, np.ndarray]:
         try:
             from sklearn.datasets import load_digits
         except ImportError as problem:
-            raise SystemExit(f"{problem}\nThe demo's digits come with scikit-learn: pip install 'anabranch[demo]'") from None
+            raise SystemExit(
+                f"{problem}\nThe demo's digits come with scikit-learn: pip install 'anabranch[demo]'"
+            ) from None
         digits = load_digits()
         order = np.random.RandomState(0).permutation(len(digits.target))
         test, train = order[:360], order[360:]
@@ -65,7 +67,9 @@ def network(images: Any, keep: Any, size: int) -> Any:
         channels, size = width, (size + 1) // 2
     flat = tf.reshape(hidden, [-1, size * size * channels])
     with tf.name_scope("dense"):
-        hidden = tf.nn.relu(tf.matmul(flat, weights([size * size * channels, 128], "kernel")) + tf.Variable(tf.zeros([128])))
+        hidden = tf.nn.relu(
+            tf.matmul(flat, weights([size * size * channels, 128], "kernel")) + tf.Variable(tf.zeros([128]))
+        )
         hidden = tf.nn.dropout(hidden, keep)
     with tf.name_scope("logits"):
         return tf.matmul(hidden, weights([128, 10], "kernel")) + tf.Variable(tf.zeros([10]))
@@ -123,7 +127,9 @@ def main(arguments: Sequence[str] | None = None) -> float:
                     order = shuffle.permutation(len(train))
                     for start in range(0, len(train) - options.batch + 1, options.batch):
                         rows = order[start : start + options.batch]
-                        value, _ = session.run([loss, training], {images: train[rows], labels: data["train_labels"][rows], keep: 0.6})
+                        value, _ = session.run(
+                            [loss, training], {images: train[rows], labels: data["train_labels"][rows], keep: 0.6}
+                        )
                         progress.update(bar, advance=1, loss=float(value))
             seconds = time.perf_counter() - started
             answers = np.concatenate(

@@ -9,7 +9,7 @@ they were put.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from anabranch.core import device as device_names
 from anabranch.core import errors
@@ -23,10 +23,10 @@ class Device(NamedTuple):
     """A device of this machine."""
 
     platform: str
-    index: int
+    number: int
 
     def __str__(self) -> str:
-        return f"/job:{LOCAL_JOB}/replica:0/task:0/device:{self.platform.upper()}:{self.index}"
+        return f"/job:{LOCAL_JOB}/replica:0/task:0/device:{self.platform.upper()}:{self.number}"
 
 
 class Placer:

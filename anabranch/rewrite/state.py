@@ -163,17 +163,17 @@ def analyse(fetches: Sequence[Operation], fed: frozenset[Tensor], resource_of: C
     # Segments: effects by their place in the order, everything else as early as its inputs allow.
     passed = 0
     for op in result.order:
-        effect = op.definition.effect.kind
+        kind = op.definition.effect.kind
         level = 0
         for parent in _parents(op, fed, needed):
             before = result.segment[parent]
             level = max(level, before + 1 if parent.definition.effect.kind == "channel" else before)
-        if effect == "channel":
+        if kind == "channel":
             result.segment[op] = passed
             result.channels.append(op)
             passed += 1
         else:
-            result.segment[op] = passed if effect in ("write", "random", "io") else level
+            result.segment[op] = passed if kind in ("write", "random", "io") else level
     result.writes = [{} for _ in range(passed + 1)]
 
     # Versions: which writes (as a bit set over the writes so far) reach each op.
@@ -206,9 +206,7 @@ def analyse(fetches: Sequence[Operation], fed: frozenset[Tensor], resource_of: C
             source = tensor
             if is_transparent_read(tensor.op, fed):
                 source = tensor.op._inputs[0]
-            if (source.dtype.is_ref and source.dtype.base.name != "string" and _wants_value(op)) or (
-                source.dtype.is_ref and _wants_value(op) and maker_of(source).definition.makes == "variable"
-            ):
+            if source.dtype.is_ref and _wants_value(op) and maker_of(source).definition.makes == "variable":
                 reads[position] = seen(variable(source))
         made: list[StateKey] = []
         if owned:

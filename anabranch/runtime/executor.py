@@ -134,9 +134,7 @@ class Executor:
             if found is not None:
                 return found
         plan = self.plan
-        env: dict[ValueKey, Any] = dict(plan.constants)
-        env.update(plan.handles)
-        env.update(zip(plan.feeds, feeds, strict=True))
+        env = plan.start(feeds)
         results: list[Any] = []
         for segment in plan.segments:
             channel_done = False

@@ -92,7 +92,7 @@ def _structure(graph: Graph, fetch: Any, add: Callable[[Any], int]) -> Callable[
             return lambda values: tuple([part(values) for part in parts])
         return lambda values: [part(values) for part in parts]
     if isinstance(fetch, collections.abc.Mapping):
-        kind = type(fetch)
+        kind: Any = type(fetch)
         named = {key: _structure(graph, item, add) for key, item in fetch.items()}
         if kind is dict:
             return lambda values: {key: part(values) for key, part in named.items()}

@@ -146,6 +146,14 @@ class Plan:
         """Where each input of ``op`` comes from; None for a resource whose old value it does not read."""
         return self._sources[op]
 
+    def start(self, feeds: Sequence[Any]) -> dict[ValueKey, Any]:
+        """The values that are there before anything runs: constants, handles and feeds."""
+        env: dict[ValueKey, Any] = {}
+        env.update(self.constants.items())
+        env.update(self.handles.items())
+        env.update(zip(self.feeds, feeds, strict=True))
+        return env
+
     def producer(self, key: ValueKey | None) -> Operation | None:
         """The op of this step that makes a value; None for feeds, constants, handles and committed versions."""
         if key is None:

@@ -17,19 +17,9 @@ def jax() -> Any:
     return module
 
 
-@functools.cache
-def _x64_factory() -> Any:
-    module = jax()
-    if hasattr(module, "enable_x64"):
-        return module.enable_x64
-    from jax.experimental import enable_x64
-
-    return enable_x64
-
-
 def x64() -> Any:
     """A context manager under which JAX keeps 64-bit types."""
-    return _x64_factory()(True)
+    return jax().enable_x64(True)
 
 
 @functools.cache
@@ -52,12 +42,12 @@ _other_devices_used = False
 
 
 def jax_device(device: Any) -> Any:
-    """The JAX device of a placed device (anything with ``platform`` and ``index``); None means the default one."""
+    """The JAX device of a placed device (anything with ``platform`` and ``number``); None means the default one."""
     global _other_devices_used
     if device is None:
         return devices(default_platform())[0]
     _other_devices_used = True
-    return devices(device.platform)[device.index]
+    return devices(device.platform)[device.number]
 
 
 def moved(values: Any, device: Any) -> Any:
@@ -69,7 +59,7 @@ def moved(values: Any, device: Any) -> Any:
     put = device is not None
     return [
         module.device_put(value, target)
-        if put and not hasattr(value, "devices") or hasattr(value, "devices") and value.devices() != {target}
+        if (put and not hasattr(value, "devices")) or (hasattr(value, "devices") and value.devices() != {target})
         else value
         for value in values
     ]

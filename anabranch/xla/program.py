@@ -200,7 +200,8 @@ class Program:
         """A key that equal computations share whatever their ops are called: types, attributes and wiring by position."""
         if self._structure_key is None:
             numbers: dict[ValueKey | None, int] = {None: -1}
-            for key in (*self.donated_keys, *self.inputs):
+            arguments: tuple[ValueKey, ...] = (*self.donated_keys, *self.inputs)
+            for key in arguments:
                 numbers.setdefault(key, len(numbers))
             rows = []
             for op in self.group.ops:
@@ -214,7 +215,8 @@ class Program:
                 rows.append(
                     (op.type, op.definition.version, attrs, tuple([numbers[key] for key in self.group.sources[op]]))
                 )
-                for key in (*op._outputs, *self.group.writes.get(op, ())):
+                made: tuple[ValueKey, ...] = (*op._outputs, *self.group.writes.get(op, ()))
+                for key in made:
                     numbers.setdefault(key, len(numbers))
             ranks = sorted(range(len(self.group.ops)), key=lambda i: self.group.ranks[self.group.ops[i]])
             self._structure_key = (
@@ -344,8 +346,9 @@ class Program:
         writers = [op for op in self.group.ops if any(key.maker is base.maker for key in self.group.writes.get(op, ()))]
         if all(op.definition.predication is not None and op.definition.predication.kind == "rows" for op in writers):
             for op in undone:
-                at = op.definition.input_range(op.definition.predication.indices, op._attrs).start  # type: ignore[union-attr]
-                indices = jnp.asarray(env[self.group.sources[op][at]])  # type: ignore[index]
+                assert op.definition.predication is not None
+                at = op.definition.input_range(op.definition.predication.indices, op._attrs).start
+                indices = jnp.asarray(env[self.group.sources[op][at]])
                 row = _row_index(op, indices)
                 before = old[row]
                 final = final.at[_masked_row_index(op, indices, ok)].set(before, mode="drop")

@@ -24,7 +24,9 @@ def conv6():
 
 def digits():
     """Images, labels and weights of the demo's network."""
-    weights = [(rng.randn(*shape) * 0.1).astype(np.float32) for shape in ((3, 3, 1, 32), (3, 3, 32, 64), (256, 128), (128, 10))]
+    weights = [
+        (rng.randn(*shape) * 0.1).astype(np.float32) for shape in ((3, 3, 1, 32), (3, 3, 32, 64), (256, 128), (128, 10))
+    ]
     return rng.rand(64, 8, 8, 1).astype(np.float32), rng.randint(0, 10, 64).astype(np.int64), weights
 
 

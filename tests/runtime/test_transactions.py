@@ -66,8 +66,6 @@ def test_an_assert_on_new_rows_takes_them_back(session):
     np.testing.assert_array_equal(session.run(table), expected)
 
 
-
-
 def test_an_index_out_of_range_changes_nothing(session):
     table = made(session, np.zeros((4, 2), np.float32))
     other = made(session, 0.0, "other")

@@ -102,7 +102,9 @@ def test_bad_fetches(session, fetch, kind, text):
 
 def test_bad_feeds(session):
     x = tf.placeholder(tf.float32, [2, None], name="x")
-    with pytest.raises(ValueError, match=r"Cannot feed value of shape \(3, 1\) for Tensor 'x:0'(.|\n)*Given:(.|\n)*At: "):
+    with pytest.raises(
+        ValueError, match=r"Cannot feed value of shape \(3, 1\) for Tensor 'x:0'(.|\n)*Given:(.|\n)*At: "
+    ):
         session.run(x, {x: np.zeros((3, 1))})
     with pytest.raises(TypeError, match="Cannot interpret feed_dict key as Tensor"):
         session.run(x, {"y:0": 1.0})
@@ -117,7 +119,10 @@ def test_bad_feeds(session):
 
 def test_an_unfed_placeholder_names_itself_and_its_line(session):
     x = tf.placeholder(tf.float32, [2, 3], name="inputs")
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"You must feed a value for placeholder tensor 'inputs'(.|\n)*test_session.py"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"You must feed a value for placeholder tensor 'inputs'(.|\n)*test_session.py",
+    ):
         session.run(x * 2.0)
 
 
@@ -213,7 +218,10 @@ def test_options_are_checked():
 def test_devices():
     with tf.device("/device:GPU:99"):
         x = tf.constant(1.0) + 1.0
-    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="Cannot assign a device for operation"):
+    with (
+        tf.Session() as session,
+        pytest.raises(tf.errors.InvalidArgumentError, match="Cannot assign a device for operation"),
+    ):
         session.run(x)
     with tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as session:
         assert session.run(x) == 2.0
