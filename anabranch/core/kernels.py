@@ -18,6 +18,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.opdef import OpDefinition
+from anabranch.core.summarize import summarize as _summarize
 
 
 class KernelContext:
@@ -60,20 +61,11 @@ class KernelContext:
 
 
 def show_payload(values: Sequence[Any], summarize: int = 1) -> list[str]:
-    """Texts for the placeholders of a check's message."""
+    """Texts for the placeholders of a check's message: scalars, and arrays in brackets."""
     shown = []
     for value in values:
-        array = np.asarray(value)
-        if array.ndim == 0:
-            item = array.item() if array.dtype != object else array[()]
-            shown.append(item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item))
-            continue
-        limit = array.size if summarize < 0 else summarize
-        items = [
-            item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item)
-            for item in array.ravel()[:limit].tolist()
-        ]
-        shown.append("[" + " ".join(items) + ("..." if array.size > limit else "") + "]")
+        text = _summarize(value, summarize if np.ndim(value) else -1)
+        shown.append(f"[{text}]" if np.ndim(value) else text)
     return shown
 
 

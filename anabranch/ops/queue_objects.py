@@ -246,7 +246,8 @@ class Queue:
                 self.changed.notify_all()
 
     def _dequeue_rows(self, count: int, allow_fewer: bool, token: CancellationToken | None, op: Any) -> list[Row]:
-        ticket, taken = _Ticket(), []
+        ticket = _Ticket()
+        taken: list[Row] = []
         with self.changed:
             self._dequeuers.append(ticket)
             try:

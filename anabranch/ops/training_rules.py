@@ -155,9 +155,9 @@ def power_sign(o: Any, var: Any, m: Any, grad: Any) -> tuple[Any, ...]:
 
 def _power(o: Any, accum: Any) -> Any:
     """``accum ** -lr_power``; the usual ``lr_power = -0.5`` is a root, which costs a tenth of a power."""
-    exponent = o.lr_power
-    if isinstance(exponent, (np.ndarray, np.generic)):
-        return o.xp.sqrt(accum) if exponent == -0.5 else o.xp.power(accum, -exponent)
+    exponent: Any = o.lr_power
+    if isinstance(exponent, (np.ndarray, np.generic)) and exponent == -0.5:
+        return o.xp.sqrt(accum)
     return o.xp.where(exponent == -0.5, o.xp.sqrt(accum), o.xp.power(accum, -exponent))
 
 

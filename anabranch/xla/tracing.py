@@ -17,7 +17,7 @@ class Check(NamedTuple):
 
     rank: int
     ok: Any
-    error: type[errors.OpError]
+    error: Callable[..., errors.OpError]
     text: str
     payload: tuple[Any, ...]
     summarize: int
@@ -74,7 +74,8 @@ class TraceContext(kernels.KernelContext):
 def pack_checks(checks: list[Check]) -> tuple[Any, Any]:
     """Two small outputs for any number of checks: the position of the first that failed (or -1), and all payloads.
 
-    Payload elements travel as int64: integers and bools as they are, floats as the bits of their float64.
+    Payload elements travel as int64: integers and bools as they are, floats as the bits of their float64,
+    complex numbers as two floats.
     """
     jnp = engine.jax().numpy
     ordered = [check.ok for check in checks]
@@ -92,7 +93,7 @@ def pack_checks(checks: list[Check]) -> tuple[Any, Any]:
 
 def is_numeric(value: Any) -> bool:
     """Whether a payload value travels through the program (strings are host constants and stay in the plan)."""
-    return getattr(value, "dtype", None) != object and not isinstance(value, (str, bytes))
+    return getattr(getattr(value, "dtype", None), "kind", "") != "O" and not isinstance(value, (str, bytes))
 
 
 def payload_limit(check: Check, value: Any) -> int:
@@ -103,7 +104,7 @@ def payload_limit(check: Check, value: Any) -> int:
 
 def _as_bits(jnp: Any, flat: Any) -> Any:
     if jnp.issubdtype(flat.dtype, jnp.complexfloating):
-        flat = flat.real
+        flat = jnp.concatenate([flat.real, flat.imag])
     if jnp.issubdtype(flat.dtype, jnp.floating):
         return engine.jax().lax.bitcast_convert_type(flat.astype(jnp.float64), jnp.int64)
     return flat.astype(jnp.int64)
@@ -112,7 +113,7 @@ def _as_bits(jnp: Any, flat: Any) -> Any:
 class CheckRecord(NamedTuple):
     """What is kept of a check after tracing: how to raise it from the two packed outputs."""
 
-    error: type[errors.OpError]
+    error: Callable[..., errors.OpError]
     text: str
     payload: tuple[Any, ...]
     """Per placeholder: ``(dtype kind, count, shape, start)`` in the packed payload, or a host value."""
@@ -126,10 +127,8 @@ class CheckRecord(NamedTuple):
             if not isinstance(item, PackedValue):
                 values.append(item)
                 continue
-            flat = packed[item.start : item.start + item.count]
-            flat = flat.view(np.float64) if item.kind == "f" else flat.astype(bool) if item.kind == "b" else flat
-            full = np.zeros(item.size, flat.dtype)
-            full[: item.count] = flat
+            full = np.zeros(item.size, item.dtype)
+            full[: item.length] = item.unpack(packed)
             values.append(full.reshape(item.shape))
         return self.error(None, self.op, self.text.format(*kernels.show_payload(values, self.summarize)))
 
@@ -137,11 +136,26 @@ class CheckRecord(NamedTuple):
 class PackedValue(NamedTuple):
     """Where a payload value stands in the packed vector."""
 
-    kind: str
+    dtype: np.dtype
     start: int
-    count: int
+    length: int
     size: int
     shape: tuple[int, ...]
+
+    @property
+    def words(self) -> int:
+        """How many int64 it takes: complex numbers travel as all real parts, then all imaginary parts."""
+        return self.length * 2 if self.dtype.kind == "c" else self.length
+
+    def unpack(self, packed: np.ndarray) -> np.ndarray:
+        """The elements that were kept."""
+        flat = packed[self.start : self.start + self.words]
+        if self.dtype.kind in "biu":
+            return flat.astype(self.dtype)
+        reals = flat.view(np.float64)
+        if self.dtype.kind == "c":
+            return (reals[: self.length] + 1j * reals[self.length :]).astype(self.dtype)
+        return reals.astype(self.dtype)
 
 
 def record_checks(checks: list[Check]) -> list[CheckRecord]:
@@ -154,12 +168,10 @@ def record_checks(checks: list[Check]) -> list[CheckRecord]:
             if not is_numeric(value):
                 layout.append(value)
                 continue
-            kind = np.dtype(value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype)
-            letter = "b" if kind == bool else "i" if kind.kind in "iu" else "f"
-            count = payload_limit(check, value)
-            layout.append(
-                PackedValue(letter, start, count, int(np.prod(np.shape(value), dtype=np.int64)), tuple(np.shape(value)))
-            )
-            start += count
+            dtype = np.dtype(value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype)
+            size = int(np.prod(np.shape(value), dtype=np.int64))
+            place = PackedValue(dtype, start, payload_limit(check, value), size, tuple(np.shape(value)))
+            layout.append(place)
+            start += place.words
         records.append(CheckRecord(check.error, check.text, tuple(layout), check.summarize, check.op))
     return records
