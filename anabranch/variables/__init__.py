@@ -8,6 +8,7 @@ from anabranch.variables import (
     ref_variable,
     resource_variable,
     scope,
+    template,
 )
 from anabranch.variables.variable import Variable
 
@@ -20,4 +21,5 @@ __all__ = [
     "ref_variable",
     "resource_variable",
     "scope",
+    "template",
 ]

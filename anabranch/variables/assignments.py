@@ -1,18 +1,19 @@
 """``tf.assign`` and its kin: one function for both forms of a variable.
 
-A reference (a variable in that form, or the raw reference tensor of an imported graph) goes to the op on references; a
-variable behind a handle goes to its own methods. ``use_locking`` and ``validate_shape`` are attributes of the former;
-writes of a step are never seen half done, whatever they say.
+A reference (a variable in that form, or the raw reference tensor of an imported graph) goes to the op on references;
+a variable behind a handle goes to its own methods. ``use_locking`` and ``validate_shape`` are attributes of the
+former; writes of a step are never seen half done, whatever they say.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import errors
+from anabranch.core import convert, errors
 from anabranch.core.api import public
 from anabranch.core.build import build
 from anabranch.core.operation import Tensor
+from anabranch.core.scope_functions import name_scope
 from anabranch.variables.resource_variable import ResourceVariable
 
 
@@ -135,6 +136,41 @@ def scatter_nd_add(ref: Any, indices: Any, updates: Any, use_locking: bool = Fal
 def scatter_nd_sub(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
     """Subtracts ``updates`` (``indices.shape[:-1] + ref.shape[k:]``) from the slices at ``indices`` ``[..., k]``."""
     return _scatter("NdSub", ref, indices, updates, use_locking, name)
+
+
+@public("batch_scatter_update")
+def batch_scatter_update(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+) -> Any:
+    """Replaces, in each batch, rows of the variable: ``ref[b, indices[b, i]] = updates[b, i]``.
+
+    Args:
+        ref: variable ``[batch..., n, ...]``.
+        indices: integers ``[batch..., k]``.
+        updates: ``[batch..., k, ...]``.
+        use_locking: as in :func:`assign`.
+        name: name of the scope of the ops made.
+    """
+    with name_scope(name):
+        indices = convert.convert_to_tensor(indices, name="indices")
+        rank = indices.shape.ndims
+        if rank is None:
+            raise ValueError(
+                "batch_scatter_update does not allow indices with unknown shape.\n"
+                + errors.message(f"indices {indices.name!r} of unknown rank", "a known rank", "call set_shape")
+            )
+        size = build("Shape", indices, out_type=indices.dtype.base)
+        last = build("ExpandDims", indices, -1)
+        coordinates = []
+        for axis in range(rank - 1):
+            count = build("StridedSlice", size, [axis], [axis + 1], [1], shrink_axis_mask=1)
+            steps = build(
+                "Range", convert.constant(0, indices.dtype.base), count, convert.constant(1, indices.dtype.base)
+            )
+            steps = build("Reshape", steps, [-1 if i == axis else 1 for i in range(rank + 1)])
+            coordinates.append(build("Mul", steps, build("OnesLike", last)))
+        where = build("ConcatV2", [*coordinates, last], -1)
+        return scatter_nd_update(ref, where, updates, use_locking=use_locking)
 
 
 @public("count_up_to")

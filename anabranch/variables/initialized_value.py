@@ -1,11 +1,9 @@
 """Initial values that depend on other variables.
 
-A step that runs all initializers has no order between them, so an initial value that reads another variable would find
-it
-without a value. As in TensorFlow, such reads are replaced: by the variable's value if it has one, and by its own
-initial
-value, computed in the same step, if it has none. TensorFlow builds that with a conditional; here one op does it, which
-looks at the variable once and needs no branches.
+A step that runs all initializers has no order between them, so an initial value that reads another variable would
+find it without a value. As in TensorFlow, such reads are replaced: by the variable's value if it has one, and by its
+own initial value, computed in the same step, if it has none. TensorFlow builds that with a conditional; here one op
+does it, which looks at the variable once and needs no branches.
 """
 
 from __future__ import annotations
@@ -84,8 +82,7 @@ def guarded(name: str, initial_value: Tensor) -> Tensor:
     """``initial_value`` with every read of another variable replaced by that variable's initialised value.
 
     Operations on the way from such a read are copied under their own name with ``_<name>`` behind it. A value that
-    depends on
-    itself (a loop of an imported graph) stays as it is.
+    depends on itself (a loop of an imported graph) stays as it is.
     """
     order = _ancestors(initial_value.op)
     if order is None or not any(op.type in _MAKERS for op in order):

@@ -1,8 +1,8 @@
 """Initializers: objects called with a shape that return the tensor of initial values.
 
 ``initializer(shape, dtype=None, partition_info=None)``. ``dtype`` overrides the one of the object; ``partition_info``
-says which
-part of a larger variable the shape is. Each has ``get_config`` and ``from_config``, so that models can be written down.
+says which part of a larger variable the shape is. Each has ``get_config`` and ``from_config``, so that models can be
+written down.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Variables cut into parts along one dimension, and the functions that say how to cut.
 
-A partitioner is a function ``(shape, dtype) -> [number of parts in each dimension]``; at most one number may exceed 1.
-The
-first ``size % parts`` parts are one longer than the rest.
+A partitioner is a function ``(shape, dtype) -> [number of parts in each dimension]``; at most one number may exceed
+1. The first ``size % parts`` parts are one longer than the rest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Variables in the reference form: ``VariableV2``, ``Assign`` and an ``Identity`` called ``read``.
 
 ``w/read`` is made once and shared. It names no moment: the runtime reads the variable where the value is consumed, so
-that an
-op under ``control_dependencies([assign])`` sees the assigned value.
+that an op under ``control_dependencies([assign])`` sees the assigned value.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from anabranch.core.build import build
 from anabranch.core.graph import get_default_graph
 from anabranch.core.operation import Tensor
 from anabranch.core.scope_functions import name_scope
-from anabranch.variables import variable
+from anabranch.variables import arguments, variable
 from anabranch.variables.initialized_value import guarded
 from anabranch.variables.scope_state import VariableAggregation, VariableSynchronization
 from anabranch.variables.variable import Variable
@@ -46,8 +45,8 @@ class RefVariable(Variable):
                 raise ValueError("variable_def and initial_value are mutually exclusive.")
             self._variable: Tensor = self._init_from_proto(variable_def, import_scope)
             return
-        variable.check_arguments(initial_value, constraint)
-        self._synchronization, self._aggregation, self._trainable = variable.checked_modes(
+        arguments.check_arguments(initial_value, constraint)
+        self._synchronization, self._aggregation, self._trainable = arguments.checked_modes(
             synchronization, aggregation, trainable, name
         )
         self._constraint = constraint
@@ -62,12 +61,12 @@ class RefVariable(Variable):
                 with graph.attr_scope({"_class": (f"loc:@{own_name}",)}):
                     with graph.name_scope("Initializer"), graph.device(None):
                         value = convert.convert_to_tensor(initial_value(), dtype, "initial_value")
-                    raw = variable.declared_shape(value, validate_shape, shape, expected_shape, own_name)
+                    raw = arguments.declared_shape(value, validate_shape, shape, expected_shape, own_name)
                     self._variable = build("VariableV2", dtype=value.dtype.base, shape=raw, name=scope)
             else:
                 value = convert.convert_to_tensor(initial_value, dtype, "initial_value")
-                variable.check_outside_of_bodies(value, own_name)
-                raw = variable.declared_shape(value, validate_shape, shape, expected_shape, own_name)
+                arguments.check_outside_of_bodies(value, own_name)
+                raw = arguments.declared_shape(value, validate_shape, shape, expected_shape, own_name)
                 self._variable = build("VariableV2", dtype=value.dtype.base, shape=raw, name=scope)
             self._initial_value = value
             self._name = self._variable.name
@@ -105,6 +104,14 @@ class RefVariable(Variable):
 
     def read_value(self) -> Tensor:
         return build("Identity", self._variable, name="read")
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+        """Rows ``indices`` of the value."""
+        return build("GatherV2", self.value(), indices, 0, name=name)
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+        """Slices of the value at ``indices`` ``[..., k]``."""
+        return build("GatherNd", self.value(), indices, name=name)
 
     def set_shape(self, shape: Any) -> None:
         self._variable.set_shape(shape)

@@ -13,7 +13,7 @@ from anabranch.core.build import build, build_operation
 from anabranch.core.graph import get_default_graph
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.scope_functions import name_scope
-from anabranch.variables import variable
+from anabranch.variables import arguments, variable
 from anabranch.variables.initialized_value import guarded
 from anabranch.variables.scope_state import VariableAggregation, VariableSynchronization
 from anabranch.variables.variable import Variable
@@ -48,8 +48,8 @@ class ResourceVariable(Variable):
                 raise ValueError("variable_def and initial_value are mutually exclusive.")
             self._restore(variable_def, import_scope)
             return
-        variable.check_arguments(initial_value, constraint)
-        self._synchronization, self._aggregation, self._trainable = variable.checked_modes(
+        arguments.check_arguments(initial_value, constraint)
+        self._synchronization, self._aggregation, self._trainable = arguments.checked_modes(
             synchronization, aggregation, trainable, name
         )
         self._constraint = constraint
@@ -64,9 +64,9 @@ class ResourceVariable(Variable):
                     value = convert.convert_to_tensor(
                         initial_value() if is_function else initial_value, dtype, "initial_value"
                     )
-                variable.check_outside_of_bodies(value, own_name)
+                arguments.check_outside_of_bodies(value, own_name)
                 # The handle takes whatever is known of the shape, so there is nothing for validate_shape to refuse.
-                raw = variable.declared_shape(value, None, shape, expected_shape, own_name)
+                raw = arguments.declared_shape(value, None, shape, expected_shape, own_name)
                 self._handle = build("VarHandleOp", dtype=value.dtype.base, shape=raw, shared_name=own_name, name=scope)
             self._initial_value = value
             self._name = self._handle.name

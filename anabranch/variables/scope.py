@@ -1,10 +1,8 @@
 """``variable_scope`` and ``get_variable``.
 
 A variable scope prefixes the names of variables and hands on default arguments; it opens a name scope of its own for
-ops
-too, whose name is made unique (``layer_1/``) while variables keep the scope's name (``layer/w``), so that entering a
-scope
-again finds the same variables.
+ops too, whose name is made unique (``layer_1/``) while variables keep the scope's name (``layer/w``), so that
+entering a scope again finds the same variables.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from anabranch.variables.store import is_reuse, variable_store
 _SETTINGS = ("initializer", "regularizer", "caching_device", "partitioner", "dtype", "use_resource")
 
 
-class _PureScope:
+class PureScope:
     """Enters a variable scope without a name scope; may be entered several times, one after the other."""
 
     def __init__(self, name_or_scope: Any, reuse: Any, settings: dict[str, Any], old_name_scope: str | None) -> None:
@@ -47,11 +45,11 @@ class _PureScope:
             self._cached = self._made(name_or_scope, name_or_scope.name, name_or_scope.original_name_scope, reused)
 
     def _made(self, parent: VariableScope, name: str, name_scope: str, reuse: Any) -> VariableScope:
-        scope = VariableScope(reuse, name=name, name_scope=name_scope, constraint=self._settings["constraint"])
+        scope = VariableScope(reuse, name=name, name_scope=name_scope, constraint=self._settings.get("constraint"))
         for key in _SETTINGS:
-            given = self._settings[key]
+            given = self._settings.get(key)
             setattr(scope, f"_{key}", getattr(parent, key) if given is None else given)
-        getter = self._settings["custom_getter"]
+        getter = self._settings.get("custom_getter")
         scope._custom_getter = parent.custom_getter if getter is None else chained_getter(getter, parent.custom_getter)
         return scope
 
@@ -92,8 +90,8 @@ class variable_scope:
         name_or_scope: name, put behind that of the current scope, or a scope object to enter again.
         default_name: name to make unique and use if ``name_or_scope`` is None.
         values: tensors handed to the function that opens the scope; they must belong to one graph.
-        initializer, regularizer, caching_device, partitioner, dtype, use_resource, constraint: defaults of
-        ``get_variable``.
+        initializer, regularizer, caching_device, partitioner, dtype, use_resource, constraint: defaults
+            of ``get_variable``.
         custom_getter: function called in place of ``get_variable``, around the one of the enclosing scope.
         reuse: True, None (as the enclosing scope), or ``tf.AUTO_REUSE``; False means None.
         auxiliary_name_scope: open a name scope for ops too.
@@ -155,7 +153,7 @@ class variable_scope:
             use_resource=use_resource,
             constraint=constraint,
         )
-        self._pure: _PureScope | None = None
+        self._pure: PureScope | None = None
         self._name_scope: str | None = None
         self._exits: list[contextlib.ExitStack] = []
 
@@ -198,7 +196,7 @@ class variable_scope:
             self._name_scope = self._default_name if self._auxiliary else current
             old_name_scope = stack.enter_context(graph.name_scope(self._name_scope))
             target = scope_store().unique(str(self._default_name))
-        pure = _PureScope(target, self._reuse, self._settings, old_name_scope)
+        pure = PureScope(target, self._reuse, self._settings, old_name_scope)
         scope = stack.enter_context(pure)
         self._pure = pure
         return scope
@@ -266,7 +264,7 @@ def get_variable(
         shape: shape of a new variable; may be left out if ``initializer`` is a tensor or array.
         dtype: element type; the scope's (float32) if None.
         initializer: tensor, array, or function ``(shape, dtype)``; the scope's, or Glorot's for floats, zeros
-        otherwise.
+            otherwise.
         regularizer: function of the variable whose result joins ``REGULARIZATION_LOSSES`` when the variable is made.
         trainable: whether optimizers change it.
         collections: collections to add it to; ``[GraphKeys.GLOBAL_VARIABLES]`` if None.
@@ -282,8 +280,8 @@ def get_variable(
         A :class:`Variable`, or a :class:`PartitionedVariable` if there is a partitioner.
 
     Raises:
-        ValueError: it exists and the scope does not reuse, or the reverse; or shape or dtype are not those it was made
-        with.
+        ValueError: it exists and the scope does not reuse, or the reverse; or shape or dtype are not those it was
+            made with.
     """
     return get_variable_scope().get_variable(
         variable_store(),

@@ -1,9 +1,8 @@
 """``tf.Variable``: the class that programs name, how one is made, and what both of its forms share.
 
-A variable is a Python object beside the graph: an op that makes the handle, an op that assigns the initial value, and a
-read. :class:`~anabranch.variables.ref_variable.RefVariable` builds the reference form, which is TensorFlow 1.x's
-default;
-:class:`~anabranch.variables.resource_variable.ResourceVariable` the one behind a resource handle. Which one
+A variable is a Python object beside the graph: an op that makes the handle, an op that assigns the initial value, and
+a read. :class:`~anabranch.variables.ref_variable.RefVariable` builds the reference form, which is TensorFlow 1.x's
+default; :class:`~anabranch.variables.resource_variable.ResourceVariable` the one behind a resource handle. Which one
 ``tf.Variable(...)`` makes is decided by ``use_resource``, else by the variable scope, else by
 ``tf.enable_resource_variables``.
 """
@@ -24,6 +23,7 @@ from anabranch.core.graph import Graph, get_default_graph
 from anabranch.core.indexed_slices import IndexedSlices
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.protos import variable_pb2
+from anabranch.variables import arguments
 from anabranch.variables.initialized_value import initialized_value
 from anabranch.variables.save_slice import SaveSliceInfo, inside_scope, without_scope
 from anabranch.variables.scope_state import VariableAggregation, VariableSynchronization, get_variable_scope
@@ -89,13 +89,13 @@ def _create(
     aggregation: Any = VariableAggregation.NONE,
     shape: Any = None,
 ) -> Variable:
-    arguments = dict(locals())
+    given = dict(locals())
     creator: Callable[..., Any] = _default_creator
     graph = get_default_graph()
     for owner, outer in _creators.stack:
         if owner is graph:
             creator = functools.partial(outer, creator)
-    return creator(**arguments)
+    return creator(**given)
 
 
 def _default_creator(**arguments: Any) -> Variable:
@@ -122,12 +122,11 @@ class Variable(metaclass=_VariableType):
 
     Args:
         initial_value: tensor, array, nested list, or a function without arguments that returns one; gives the variable
-        its
-            dtype and shape.
+            its dtype and shape.
         trainable: whether optimizers change it by default (collection ``TRAINABLE_VARIABLES``).
         collections: collections to add it to; ``[GraphKeys.GLOBAL_VARIABLES]`` if None.
-        validate_shape: refuse an initial value whose shape is not fully known; False leaves the variable's shape open (in
-            the reference form; a handle has whatever is known of the initial value's shape).
+        validate_shape: refuse an initial value whose shape is not fully known; False leaves the variable's shape open
+            (in the reference form; a handle has whatever is known of the initial value's shape).
         caching_device: device on which reads are cached.
         name: name of the op; made unique.
         variable_def: a ``VariableDef`` to recreate the variable of an imported graph from, in place of everything else.
@@ -433,7 +432,7 @@ class Variable(metaclass=_VariableType):
         self._initializer_op = element(proto.initializer_name)
         self._initial_value = element(proto.initial_value_name) if proto.initial_value_name else None
         self._snapshot = element(proto.snapshot_name)
-        self._synchronization, self._aggregation, self._trainable = checked_modes(
+        self._synchronization, self._aggregation, self._trainable = arguments.checked_modes(
             proto.synchronization, proto.aggregation, proto.trainable, proto.variable_name
         )
         if proto.HasField("save_slice_info_def"):
@@ -513,99 +512,3 @@ def _convert(value: Variable, dtype: Any = None, name: str | None = None, as_ref
 
 
 convert.register_tensor_conversion_function(Variable, _convert)
-
-
-# ------------------------------------------------------------------------------------------------- checks of arguments
-def checked_modes(
-    synchronization: Any, aggregation: Any, trainable: bool | None, name: str | None
-) -> tuple[VariableSynchronization, VariableAggregation, bool]:
-    """Synchronization and aggregation as members of their classes, and whether the variable is trainable."""
-    found: list[Any] = []
-    for kind, label, value in (
-        (VariableSynchronization, "synchronization", synchronization),
-        (VariableAggregation, "aggregation", aggregation),
-    ):
-        if value is None:
-            value = kind(0)
-        if not isinstance(value, kind):
-            try:
-                value = kind(value)
-            except ValueError:
-                raise ValueError(
-                    f"Invalid variable {label} mode: {value} for variable: {name}\n"
-                    + errors.message(f"{label}={value!r}", f"a member of tf.{kind.__name__}", f"{kind(0)}")
-                ) from None
-        found.append(value)
-    if trainable is None:
-        trainable = found[0] is not VariableSynchronization.ON_READ
-    return found[0], found[1], bool(trainable)
-
-
-def check_arguments(initial_value: Any, constraint: Any) -> None:
-    """Refuses a variable without an initial value, and a constraint that is no function."""
-    if initial_value is None:
-        raise ValueError(
-            "initial_value must be specified.\n"
-            + errors.message(
-                "tf.Variable without initial_value",
-                "a tensor, an array, a number or a function that returns one",
-                "tf.Variable(tf.zeros(shape)), or tf.get_variable(name, shape)",
-            )
-        )
-    if constraint is not None and not callable(constraint):
-        raise ValueError(
-            "The `constraint` argument must be a callable.\n"
-            + errors.message(
-                f"constraint={constraint!r}", "a function of the value", "constraint=lambda w: tf.nn.relu(w)"
-            )
-        )
-
-
-def declared_shape(
-    initial_value: Tensor, validate_shape: bool | None, shape: Any, expected_shape: Any, name: str
-) -> Any:
-    """Raw shape of a variable's op, from the initial value and what the program says; None takes it unchecked."""
-    found = initial_value._shape
-    if expected_shape is not None and not shapes.is_compatible(shapes.as_raw(expected_shape), found):
-        raise ValueError(
-            errors.message(
-                f"an initial value of shape {shapes.show(found)} for variable {name!r}",
-                f"expected_shape {shapes.show(shapes.as_raw(expected_shape))}",
-                "reshape the value, or leave expected_shape out",
-            )
-        )
-    if validate_shape and (found is None or None in found):
-        raise ValueError(
-            f"initial_value must have a shape specified: {initial_value}\n"
-            + errors.message(
-                f"an initial value of shape {shapes.show(found)} for variable {name!r}",
-                "a fully known shape",
-                "set_shape on the initial value, or validate_shape=False",
-            )
-        )
-    if shape is not None:
-        raw = shapes.as_raw(shape)
-        if not shapes.is_compatible(raw, found):
-            raise ValueError(
-                f"The initial value's shape ({shapes.show(found)}) is not compatible with the explicitly supplied "
-                f"`shape` argument ({shapes.show(raw)}).\n"
-                + errors.message(
-                    f"an initial value of shape {shapes.show(found)}",
-                    f"shape {shapes.show(raw)}",
-                    "reshape one of them",
-                )
-            )
-        return raw
-    return None if validate_shape is False else found
-
-
-def check_outside_of_bodies(initial_value: Tensor, name: str) -> None:
-    """Refuses an initial value computed inside a branch or loop body: the variable is made outside of it."""
-    if not initial_value.op.body.is_root:
-        raise ValueError(
-            f"Initializer for variable {name} is from inside a control-flow construct, such as a loop or conditional. "
-            "When creating a variable inside a loop or conditional, use a lambda as the initializer.\n"
-            + errors.message(
-                f"initial value {initial_value.name!r} of a nested body", "one that can be computed outside", "a lambda"
-            )
-        )

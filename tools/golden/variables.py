@@ -1,10 +1,11 @@
 """Record which operations TensorFlow makes for variables, variable scopes and initializers.
 
 Run with an interpreter that has TensorFlow: `python tools/golden/variables.py tests/golden/variables.json`.
-A case is a program that uses `tf`, `np`, the default graph `g`, and `out`, to which it appends; the tests run the same
-program. `error(f)` is the name of the class of what `f()` raises, or what it returns. Recorded are `out` and the nodes of
-the graph: name, type, inputs, control inputs, colocation groups, device and the attributes of variables. Left out is
-what versions of TensorFlow differ in: devices of reads, the inside of `boolean_mask`, seeds drawn from a graph's.
+A case is a program that uses `tf`, `np`, the default graph `g`, and `out`, to which it appends; the tests run the
+same program. `error(f)` is the name of the class of what `f()` raises, or what it returns. Recorded are `out` and the
+nodes of the graph: name, type, inputs, control inputs, colocation groups, device, attributes of variables. Left
+out is what versions of TensorFlow differ in: devices of reads, the inside of `boolean_mask`, seeds drawn from a
+graph's, whether an addition is Add or AddV2.
 """
 
 import json
@@ -71,7 +72,8 @@ tf.assign_add(v, tf.ones([4, 2]))
 tf.assign_sub(v, tf.ones([4, 2]))
 v.assign_add(tf.ones([4, 2]), use_locking=True)
 v.assign_sub(tf.ones([4, 2]))
-for f in (tf.scatter_update, tf.scatter_add, tf.scatter_sub, tf.scatter_mul, tf.scatter_div, tf.scatter_min, tf.scatter_max):
+for f in (tf.scatter_update, tf.scatter_add, tf.scatter_sub, tf.scatter_mul, tf.scatter_div, tf.scatter_min,
+          tf.scatter_max):
     f(v, [1], tf.ones([1, 2]))
 for f in (tf.scatter_nd_update, tf.scatter_nd_add, tf.scatter_nd_sub):
     f(v, [[1]], [[1.0, 2.0]])
@@ -246,11 +248,13 @@ z = tf.zeros_initializer()
 scope = tf.variable_scope("s", reuse=tf.AUTO_REUSE)
 for i in range(3):
     with scope as s:
-        out.append([s.name, s.original_name_scope, tf.get_variable("w", [2], initializer=z).name, tf.no_op(name="op").name])
+        v = tf.get_variable("w", [2], initializer=z)
+        out.append([s.name, s.original_name_scope, v.name, tf.no_op(name="op").name])
 default = tf.variable_scope(None, "d", reuse=None)
 for i in range(2):
     with default as s:
-        out.append([s.name, s.original_name_scope, tf.get_variable("w%d" % i, [2], initializer=z).name, tf.no_op(name="op").name])
+        v = tf.get_variable("w%d" % i, [2], initializer=z)
+        out.append([s.name, s.original_name_scope, v.name, tf.no_op(name="op").name])
 """,
     "inheritance": """
 z = tf.zeros_initializer()
@@ -297,6 +301,29 @@ with tf.variable_scope("a", custom_getter=outer):
     out.append(tf.get_variable("w", [2], initializer=z).name)
 out.append(tf.get_variable("v", [2], initializer=z, custom_getter=doubled).name)
 out.append([call[:2] for call in calls])
+""",
+    "templates": """
+z = tf.zeros_initializer()
+def layer(x, name="w"):
+    return tf.add(x, tf.get_variable(name, [2], initializer=z), name="sum")
+first = tf.make_template("layer", layer)
+out.append([first.name, first.variable_scope_name])
+one = tf.constant([1.0, 2.0], name="one")
+out.append([first(one).name, first(one).name])
+out.append([first.variable_scope_name, [v.name for v in first.variables], [v.name for v in first.trainable_variables]])
+second = tf.make_template("layer", layer, create_scope_now_=True, name="v")
+out.append(second.variable_scope_name)
+third = tf.make_template("layer", layer, create_scope_now_=True)
+with tf.variable_scope("outer"):
+    out.append([third(one).name, second(one).name, third(one).name, second(one).name])
+    fourth = tf.make_template("layer", layer)
+    out.append([fourth(one).name, fourth(one).name])
+fifth = tf.make_template("x", layer, unique_name_="mine")
+out.append([fifth(one).name, fifth(one).name, fifth.variable_scope_name])
+bad = tf.make_template("bad", lambda: tf.Variable(1.0))
+bad()
+out.append(error(bad))
+out.append([v.name for v in tf.trainable_variables()])
 """,
     "partitions": """
 z = tf.zeros_initializer()
@@ -436,7 +463,8 @@ def nodes(graph):
         if "/boolean_mask/" in op.name:
             continue
         groups = [group.decode() for group in op.get_attr("_class")] if "_class" in attr else None
-        row = [op.name, op.type, [t.name for t in op.inputs], sorted(c.name for c in op.control_inputs), groups]
+        kind = "Add" if op.type == "AddV2" else op.type
+        row = [op.name, kind, [t.name for t in op.inputs], sorted(c.name for c in op.control_inputs), groups]
         row.append("" if op.type == "ReadVariableOp" else op.device)
         if op.type in ("VariableV2", "VarHandleOp"):
             shape = attr["shape"].shape

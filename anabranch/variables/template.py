@@ -1,0 +1,172 @@
+"""Functions that make variables once and find them again on each further call."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from anabranch.core import errors, sites
+from anabranch.core.api import public
+from anabranch.core.collections import GraphKeys
+from anabranch.core.graph import get_default_graph
+from anabranch.variables.scope import PureScope, variable_scope
+from anabranch.variables.scope_state import VariableScope, scope_store
+
+
+class Template:
+    """A function whose ``get_variable`` calls make variables in the first call and share them afterwards.
+
+    Args:
+        name: name of the scope of its variables, made unique.
+        func: the function.
+        create_scope_now: fix the scope here instead of in the first call.
+        unique_name: name of the scope if it must not be made unique.
+        custom_getter: custom getter of the scope.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        func: Callable[..., Any],
+        create_scope_now: bool = False,
+        unique_name: str | None = None,
+        custom_getter: Any = None,
+    ) -> None:
+        if name is None:
+            raise ValueError(
+                "name cannot be None.\n"
+                + errors.message("a template without a name", "a name", "tf.make_template('name', function)")
+            )
+        self._func = func
+        self._name = name
+        self._unique_name = unique_name
+        self._custom_getter = custom_getter
+        self._site = sites.capture(2)
+        self._variables_created = False
+        self._variable_scope: VariableScope | None = None
+        if create_scope_now:
+            own = unique_name or scope_store().unique(name)
+            with PureScope(own, None, {"custom_getter": custom_getter}, None) as scope:
+                self._variable_scope = scope
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function inside the template's variable scope."""
+        if self._variable_scope is not None:
+            with variable_scope(self._variable_scope, reuse=self._variables_created):
+                return self._call(args, kwargs)
+        with variable_scope(self._unique_name, self._name, custom_getter=self._custom_getter) as scope:
+            self._variable_scope = scope
+            return self._call(args, kwargs)
+
+    def _call(self, args: Any, kwargs: Any) -> Any:
+        trainable = get_default_graph().get_collection_ref(GraphKeys.TRAINABLE_VARIABLES)
+        before = len(trainable)
+        result = self._func(*args, **kwargs)
+        if self._variables_created and len(trainable) != before:
+            raise ValueError(
+                "Trainable variable created when calling a template after the first time, perhaps you used tf.Variable "
+                f"when you meant tf.get_variable: {trainable[before:]}\n"
+                + errors.message(
+                    f"{len(trainable) - before} new trainable variable(s) in a further call of template {self._name!r}",
+                    "the variables of the first call",
+                    "tf.get_variable(name, ...) instead of tf.Variable",
+                    at=self._site,
+                )
+            )
+        self._variables_created = True
+        return result
+
+    @property
+    def name(self) -> str:
+        """The name given to the template."""
+        return self._name
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The function."""
+        return self._func
+
+    @property
+    def variable_scope(self) -> VariableScope | None:
+        """The variable scope; None before it is made."""
+        return self._variable_scope
+
+    @property
+    def variable_scope_name(self) -> str | None:
+        """Name of the variable scope with a final '/'; None before it is made."""
+        if self._variable_scope is None:
+            return None
+        name = self._variable_scope.name
+        return name if not name or name.endswith("/") else name + "/"
+
+    @property
+    def var_scope(self) -> VariableScope | None:
+        """Old name of :attr:`variable_scope`."""
+        return self._variable_scope
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        """Trainable variables of the template."""
+        return self._variable_scope.trainable_variables() if self._variable_scope is not None else []
+
+    @property
+    def global_variables(self) -> list[Any]:
+        """Global variables of the template."""
+        return self._variable_scope.global_variables() if self._variable_scope is not None else []
+
+    @property
+    def local_variables(self) -> list[Any]:
+        """Local variables of the template."""
+        return self._variable_scope.local_variables() if self._variable_scope is not None else []
+
+    @property
+    def variables(self) -> list[Any]:
+        """Global and local variables of the template."""
+        return self.global_variables + self.local_variables
+
+    weights = variables
+    trainable_weights = trainable_variables
+
+    @property
+    def non_trainable_variables(self) -> list[Any]:
+        """Variables of the template that are not trained."""
+        trainable = self.trainable_variables
+        return [variable for variable in self.variables if variable not in trainable]
+
+    non_trainable_weights = non_trainable_variables
+
+
+@public("make_template")
+def make_template(
+    name_: str,
+    func_: Callable[..., Any],
+    create_scope_now_: bool = False,
+    unique_name_: str | None = None,
+    custom_getter_: Any = None,
+    **kwargs: Any,
+) -> Template:
+    """Wraps a function so that all its calls share the variables that it gets by ``tf.get_variable``.
+
+    Args:
+        name_: name of the scope of the variables, made unique.
+        func_: the function.
+        create_scope_now_: fix the scope here instead of in the first call.
+        unique_name_: name of the scope if it must not be made unique.
+        custom_getter_: custom getter of the scope.
+        **kwargs: arguments to pass to the function at each call.
+
+    Example:
+        >>> import anabranch as tf
+        >>> scale = tf.make_template("scale", lambda x: x * tf.get_variable("w", [], initializer=tf.ones_initializer()))
+        >>> y = scale(tf.zeros([2])) + scale(tf.ones([2]))
+        >>> [v.name for v in tf.trainable_variables()]
+        ['scale/w:0']
+    """
+    return Template(
+        name_,
+        functools.partial(func_, **kwargs) if kwargs else func_,
+        create_scope_now=create_scope_now_,
+        unique_name=unique_name_,
+        custom_getter=custom_getter_,
+    )
