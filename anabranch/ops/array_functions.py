@@ -413,6 +413,12 @@ def concat(values: Any = None, axis: Any = None, name: str = "concat", concat_di
     return build("ConcatV2", list(values), axis, name=name)
 
 
+@public("concat_v2")
+def concat_v2(values: Any, axis: Any, name: str = "concat_v2") -> Any:
+    """The name of `concat` in TensorFlow 0.12."""
+    return concat(values, axis, name)
+
+
 @public("split")
 def split(
     value: Any,

@@ -107,6 +107,7 @@ def _entry_size(entry: Entry, size: int | None) -> int | None:
 
 
 def sliced_shape(raw: tuple[int | None, ...], resolved: Resolved) -> tuple[int | None, ...]:
+    """Shape of the result of a resolved slice; BadSlice if an index is out of bounds."""
     for dim, (entry, size) in enumerate(zip(resolved.entries, raw, strict=True)):
         if entry.shrink and entry.begin is not None and size is not None and not -size <= entry.begin < size:
             raise BadSlice(f"slice index {entry.begin} of dimension {dim} out of bounds.")

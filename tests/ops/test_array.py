@@ -247,7 +247,7 @@ def test_zeros_are_constants_while_they_are_small():
     ]
 
 
-# ---------------------------------------------------------------------------------------------------------- IndexedSlices
+# -------------------------------------------------------------------------------------------------------- IndexedSlices
 def test_gradients_of_gathers_are_rows():
     table = tf.placeholder(tf.float32, [5, 2])
     ids = tf.placeholder(tf.int32, [None, 2])
