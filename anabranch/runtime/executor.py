@@ -76,16 +76,21 @@ class Executor:
     # ------------------------------------------------------------------------------------------------------- resources
     def _resolve(self) -> None:
         plan, manager = self.plan, self.manager
-        layout = manager.layout
         states = []
+        optional = []
         for segment in plan.segments:
             base = []
+            may_be_absent = []
             for maker in segment.base_reads:
                 key = StateKey(maker, segment.index, 0)
                 readers = self._readers(segment, key)
-                # Who only asks whether a variable is initialised does not need it to be.
-                if not readers or not all(op.definition.effect.presence for op in readers):
-                    base.append((key, self._slot(maker), readers[0] if readers else maker))
+                # Who only asks whether a variable is initialised, or does without its value, does not need it to be.
+                row = (key, self._slot(maker), readers[0] if readers else maker)
+                if not readers or not all(op.definition.allows_uninitialized for op in readers):
+                    base.append(row)
+                elif not all(op.definition.effect.presence for op in readers):
+                    may_be_absent.append(row)
+            optional.append(may_be_absent)
             written = [(key, self._slot(maker)) for maker, key in segment.written.items()]
             counters = {
                 op: manager.counter(op.name, op._attrs.get("seed", 0), op._attrs.get("seed2", 0))
@@ -98,12 +103,17 @@ class Executor:
                     written,
                     {row[0]: row[1] for row in base},
                     counters,
-                    frozenset(row[1] for row in base) - writes,
+                    frozenset(row[1] for row in base + may_be_absent) - writes,
                     writes,
                 )
             )
         self._states = states
-        self._layout = manager.layout if manager.layout != layout else layout
+        self._layout = manager.layout
+        # Looked at after the layout was noted, which grows when a variable gets its first value: then this is done anew.
+        for state, rows in zip(states, optional, strict=True):
+            there = [row for row in rows if row[1].version is not None]
+            state.base.extend(there)
+            state.slots.update((row[0], row[1]) for row in there)
 
     def _slot(self, maker: Operation) -> Slot:
         return self.manager.slot(self.plan.handle_of(maker), maker._attrs["dtype"], maker._attrs["shape"])
@@ -362,7 +372,11 @@ class Executor:
             if definition.effect.presence and isinstance(key, StateKey):
                 operands.append(np.bool_(key.index > 0 or self._slot(key.maker).version is not None))
             else:
-                operands.append(None if key is None else to_host(env[key]))
+                # A version that is not there is one that the op allows to be absent; see _resolve.
+                absent = key is None or (
+                    isinstance(key, StateKey) and definition.allows_uninitialized and key not in env
+                )
+                operands.append(None if absent else to_host(env[key]))
         remembered = memo.get(op)
         if remembered is not None and _same(remembered[0], operands):
             values = remembered[1]

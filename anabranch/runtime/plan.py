@@ -250,7 +250,7 @@ class Plan:
             definition.kernel is None
             or definition.data_dependent_shape
             or effect.kind in ("io", "channel", "feed", "body")
-            or effect.presence
+            or (effect.kind == "read" and definition.allows_uninitialized)
             or op in self._host_slices
         ):
             return True

@@ -51,7 +51,10 @@ class AnabranchInitializedResourceValue(Op):
 
 def initialized_value(variable: Any) -> Tensor:
     """A tensor with the variable's value, or with its initial value if it has none."""
-    initial = variable.initial_value
+    initializer = variable.initializer
+    # What the initializer assigns is guarded itself, so that chains of variables work.
+    assigned = initializer.type in ("Assign", "AssignVariableOp")
+    initial = initializer._inputs[1] if assigned else variable.initial_value
     if initial is None:
         raise ValueError(
             errors.message(
