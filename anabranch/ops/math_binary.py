@@ -28,7 +28,7 @@ from anabranch.ops.gradient_helpers import (
     sub,
     zeros_like,
 )
-from anabranch.ops.numerics import COMPLEX, FLOATS, widened
+from anabranch.ops.numerics import COMPLEX, FLOATS, make_complex, widened
 
 _INTEGERS = "uint8 int8 uint16 int16 int32 uint32 uint64 int64"
 _ALL = f"{FLOATS} {_INTEGERS} {COMPLEX}"
@@ -218,13 +218,15 @@ def _integer_power(ctx, x, y):
     y = ctx.xp.where(negative, y.dtype.type(0), y)
     if ctx.lax is None:
         return np.power(x, y)
-    # Squaring and multiplying modulo 2^bits; a constant exponent needs only its own bits.
-    bits = int(y.max(initial=0)).bit_length() if isinstance(y, np.ndarray) else 8 * y.dtype.itemsize - 1
-    base, result = x, ctx.xp.ones(np.broadcast_shapes(x.shape, y.shape), x.dtype)
-    for bit in range(bits):
-        result = ctx.xp.where((y >> y.dtype.type(bit)) & y.dtype.type(1) == 1, result * base, result)
-        base = base * base
-    return result
+
+    # Squaring and multiplying modulo 2^bits, for as many bits as the greatest exponent has.
+    def body(state: Any) -> Any:
+        rest, base, result = state
+        odd = (rest & rest.dtype.type(1)) == 1
+        return rest >> rest.dtype.type(1), base * base, ctx.xp.where(odd, result * base, result)
+
+    x, y = ctx.xp.broadcast_arrays(x, y)
+    return ctx.lax.while_loop(lambda state: (state[0] != 0).any(), body, (y, x, ctx.xp.ones_like(x)))[2]
 
 
 @widened
@@ -243,7 +245,10 @@ def _pow(ctx, x, y):
 
 def _squared_difference(ctx, x, y):
     difference = x - y
-    return difference * (ctx.xp.conj(difference) if x.dtype.kind == "c" else difference)
+    if x.dtype.kind == "c":
+        size = difference.real * difference.real + difference.imag * difference.imag
+        return make_complex(ctx, size, ctx.xp.zeros_like(size))
+    return difference * difference
 
 
 def _atan2(ctx, y, x):
@@ -296,6 +301,8 @@ def _choice_gradient(comparison: str) -> Callable[..., Any]:
 
 def _squared_difference_gradient(op, grad):
     x, y = op.inputs
+    if x.dtype.is_complex:  # the output is real: an imaginary part of its gradient means nothing
+        grad = build("Complex", build("Real", grad, Tout=x.dtype.real_dtype), 0.0, Tout=x.dtype.base)
     slope = mul(mul(2 if x.dtype.is_integer else 2.0, grad), sub(x, y))
     by_x, by_y = reduce_broadcast(x, y, slope, slope)
     return [by_x, neg(by_y)]

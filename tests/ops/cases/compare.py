@@ -51,6 +51,10 @@ def shift(function):
     return reference
 
 
+def near(x, y, tolerance=9.999999747378752e-06):
+    return np.abs(x - y if x.dtype.kind in "fc" else x.astype(float) - y.astype(float)) < tolerance
+
+
 def select(condition, t, e):
     if condition.ndim == 1:
         condition = condition.reshape((-1,) + (1,) * (t.ndim - 1))
@@ -76,6 +80,7 @@ BROADCAST = [
     case(np.array([True, False]), real(), real(3, 1)), case(np.zeros((0, 1), bool), real(2), real(1)),
     case(np.array([True, False]), real(2), real(1), dtype="string"),
 ]  # fmt: skip
+LEFT, RIGHT = [1.0, 2.0, math.nan, math.inf], [1.000001, 2.1, math.nan, math.inf]
 CLIPPED = "float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"
 ROWS = [
     row("Less", operator.lt, pairs()),
@@ -86,10 +91,9 @@ ROWS = [
         case(real(6), real(6), dtype="string")]),
     row("NotEqual", equality(True), [*pairs(), case(whole(3), whole(2), incompatible_shape_error=False),
         case(real(6), real(6), dtype="string")]),
-    row("ApproximateEqual", lambda x, y, tolerance=9.999999747378752e-06: np.abs(np.subtract(x, y, dtype=(
-            x.dtype if x.dtype.kind in "fc" else np.float64))) < tolerance,
-        [case(whole(3, 4), whole(3, 4), tolerance=1.5), case([1.0, 2.0, math.nan, math.inf], [1.000001, 2.1, math.nan, math.inf]),
-         case([-(2**31), 5], [2**31 - 1, 5], dtype="int32"), case(real(0), real(0))],
+    row("ApproximateEqual", near, [
+        case(whole(3, 4), whole(3, 4), tolerance=1.5), case(real(0), real(0)), case(LEFT, RIGHT),
+        case([-(2**31), 5], [2**31 - 1, 5], dtype="int32")],
         "float double int32 uint8 int16 int8 complex64 int64 bfloat16 uint16 complex128 half uint32 uint64"),
     row("LogicalAnd", operator.and_, flags()),
     row("LogicalOr", operator.or_, flags()),
@@ -103,8 +107,9 @@ ROWS = [
     row("Select", select, CHOICES),
     row("SelectV2", np.where, BROADCAST),
     row("ClipByValue", lambda t, low, high: np.where(t != t, t, np.fmax(np.fmin(t, high), low)),
-        [case(whole(3, 4), 1, 3, grad=False), case(real(3, 4), real(3, 4, low=-2, high=-0.5), real(3, 4, low=0.5, high=2)),
-         case(real(5), -0.5, 0.5), case([math.nan, math.inf, 1.0], 3.0, 2.0, grad=False), case(real(0), 0.0, 1.0)], CLIPPED),
+        [case(whole(3, 4), 1, 3, grad=False), case(real(5), -0.5, 0.5), case(real(0), 0.0, 1.0),
+         case(real(3, 4), real(3, 4, low=-2, high=-0.5), real(3, 4, low=0.5, high=2)),
+         case([math.nan, math.inf, 1.0], 3.0, 2.0)], CLIPPED),
     row("Bucketize", bucketize, [case(whole(3, 4), boundaries=[-2.0, 0.0, 1.0]),
         case([math.nan, math.inf, -math.inf, 0.5], boundaries=[0.5, 1.0]), case(real(0), boundaries=[])]),
 ]  # fmt: skip

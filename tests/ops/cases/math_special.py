@@ -16,18 +16,17 @@ def digamma(x):
     return np.where((x <= 0) & (x == np.floor(x)), np.nan, special.digamma(x))
 
 
+def lgamma(x):
+    return np.where(x == -np.inf, np.inf, special.gammaln(x))  # as C has it
+
+
 def cases(*sample, special=ENDS):
     return [case(real(3, 4, low=sample[0], high=sample[1])), case(real(0, 2)), case(real(low=0.2, high=0.7)),
             case(special, grad=False)]  # fmt: skip
 
 
 def two(**domain):
-    return [
-        case(positive(3, 4, **domain), positive(3, 4)),
-        case(positive(4, **domain), positive(3, 1)),
-        case(positive(), positive()),
-        case(positive(0), positive(0)),
-    ]
+    return [case(positive(3, 4, **domain), positive(3, 1)), case(positive(0, **domain), positive(0))]
 
 
 ROWS = [
@@ -37,11 +36,12 @@ ROWS = [
         tolerance=4),
     row("Ndtri", lambda p: special.ndtri(p), [*cases(0.02, 0.98, special=[math.nan, 0.0, 1.0, -1.0, 2.0]),
         case([1e-300, 1e-20, 0.5], dtype="double"), case([1e-30, 1e-10, 0.999])], tolerance=4),
-    row("Lgamma", special.gammaln, [*cases(0.3, 6), case([-0.5, -1.5, -2.3, 30.5, -2.0])], tolerance=4),
+    row("Lgamma", lgamma, [*cases(0.3, 6, special=[math.nan, math.inf, -math.inf, -0.0, 0.0, -1.0, 9.0]),
+        case([-0.5, -1.5, -2.3, 30.5, -2.0])], tolerance=4),
     row("Digamma", digamma, [*cases(0.3, 6, special=[math.nan, math.inf, -0.0, 0.0, -1.0, 1.0]),
         case([-0.5, -1.7, -2.3, 30.5])], tolerance=4),
-    row("Igamma", special.gammainc, two(), tolerance=16, order=1),
-    row("Igammac", special.gammaincc, two(), tolerance=16, order=1),
+    row("Igamma", special.gammainc, two(), "float double", tolerance=16, order=1),
+    row("Igammac", special.gammaincc, two(), "float double", tolerance=16, order=1),
     row("IgammaGradA", lambda a, x: (special.gammainc(a + 1e-5, x) - special.gammainc(a - 1e-5, x)) / 2e-5,
         [case(positive(3, 4), positive(3, 4), dtype="float")], "float", tolerance=50, order=0),
     row("Betainc", special.betainc, [
