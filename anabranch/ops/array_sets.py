@@ -51,9 +51,24 @@ class Where(Op):
 
 
 # -------------------------------------------------------------------------------------------------------------- unique
+def _unique_by_counting(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """First places, numbers and counts of the distinct integers of `x`, in ascending order; sorts nothing."""
+    low = x.min()
+    # The span is small, but a signed difference may still leave a narrow type.
+    places = (x - low).astype(np.int64) if x.dtype.kind == "u" else x.astype(np.int64) - int(low)
+    counts = np.bincount(places)
+    first = np.empty(len(counts), np.int64)
+    first[places[::-1]] = np.arange(x.size - 1, -1, -1)  # of equal places the last one written, the first of x, stays
+    there = counts > 0
+    number = np.cumsum(there) - 1
+    return first[there], number[places], counts[there]
+
+
 def _unique(ctx: Any, x: np.ndarray, axis: int, out: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Unique slices along `axis` in order of first occurrence, the number of each of `x`, how often each occurs."""
-    if x.ndim == 1:
+    if x.ndim == 1 and x.dtype.kind in "iu" and x.size and int(x.max()) - int(x.min()) <= 4 * x.size:
+        first, inverse, counts = _unique_by_counting(x)
+    elif x.ndim == 1:
         _, first, inverse, counts = np.unique(
             _sortable(x), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
         )

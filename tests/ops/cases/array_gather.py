@@ -225,6 +225,9 @@ ROWS = [
         [
             case(TWICE),
             case(np.zeros(0, np.int32)),
+            case([5, 10**9, 5, -(10**9)]),
+            case(np.array([250, 3, 250, 255], np.uint8), dtype="uint8"),
+            case(np.array([127, -128] * 40, np.int8), dtype="int8"),
             case([1.5, -1.5, 1.5], dtype="double", out_idx="int64"),
             case([b"b", b"a", b"b"], dtype="string"),
             case([np.nan, 1.0, np.nan], dtype="float"),
