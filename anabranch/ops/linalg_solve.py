@@ -193,8 +193,21 @@ class LogMatrixDeterminant(Op):
         return ctx.xp.asarray(sign).astype(x.dtype), ctx.xp.asarray(logarithm).astype(x.dtype)
 
     def gradient(op, grad_sign, grad_log):
-        # The sign is constant wherever it has a derivative.
-        return [None if grad_log is None else _against(op, dense(grad_log))]
+        sign = op.outputs[0]
+        if not sign.dtype.is_complex:
+            # A real sign is constant wherever it has a derivative.
+            return [None if grad_log is None else _against(op, dense(grad_log))]
+        # With c = tr(input^-1 d input), the logarithm moves by the real part of c, the sign by i times its imaginary part.
+        part = sign.dtype.real_dtype
+        along = turn = None
+        if grad_log is not None:
+            along = build("Real", dense(grad_log), Tout=part)
+        if grad_sign is not None:
+            turn = build("Neg", build("Imag", build("Mul", build("Conj", dense(grad_sign)), sign), Tout=part))
+        if along is None or turn is None:
+            zeros = build("ZerosLike", turn if along is None else along)
+            along, turn = (zeros, turn) if along is None else (along, zeros)
+        return [_against(op, build("Complex", along, turn, Tout=sign.dtype.base))]
 
 
 class Lu(Op):

@@ -218,7 +218,7 @@ ROWS = [
     row(
         "Prod",
         multiply,
-        reductions(EMPTY, case([[0.0, 2.0, 3.0], [0.0, 0.0, 3.0]], [1]), case(real(2, 3, 2), [2, 0])),
+        reductions(EMPTY, case([[0.0, 2.0, 3.0], [0.0, 0.0, 3.0]], [1], grad=False), case(real(2, 3, 2), [2, 0])),
         ALL,
     ),
     row("Max", extremum(1), reductions(EMPTY, TIES, *SPECIAL), REAL),
