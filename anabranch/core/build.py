@@ -140,10 +140,11 @@ def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any]
         elif spec_attr.minimum is not None and key in definition.inferred_attrs:  # type: ignore[attr-defined]
             spec_attr.convert(stored[key], key, type_name)
     if definition.effect.resources and any(spec.is_ref for spec in specs):
-        # A ref never leaves its device, so what takes it as one is placed there. (Ops with refs have no list inputs.)
+        # A ref never leaves its device, so what takes it as one is placed there. (No op has a list of refs.)
         with contextlib.ExitStack() as stack:
-            for spec, tensor in zip(specs, tensors, strict=True):
+            for spec in specs:
                 if spec.is_ref:
+                    tensor = tensors[definition.input_range(spec.name, stored).start]
                     stack.enter_context(graph.colocate_with(tensor.op))
             return graph._create(definition, tensors, stored, name or type_name)
     return graph._create(definition, tensors, stored, name or type_name)

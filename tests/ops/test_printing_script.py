@@ -70,7 +70,9 @@ def test_prints_happen_in_order(session, capfd):
 
 
 def test_format(session):
-    found = session.run(tf.strings.format("x = {}, y = {}!", [tf.range(9), tf.constant([[1.5]])], summarize=1))
+    text = tf.strings.format("x = {}, y = {}!", [tf.range(9), tf.constant([[1.5]])], summarize=1)
+    assert text.op.type == "StringFormat"
+    found = session.run(text)
     assert found == b"x = [0 ... 8], y = [[1.5]]!"
     assert session.run(tf.strings.format("<%t%>", tf.constant("a"), placeholder="%t%")) == b'<"a">'
     with pytest.raises(ValueError, match="num placeholders in template and num inputs must match"):

@@ -257,6 +257,7 @@ def test_one_of_several(session):
     queues = [tf.FIFOQueue(5, tf.int32, shapes=[()], name=f"queue{i}") for i in range(3)]
     index = tf.placeholder(tf.int32, [])
     chosen = tf.QueueBase.from_list(index, queues)
+    assert chosen.queue_ref.op.type == "_PickResource"
     enqueue, dequeue = chosen.enqueue(index * 10), chosen.dequeue()
     for i in (2, 0):
         session.run(enqueue, {index: i})
@@ -289,14 +290,35 @@ def test_makers_that_share_a_name_must_agree(session):
             session.run(other.size())
 
 
-def test_old_ops_with_reference_handles(session):
-    handle = tf.build_op("FIFOQueue", component_types=["int32"], shapes=[[]])
-    assert handle.dtype.is_ref
-    session.run(tf.build_op("QueueEnqueueMany", handle, [tf.constant([4, 5])]))
-    (one,) = tf.build_op("QueueDequeue", handle, component_types=["int32"])
-    assert session.run([one, tf.build_op("QueueSize", handle)])[0] == 4
-    session.run(tf.build_op("QueueClose", handle))
-    assert session.run(tf.build_op("QueueIsClosed", handle))
+FORMS = {
+    "old": "FIFOQueue PaddingFIFOQueue RandomShuffleQueue PriorityQueue QueueEnqueue QueueEnqueueMany QueueDequeue "
+    "QueueDequeueMany QueueDequeueUpTo QueueClose QueueSize QueueIsClosed",
+    "new": "FIFOQueueV2 PaddingFIFOQueueV2 RandomShuffleQueueV2 PriorityQueueV2 QueueEnqueueV2 QueueEnqueueManyV2 "
+    "QueueDequeueV2 QueueDequeueManyV2 QueueDequeueUpToV2 QueueCloseV2 QueueSizeV2 QueueIsClosedV2",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_all_op_types(session, form):
+    """Reference handles (the old form) and resource handles, each kind through each op."""
+    *makers, enqueue, enqueue_many, dequeue, many, up_to, close, size, is_closed = FORMS[form].split()
+    for maker in makers:
+        attrs = {"min_after_dequeue": 0} if maker.startswith("Random") else {}
+        row = [tf.constant(1, tf.int64)] if maker.startswith("Priority") else []
+        rows = [tf.constant([2, 3, 4], tf.int64)] if row else []
+        types = ["int64", "int32"] if row else ["int32"]
+        handle = tf.build_op(maker, component_types=["int32"], shapes=[[]], **attrs)
+        assert handle.dtype.is_ref == (form == "old")
+        session.run(tf.build_op(enqueue, handle, [*row, tf.constant(7)]))
+        session.run(tf.build_op(enqueue_many, handle, [*rows, tf.constant([8, 9, 10])]))
+        assert session.run(tf.build_op(size, handle)) == 4
+        found = [int(session.run(tf.build_op(dequeue, handle, component_types=types)[-1]))]
+        found += session.run(tf.build_op(many, handle, 2, component_types=types)[-1]).tolist()
+        assert not session.run(tf.build_op(is_closed, handle))
+        session.run(tf.build_op(close, handle))
+        assert session.run(tf.build_op(is_closed, handle))
+        found += session.run(tf.build_op(up_to, handle, 5, component_types=types)[-1]).tolist()
+        assert sorted(found) == [7, 8, 9, 10]
 
 
 def test_timeout_attribute(session):

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import anabranch as tf
 from anabranch.core import errors, graph, opdef
 from anabranch.core.build import build
 from anabranch.testing.kernels import TIERS, run_op
@@ -177,6 +178,21 @@ def test_reads(tier):
         attrs = {"dtype": "float"} if op_type[0] == "I" else {}
         assert bool(run_op(op_type, np.array(True), tier=tier, **attrs)) is True
         assert bool(run_op(op_type, np.array(False), tier=tier, **attrs)) is False
+
+
+def test_destroying_a_variable():
+    with tf.Graph().as_default(), tf.Session() as session:
+        v = tf.Variable(1.0, use_resource=True)
+        session.run(v.initializer)
+        initialized = build("VarIsInitializedOp", v.handle)
+        session.run(build("DisableCopyOnRead", v.handle))
+        assert session.run(initialized)
+        session.run(build("DestroyResourceOp", v.handle))
+        assert not session.run(initialized)
+        with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized value"):
+            session.run(v.read_value())
+        session.run(v.initializer)
+        assert session.run(v.read_value()) == 1
 
 
 def test_contracts():

@@ -30,6 +30,9 @@ TYPES = {allowed: name for name, allowed in GOLDEN["types"].items()}
 DIFFERENT: dict[str, str] = {}
 # Ops without an effect that TensorFlow calls stateful, which there keeps them from being merged or folded.
 PURE_HERE = {
+    "Assert": "a failed check fails the step, whoever merged or moved it",
+    "CheckNumerics": "a failed check fails the step, whoever merged or moved it",
+    "CheckNumericsV2": "a failed check fails the step, whoever merged or moved it",
     "DeepCopy": "a value never shares its buffer with a variable here, so a copy is a value like others",
     "GuaranteeConst": "it is the identity; what it promises is seen from the graph",
 }
