@@ -83,14 +83,15 @@ def _resolve(prefix: str, name: str) -> Any:
     ):  # asked for by pickle, inspect and the like: not worth loading anything
         raise AttributeError(f"module {PACKAGE!r} has no attribute {name!r}")
     full = f"{prefix}.{name}" if prefix else name
-    if full not in api.names():
+    is_part = not prefix and name in _parts
+    if full not in api.names() and not is_part and full not in _namespaces():
         try:
             _load()
         except AttributeError as problem:  # hasattr would take it for 'no such name'
             raise ImportError(f"a part of {PACKAGE} does not load: {problem}") from problem
     found = api.names().get(full, api)
     if found is api:
-        if full not in _namespaces() and (prefix or name not in _parts):
+        if not is_part and full not in _namespaces():
             raise _unknown(prefix, name)
         found = importlib.import_module(f"{PACKAGE}.{full}")
     home = sys.modules[f"{PACKAGE}.{prefix}" if prefix else PACKAGE]
@@ -143,7 +144,8 @@ class _Namespaces:
             return None
         prefix = fullname[len(PACKAGE) + 1 :]
         if prefix not in _ALIASES:
-            _load()
+            if prefix not in _namespaces():
+                _load()
             if prefix not in _namespaces():
                 return None
         return importlib.machinery.ModuleSpec(fullname, _Namespaces, is_package=True)

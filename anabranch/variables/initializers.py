@@ -393,7 +393,10 @@ class Identity(Initializer):
                 "Identity matrix initializer can only be used for 2D matrices.\n"
                 + errors.message(f"shape {list(whole)}", "two dimensions", "another initializer")
             )
-        tensor = _function("eye")(whole[0], whole[1], dtype=dtype)
+        ones = _function("ones")([min(whole)], dtype)
+        tensor = build("MatrixDiag", ones)
+        if whole[0] != whole[1]:
+            tensor = build("MatrixSetDiag", _function("zeros")(list(whole), dtype), ones)
         if partition_info is not None:
             tensor = build("Slice", tensor, partition_info.var_offset, list(shape))
         return self.gain * tensor
