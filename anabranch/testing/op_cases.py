@@ -137,7 +137,8 @@ def case(
 
     Args:
         inputs: samples, arrays or nested lists of values, or a list of those for a list argument.
-        types: dtype names of other type attributes (``{"Tidx": "int64"}``), blank-separated for a list of types.
+        types: dtype names of other type attributes (``{"Tidx": "int64"}``), blank-separated for a list of types;
+            the default otherwise, or int32 where it is allowed.
         dtype: the row's dtype in this case alone, instead of the main one.
         grad: whether the case joins the gradient checks; if None, whether an input is drawn (given values are often
         special).
@@ -165,6 +166,7 @@ class Row:
     check: Callable[..., None] | None
     open_shape: str
     elsewhere: str
+    word: str
 
     @property
     def definition(self) -> opdef.OpDefinition:
@@ -223,16 +225,20 @@ def row(
         usual = ANY if allowed is None else " ".join(dtypes.proto_name(d) for d in allowed if not _is_handle(d))
         names = tuple((types or usual).split())
     return Row(
-        type_name, reference, tuple(cases), varied, names, tolerance, order, dict(gaps or {}), check, open_shape, ""
+        type_name, reference, tuple(cases), varied, names, tolerance, order, dict(gaps or {}), check, open_shape, "", ""
     )
 
 
-def elsewhere(type_name: str, test: str) -> Row:
-    """The row of an op that a table cannot drive: ``test`` names the file of the test that does (it must name the
-    op).
+def elsewhere(type_name: str, test: str, word: str | None = None) -> Row:
+    """The row of an op that a table cannot drive.
+
+    Args:
+        type_name: the op type.
+        test: the file of the test that does, relative to the project's root.
+        word: what must occur there; the op type if None.
     """
     opdef.lookup(type_name)
-    return Row(type_name, None, (), None, (), 1.0, 0, {}, None, "", test)
+    return Row(type_name, None, (), None, (), 1.0, 0, {}, None, "", test, word or type_name)
 
 
 def _is_handle(dtype: dtypes.DType) -> bool:
@@ -287,8 +293,12 @@ def widened(array: np.ndarray) -> np.ndarray:
 
 
 def instances(driven: Row, names: Sequence[str | None] | None = None) -> Iterator[Instance]:
-    """The calls of a row: the first case in every dtype, others in the main one; all cases in ``names`` if given."""
+    """The calls of a row: the first case in every dtype, others in the main one; in ``names`` if given, without those
+    that have no gradient.
+    """
     for position, item in enumerate(driven.cases):
+        if names is not None and not item.grad:
+            continue
         if names is not None:
             chosen: Sequence[str | None] = names if position == 0 or len(names) == 1 else names[:1]
         elif item.main is not None:
@@ -338,6 +348,8 @@ def _complete_attrs(definition: opdef.OpDefinition, driven: Row, item: Case, dty
     for key, attr in definition.attrs.items():
         if key not in attrs and attr.default is not opdef.REQUIRED:
             attrs[key] = attr.default
+        elif key not in attrs and attr.kind == "type" and attr.allowed is not None and dtypes.int32 in attr.allowed:
+            attrs[key] = dtypes.int32  # the type of indices and the like
     return attrs
 
 
@@ -349,7 +361,7 @@ def _draw_argument(
         return [_draw(item, kind, random) for item, kind in zip(given, kinds, strict=True)]
     (kind,) = kinds
     if kind.base is dtypes.resource:
-        kind = attrs["dtype"] if "dtype" in attrs else attrs["T"]
+        kind = attrs.get("dtype", attrs.get("T", dtypes.float32))
     return _draw(given, kind.base, random)
 
 

@@ -18,6 +18,7 @@ from anabranch.core import dtypes, opdef, shapes
 from anabranch.core.build import build, build_operation
 from anabranch.core.convert import constant
 from anabranch.core.graph import Graph
+from anabranch.core.graph_def import graph_def
 from anabranch.core.import_graph import import_graph_def
 from anabranch.core.operation import Operation, Tensor
 from anabranch.session import Session, SessionOptions
@@ -285,10 +286,10 @@ def check_serialisation(row: Row) -> list[str]:
     """Texts of what does not come back from a GraphDef as it was."""
     with Graph().as_default() as graph:
         built = [build_instance(one) for one in instances(row)]
-        before = graph.as_graph_def(add_shapes=True)
+        before = graph_def(graph, add_shapes=True)
     with Graph().as_default() as again:
         import_graph_def(before, name="")
-        after = again.as_graph_def(add_shapes=True)
+        after = graph_def(again, add_shapes=True)
     problems = []
     nodes = {node.name: node for node in after.node}
     for one in built:
