@@ -105,6 +105,22 @@ def assert_step(checked=True):
         return hot(session_of(graph), step, {x: np.ones(1000, np.float32)})
 
 
+def without_checks(make):
+    """The case with the engine's checks left out: what they cost is the difference."""
+    from anabranch.xla import program, tracing
+
+    def made():
+        program._shared._found.clear()  # the checked program has the same structure
+        kept = tracing.TraceContext.check
+        tracing.TraceContext.check = lambda *args, **kwargs: None
+        try:
+            return make()
+        finally:
+            tracing.TraceContext.check = kept
+
+    return made
+
+
 CASES = {
     "matmul_small": matmul_small,
     "train_small": train_small,
@@ -112,6 +128,7 @@ CASES = {
     "conv6": conv6,
     "digits": digits,
     "embedding": embedding,
+    "embedding_unchecked": without_checks(embedding),
     "embedding_small": lambda: embedding(10_000),
     "assert_step": assert_step,
     "plain_step": lambda: assert_step(False),
