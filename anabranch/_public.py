@@ -148,7 +148,7 @@ class _Namespaces:
                 _load()
             if prefix not in _namespaces():
                 return None
-        return importlib.machinery.ModuleSpec(fullname, _Namespaces, is_package=True)
+        return importlib.machinery.ModuleSpec(fullname, _Namespaces, is_package=True)  # type: ignore[arg-type]
 
     @staticmethod
     def create_module(spec: importlib.machinery.ModuleSpec) -> None:
@@ -171,4 +171,4 @@ opdef.set_family_loader(ops.load_all)
 api.set_resolver(_resolve, _listing)
 framework.publish_constants()
 api.publish_as("compat.v1", sys.modules[PACKAGE])
-sys.meta_path.append(_Namespaces)  # type: ignore[arg-type]
+sys.meta_path.append(_Namespaces)

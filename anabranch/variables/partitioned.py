@@ -329,7 +329,8 @@ def _bytes_per_element(dtype: dtypes.DType, bytes_per_string_element: int) -> in
     return bytes_per_string_element if dtype.base is dtypes.string else dtype.size
 
 
-def _known_shape(shape: Any) -> shapes.TensorShape:
+def known_sizes(shape: Any) -> list[int]:
+    """The sizes of a TensorShape; ValueError if one is not known."""
     if not isinstance(shape, shapes.TensorShape):
         raise ValueError(
             f"shape is not a TensorShape: {shape}\n"
@@ -340,7 +341,7 @@ def _known_shape(shape: Any) -> shapes.TensorShape:
             f"shape is not fully defined: {shape}\n"
             + errors.message(f"{shape}", "a fully known shape", "give all sizes")
         )
-    return shape
+    return [int(size) for size in shape.as_list()]  # type: ignore[arg-type]
 
 
 @public("variable_axis_size_partitioner")
@@ -354,8 +355,8 @@ def variable_axis_size_partitioner(
         _check_positive("max_shards", max_shards)
 
     def partitioner(shape: shapes.TensorShape, dtype: dtypes.DType) -> list[int]:
-        sizes = _known_shape(shape).as_list()
-        per_slice = shape.num_elements() / sizes[axis] * _bytes_per_element(dtype, bytes_per_string_element)
+        sizes = known_sizes(shape)
+        per_slice = math.prod(sizes) / sizes[axis] * _bytes_per_element(dtype, bytes_per_string_element)
         slices_per_shard = max(1, math.floor(max_shard_bytes / per_slice))
         shards = math.ceil(sizes[axis] / slices_per_shard)
         result = [1] * len(sizes)
@@ -372,13 +373,13 @@ def min_max_variable_partitioner(
     """Cuts ``axis`` into at most ``max_partitions`` parts of at least ``min_slice_size`` bytes."""
 
     def partitioner(shape: shapes.TensorShape, dtype: dtypes.DType) -> list[int]:
-        sizes = _known_shape(shape).as_list()
+        sizes = known_sizes(shape)
         if axis >= len(sizes):
             raise ValueError(
                 f"Cannot partition variable along axis {axis} when shape is only {shape}\n"
                 + errors.message(f"axis={axis} for shape {shape}", f"an axis below {len(sizes)}", "axis=0")
             )
-        total = shape.num_elements() * _bytes_per_element(dtype, bytes_per_string_element)
+        total = math.prod(sizes) * _bytes_per_element(dtype, bytes_per_string_element)
         result = [1] * len(sizes)
         result[axis] = max(1, min(sizes[axis], max_partitions, math.ceil(total / min_slice_size)))
         return result
@@ -391,7 +392,7 @@ def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Partitioner:
     """Cuts ``axis`` into ``num_shards`` parts, or as many as it has elements."""
 
     def partitioner(shape: shapes.TensorShape, **unused: Any) -> list[int]:
-        sizes = shape.as_list()
+        sizes = known_sizes(shapes.as_shape(shape))
         result = [1] * len(sizes)
         result[axis] = min(num_shards, sizes[axis])
         return result

@@ -12,9 +12,15 @@ from anabranch.core.collections import GraphKeys
 from anabranch.core.graph import Graph, get_default_graph
 from anabranch.core.operation import Tensor
 from anabranch.variables import initializers
-from anabranch.variables.partitioned import PartitionedVariable, PartitionInfo, partitions_of, slices_of
+from anabranch.variables.partitioned import (
+    PartitionedVariable,
+    PartitionInfo,
+    known_sizes,
+    partitions_of,
+    slices_of,
+)
 from anabranch.variables.scope_state import AUTO_REUSE, VariableAggregation, VariableSynchronization
-from anabranch.variables.variable import Variable
+from anabranch.variables.variable import Variable, make_variable
 
 _STORE_KEY = ("__variable_store",)
 
@@ -201,7 +207,7 @@ class VariableStore:
             variable_dtype = None
             if not from_value:
                 initial, variable_dtype = self._initial_function(name, initializer, wanted, dtype, partition_info)
-            variable = Variable(
+            variable: Variable = make_variable(
                 initial_value=initial,
                 name=name,
                 trainable=trainable,
@@ -316,7 +322,7 @@ class VariableStore:
                     f"get_variable({name!r}) in a scope that reuses variables", "one that exists", "make it first"
                 )
             )
-        sizes = wanted.as_list()
+        sizes = known_sizes(wanted)
         parts = list(slices_of(sizes, partitions))
         self._check_parts(name, len(parts))
         found = []

@@ -23,9 +23,9 @@ from anabranch.core.graph import Graph, get_default_graph
 from anabranch.core.indexed_slices import IndexedSlices
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.protos import variable_pb2
-from anabranch.variables import arguments
+from anabranch.variables import arguments, save_slice
 from anabranch.variables.initialized_value import initialized_value
-from anabranch.variables.save_slice import SaveSliceInfo, inside_scope, without_scope
+from anabranch.variables.save_slice import inside_scope, without_scope
 from anabranch.variables.scope_state import VariableAggregation, VariableSynchronization, get_variable_scope
 
 _resource_by_default = [False]
@@ -72,7 +72,7 @@ def variable_creator_scope(variable_creator: Callable[..., Any]) -> Iterator[Non
         _creators.stack.pop()
 
 
-def _create(
+def make_variable(
     initial_value: Any = None,
     trainable: bool | None = None,
     collections: Any = None,
@@ -89,6 +89,7 @@ def _create(
     aggregation: Any = VariableAggregation.NONE,
     shape: Any = None,
 ) -> Variable:
+    """Makes a variable by way of the creators in force; the call behind ``tf.Variable``, whose arguments it takes."""
     given = dict(locals())
     creator: Callable[..., Any] = _default_creator
     graph = get_default_graph()
@@ -112,7 +113,7 @@ class _VariableType(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is Variable:
-            return _create(*args, **kwargs)
+            return make_variable(*args, **kwargs)
         return super().__call__(*args, **kwargs)
 
 
@@ -145,7 +146,7 @@ class Variable(metaclass=_VariableType):
         ('w:0', [2, 3], 'w/Assign')
     """
 
-    SaveSliceInfo = SaveSliceInfo
+    SaveSliceInfo = save_slice.SaveSliceInfo
     _is_resource = False
     __array_priority__ = 100
 
@@ -157,7 +158,7 @@ class Variable(metaclass=_VariableType):
     _snapshot: Tensor
     _caching_device: Any = None
     _constraint: Any = None
-    _save_slice_info: SaveSliceInfo | None = None
+    _save_slice_info: save_slice.SaveSliceInfo | None = None
     _synchronization = VariableSynchronization.AUTO
     _aggregation = VariableAggregation.NONE
 
@@ -388,10 +389,10 @@ class Variable(metaclass=_VariableType):
         return read
 
     # ------------------------------------------------------------------------------------------------------------ proto
-    def _get_save_slice_info(self) -> SaveSliceInfo | None:
+    def _get_save_slice_info(self) -> save_slice.SaveSliceInfo | None:
         return self._save_slice_info
 
-    def _set_save_slice_info(self, save_slice_info: SaveSliceInfo | None) -> None:
+    def _set_save_slice_info(self, save_slice_info: save_slice.SaveSliceInfo | None) -> None:
         """Tells which part of a larger saved variable this one is."""
         self._save_slice_info = save_slice_info
 
@@ -400,15 +401,15 @@ class Variable(metaclass=_VariableType):
         handle = self._handle_tensor()
         if export_scope is not None and not handle.name.startswith(export_scope):
             return None
-        proto = variable_pb2.VariableDef(
+        proto: Any = variable_pb2.VariableDef(
             variable_name=without_scope(handle.name, export_scope),
             initializer_name=without_scope(self.initializer.name, export_scope),
             snapshot_name=without_scope(self._snapshot.name, export_scope),
             trainable=self.trainable,
-            synchronization=self.synchronization.value,
-            aggregation=self.aggregation.value,
             is_resource=self._is_resource,
         )
+        proto.synchronization = self.synchronization.value
+        proto.aggregation = self.aggregation.value
         if self._initial_value is not None:
             proto.initial_value_name = without_scope(self._initial_value.name, export_scope)
         if self._save_slice_info is not None:
@@ -436,7 +437,7 @@ class Variable(metaclass=_VariableType):
             proto.synchronization, proto.aggregation, proto.trainable, proto.variable_name
         )
         if proto.HasField("save_slice_info_def"):
-            self._save_slice_info = SaveSliceInfo(
+            self._save_slice_info = save_slice.SaveSliceInfo(
                 save_slice_info_def=proto.save_slice_info_def, import_scope=import_scope
             )
         return handle
@@ -477,7 +478,7 @@ class Variable(metaclass=_VariableType):
         return f"<tf.Variable {self.name!r} shape={self.shape} dtype={self.dtype.name}>"
 
 
-Variable.__signature__ = inspect.signature(_create)  # type: ignore[attr-defined]
+Variable.__signature__ = inspect.signature(make_variable)  # type: ignore[attr-defined]
 
 _OPERATORS = (
     "add radd sub rsub mul rmul div rdiv truediv rtruediv floordiv rfloordiv mod rmod lt le gt ge and rand or ror xor "
