@@ -167,6 +167,7 @@ class Bitcast(Op):
         ctx.check(ok, errors.InvalidArgumentError, text)
         return x.view(target)[..., 0]
 
+    @uses_lax
     def kernel(ctx, inputs, attrs):
         (x,) = inputs
         source, target = x.dtype, attrs["type"].np
@@ -189,9 +190,6 @@ class Bitcast(Op):
             return ctx.lax.complex(pairs[..., 0], pairs[..., 1])
         own = () if target.itemsize == 1 else (target.itemsize,)
         return ctx.lax.bitcast_convert_type(octets.reshape(shape + own), target)
-
-
-uses_lax(Bitcast.definition.kernel)
 
 
 # ------------------------------------------------------------------------------------------------------------ complex
@@ -323,9 +321,10 @@ public_op("Bitcast", "bitcast", arguments="input type")
 
 def _limit_within(limit: Any, source: dtypes.DType, target: dtypes.DType) -> Any:
     """The value of ``source`` nearest to a limit of ``target`` from inside."""
-    value = np.array(limit).astype(source.np)
+    kind: Any = source.np
+    value = np.array(limit).astype(kind)
     if source.is_floating and target.is_integer and int(value) > target.max:
-        value = np.nextafter(value, source.np.type(0))
+        value = np.nextafter(value, kind.type(0))
     return value
 
 
@@ -448,16 +447,17 @@ def _filled_like(tensor: Any, dtype: Any, name: str | None, optimize: bool, one:
             )
         shape = tensor._shape
         size = shapes.num_elements(shape)
+        kind: Any = wanted.np
         if optimize and size is not None and not (wanted.host_only and wanted is not dtypes.string):
             if size < _SMALL:
-                filler = b"" if wanted is dtypes.string else wanted.np.type(one)
-                return convert.constant(np.full(shape, filler, wanted.np), wanted, name=scope)
+                filler = b"" if wanted is dtypes.string else kind.type(one)
+                return convert.constant(np.full(shape, filler, kind), wanted, name=scope)
             dims: Any = np.array(shape, np.int32 if max(shape) < 2**31 else np.int64)
         elif wanted is tensor.dtype.base:
             return build("OnesLike" if one else "ZerosLike", tensor, name=scope)
         else:
             dims = build("Shape", tensor)
-        filler = b"" if wanted is dtypes.string else wanted.np.type(one)
+        filler = b"" if wanted is dtypes.string else kind.type(one)
         filled = build("Fill", dims, convert.constant(filler, wanted, name="Const"), name=scope)
         filled.set_shape(shapes.TensorShape(shape))
         return filled
