@@ -13,6 +13,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import dtypes, errors, opdef
 from anabranch.core.convert import convert_to_tensor, set_pack
 from anabranch.core.graph import Graph, graph_of
@@ -263,7 +265,7 @@ def _convert_one(
         attr = definition.attrs[spec.type_attr]
         if attr.default is not REQUIRED:
             preferred = attr.default
-        elif attr.allowed is not None and dtypes.int32 not in attr.allowed and attr.allowed:
+        elif attr.allowed is not None and dtypes.int32 not in attr.allowed and not _has_numpy_type(value):
             preferred = dtypes.float32 if dtypes.float32 in attr.allowed else None
     try:
         return convert_to_tensor(value, dtype, name, preferred, as_ref=spec.is_ref)
@@ -279,6 +281,13 @@ def _convert_one(
                 )
             ) from None
         raise ValueError(f"{problem}\nOp: {definition.type_name!r}, input {spec.name!r}") from None
+
+
+def _has_numpy_type(value: Any) -> bool:
+    """Whether a value brings an element type of its own, as NumPy's arrays and scalars do, also inside of lists."""
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return isinstance(value, (np.ndarray, np.generic))
 
 
 def _check_dtypes(definition: OpDefinition, tensors: Sequence[Tensor], stored: dict[str, Any]) -> None:

@@ -152,7 +152,7 @@ def bincount(
             tensor = build("Cast", tensor, DstT=dtypes.int32)
         flat = build("Reshape", tensor, [-1])
         filled = build("Cast", build("Greater", build("Size", flat), 0), DstT=dtypes.int32)
-        size = build("Mul", filled, build("Add", build("Max", flat, 0), 1))
+        size = build("Mul", filled, build("Add", build("Max", flat, 0), 1, name="add"), name="mul")
         if minlength is not None:
             size = build("Maximum", convert_to_tensor(minlength, dtypes.int32, name="minlength"), size)
         if maxlength is not None:

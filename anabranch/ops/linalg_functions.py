@@ -95,7 +95,7 @@ def logdet(matrix: Any, name: str | None = None) -> Any:
         if diagonal.dtype.is_complex:
             diagonal = build("Real", diagonal, Tout=diagonal.dtype.real_dtype)
         total = build("Sum", build("Log", diagonal), [-1])
-        return build("Mul", convert_to_tensor(2, total.dtype.base), total)
+        return build("Mul", 2, total, name="mul")
 
 
 def _magnitude(tensor: Any) -> Any:
@@ -163,7 +163,7 @@ def norm(
         if ord == 2 and of_matrices:
             result = _spectral(tensor, axis)
         elif ord in ("fro", "euclidean", 2):
-            square = build("Mul", tensor, build("Conj", tensor) if tensor.dtype.is_complex else tensor)
+            square = build("Mul", tensor, build("Conj", tensor) if tensor.dtype.is_complex else tensor, name="mul")
             result = build("Sqrt", build("Sum", square, axes, keep_dims=True))
         else:
             result = _magnitude(tensor)

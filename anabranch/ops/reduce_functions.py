@@ -24,8 +24,9 @@ def pick(new_name: str, new: Any, old_name: str, old: Any) -> Any:
 
 def all_axes(tensor: Any) -> Any:
     """All dimensions of a tensor: a constant if the rank is known, else a range at run time."""
-    if tensor._shape is not None:
-        return constant(np.arange(len(tensor._shape)), dtypes.int32)
+    rank = tensor.get_shape().ndims
+    if rank is not None:
+        return constant(np.arange(rank), dtypes.int32)
     return build("Range", 0, build("Rank", tensor), 1, name="range")
 
 
@@ -43,7 +44,8 @@ def _make(function_name: str, type_name: str, sentence: str) -> Any:
         scalar = axis is None and not keepdims
         if axis is None:
             # As in TensorFlow, the input's constant is not under the op's name here but a plain 'Const' before it.
-            input_tensor = convert_to_tensor(input_tensor)
+            if not hasattr(input_tensor, "sparse_read"):  # a variable is read under the op's name
+                input_tensor = convert_to_tensor(input_tensor)
             axis = all_axes(input_tensor)
         result = build(type_name, input_tensor, axis, keep_dims=bool(keepdims), name=name)
         if scalar and result._shape is None:
@@ -128,7 +130,7 @@ def count_nonzero(
     with name_scope(name, "count_nonzero", [input_tensor]):
         tensor = convert_to_tensor(input_tensor, name="input")
         base = tensor.dtype.base
-        zero = constant(b"" if base.name == "string" else np.zeros((), base.np), base)
+        zero = constant(b"" if base.name == "string" else np.zeros((), base.np), base, name="zeros")
         hits = build("Cast", build("NotEqual", tensor, zero), DstT=dtypes.int64)
         return build("Cast", reduce_sum(hits, axis, keepdims=keep), DstT=dtypes.as_dtype(dtype).base)
 
@@ -149,7 +151,7 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
                     f"{tensor.dtype.name} for reduce_variance", "a float or complex type", "tf.cast it first"
                 )
             )
-        difference = build("Sub", tensor, reduce_mean(tensor, axis, keepdims=True))
+        difference = build("Sub", tensor, reduce_mean(tensor, axis, keepdims=True), name="sub")
         if tensor.dtype.is_complex:
             product = build("Mul", build("Conj", difference), difference)
             square = build("Real", product, Tout=tensor.dtype.real_dtype)

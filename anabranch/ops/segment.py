@@ -328,7 +328,11 @@ for _name, _types, _ufunc, _mode, _empty, _start, _sorted_grad, _unsorted_grad i
         "UnsortedSegment" + _name,
         f"{_name} over the parts of `data` with equal `segment_ids`, of any order and rank: `[num_segments, ...]`.",
         signature="data: T, segment_ids: Tindices, num_segments: Tnumsegments -> output: T",
-        attrs={"T": Type(_types), "Tindices": Type("int16 int32 int64" if _name == "Sum" else INDEX), "Tnumsegments": Type(INDEX, "int32")},
+        attrs={
+            "T": Type(_types),
+            "Tindices": Type("int16 int32 int64" if _name == "Sum" else INDEX),
+            "Tnumsegments": Type(INDEX, "int32"),
+        },
         effect=PURE,
         shape=unsorted_shape,
         compile_time=("num_segments",),
@@ -416,7 +420,7 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: 
     with name_scope(name, "UnsortedSegmentMean", [data, segment_ids]):
         data = convert_to_tensor(data)
         total = build("UnsortedSegmentSum", data, segment_ids, num_segments)
-        return build("RealDiv", total, _counts(data, segment_ids, num_segments))
+        return build("RealDiv", total, _counts(data, segment_ids, num_segments), name="truediv")
 
 
 @public("unsorted_segment_sqrt_n", "math.unsorted_segment_sqrt_n")
@@ -427,4 +431,4 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
     with name_scope(name, "UnsortedSegmentSqrtN", [data, segment_ids]):
         data = convert_to_tensor(data)
         total = build("UnsortedSegmentSum", data, segment_ids, num_segments)
-        return build("RealDiv", total, build("Sqrt", _counts(data, segment_ids, num_segments)))
+        return build("RealDiv", total, build("Sqrt", _counts(data, segment_ids, num_segments)), name="truediv")

@@ -1,0 +1,238 @@
+"""Public matrix products: which op they build, arguments, names, errors, gradients with unknown shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.testing import check_gradients
+from anabranch.testing.kernels import TIERS, run_op
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def run(fetches, feeds=None):
+    with tf.Session() as session:
+        return session.run(fetches, feeds)
+
+
+def sample(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "options", "wanted"),
+    [
+        ((2, 3), (3, 4), {}, ("MatMul", {"transpose_a": False, "transpose_b": False})),
+        ((3, 2), (3, 4), {"transpose_a": True}, ("MatMul", {"transpose_a": True})),
+        (
+            (3, 2),
+            (4, 3),
+            {"adjoint_a": True, "transpose_b": True},
+            ("MatMul", {"transpose_a": True, "transpose_b": True}),
+        ),
+        ((5, 2, 3), (5, 3, 4), {}, ("BatchMatMulV2", {"adj_x": False, "adj_y": False})),
+        ((5, 3, 2), (3, 4), {"transpose_a": True}, ("BatchMatMulV2", {"adj_x": True, "adj_y": False})),
+        (None, (3, 4), {}, ("BatchMatMulV2", {})),
+        ((2, 3), (3, 4), {"a_is_sparse": True}, ("SparseMatMul", {"a_is_sparse": True, "b_is_sparse": False})),
+    ],
+)
+def test_which_op(a, b, options, wanted):
+    product = tf.matmul(tf.placeholder(tf.float32, a), tf.placeholder(tf.float32, b), **options)
+    assert product.op.type == wanted[0]
+    assert product.op.name == "MatMul"
+    assert {key: product.op.get_attr(key) for key in wanted[1]} == wanted[1]
+
+
+def test_hints_of_sparsity_change_nothing():
+    a, b = sample(2, 3).astype(np.float32), sample(3, 4).astype(np.float32)
+    found = run(
+        [
+            tf.matmul(a, b),
+            tf.matmul(a, b, a_is_sparse=True),
+            tf.matmul(a.astype(np.float64), b.astype(np.float64), b_is_sparse=True),
+        ]
+    )
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+    assert found[2].dtype == np.float64
+    half = tf.constant(a, tf.bfloat16)
+    assert tf.matmul(half, half, transpose_b=True, a_is_sparse=True).dtype == tf.bfloat16
+    assert tf.matmul(half, tf.constant(b)).op.type == "SparseMatMul"
+
+
+def test_complex_transposes_and_adjoints():
+    a = sample(2, 3) + 1j * sample(2, 3, seed=1)
+    stack = np.stack([a, 2 * a])
+    found = run([
+        tf.matmul(a, a, adjoint_b=True), tf.matmul(a, a, transpose_b=True), tf.matmul(stack, stack, adjoint_a=True),
+        tf.matmul(stack, stack, transpose_a=True), tf.linalg.matvec(a, a[0], adjoint_a=False),
+    ])  # fmt: skip
+    turned = stack.swapaxes(-1, -2)
+    for one, other in zip(
+        found, [a @ a.conj().T, a @ a.T, turned.conj() @ stack, turned @ stack, a @ a[0]], strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_constants_take_the_other_type_and_a_name_below_the_op():
+    product = tf.matmul(tf.constant([[1.0]], tf.float64), [[2.0]])
+    assert product.dtype == tf.float64
+    assert tf.matmul([[1.0]], [[2.0]], name="product").op.inputs[1].name == "product/b:0"
+
+
+def test_errors_of_construction():
+    x = tf.zeros([2, 3])
+    with pytest.raises(
+        ValueError, match=r"(?s)Dimensions must be equal, but are 3 and 2.*\[2,3\] and \[2,3\].*transpose_b=True"
+    ):
+        tf.matmul(x, x)
+    with pytest.raises(ValueError, match=r"Only one of transpose_a and adjoint_a can be True"):
+        tf.matmul(x, x, transpose_a=True, adjoint_a=True)
+    with pytest.raises(ValueError, match=r"(?s)Dimensions must be equal, but are 3 and 4"):
+        tf.matmul(tf.zeros([5, 2, 3]), tf.zeros([5, 4, 2]))
+    with pytest.raises(ValueError, match=r"(?s)shapes \[2\] and \[3\].*broadcast"):
+        tf.matmul(tf.zeros([2, 1, 1]), tf.zeros([3, 1, 1]))
+    with pytest.raises(TypeError, match=r"(?s)float64.*float32"):
+        tf.matmul(tf.zeros([1, 1]), tf.zeros([1, 1], tf.float64))
+
+
+def test_errors_of_a_step():
+    a, b = tf.placeholder(tf.float32, [None, None]), tf.placeholder(tf.float32, [None, None])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"(3 and 2|In\[0\]: \[2,3\], In\[1\]: \[2,3\])"):
+        run(tf.matmul(a, b), {a: np.zeros((2, 3)), b: np.zeros((2, 3))})
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_kernels_refuse_shapes(tier):
+    x = np.zeros((2, 3), np.float32)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"Matrix size-incompatible: In\[0\]: \[2,3\], In\[1\]: \[2,3\]"
+    ):
+        run_op("MatMul", x, x, tier=tier)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"In\[1\] is not a matrix. Instead it has shape \[1,2,3\]"
+    ):
+        run_op("MatMul", x, x[None], tier=tier)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"compatible batch dimensions: \[2,3,1\] vs. \[3,1,2\]"):
+        run_op("BatchMatMulV2", np.zeros((2, 3, 1), np.float32), np.zeros((3, 1, 2), np.float32), tier=tier)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_halves_accumulate_in_single_precision(tier):
+    ones = np.ones((1, 4096), np.float16)
+    assert run_op("MatMul", ones, ones, transpose_b=True, tier=tier)[0, 0] == 4096
+    assert run_op("Einsum", ones, ones, equation="ij,kj->ik", N=2, tier=tier)[0, 0] == 4096
+
+
+def test_gradients_of_unknown_batches():
+    a, b = sample(2, 1, 3, 2), sample(4, 2, 3, seed=1)
+    x, y = tf.placeholder(tf.float64), tf.placeholder(tf.float64)
+    found = tf.gradients(tf.matmul(x, y) ** 2, [x, y])
+    fixed = tf.constant(a), tf.constant(b)
+    wanted = tf.gradients(tf.matmul(*fixed) ** 2, list(fixed))
+    got, expected = run([found, wanted], {x: a, y: b})
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "axes"),
+    [
+        ((2, 3, 4), (4, 3, 5), [[1, 2], [1, 0]]), ((2, 3, 4), (4, 5), 1), ((2, 3), (2, 3), 2), ((2,), (3,), 0),
+        ((3, 2), (3,), ([0], [0])), ((2, 3, 4), (3, 2), [(-2, 0), (0, -1)]), ((2, 3), (3,), [1, 0]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("known", [True, False])
+def test_tensordot(a, b, axes, known):
+    left, right = sample(*a), sample(*b, seed=1)
+    shapes = (a, b) if known else ([None] * len(a), [None] * len(b))
+    x, y = (tf.placeholder(tf.float64, shape) for shape in shapes)
+    product = tf.tensordot(x, y, axes)
+    wanted = np.tensordot(left, right, axes)
+    np.testing.assert_allclose(run(product, {x: left, y: right}), wanted, rtol=1e-12)
+    assert len(product._shape) == wanted.ndim
+    if known:
+        assert product._shape == wanted.shape
+
+
+def test_tensordot_errors():
+    x = tf.zeros([2, 3])
+    with pytest.raises(ValueError, match=r"(?s)`axes` must be an integer or have length 2"):
+        tf.tensordot(x, x, [[0], [0], [1]])
+    with pytest.raises(ValueError, match=r"(?s)Different number of contraction axes.*1 dimensions of a and 2 of b"):
+        tf.tensordot(x, x, [[0], [0, 1]])
+    with pytest.raises(ValueError, match=r"(?s)dimension 2 of a, which has rank 2.*\[-2, 2\)"):
+        tf.tensordot(x, x, [[2], [0]])
+    with pytest.raises(ValueError, match=r"(?s)axes=3 for ranks 2 and 2"):
+        tf.tensordot(x, x, 3)
+    with pytest.raises(NotImplementedError, match=r"(?s)unknown rank.*set_shape"):
+        tf.tensordot(tf.placeholder(tf.float32), x, 1)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ij,jk", [(2, 3), (3, 4)]), ("ij,jk->ki", [(2, 3), (3, 4)]), ("ba", [(2, 3)]), ("ii", [(3, 3)]),
+        ("ij,jk,kl", [(2, 3), (3, 4), (4, 5)]), ("i,i,i->i", [(3,), (3,), (3,)]), ("a,b,c->abc", [(2,), (3,), (4,)]),
+        ("bij,bjk,k->bi", [(2, 3, 4), (2, 4, 5), (5,)]), ("ij,jk,kl,lm->im", [(2, 3), (3, 2), (2, 3), (3, 2)]),
+        ("... i j , ... j k -> ... i k", [(5, 2, 3), (5, 3, 4)]), ("...ij,jk,...k->...i", [(5, 2, 3), (3, 4), (5, 4)]),
+    ],
+)  # fmt: skip
+def test_einsum(equation, shapes):
+    arrays = [sample(*shape, seed=i) for i, shape in enumerate(shapes)]
+    found = tf.einsum(equation, *arrays)
+    wanted = np.einsum(equation.replace(" ", ""), *arrays)
+    assert found._shape == wanted.shape
+    np.testing.assert_allclose(run(found), wanted, rtol=1e-10)
+    assert all(op.get_attr("N") <= 2 for op in found.graph.get_operations() if op.type == "Einsum")
+
+
+def test_einsum_of_unknown_shapes():
+    arrays = [sample(2, 3), sample(3, 4, seed=1), sample(4, seed=2)]
+    xs = [tf.placeholder(tf.float64, shape) for shape in ([None, None], None, [None])]
+    found = tf.einsum("ij,jk,k->i", *xs, name="chain")
+    gradients = tf.gradients(found, xs)
+    got = run([found, *gradients], dict(zip(xs, arrays, strict=True)))
+    np.testing.assert_allclose(got[0], arrays[0] @ arrays[1] @ arrays[2], rtol=1e-12)
+    np.testing.assert_allclose(got[2], np.outer(arrays[0].sum(0), arrays[2]), rtol=1e-12)
+    assert found.op.name.startswith("chain/")
+
+
+def test_einsum_gradient_of_three():
+    check_gradients(lambda a, b, c: tf.einsum("ij,jk,ik->i", a, b, c), [sample(2, 3), sample(3, 4), sample(2, 4)])
+
+
+@pytest.mark.parametrize(
+    ("equation", "text"),
+    [
+        ("ij,jk->iz", "label 'z' which is not present in the input"),
+        ("ij->i", r"Got 2 inputs for equation .ij->i., expecting 1"),
+        ("i.j,jk->ik", r"letters and at most one '\.\.\.'"),
+        ("ijk,jk->ik", r"(?s)operand 0 of shape \[2,3\] for 'ijk'.*rank 3"),
+        ("ij,ik->jk", r"(?s)Dimensions must be equal, but are 2 and 3.*label 'i'"),
+        ("ij->jk->ik", "Expecting exactly one '->'"),
+    ],
+)
+def test_einsum_errors(equation, text):
+    with pytest.raises(ValueError, match=text):
+        tf.einsum(equation, tf.zeros([2, 3]), tf.zeros([3, 4]))
+
+
+def test_einsum_keywords():
+    with pytest.raises(TypeError, match=r"(?s)invalid keyword arguments.*axis"):
+        tf.einsum("i->i", tf.zeros([2]), axis=1)
+    assert tf.einsum("i->i", tf.zeros([2]), optimize="optimal", name="same")._shape == (2,)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_einsum_kernel_refuses_shapes(tier):
+    x = np.zeros((2, 3), np.float32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Expected input of rank 1 for the labels i, got rank 2"):
+        run_op("Einsum", x, equation="i->i", N=1, tier=tier)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Dimensions must be equal, but are 3 and 2"):
+        run_op("Einsum", x, x, equation="ij,jk->ik", N=2, tier=tier)
