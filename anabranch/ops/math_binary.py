@@ -16,6 +16,7 @@ from anabranch.core import dtypes, errors, inference
 from anabranch.core.api import public, public_op
 from anabranch.core.build import build
 from anabranch.core.opdef import PURE, Type, define
+from anabranch.ops import lowerings_trig
 from anabranch.ops.gradient_helpers import (
     add,
     conj,
@@ -251,7 +252,10 @@ def _squared_difference(ctx, x, y):
     return difference * difference
 
 
+@widened
 def _atan2(ctx, y, x):
+    if lowerings_trig.applies(ctx, y) and lowerings_trig.applies(ctx, x):
+        return lowerings_trig.atan2(ctx, y, x)
     return ctx.xp.arctan2(y, x)
 
 
@@ -398,7 +402,7 @@ _binary(
     _squared_difference, _squared_difference_gradient, commutative=True,
 )  # fmt: skip
 _binary(
-    "Atan2", "The angle of the point `(x, y)`, in radians.", FLOATS, widened(_atan2), _atan2_rule,
+    "Atan2", "The angle of the point `(x, y)`, in radians.", FLOATS, _atan2, _atan2_rule,
     signature="y: T, x: T -> z: T",
 )  # fmt: skip
 

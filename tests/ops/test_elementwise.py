@@ -9,6 +9,7 @@ import pytest
 import anabranch as tf
 from anabranch.core import inference
 from anabranch.core.build import build
+from anabranch.ops import lowerings_trig
 from anabranch.testing.kernels import TIERS, run_op
 
 NAN, INF = np.nan, np.inf
@@ -94,6 +95,52 @@ def test_saturate_cast_stays_within(tier: str, source: str, target: str) -> None
     assert found[0] == low
     assert high * (1 - 2**-7) <= found[1] <= high
     assert found[2:] == [max(-3, low), 5]
+
+
+# ----------------------------------------------------------------------------------------- trigonometry of large arrays
+ARGUMENTS = {
+    "Sin": (np.sin, 100.0), "Cos": (np.cos, 100.0), "Tan": (np.tan, 100.0),
+    "Atan": (np.arctan, 50.0), "Asin": (np.arcsin, 1.0), "Acos": (np.arccos, 1.0),
+}  # fmt: skip
+SPECIAL = np.array([NAN, INF, -INF, -0.0, 0.0, 1.0, -1.0, 0.5, -0.5, np.pi, np.pi / 2], np.float32)
+
+
+@pytest.mark.parametrize("type_name", ARGUMENTS)
+def test_polynomials_of_large_arrays(type_name: str) -> None:
+    function, limit = ARGUMENTS[type_name]
+    x = np.random.default_rng(0).uniform(-limit, limit, lowerings_trig.SMALLEST).astype(np.float32)
+    for values in (x, np.concatenate([x * 1e4 if limit == 100 else x, SPECIAL])):
+        found = run_op(type_name, values, tier="xla")
+        with np.errstate(invalid="ignore"):
+            wanted = function(values.astype(np.float64))
+        np.testing.assert_allclose(found, wanted, rtol=6e-7, atol=1e-12)
+        zeros = values == 0
+        assert (np.signbit(found[zeros]) == np.signbit(wanted[zeros])).all()
+
+
+def test_numbers_too_large_to_reduce_take_the_exact_way() -> None:
+    x = np.full(lowerings_trig.SMALLEST, 1.0, np.float32)
+    x[:3] = 1e30, 3e9, -1e38
+    for type_name in ("Sin", "Cos", "Tan"):
+        np.testing.assert_allclose(run_op(type_name, x, tier="xla"), run_op(type_name, x), rtol=1e-5)
+
+
+def test_angles_of_many_points() -> None:
+    edges = np.array([NAN, INF, -INF, -0.0, 0.0, 1.0, -1.0, 1e-30, -1e30], np.float32)
+    y, x = (grid.ravel() for grid in np.meshgrid(edges, edges))
+    random = np.random.default_rng(0)
+    y = np.concatenate([y, random.normal(size=lowerings_trig.SMALLEST)]).astype(np.float32)
+    x = np.concatenate([x, random.normal(size=lowerings_trig.SMALLEST)]).astype(np.float32)
+    found, wanted = run_op("Atan2", y, x, tier="xla"), np.arctan2(y.astype(float), x.astype(float)).astype(np.float32)
+    normal = (np.abs(wanted) > 1e-37) | (wanted == 0) | np.isnan(wanted)  # XLA takes smaller numbers for 0
+    np.testing.assert_allclose(found[normal], wanted[normal], rtol=6e-7)
+    assert (np.signbit(found) == np.signbit(wanted))[~np.isnan(wanted)].all()
+
+
+@both_tiers
+def test_inverse_roots_at_the_edges(tier: str) -> None:
+    found = run_op("Rsqrt", np.array([NAN, INF, -INF, 0.0, -0.0, -1.0, 4.0], np.float32), tier=tier)
+    np.testing.assert_array_equal(found, [NAN, 0, NAN, INF, -INF, NAN, 0.5])
 
 
 # ------------------------------------------------------------------------------------------------------------- failures
