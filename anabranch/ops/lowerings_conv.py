@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.ops.precision import is_half
+from anabranch.ops import lowerings_winograd
+from anabranch.ops.precision import is_half, widen
 from anabranch.ops.windows import Axis, pad_spatial, tap
 
 _LETTERS = "DHW"
@@ -164,6 +165,9 @@ def _cpu_forward(ctx: Any, x: Any, f: Any, axes: Sequence[Axis]) -> Any:
         return _cpu_forward(ctx, *_fold_depth(ctx, x, f, axes), axes[1:]).reshape(
             (x.shape[0],) + tuple(a.out for a in axes) + (f.shape[-1],)
         )
+    matrices = lowerings_winograd.choose(ctx, x.shape[0], axes, x.shape[-1], f.shape[-1], x.dtype)
+    if matrices is not None:
+        return lowerings_winograd.forward(ctx, widen(x), widen(f), axes, matrices).astype(x.dtype)
     return _convolve(
         ctx,
         x,
@@ -238,6 +242,9 @@ def _cpu_filter_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis]) -> Any:
         found = _cpu_filter_gradient(ctx, layers, flat, axes[1:])
         folded = found.reshape(found.shape[:2] + (depth.window, x.shape[-1], g.shape[-1]))
         return xp.moveaxis(folded, 2, 0)
+    matrices = lowerings_winograd.choose(ctx, x.shape[0], axes, x.shape[-1], g.shape[-1], x.dtype)
+    if matrices is not None:
+        return lowerings_winograd.filter_gradient(ctx, widen(x), widen(g), axes, matrices).astype(x.dtype)
     batch_last = xp.transpose(x, (3, 1, 2, 0))
     as_filter = xp.transpose(g, (1, 2, 0, 3))
     padding = [(a.before, (a.window - 1) * a.dilation + (a.out - 1) * a.stride + 1 - a.size - a.before) for a in axes]
@@ -285,30 +292,62 @@ def _unfold_depth(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
     return scatter_taps(ctx, [images[..., t, :] for t in range(depth.window)], depth, 1)
 
 
-def scatter_taps(ctx: Any, parts: Sequence[Any], a: Axis, dimension: int) -> Any:
-    """Adds each tap's part ``[..., out, ...]`` back to the entries of ``[..., size, ...]`` it was read from, along one dimension."""
-    xp = ctx.xp
-    phases = []
+class Spread(NamedTuple):
+    """How entries per window position are added back to the input along one dimension, phase by phase of the stride.
+
+    Entry ``q * stride + phase`` of the input gets, for each ``(tap, start)`` of the phase, entry ``start + q`` of the positions
+    padded by ``low`` and ``high``; ``length`` entries per phase.
+    """
+
+    length: int
+    low: int
+    high: int
+    phases: tuple[tuple[tuple[int, int], ...], ...]
+
+
+def spread_of(a: Axis) -> Spread:
+    """The plan of adding back along ``a``."""
+    length = -(-a.size // a.stride)
+    shifts = []
     for phase in range(a.stride):
-        total = None
-        length = -(-a.size // a.stride)
-        for t, part in enumerate(parts):
-            start = t * a.dilation - a.before  # of the first window's entry
-            if (start - phase) % a.stride:
-                continue
-            low = (start - phase) // a.stride
-            shape = [(0, 0, 0)] * part.ndim
-            shape[dimension] = (low, length - a.out - low, 0)
-            moved = ctx.lax.pad(part, part.dtype.type(0), shape)
-            total = moved if total is None else total + moved
-        phases.append(total)
-    some = next((phase for phase in phases if phase is not None), None)
-    assert some is not None
+        starts = [(t, t * a.dilation - a.before - phase) for t in range(a.window)]
+        shifts.append([(t, start // a.stride) for t, start in starts if start % a.stride == 0])
+    every = [shift for phase in shifts for _, shift in phase]
+    low = max(0, *every)
+    high = max(0, *(length - shift - a.out for shift in every))
+    return Spread(length, low, high, tuple(tuple((t, low - shift) for t, shift in phase) for phase in shifts))
+
+
+def pad_along(ctx: Any, x: Any, dimension: int, low: int, high: int, value: Any = 0) -> Any:
+    """``x`` with ``value`` before and behind one dimension; negative counts cut."""
+    pads = [(0, 0, 0)] * x.ndim
+    pads[dimension] = (low, high, 0)
+    return ctx.lax.pad(x, x.dtype.type(value), pads)
+
+
+def interleave(ctx: Any, phases: Sequence[Any], a: Axis, dimension: int) -> Any:
+    """The phases side by side, cut to the size of the input; None stands for zeros."""
+    xp = ctx.xp
+    some = next(phase for phase in phases if phase is not None)
     if len(phases) == 1:
         return some
     joined = xp.stack([xp.zeros_like(some) if phase is None else phase for phase in phases], axis=dimension + 1)
     shape = joined.shape[:dimension] + (-1,) + joined.shape[dimension + 2 :]
     return ctx.lax.slice_in_dim(joined.reshape(shape), 0, a.size, axis=dimension)
+
+
+def scatter_taps(ctx: Any, parts: Sequence[Any], a: Axis, dimension: int) -> Any:
+    """Adds each tap's part ``[..., out, ...]`` back to the entries of ``[..., size, ...]`` it was read from."""
+    plan = spread_of(a)
+    phases = []
+    for taps in plan.phases:
+        total = None
+        for t, start in taps:
+            shift = plan.low - start
+            moved = pad_along(ctx, parts[t], dimension, shift, plan.length - a.out - shift)
+            total = moved if total is None else total + moved
+        phases.append(total)
+    return interleave(ctx, phases, a, dimension)
 
 
 # ------------------------------------------------------------------------------------------------------------ depthwise
@@ -329,22 +368,47 @@ def depthwise_forward(ctx: Any, x: Any, f: Any, axes: Sequence[Axis]) -> Any:
 
 
 def depthwise_input_gradient(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
-    """The gradient of ``[batch, y, x, in]``: each tap's product, added back where it was read."""
+    """The gradient of ``[batch, y, x, in]``."""
     xp = ctx.xp
-    channels, multiplier = f.shape[-2:]
     kept = g.dtype
     if is_half(kept):
         g, f = g.astype(np.float32), f.astype(np.float32)
+    if max(a.window for a in axes) <= 3:
+        return _depthwise_small(ctx, g, f, axes).astype(kept)
+    channels, multiplier = f.shape[-2:]
+    plans = [spread_of(a) for a in axes]
+    for dimension, plan in enumerate(plans, 1):
+        g = pad_along(ctx, g, dimension, plan.low, plan.high)
+    if multiplier > 1:
+        g = g.reshape(g.shape[:-1] + (channels, multiplier))
+    (down, across), rows = plans, []
+    for taps_y in down.phases:
+        row = []
+        for taps_x in across.phases:
+            total = None
+            for i, y in taps_y:
+                for j, x in taps_x:
+                    entry = g[:, y : y + down.length, x : x + across.length]
+                    term = entry * f[i, j][:, 0] if multiplier == 1 else xp.sum(entry * f[i, j], axis=-1)
+                    total = term if total is None else total + term
+            row.append(total)
+        rows.append(None if not taps_y else interleave(ctx, row, axes[1], 2))
+    return interleave(ctx, rows, axes[0], 1).astype(kept)
+
+
+def _depthwise_small(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
+    """The same for windows of at most 3: each tap's product, added back where it was read, one dimension after the other."""
+    xp = ctx.xp
+    channels, multiplier = f.shape[-2:]
     if multiplier > 1:
         g = g.reshape(g.shape[:-1] + (channels, multiplier))
     rows = []
     for i in range(axes[0].window):
         columns = []
         for j in range(axes[1].window):
-            tap_filter = f[i, j]
-            columns.append(g * tap_filter[:, 0] if multiplier == 1 else xp.sum(g * tap_filter, axis=-1))
+            columns.append(g * f[i, j][:, 0] if multiplier == 1 else xp.sum(g * f[i, j], axis=-1))
         rows.append(scatter_taps(ctx, columns, axes[1], 2))
-    return scatter_taps(ctx, rows, axes[0], 1).astype(kept)
+    return scatter_taps(ctx, rows, axes[0], 1)
 
 
 def depthwise_filter_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis], multiplier: int) -> Any:

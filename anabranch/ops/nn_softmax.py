@@ -199,11 +199,11 @@ class SparseSoftmaxCrossEntropyWithLogits(Op):
             summarize=-1,
         )
         shifted, exponentials, total = _shifted(xp, widen(x))
-        # A comparison with the class numbers beats a gather under XLA, and both fuse into the passes over the logits.
-        chosen = labels[:, None] == xp.arange(classes, dtype=labels.dtype)[None, :]
-        zero = constant(shifted, 0)
-        loss = xp.log(total[:, 0]) - xp.sum(xp.where(chosen, shifted, zero), axis=-1)
-        backprop = exponentials / total - xp.where(chosen, constant(shifted, 1), zero)
+        place = xp.where(wrong, labels.dtype.type(0), labels)[:, None]
+        loss = xp.log(total[:, 0]) - xp.take_along_axis(shifted, place, axis=1)[:, 0]
+        # For the matrix, a comparison with the class numbers fuses with the pass over the logits; a scatter would not.
+        chosen = place == xp.arange(classes, dtype=labels.dtype)[None, :]
+        backprop = exponentials / total - xp.where(chosen, constant(shifted, 1), constant(shifted, 0))
         return loss.astype(x.dtype), backprop.astype(x.dtype)
 
     def gradient(op, grad_loss, grad_backprop):

@@ -15,7 +15,7 @@ import numpy as np
 
 from anabranch.core import errors, shapes
 from anabranch.ops import windows
-from anabranch.ops.lowerings_conv import scatter_taps
+from anabranch.ops.lowerings_conv import interleave, pad_along, scatter_taps, spread_of
 from anabranch.ops.precision import widen
 from anabranch.ops.windows import Axis, from_last, shape_from_last, shape_to_last, spatial, to_last
 
@@ -101,20 +101,21 @@ def _maximum(ctx: Any, x: Any, a: Axis, dimension: int) -> Any:
     return found
 
 
-def _first_hits(ctx: Any, x: Any, y: Any, a: Axis, dimension: int) -> list[Any]:
-    """For each entry of the window, where it is the first that reaches the maximum ``y``."""
+def _first_hits(ctx: Any, x: Any, y: Any, a: Axis, dimension: int) -> Any:
+    """For each window, the number of its first entry that reaches the maximum ``y``, as an int8 (int32 for long windows)."""
     xp = ctx.xp
-    hits = []
-    taken = None
+    kind = np.int8 if a.window < 127 else np.int32
     starts = np.arange(a.out) * a.stride - a.before
-    for t, entry in enumerate(_taps(ctx, x, a, dimension, lowest(x.dtype))):
-        hit = ~(entry < y)  # a NaN maximum is reached by anything, so that the gradient is not lost
+    taps = _taps(ctx, x, a, dimension, lowest(x.dtype))
+    found = None
+    for t in range(a.window - 1, -1, -1):
+        hit = ~(taps[t] < y)  # a NaN maximum is reached by anything, so that the gradient is not lost
         inside = (starts + t >= 0) & (starts + t < a.size)
         if not inside.all():
             hit = hit & xp.asarray(inside).reshape((-1,) + (1,) * (x.ndim - dimension - 1))
-        hits.append(hit if taken is None else hit & ~taken)
-        taken = hit if taken is None else taken | hit
-    return hits
+        found = xp.where(hit, kind(t), kind(-1) if found is None else found)
+    # Without the barrier the comparisons would be repeated for each entry that the gradient is added back to.
+    return found if ctx.host else ctx.lax.optimization_barrier(found)
 
 
 def _stages(ctx: Any, x: Any, axes: Sequence[Axis]) -> list[Any]:
@@ -137,6 +138,28 @@ def add_back(ctx: Any, parts: Sequence[Any], a: Axis, dimension: int) -> Any:
         start = t * a.dilation
         padded[_along(dimension, slice(start, start + reach, a.stride))] += part
     return padded[_along(dimension, slice(a.before, a.before + a.size))]
+
+
+def _return(ctx: Any, g: Any, a: Axis, dimension: int, hits: Any = None) -> Any:
+    """Adds ``g`` back to each entry of its window, or only to the one that ``hits`` numbers."""
+    xp = ctx.xp
+    zero = g.dtype.type(0)
+    if ctx.host:
+        parts = [g if hits is None else np.where(hits == t, g, zero) for t in range(a.window)]
+        return add_back(ctx, parts, a, dimension)
+    plan = spread_of(a)
+    g = pad_along(ctx, g, dimension, plan.low, plan.high)
+    if hits is not None:
+        hits = pad_along(ctx, hits, dimension, plan.low, plan.high, -1)
+    phases = []
+    for taps in plan.phases:
+        total = None
+        for t, start in taps:
+            cut = _along(dimension, slice(start, start + plan.length))
+            part = g[cut] if hits is None else xp.where(hits[cut] == t, g[cut], zero)
+            total = part if total is None else total + part
+        phases.append(total)
+    return interleave(ctx, phases, a, dimension)
 
 
 # ------------------------------------------------------------------------------------------------------------- maximum
@@ -163,8 +186,7 @@ def max_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis]) -> Any:
         if _whole(a):
             g = ctx.xp.where(_whole_hit(ctx, source, y, dimension), g, zero)
             continue
-        hits = _first_hits(ctx, source, y, a, dimension)
-        g = add_back(ctx, [ctx.xp.where(hit, g, zero) for hit in hits], a, dimension)
+        g = _return(ctx, g, a, dimension, _first_hits(ctx, source, y, a, dimension))
     return g
 
 
@@ -189,9 +211,9 @@ def max_gather(ctx: Any, x: Any, values: Any, axes: Sequence[Axis]) -> Any:
             values = ctx.xp.sum(ctx.xp.where(hit, values, zero), axis=dimension, keepdims=True, dtype=values.dtype)
         else:
             hits = _first_hits(ctx, x, y, a, dimension)
-            found = None
-            for hit, entry in zip(hits, _taps(ctx, values, a, dimension, 0), strict=True):
-                found = ctx.xp.where(hit, entry, values.dtype.type(0) if found is None else found)
+            found = values.dtype.type(0)
+            for t, entry in enumerate(_taps(ctx, values, a, dimension, 0)):
+                found = ctx.xp.where(hits == t, entry, found)
             values = found
         x = y
     return values
@@ -252,5 +274,5 @@ def average_gradient(ctx: Any, g: Any, axes: Sequence[Axis], shape: Sequence[int
         if _whole(a):
             wide = ctx.xp.broadcast_to(wide, wide.shape[:dimension] + (a.size,) + wide.shape[dimension + 1 :])
         else:
-            wide = add_back(ctx, [wide] * a.window, a, dimension)
+            wide = _return(ctx, wide, a, dimension)
     return wide.astype(g.dtype)
