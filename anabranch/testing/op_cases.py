@@ -167,6 +167,8 @@ class Row:
     open_shape: str
     elsewhere: str
     word: str
+    wrt: tuple[str, ...] | None
+    outputs: tuple[int, ...] | None
 
     @property
     def definition(self) -> opdef.OpDefinition:
@@ -194,6 +196,8 @@ def row(
     gaps: dict[str, str] | None = None,
     check: Callable[..., None] | None = None,
     open_shape: str = "",
+    wrt: str | None = None,
+    outputs: Sequence[int] | None = None,
 ) -> Row:
     """The row of an op.
 
@@ -209,6 +213,8 @@ def row(
         check: ``check(outputs, inputs, attrs)`` raises AssertionError for wrong outputs, for ops whose outputs no
             formula tells.
         open_shape: reason why static shapes are not complete though all input shapes are.
+        wrt: blank-separated names of the inputs that gradients are checked for; all continuous ones if None.
+        outputs: positions of the outputs that gradients are checked for; all continuous ones if None.
     """
     unknown = set(gaps or {}) - set(CHECKS)
     if unknown:
@@ -225,7 +231,20 @@ def row(
         usual = ANY if allowed is None else " ".join(dtypes.proto_name(d) for d in allowed if not _is_handle(d))
         names = tuple((types or usual).split())
     return Row(
-        type_name, reference, tuple(cases), varied, names, tolerance, order, dict(gaps or {}), check, open_shape, "", ""
+        type_name,
+        reference,
+        tuple(cases),
+        varied,
+        names,
+        tolerance,
+        order,
+        dict(gaps or {}),
+        check,
+        open_shape,
+        "",
+        "",
+        None if wrt is None else tuple(wrt.split()),
+        None if outputs is None else tuple(outputs),
     )
 
 
@@ -238,7 +257,7 @@ def elsewhere(type_name: str, test: str, word: str | None = None) -> Row:
         word: what must occur there; the op type if None.
     """
     opdef.lookup(type_name)
-    return Row(type_name, None, (), None, (), 1.0, 0, {}, None, "", test, word or type_name)
+    return Row(type_name, None, (), None, (), 1.0, 0, {}, None, "", test, word or type_name, None, None)
 
 
 def _is_handle(dtype: dtypes.DType) -> bool:

@@ -42,7 +42,7 @@ class Built:
     reads: list[Tensor]
     """The written variables' values, read by a step that follows."""
     continuous: list[Tensor]
-    """Fed inputs that gradients flow to."""
+    """Fed inputs that gradients are checked for."""
 
     @property
     def outputs(self) -> list[Tensor]:
@@ -64,12 +64,13 @@ def build_instance(one: Instance, known: str = "all") -> Built:
     continuous: list[Tensor] = []
     state = definition.effect.resources if definition.effect.kind in ("read", "write") else ()
 
-    def tensor(array: np.ndarray, dtype: dtypes.DType, static: bool) -> Tensor:
+    def tensor(array: np.ndarray, dtype: dtypes.DType, static: bool, name: str) -> Tensor:
         if static and known == "all":
             return constant(array, dtype)
         fed = _placeholder(array, dtype, known)
         feeds[fed] = array
-        if (dtype.is_floating or dtype.is_complex) and not static:
+        looked_at = one.row.wrt is None or name in one.row.wrt
+        if (dtype.is_floating or dtype.is_complex) and not static and looked_at:
             continuous.append(fed)
         return fed
 
@@ -85,9 +86,9 @@ def build_instance(one: Instance, known: str = "all") -> Built:
             continue
         static = spec.name in definition.compile_time
         if spec.is_list:
-            arguments.append([tensor(item, kind, static) for item, kind in zip(value, kinds, strict=True)])
+            arguments.append([tensor(item, kind, static, spec.name) for item, kind in zip(value, kinds, strict=True)])
         else:
-            arguments.append(tensor(value, kinds[0], static))
+            arguments.append(tensor(value, kinds[0], static, spec.name))
     op = build_operation(definition.type_name, arguments, dict(one.attrs), one.name.replace(" ", "_"))
     return Built(one, op, feeds, starts, reads, continuous)
 
@@ -251,7 +252,11 @@ def check_order(row: Row, order: int) -> list[str]:
             if not one.case.grad or not one.flat or not all(_is_finite(array) for array in one.flat):
                 continue
             built = build_instance(one)
-            ys = [y for y in built.outputs if y.dtype.is_floating or y.dtype.is_complex]
+            ys = [
+                y
+                for y in built.outputs
+                if (y.dtype.is_floating or y.dtype.is_complex) and (row.outputs is None or y.value_index in row.outputs)
+            ]
             if ys and built.continuous:
                 xs = built.continuous
                 problems.append((Problem(one.name, ys, xs, [built.feeds[x] for x in xs]), built.feeds))
