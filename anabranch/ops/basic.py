@@ -228,8 +228,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Any:
 @public("placeholder_with_default")
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Any:
     """A tensor that may be fed, and is ``input`` otherwise; ``shape`` is what a feed may have."""
-    tensor = convert.convert_to_tensor(input)
-    return build("PlaceholderWithDefault", tensor, shape=shape, name=name)
+    return build("PlaceholderWithDefault", input, shape=shape, name=name)
 
 
 @public("identity")

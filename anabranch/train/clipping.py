@@ -71,7 +71,7 @@ def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any
         return _like(t, clipped)
 
 
-def _list(t_list: Any) -> list[Any]:
+def _tensors(t_list: Any) -> list[Any]:
     if not isinstance(t_list, Sequence) or isinstance(t_list, str):
         raise TypeError(
             "t_list should be a sequence\n"
@@ -86,7 +86,7 @@ def global_norm(t_list: Any, name: str | None = None) -> Any:
     graph = get_default_graph()
     with graph.name_scope(name or "global_norm"):
         halves = []
-        for t in _list(t_list):
+        for t in _tensors(t_list):
             if t is None:
                 continue
             values = _values(t)
@@ -112,26 +112,23 @@ def clip_by_global_norm(
         ``(list of clipped tensors, global norm)``. If the norm is not finite, the tensors become NaN.
     """
     graph = get_default_graph()
-    tensors = _list(t_list)
+    tensors = _tensors(t_list)
     norm = global_norm(tensors, name) if use_norm is None else convert.convert_to_tensor(use_norm)
-    with graph.name_scope(name or "clip_by_global_norm"):
+    with graph.name_scope(name or "clip_by_global_norm") as scope:
         limit = convert.convert_to_tensor(clip_norm, norm.dtype)
         one = convert.constant(1.0, norm.dtype)
         scale = build("Mul", limit, build("Minimum", build("RealDiv", one, norm), build("RealDiv", one, limit)))
         # 0 * inf is NaN and 0 * finite is 0: whatever the scale, a norm that is not finite shows in every tensor.
         scale = build("Add", scale, build("Sub", norm, norm))
         clipped: list[Any] = []
-        done: dict[Any, Any] = {}
         for i, t in enumerate(tensors):
             if t is None:
                 clipped.append(None)
                 continue
             values = _values(t)
-            if values not in done:
-                with graph.colocate_with(values):
-                    factor = (
-                        scale if scale.dtype.base == values.dtype.base else build("Cast", scale, DstT=values.dtype.base)
-                    )
-                    done[values] = build("Identity", build("Mul", values, factor), name=f"clip_by_global_norm_{i}")
-            clipped.append(_like(t, done[values]))
+            kind = values.dtype.base
+            with graph.colocate_with(values):
+                factor = scale if scale.dtype.base == kind else build("Cast", scale, DstT=kind)
+                # TensorFlow appends the number to the whole name of the scope, inside of that scope.
+                clipped.append(_like(t, build("Identity", build("Mul", values, factor), name=f"{scope}_{i}")))
     return clipped, norm

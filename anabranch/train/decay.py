@@ -1,27 +1,22 @@
-"""Learning rates that change with the global step: scalars of the graph, computed anew at each step."""
+"""Learning rates that change with the global step: scalars of the graph, computed anew at each step.
+
+All numbers may be Python numbers or scalar tensors; they are cast to the dtype of the learning rate.
+"""
 
 from __future__ import annotations
 
 import math
-
 from typing import Any
 
 from anabranch.core import convert, dtypes, errors
 from anabranch.core.api import public
 from anabranch.core.build import build
-from anabranch.core.graph import get_default_graph
+from anabranch.core.scope_functions import name_scope
+from anabranch.ops.cast import cast
+from anabranch.ops.random_functions import random_normal
 
 
-def _scope(name: str | None, default: str) -> Any:
-    return get_default_graph().name_scope(name or default)
-
-
-def _cast(value: Any, dtype: Any) -> Any:
-    tensor = convert.convert_to_tensor(value)
-    return tensor if tensor.dtype.base == dtype else build("Cast", tensor, DstT=dtype)
-
-
-def _step(global_step: Any, function: str) -> Any:
+def _checked(global_step: Any, function: str) -> None:
     if global_step is None:
         raise ValueError(
             f"global_step is required for {function}.\n"
@@ -29,16 +24,14 @@ def _step(global_step: Any, function: str) -> Any:
                 f"{function}(global_step=None)", "the step variable", "tf.train.get_or_create_global_step()"
             )
         )
-    return global_step
 
 
-def _progress(learning_rate: Any, global_step: Any, decay_steps: Any) -> tuple[Any, Any, Any]:
-    rate = convert.convert_to_tensor(learning_rate, name="learning_rate", preferred_dtype=dtypes.float32)
-    return rate, _cast(global_step, rate.dtype.base), _cast(decay_steps, rate.dtype.base)
+def _rate(learning_rate: Any) -> Any:
+    return convert.convert_to_tensor(learning_rate, name="initial_learning_rate", preferred_dtype=dtypes.float32)
 
 
-def _place() -> str:
-    return get_default_graph().get_name_scope() + "/"
+def _power(base: Any, exponent: Any) -> Any:
+    return build("Pow", base, exponent)
 
 
 @public("train.exponential_decay")
@@ -51,13 +44,15 @@ def exponential_decay(
     name: str | None = None,
 ) -> Any:
     """``learning_rate * decay_rate ** (global_step / decay_steps)``; the exponent is floored with ``staircase``."""
-    _step(global_step, "exponential_decay")
-    with _scope(name, "ExponentialDecay"):
-        rate, step, steps = _progress(learning_rate, global_step, decay_steps)
-        p = build("RealDiv", step, steps)
+    _checked(global_step, "exponential_decay")
+    with name_scope(name, "ExponentialDecay") as scope:
+        rate = _rate(learning_rate)
+        dtype = rate.dtype.base
+        steps, factor = cast(decay_steps, dtype), cast(decay_rate, dtype)
+        progress = cast(global_step, dtype) / steps
         if staircase:
-            p = build("Floor", p)
-        return build("Mul", rate, build("Pow", _cast(decay_rate, rate.dtype.base), p), name=_place())
+            progress = build("Floor", progress)
+        return build("Mul", rate, _power(factor, progress), name=scope)
 
 
 @public("train.natural_exp_decay")
@@ -70,14 +65,9 @@ def natural_exp_decay(
     name: str | None = None,
 ) -> Any:
     """``learning_rate * exp(-decay_rate * global_step / decay_steps)``."""
-    _step(global_step, "natural_exp_decay")
-    with _scope(name, "NaturalExpDecay"):
-        rate, step, steps = _progress(learning_rate, global_step, decay_steps)
-        p = build("RealDiv", step, steps)
-        if staircase:
-            p = build("Floor", p)
-        power = build("Neg", _cast(decay_rate, rate.dtype.base))
-        return build("Mul", rate, build("Exp", build("Mul", power, p)), name=_place())
+    _checked(global_step, "natural_exp_decay")
+    factor = build("Exp", build("Neg", convert.convert_to_tensor(decay_rate, preferred_dtype=dtypes.float32)))
+    return exponential_decay(learning_rate, global_step, decay_steps, factor, staircase, name)
 
 
 @public("train.inverse_time_decay")
@@ -90,16 +80,15 @@ def inverse_time_decay(
     name: str | None = None,
 ) -> Any:
     """``learning_rate / (1 + decay_rate * global_step / decay_steps)``."""
-    _step(global_step, "inverse_time_decay")
-    with _scope(name, "InverseTimeDecay"):
-        rate, step, steps = _progress(learning_rate, global_step, decay_steps)
-        p = build("RealDiv", step, steps)
+    _checked(global_step, "inverse_time_decay")
+    with name_scope(name, "InverseTimeDecay") as scope:
+        rate = _rate(learning_rate)
+        dtype = rate.dtype.base
+        steps, factor = cast(decay_steps, dtype), cast(decay_rate, dtype)
+        progress = cast(global_step, dtype) / steps
         if staircase:
-            p = build("Floor", p)
-        denominator = build(
-            "Add", convert.constant(1.0, rate.dtype.base), build("Mul", _cast(decay_rate, rate.dtype.base), p)
-        )
-        return build("RealDiv", rate, denominator, name=_place())
+            progress = build("Floor", progress)
+        return build("RealDiv", rate, 1 + factor * progress, name=scope)
 
 
 @public("train.polynomial_decay")
@@ -112,21 +101,28 @@ def polynomial_decay(
     cycle: bool = False,
     name: str | None = None,
 ) -> Any:
-    """``(learning_rate - end) * (1 - step / decay_steps) ** power + end``; stays at the end, or starts a longer cycle."""
-    _step(global_step, "polynomial_decay")
-    with _scope(name, "PolynomialDecay"):
-        rate, step, steps = _progress(learning_rate, global_step, decay_steps)
+    """``(learning_rate - end) * (1 - step / decay_steps) ** power + end``; stays at the end, or starts a longer cycle.
+
+    Args:
+        learning_rate: the rate at step 0.
+        global_step: the step.
+        decay_steps: when ``end_learning_rate`` is reached.
+        end_learning_rate: the last rate.
+        power: 1 for a straight line.
+        cycle: whether, when it is reached, the decay starts again over 2, 3, ... times ``decay_steps``.
+        name: name of the result.
+    """
+    _checked(global_step, "polynomial_decay")
+    with name_scope(name, "PolynomialDecay") as scope:
+        rate = _rate(learning_rate)
         dtype = rate.dtype.base
-        end = _cast(end_learning_rate, dtype)
-        one = convert.constant(1.0, dtype)
+        end, exponent, step, steps = (cast(x, dtype) for x in (end_learning_rate, power, global_step, decay_steps))
         if cycle:
-            rounds = build("Ceil", build("RealDiv", step, steps))
-            steps = build("Mul", steps, build("Maximum", rounds, one))  # step 0 belongs to the first cycle
+            steps = steps * build("Maximum", build("Ceil", step / steps), 1)  # step 0 belongs to the first cycle
         else:
             step = build("Minimum", step, steps)
-        p = build("RealDiv", step, steps)
-        shrunk = build("Pow", build("Sub", one, p), _cast(power, dtype))
-        return build("Add", build("Mul", build("Sub", rate, end), shrunk), end, name=_place())
+        progress = step / steps
+        return build("AddV2", (rate - end) * _power(1 - progress, exponent), end, name=scope)
 
 
 @public("train.piecewise_constant", "train.piecewise_constant_decay")
@@ -145,25 +141,9 @@ def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = 
                 "add or drop one",
             )
         )
-    with _scope(name, "PiecewiseConstant"):
+    with name_scope(name, "PiecewiseConstant", [x, *boundaries, *values]) as scope:
         x = convert.convert_to_tensor(x)
-        dtype = x.dtype.base
-        limits = []
-        for boundary in boundaries:
-            limit = convert.convert_to_tensor(boundary)
-            if limit.dtype.base != dtype:
-                if dtype == dtypes.int64 and limit.dtype.base == dtypes.int32:
-                    limit = build("Cast", limit, DstT=dtype)
-                else:
-                    raise ValueError(
-                        f"Boundaries ({limit.dtype.base.name}) must have the same dtype as x ({dtype.name}).\n"
-                        + errors.message(
-                            f"boundary {boundary!r} of {limit.dtype.base.name}",
-                            dtype.name,
-                            "write the boundaries in x's dtype",
-                        )
-                    )
-            limits.append(limit)
+        limits = [_boundary(boundary, x.dtype.base) for boundary in boundaries]
         levels = [convert.convert_to_tensor(value) for value in values]
         if any(level.dtype.base != levels[0].dtype.base for level in levels):
             raise ValueError(
@@ -173,16 +153,25 @@ def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = 
         found = levels[-1]
         for limit, level in zip(reversed(limits), reversed(levels[:-1]), strict=True):
             found = build("Select", build("LessEqual", x, limit), level, found)
-        return build("Identity", found, name=_place())
+        return build("Identity", found, name=scope)
 
 
-def _cosine(c: Any, fraction: Any, dtype: Any) -> Any:
-    turned = build("Mul", convert.constant(math.pi * c, dtype), fraction)
-    return build("Mul", convert.constant(0.5, dtype), build("Add", convert.constant(1.0, dtype), build("Cos", turned)))
+def _boundary(boundary: Any, dtype: dtypes.DType) -> Any:
+    limit = convert.convert_to_tensor(boundary)
+    given = limit.dtype.base
+    if given == dtype:
+        return limit
+    if dtype == dtypes.int64 and given == dtypes.int32:
+        return cast(limit, dtype)
+    raise ValueError(
+        f"Boundaries ({given.name}) must have the same dtype as x ({dtype.name}).\n"
+        + errors.message(f"boundary {boundary!r} of {given.name}", dtype.name, "write the boundaries in x's dtype")
+    )
 
 
-def _fraction(rate: Any, step: Any, steps: Any) -> Any:
-    return build("RealDiv", build("Minimum", step, steps), steps)
+def _half_cosine(fraction: Any) -> Any:
+    """From 1 at 0 down to 0 at 1, along a cosine."""
+    return 0.5 * (1 + build("Cos", convert.constant(math.pi, fraction.dtype.base) * fraction))
 
 
 @public("train.cosine_decay")
@@ -190,16 +179,13 @@ def cosine_decay(
     learning_rate: Any, global_step: Any, decay_steps: Any, alpha: Any = 0.0, name: str | None = None
 ) -> Any:
     """Half a cosine from ``learning_rate`` to ``alpha * learning_rate`` (Loshchilov and Hutter, 2016)."""
-    _step(global_step, "cosine_decay")
-    with _scope(name, "CosineDecay"):
-        rate, step, steps = _progress(learning_rate, global_step, decay_steps)
+    _checked(global_step, "cosine_decay")
+    with name_scope(name, "CosineDecay"):
+        rate = _rate(learning_rate)
         dtype = rate.dtype.base
-        falling = _cosine(1.0, _fraction(rate, step, steps), dtype)
-        return build("Mul", rate, _between(alpha, falling, dtype), name=_place())
-
-
-def _between(alpha: Any, falling: Any, dtype: Any) -> Any:
-    return build("Add", build("Mul", convert.constant(1.0 - alpha, dtype), falling), convert.constant(alpha, dtype))
+        steps = cast(decay_steps, dtype)
+        fraction = build("Minimum", cast(global_step, dtype), steps) / steps
+        return build("Mul", rate, (1 - alpha) * _half_cosine(fraction) + alpha)
 
 
 @public("train.cosine_decay_restarts")
@@ -207,42 +193,39 @@ def cosine_decay_restarts(
     learning_rate: Any,
     global_step: Any,
     first_decay_steps: Any,
-    t_mul: float = 2.0,
-    m_mul: float = 1.0,
-    alpha: float = 0.0,
+    t_mul: Any = 2.0,
+    m_mul: Any = 1.0,
+    alpha: Any = 0.0,
     name: str | None = None,
 ) -> Any:
-    """Cosine decay that starts again, each period ``t_mul`` times longer and ``m_mul`` times lower (SGDR)."""
-    _step(global_step, "cosine decay restarts")
-    with _scope(name, "SGDRDecay"):
-        rate, step, first = _progress(learning_rate, global_step, first_decay_steps)
+    """Cosine decay that starts again, each period ``t_mul`` times longer and ``m_mul`` times lower (SGDR).
+
+    Args:
+        learning_rate: the rate at step 0.
+        global_step: the step.
+        first_decay_steps: length of the first period.
+        t_mul: growth of the periods.
+        m_mul: factor on the rate at each start.
+        alpha: lowest rate, as a fraction of ``learning_rate``.
+        name: name of the result.
+    """
+    _checked(global_step, "cosine decay restarts")
+    with name_scope(name, "SGDRDecay") as scope:
+        rate = _rate(learning_rate)
         dtype = rate.dtype.base
-
-        def number(value: float) -> Any:
-            return convert.constant(value, dtype)
-
-        completed = build("RealDiv", step, first)
-        if t_mul == 1.0:
-            restarts = build("Floor", completed)
-            fraction = build("Sub", completed, restarts)
-        else:
-            inside = build("Sub", number(1.0), build("Mul", completed, number(1.0 - t_mul)))
-            restarts = build("Floor", build("RealDiv", build("Log", inside), number(math.log(t_mul))))
-            grown = build("Pow", number(t_mul), restarts)
-            before = build("RealDiv", build("Sub", number(1.0), grown), number(1.0 - t_mul))
-            fraction = build("RealDiv", build("Sub", completed, before), grown)
-        falling = build("Mul", build("Pow", number(m_mul), restarts), _cosine(1.0, fraction, dtype))
-        return build("Mul", rate, _between(alpha, falling, dtype), name=_place())
-
-
-def _linear(step: Any, steps: Any, num_periods: float, alpha: float, dtype: Any, beta: float, noise: Any) -> Any:
-    step = build("Minimum", step, steps)
-    linear = build("RealDiv", build("Sub", steps, step), steps)
-    fraction = build("Mul", convert.constant(2.0 * num_periods, dtype), build("RealDiv", step, steps))
-    if noise is not None:
-        linear = build("Add", linear, noise(step))
-    start = build("Add", convert.constant(alpha, dtype), linear)
-    return build("Add", build("Mul", start, _cosine(1.0, fraction, dtype)), convert.constant(beta, dtype))
+        first, lowest, growth, lowered = (cast(x, dtype) for x in (first_decay_steps, alpha, t_mul, m_mul))
+        completed = cast(global_step, dtype) / first
+        even = build("Floor", completed)  # the number of restarts when all periods are equal
+        # Periods 1, q, q**2, ... end at (1 - q**n) / (1 - q); where q is 1, another q keeps this branch finite.
+        equal = build("Equal", growth, 1)
+        q = build("Select", equal, build("AddV2", growth, 1), growth)
+        grown = build("Floor", build("Log", 1 - completed * (1 - q)) / build("Log", q))
+        length = _power(q, grown)
+        fraction = (completed - (1 - length) / (1 - q)) / length
+        restarts = build("Select", equal, even, grown)
+        fraction = build("Select", equal, completed - even, fraction)
+        falling = _power(lowered, restarts) * _half_cosine(fraction)
+        return build("Mul", rate, (1 - lowest) * falling + lowest, name=scope)
 
 
 @public("train.linear_cosine_decay")
@@ -250,16 +233,31 @@ def linear_cosine_decay(
     learning_rate: Any,
     global_step: Any,
     decay_steps: Any,
-    num_periods: float = 0.5,
-    alpha: float = 0.0,
-    beta: float = 0.001,
+    num_periods: Any = 0.5,
+    alpha: Any = 0.0,
+    beta: Any = 0.001,
     name: str | None = None,
 ) -> Any:
-    """``rate * ((alpha + linear) * cosine + beta)`` (Bello et al., 2017)."""
-    _step(global_step, "linear cosine decay")
-    with _scope(name, "LinearCosineDecay"):
-        rate, step, steps = _progress(learning_rate, global_step, decay_steps)
-        return build("Mul", rate, _linear(step, steps, num_periods, alpha, rate.dtype.base, beta, None), name=_place())
+    """``rate * ((alpha + linear) * cosine + beta)`` (Bello et al., 2017).
+
+    Args:
+        learning_rate: the rate at step 0.
+        global_step: the step.
+        decay_steps: length of the decay, in which ``linear`` falls from 1 to 0.
+        num_periods: periods of the cosine in it.
+        alpha: see the formula.
+        beta: see the formula.
+        name: name of the result.
+    """
+    _checked(global_step, "linear cosine decay")
+    with name_scope(name, "LinearCosineDecay") as scope:
+        rate = _rate(learning_rate)
+        dtype = rate.dtype.base
+        steps, periods, raised, least = (cast(x, dtype) for x in (decay_steps, num_periods, alpha, beta))
+        step = build("Minimum", cast(global_step, dtype), steps)
+        linear = (steps - step) / steps
+        cosine = _half_cosine(2.0 * periods * (step / steps))
+        return build("Mul", rate, (raised + linear) * cosine + least, name=scope)
 
 
 @public("train.noisy_linear_cosine_decay")
@@ -267,28 +265,27 @@ def noisy_linear_cosine_decay(
     learning_rate: Any,
     global_step: Any,
     decay_steps: Any,
-    initial_variance: float = 1.0,
-    variance_decay: float = 0.55,
-    num_periods: float = 0.5,
-    alpha: float = 0.0,
-    beta: float = 0.001,
+    initial_variance: Any = 1.0,
+    variance_decay: Any = 0.55,
+    num_periods: Any = 0.5,
+    alpha: Any = 0.0,
+    beta: Any = 0.001,
     name: str | None = None,
 ) -> Any:
-    """Linear cosine decay plus normal noise of variance ``initial_variance / (1 + step) ** variance_decay``."""
-    _step(global_step, "noisy linear cosine decay")
-    with _scope(name, "NoisyLinearCosineDecay"):
-        rate, step, steps = _progress(learning_rate, global_step, decay_steps)
+    """Linear cosine decay with normal noise of variance ``initial_variance / (1 + step) ** variance_decay``.
+
+    The noise is added to ``linear``; other arguments are those of :func:`linear_cosine_decay`.
+    """
+    _checked(global_step, "noisy linear cosine decay")
+    with name_scope(name, "NoisyLinearCosineDecay") as scope:
+        rate = _rate(learning_rate)
         dtype = rate.dtype.base
-
-        def noise(at: Any) -> Any:
-            later = build("Add", convert.constant(1.0, dtype), at)
-            variance = build(
-                "RealDiv",
-                convert.constant(initial_variance, dtype),
-                build("Pow", later, convert.constant(variance_decay, dtype)),
-            )
-            drawn = build("RandomStandardNormal", build("Shape", linear_like), dtype=dtype)
-            return build("Mul", drawn, build("Sqrt", variance))
-
-        linear_like = step
-        return build("Mul", rate, _linear(step, steps, num_periods, alpha, dtype, beta, noise), name=_place())
+        steps, variance, falling, periods, raised, least = (
+            cast(x, dtype) for x in (decay_steps, initial_variance, variance_decay, num_periods, alpha, beta)
+        )
+        step = build("Minimum", cast(global_step, dtype), steps)
+        linear = (steps - step) / steps
+        deviation = build("Sqrt", variance / _power(1.0 + step, falling))
+        linear = linear + random_normal(linear.get_shape(), stddev=deviation, dtype=dtype)
+        cosine = _half_cosine(2.0 * periods * (step / steps))
+        return build("Mul", rate, (raised + linear) * cosine + least, name=scope)

@@ -28,7 +28,9 @@ def assign_moving_average(
         variable: the average.
         value: tensor of the same shape.
         decay: scalar in [0, 1).
-        zero_debias: divide by ``1 - decay ** steps``, so that an average that began at zero is unbiased (Kingma and Ba, 2015).
+        zero_debias: divide by ``1 - decay ** steps``, so that an average that began at zero is unbiased
+            (Kingma and Ba, 2015).
+        name: name of the op.
 
     Returns:
         The updated average (a tensor).
@@ -67,7 +69,8 @@ class ExponentialMovingAverage:
 
     Args:
         decay: float; near 1 for slow averages.
-        num_updates: count of updates; the decay is then at most ``(1 + n) / (10 + n)``, so that averages move faster at first.
+        num_updates: count of updates; the decay is then at most ``(1 + n) / (10 + n)``, so that averages move faster
+            at first.
         zero_debias: start averages of tensors at zero and correct the bias.
         name: suffix of the shadows' names.
     """
@@ -87,7 +90,10 @@ class ExponentialMovingAverage:
         return self._name
 
     def apply(self, var_list: Iterable[Any] | None = None) -> Operation:
-        """An operation that updates the averages of ``var_list`` (all trainable variables if None); makes shadows on first use.
+        """An operation that updates the averages of ``var_list``; makes the shadows on first use.
+
+        Args:
+            var_list: variables and floating tensors; all trainable variables if None.
 
         Raises:
             TypeError: an item is not float. ValueError: its average is computed already.

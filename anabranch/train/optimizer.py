@@ -1,8 +1,8 @@
 """The base of optimizers: gradients of a loss, and one update op per variable.
 
-An optimizer is a graph program: it asks :func:`anabranch.autodiff.gradients.gradients` for gradients, makes slots (variables beside
-variables) and one update op per variable under its name scope, and groups them. A subclass says which slots it keeps, which numbers it takes, and
-which op updates a variable from a dense gradient or from rows of one.
+An optimizer is a graph program: it asks :func:`anabranch.autodiff.gradients.gradients` for gradients, makes slots
+(variables beside variables) and one update op per variable under its name scope, and groups them. A subclass says
+which slots it keeps, which numbers it takes, and which op updates a variable from a dense gradient or from rows of one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from anabranch.variables.resource_variable import ResourceVariable
 from anabranch.variables.variable import Variable
 
 
-def _is_resource(variable: Any) -> bool:
+def is_resource(variable: Any) -> bool:
+    """Whether ``variable`` lives behind a handle."""
     return isinstance(variable, ResourceVariable)
 
 
@@ -34,7 +35,7 @@ def target_of(variable: Any) -> Any:
     """The tensor that a gradient with respect to ``variable`` is taken of: its ref or its handle."""
     if isinstance(variable, Tensor):
         return variable
-    return variable.handle if _is_resource(variable) else variable._ref()
+    return variable.handle if is_resource(variable) else variable._ref()
 
 
 def _flat(var_list: Any) -> list[Any]:
@@ -55,7 +56,8 @@ class Optimizer:
         use_locking: kept for compatibility; updates are atomic in any case, since a step is a transaction.
         name: name of the optimizer's scope and default name of its slots.
 
-    Subclasses override ``_create_slots``, ``_prepare``, ``_apply_dense``, ``_apply_sparse`` and their ``_resource`` forms, and ``_finish``.
+    Subclasses override ``_create_slots``, ``_prepare``, ``_apply_dense``, ``_apply_sparse`` and their ``_resource``
+    forms, and ``_finish``.
     """
 
     GATE_NONE = 0
@@ -64,7 +66,10 @@ class Optimizer:
 
     def __init__(self, use_locking: bool, name: str):
         if not name:
-            raise ValueError("Must specify the optimizer name")
+            raise ValueError(
+                "Must specify the optimizer name\n"
+                + errors.message(f"name={name!r}", "a name for the scope and the slots", 'name="Adam"')
+            )
         self._use_locking = use_locking
         self._name = name
         self._slots: dict[str, dict[Any, Any]] = {}
@@ -90,7 +95,7 @@ class Optimizer:
         """An operation that takes one step down the gradient of ``loss``.
 
         Args:
-            loss: scalar (or any float) tensor.
+            loss: floating tensor, or a function that makes it.
             global_step: variable to increment by one when the step is done.
             var_list: variables to update; all trainable ones if None.
             gate_gradients: ``GATE_NONE``, ``GATE_OP`` or ``GATE_GRAPH``.
@@ -127,15 +132,13 @@ class Optimizer:
         grad_loss: Any = None,
     ) -> list[tuple[Any, Any]]:
         """Pairs of gradient (tensor, IndexedSlices or None) and variable; arguments as for :meth:`minimize`."""
-        if callable(loss):
-            raise RuntimeError(
-                "`loss` passed to Optimizer.compute_gradients should be a tensor\n"
-                + errors.message(f"a callable loss {loss!r}", "a tensor of the graph", "pass loss()")
-            )
+        if callable(loss) and not isinstance(loss, (Tensor, Variable)):
+            loss = loss()
         if gate_gradients not in (Optimizer.GATE_NONE, Optimizer.GATE_OP, Optimizer.GATE_GRAPH):
             raise ValueError(
                 "gate_gradients must be one of: Optimizer.GATE_NONE, Optimizer.GATE_OP, Optimizer.GATE_GRAPH. "
-                f"Not {gate_gradients}"
+                f"Not {gate_gradients}\n"
+                + errors.message(f"gate_gradients={gate_gradients!r}", "0, 1 or 2", "gate_gradients=optimizer.GATE_OP")
             )
         self._assert_valid_dtypes([loss])
         if grad_loss is not None:
@@ -148,9 +151,19 @@ class Optimizer:
         chosen += graph.get_collection(GraphKeys._STREAMING_MODEL_PORTS)
         for variable in chosen:
             if not isinstance(variable, (Variable, Tensor)):
-                raise TypeError(f"Argument is not a tf.Variable: {variable}")
+                raise TypeError(
+                    f"Argument is not a tf.Variable: {variable}\n"
+                    + errors.message(f"a {type(variable).__name__} in var_list", "variables", "var_list=[v]")
+                )
         if not chosen:
-            raise ValueError("No variables to optimize.")
+            raise ValueError(
+                "No variables to optimize.\n"
+                + errors.message(
+                    "no variable in var_list" if var_list is not None else "a graph without trainable variables",
+                    "at least one",
+                    "v = tf.get_variable(name, shape)",
+                )
+            )
         grads = gradients(
             loss,
             [target_of(variable) for variable in chosen],
@@ -179,10 +192,27 @@ class Optimizer:
                 grad = _as_gradient(grad)
             pairs.append((grad, variable))
         if not pairs:
-            raise ValueError("No variables provided.")
+            raise ValueError(
+                "No variables provided.\n"
+                + errors.message("no pairs", "pairs of gradient and variable", "optimizer.compute_gradients(loss)")
+            )
         var_list = [variable for grad, variable in pairs if grad is not None]
+        for variable in var_list:
+            if isinstance(variable, Tensor):
+                raise NotImplementedError(
+                    "Trying to update a Tensor\n"
+                    + errors.message(f"a gradient for the tensor {variable.name!r}", "a variable", "tf.Variable(value)")
+                )
+            if not isinstance(variable, Variable):
+                raise TypeError(
+                    f"Argument is not a tf.Variable: {variable}\n"
+                    + errors.message(f"a gradient for a {type(variable).__name__}", "a variable", "(gradient, v)")
+                )
         if not var_list:
-            raise ValueError(f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.")
+            raise ValueError(
+                f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.\n"
+                + errors.message("None for each variable", "at least one gradient", "check what the loss depends on")
+            )
         graph = get_default_graph()
         with graph.init_scope():
             self._create_slots(var_list)
@@ -199,8 +229,8 @@ class Optimizer:
             else:
                 done = self._finish(updates, "update")
                 with graph.control_dependencies([done]), graph.colocate_with(global_step):
-                    if _is_resource(global_step):
-                        one = convert.constant(1, global_step.dtype.base, name="value")
+                    if is_resource(global_step):
+                        one = convert.constant(1, global_step.dtype.base)
                         train_op = build("AssignAddVariableOp", global_step.handle, one, name=scope)
                     else:
                         train_op = build("AssignAdd", target_of(global_step), 1, name=scope)
@@ -213,20 +243,21 @@ class Optimizer:
 
     def _update(self, grad: Any, variable: Any) -> Any:
         constraint = getattr(variable, "constraint", None)
-        if isinstance(variable, Tensor):
-            raise NotImplementedError(
-                errors.message(
-                    f"a gradient for the tensor {variable.name!r}", "a variable", "put it into a tf.Variable"
-                )
-            )
         if isinstance(grad, IndexedSlices):
             if constraint is not None:
-                raise RuntimeError("Cannot use a constraint function on a sparse variable.")
-            if _is_resource(variable):
+                raise RuntimeError(
+                    "Cannot use a constraint function on a sparse variable.\n"
+                    + errors.message(
+                        f"a sparse gradient for {variable.name!r}, which has a constraint",
+                        "a dense gradient",
+                        "tf.convert_to_tensor(gradient)",
+                    )
+                )
+            if is_resource(variable):
                 return self._resource_apply_sparse_duplicate_indices(grad.values, variable, grad.indices)
             return self._apply_sparse_duplicate_indices(grad, variable)
         update = (
-            self._resource_apply_dense(grad, variable) if _is_resource(variable) else self._apply_dense(grad, variable)
+            self._resource_apply_dense(grad, variable) if is_resource(variable) else self._apply_dense(grad, variable)
         )
         if constraint is None:
             return update
@@ -274,6 +305,16 @@ class Optimizer:
             named[_key(var)] = slots.create_slot_with_initializer(var, initializer, shape, dtype, op_name)
         return named[_key(var)]
 
+    def _filled_slot(self, var: Any, initializer: Any, value: float, slot_name: str, op_name: str) -> Any:
+        """A slot of ``value`` everywhere, made by ``initializer`` if the shape of ``var`` is known."""
+        shape, dtype = var.get_shape(), var.dtype.base
+        if shape.is_fully_defined():
+            return self._get_or_make_slot_with_initializer(var, initializer, shape, dtype, slot_name, op_name)
+        if _key(var) in self._slot_dict(slot_name):
+            return self.get_slot(var, slot_name)
+        start = build("Fill", build("Shape", slots.start_of(var)), convert.constant(value, dtype))
+        return self._get_or_make_slot(var, start, slot_name, op_name)
+
     def _zeros_slot(self, var: Any, slot_name: str, op_name: str) -> Any:
         named = self._slot_dict(slot_name)
         if _key(var) not in named:
@@ -285,7 +326,8 @@ class Optimizer:
         found = self._non_slots.get(key)
         if found is None:
             with get_default_graph().colocate_with(colocate_with):
-                found = Variable(initial_value, name=name, trainable=False, use_resource=_is_resource(colocate_with))
+                make: Any = Variable  # its class makes one of its two forms
+                found = make(initial_value, name=name, trainable=False, use_resource=is_resource(colocate_with))
             self._non_slots[key] = found
         return found
 
@@ -296,17 +338,22 @@ class Optimizer:
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:
         return group(*update_ops, name=name_scope)
 
+    def _missing(self, method: str) -> NotImplementedError:
+        return NotImplementedError(
+            errors.message(f"{type(self).__name__} without {method}", "an update rule", f"override {method}")
+        )
+
     def _apply_dense(self, grad: Any, var: Any) -> Any:
-        raise NotImplementedError
+        raise self._missing("_apply_dense")
 
     def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
-        raise NotImplementedError
+        raise self._missing("_resource_apply_dense")
 
     def _apply_sparse(self, grad: Any, var: Any) -> Any:
-        raise NotImplementedError
+        raise self._missing("_apply_sparse")
 
     def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
-        raise NotImplementedError
+        raise self._missing("_resource_apply_sparse")
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
         """Sums rows of the same index first, since most update rules are not linear in the gradient."""
@@ -318,7 +365,7 @@ class Optimizer:
         return self._resource_apply_sparse(values, handle, unique)
 
     def _valid_dtypes(self) -> set[dtypes.DType]:
-        return {dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128}
+        return {dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64}
 
     def _assert_valid_dtypes(self, tensors: Iterable[Any]) -> None:
         valid = self._valid_dtypes()
@@ -328,7 +375,7 @@ class Optimizer:
                 raise ValueError(
                     f"Invalid type {dtype!r} for {tensor.name}, expected: {sorted(v.name for v in valid)}.\n"
                     + errors.message(
-                        f"{tensor.name!r} of dtype {dtype.name}", "a float or complex dtype", "tf.cast(x, tf.float32)"
+                        f"{tensor.name!r} of dtype {dtype.name}", "a floating dtype", "tf.cast(x, tf.float32)"
                     )
                 )
 
@@ -347,11 +394,15 @@ def _as_gradient(grad: Any) -> Any:
     try:
         return convert.convert_to_tensor(grad)
     except (TypeError, ValueError):
-        raise TypeError(f"Gradient must be convertible to a Tensor or IndexedSlices, or None: {grad}") from None
+        raise TypeError(
+            f"Gradient must be convertible to a Tensor or IndexedSlices, or None: {grad}\n"
+            + errors.message(
+                f"a {type(grad).__name__} as gradient", "a tensor, IndexedSlices or None", "tf.constant(g)"
+            )
+        ) from None
 
 
 def deduplicated(values: Any, indices: Any) -> tuple[Any, Any]:
     """Rows summed per distinct index, in order of first appearance: ``(values [m, ...], indices [m])``."""
     unique, positions = build("Unique", indices)[:2]
-    count = build("StridedSlice", build("Shape", unique), [0], [1], [1], shrink_axis_mask=1)
-    return build("UnsortedSegmentSum", values, positions, count), unique
+    return build("UnsortedSegmentSum", values, positions, build("Shape", unique)[0]), unique

@@ -1,33 +1,32 @@
-"""The optimizers of TensorFlow 1.x. Each class says what it keeps and which update op it builds; formulas stand at the ops."""
+"""TensorFlow 1.x's optimizers. Each says what it keeps and which update op it builds; formulas stand at the ops."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from anabranch.core import convert, errors
+from anabranch.core import convert, dtypes, errors
 from anabranch.core.api import public
 from anabranch.core.build import build
 from anabranch.core.graph import get_default_graph
 from anabranch.core.indexed_slices import IndexedSlices
 from anabranch.core.operation import Operation
 from anabranch.ops.control_flow_basic import group
-from anabranch.train.optimizer import Optimizer, target_of
+from anabranch.train.optimizer import Optimizer, is_resource, target_of
 from anabranch.variables.initializers import Constant, Ones
 
 
 class _ByOps(Optimizer):
-    """An optimizer whose updates are the four forms of one op: ``Apply...`` and ``SparseApply...``, by ref and by handle.
-
-    ``_op`` is the name after ``Apply``; ``_state`` the names of the slots that it takes after the variable, in order;
-    ``_numbers`` the attributes of the numbers before the gradient and ``_after`` of those behind it.
-    """
+    """An optimizer whose updates are the four forms of one op: ``Apply`` and ``SparseApply``, by ref and by handle."""
 
     _op = ""
+    """Name of the op after ``Apply``."""
     _state: tuple[str, ...] = ()
+    """Slots that the op takes under their own names; otherwise :meth:`_state_inputs` tells."""
     _hyper: dict[str, str] = {}
     """Argument of the op -> name of the tensor that :meth:`_prepare` makes of ``self._<argument>``."""
     _attrs: tuple[str, ...] = ()
+    """Attributes of the op, kept as ``self._<attribute>``."""
 
     def _prepare(self) -> None:
         self._tensors = {
@@ -35,15 +34,8 @@ class _ByOps(Optimizer):
             for argument, shown in self._hyper.items()
         }
 
-    def _inputs(self, var: Any, sparse: bool) -> dict[str, Any]:
-        dtype = var.dtype.base
-        return {
-            argument: tensor if tensor.dtype.base == dtype else build("Cast", tensor, DstT=dtype)
-            for argument, tensor in self._tensors.items()
-            if not (sparse and argument in self._dense_only)
-        }
-
-    _dense_only: tuple[str, ...] = ()
+    def _numbers(self, var: Any) -> dict[str, Any]:
+        return {argument: _as(tensor, var) for argument, tensor in self._tensors.items()}
 
     def _op_name(self) -> str:
         return self._op
@@ -51,12 +43,11 @@ class _ByOps(Optimizer):
     def _call(self, form: str, var: Any, **inputs: Any) -> Any:
         state = {name: target_of(self.get_slot(var, slot)) for name, slot in self._state_inputs()}
         attrs = {name: getattr(self, f"_{name}") for name in self._attrs}
-        numbers = self._inputs(var, "Sparse" in form)
         op = build(
             f"{form}{self._op_name()}",
             var=target_of(var),
             **state,
-            **numbers,
+            **self._numbers(var),
             **inputs,
             use_locking=self._use_locking,
             **attrs,
@@ -79,9 +70,17 @@ class _ByOps(Optimizer):
         return self._call("ResourceSparseApply", handle, grad=_as(grad, handle), indices=indices)
 
 
-def _as(grad: Any, variable: Any) -> Any:
+class _LinearRule(_ByOps):
+    """Rules that are linear in the gradient, and so hold for complex variables, too."""
+
+    def _valid_dtypes(self) -> set[dtypes.DType]:
+        return super()._valid_dtypes() | {dtypes.complex64, dtypes.complex128}
+
+
+def _as(value: Any, variable: Any) -> Any:
+    """``value`` in the dtype of ``variable``."""
     dtype = variable.dtype.base
-    return grad if grad.dtype.base == dtype else build("Cast", grad, DstT=dtype)
+    return value if value.dtype.base == dtype else build("Cast", value, DstT=dtype)
 
 
 def _not_negative(name: str, value: Any, allow_zero: bool = True) -> None:
@@ -94,7 +93,7 @@ def _not_negative(name: str, value: Any, allow_zero: bool = True) -> None:
 
 
 @public("train.GradientDescentOptimizer")
-class GradientDescentOptimizer(_ByOps):
+class GradientDescentOptimizer(_LinearRule):
     """``var -= learning_rate * grad``; a sparse gradient touches only its rows."""
 
     _op = "GradientDescent"
@@ -109,20 +108,23 @@ class GradientDescentOptimizer(_ByOps):
         return super()._call(form, var, **inputs)
 
     def _rate(self, var: Any) -> Any:
-        return self._inputs(var, False)["alpha"]
+        return self._numbers(var)["alpha"]
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
-        delta = build("Mul", grad.values, self._rate(var))
+        delta = grad.values * self._rate(var)
         return build("ScatterSub", target_of(var), grad.indices, delta, use_locking=self._use_locking).op
 
     def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
-        delta = build("Mul", build("Neg", grad), self._rate(handle))
-        return build("ResourceScatterAdd", handle.handle, indices, delta)
+        return build("ResourceScatterAdd", handle.handle, indices, -grad * self._rate(handle))
 
 
 @public("train.MomentumOptimizer")
-class MomentumOptimizer(_ByOps):
-    """``accum = momentum * accum + grad; var -= learning_rate * accum``; with ``use_nesterov``, Nesterov's form (Sutskever et al., 2013)."""
+class MomentumOptimizer(_LinearRule):
+    """``accum = momentum * accum + grad; var -= learning_rate * accum``.
+
+    With ``use_nesterov``, Nesterov's form: ``var -= learning_rate * (grad + momentum * accum)`` (Sutskever et al.,
+    2013).
+    """
 
     _op = "Momentum"
     _hyper = {"lr": "learning_rate", "momentum": "momentum"}
@@ -163,28 +165,18 @@ class AdagradOptimizer(_ByOps):
         use_locking: bool = False,
         name: str = "Adagrad",
     ):
-        if initial_accumulator_value <= 0.0:
-            raise ValueError(f"initial_accumulator_value must be positive: {initial_accumulator_value}")
+        _not_negative("initial_accumulator_value", initial_accumulator_value, allow_zero=False)
         super().__init__(use_locking, name)
         self._learning_rate = self._lr = learning_rate
         self._initial_accumulator_value = initial_accumulator_value
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
+        value = self._initial_accumulator_value
         for var in var_list:
-            _accumulator(self, var, self._initial_accumulator_value)
+            self._filled_slot(var, Constant(value, dtype=var.dtype.base), value, "accumulator", self._name)
 
     def _state_inputs(self) -> Sequence[tuple[str, str]]:
         return [("accum", "accumulator")]
-
-
-def _accumulator(optimizer: Optimizer, var: Any, value: float) -> None:
-    dtype = var.dtype.base
-    if var.get_shape().is_fully_defined():
-        start: Any = Constant(value, dtype=dtype)
-    else:
-        initial = var.initial_value
-        start = build("Fill", build("Shape", initial), convert.constant(value, dtype))
-    optimizer._get_or_make_slot_with_initializer(var, start, var.get_shape(), dtype, "accumulator", optimizer._name)
 
 
 @public("train.AdadeltaOptimizer")
@@ -235,11 +227,7 @@ class RMSPropOptimizer(_ByOps):
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         for var in var_list:
-            dtype = var.dtype.base
-            start = (
-                Ones(dtype) if var.get_shape().is_fully_defined() else build("OnesLike", convert.convert_to_tensor(var))
-            )
-            self._get_or_make_slot_with_initializer(var, start, var.get_shape(), dtype, "rms", self._name)
+            self._filled_slot(var, Ones(var.dtype.base), 1.0, "rms", self._name)
             if self._centered:
                 self._zeros_slot(var, "mg", self._name)
             self._zeros_slot(var, "momentum", self._name)
@@ -256,7 +244,7 @@ class RMSPropOptimizer(_ByOps):
 class AdamOptimizer(Optimizer):
     """Adam (Kingma and Ba, 2015), in the form just before section 2.1: epsilon is the paper's epsilon hat.
 
-    A sparse gradient decays the moments of *all* rows, as TensorFlow does: it is the same step as with the dense gradient.
+    A sparse gradient decays the moments of *all* rows, as in TensorFlow: it is the same step as with a dense gradient.
     """
 
     def __init__(
@@ -293,26 +281,23 @@ class AdamOptimizer(Optimizer):
         self._beta2_t = convert.convert_to_tensor(self._call_if_callable(self._beta2), name="beta2")
         self._epsilon_t = convert.convert_to_tensor(self._call_if_callable(self._epsilon), name="epsilon")
 
-    def _numbers(self, var: Any) -> dict[str, Any]:
-        power1, power2 = self._get_beta_accumulators()
-        given = {
-            "beta1_power": power1, "beta2_power": power2, "lr": self._lr_t, "beta1": self._beta1_t, "beta2": self._beta2_t, "epsilon": self._epsilon_t,
-        }  # fmt: skip
-        tensors = {name: convert.convert_to_tensor(value) for name, value in given.items()}
-        return {name: _as(tensor, var) for name, tensor in tensors.items()}
-
     def _dense(self, op: str, grad: Any, var: Any) -> Any:
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        power1, power2 = self._get_beta_accumulators()
         made = build(
             op,
             var=target_of(var),
-            m=target_of(m),
-            v=target_of(v),
+            m=target_of(self.get_slot(var, "m")),
+            v=target_of(self.get_slot(var, "v")),
+            beta1_power=_as(power1, var),
+            beta2_power=_as(power2, var),
+            lr=_as(self._lr_t, var),
+            beta1=_as(self._beta1_t, var),
+            beta2=_as(self._beta2_t, var),
+            epsilon=_as(self._epsilon_t, var),
             grad=_as(grad, var),
             use_locking=self._use_locking,
-            **self._numbers(var),
         )
-        return made.op if hasattr(made, "op") else made
+        return getattr(made, "op", made)
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         return self._dense("ApplyAdam", grad, var)
@@ -321,35 +306,28 @@ class AdamOptimizer(Optimizer):
         return self._dense("ResourceApplyAdam", grad, handle)
 
     def _sparse(self, grad: Any, var: Any, indices: Any) -> Any:
-        numbers = self._numbers(var)
-        one = convert.constant(1.0, var.dtype.base)
+        power1, power2 = (_as(power, var) for power in self._get_beta_accumulators())
+        rate, epsilon = _as(self._lr_t, var), _as(self._epsilon_t, var)
+        beta1, beta2 = _as(self._beta1_t, var), _as(self._beta2_t, var)
+        rate = rate * build("Sqrt", 1 - power2) / (1 - power1)
+        m, m_done = self._decayed(var, "m", beta1, grad * (1 - beta1), indices)
+        v, v_done = self._decayed(var, "v", beta2, (grad * grad) * (1 - beta2), indices)
+        root = build("Sqrt", v)
+        update = var.assign_sub(rate * m / (root + epsilon), use_locking=self._use_locking)
+        return group(update, m_done, v_done)
 
-        def less(value: Any) -> Any:
-            return build("Sub", one, value)
-
-        rate = build(
-            "RealDiv",
-            build("Mul", numbers["lr"], build("Sqrt", less(numbers["beta2_power"]))),
-            less(numbers["beta1_power"]),
-        )
-        m = self._decayed(var, "m", numbers["beta1"], build("Mul", grad, less(numbers["beta1"])), indices)
-        v = self._decayed(
-            var, "v", numbers["beta2"], build("Mul", build("Mul", grad, grad), less(numbers["beta2"])), indices
-        )
-        step = build("RealDiv", build("Mul", rate, m), build("Add", build("Sqrt", v), numbers["epsilon"]))
-        update = var.assign_sub(step, use_locking=self._use_locking)
-        return group(update.op, m.op, v.op)
-
-    def _decayed(self, var: Any, name: str, beta: Any, added: Any, indices: Any) -> Any:
+    def _decayed(self, var: Any, name: str, beta: Any, added: Any, indices: Any) -> tuple[Any, Any]:
+        """A slot after ``slot = slot * beta`` and ``slot[indices] += added``: its value, and what to wait for."""
         slot = self.get_slot(var, name)
-        current = convert.convert_to_tensor(slot)
-        decayed = slot.assign(build("Mul", current, beta), use_locking=self._use_locking)
-        with get_default_graph().control_dependencies([decayed.op]):
-            if hasattr(slot, "_ref") and slot._ref().dtype.is_ref:
-                return build("ScatterAdd", slot._ref(), indices, added, use_locking=self._use_locking)
+        decayed = slot.assign(slot * beta, use_locking=self._use_locking)
+        with get_default_graph().control_dependencies([decayed]):
+            if not is_resource(slot):
+                value = build("ScatterAdd", target_of(slot), indices, added, use_locking=self._use_locking)
+                return value, value
             scattered = build("ResourceScatterAdd", slot.handle, indices, added)
             with get_default_graph().control_dependencies([scattered]):
-                return slot.read_value()
+                value = slot.value()
+            return value, value
 
     def _apply_sparse(self, grad: Any, var: Any) -> Any:
         return self._sparse(grad.values, var, grad.indices)
@@ -359,29 +337,39 @@ class AdamOptimizer(Optimizer):
 
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:
         graph = get_default_graph()
-        with graph.control_dependencies([*update_ops, self._epsilon_t]):
-            power1, power2 = self._get_beta_accumulators()
-            with graph.colocate_with(power1):
-                next1 = power1.assign(
-                    build("Mul", convert.convert_to_tensor(power1), self._beta1_t, name="mul"),
-                    use_locking=self._use_locking,
-                )
-                next2 = power2.assign(
-                    build("Mul", convert.convert_to_tensor(power2), self._beta2_t, name="mul"),
-                    use_locking=self._use_locking,
-                )
-        return group(*update_ops, next1.op, next2.op, name=name_scope)
+        powers = self._get_beta_accumulators()
+        with graph.control_dependencies(update_ops), graph.colocate_with(powers[0]):
+            advanced = [
+                power.assign(power * beta, use_locking=self._use_locking)
+                for power, beta in zip(powers, (self._beta1_t, self._beta2_t), strict=True)
+            ]
+        return group(*update_ops, *advanced, name=name_scope)
 
 
 @public("train.FtrlOptimizer")
 class FtrlOptimizer(_ByOps):
-    """FTRL-Proximal (McMahan et al., 2013), with L1, L2 and L2 shrinkage."""
+    """FTRL-Proximal (McMahan et al., 2013), with L1, L2 and L2 shrinkage.
+
+    Args:
+        learning_rate: float or scalar tensor.
+        learning_rate_power: how the rate falls with the sum of squared gradients, at most 0; 0 for a constant rate.
+        initial_accumulator_value: start of those sums, at least 0.
+        l1_regularization_strength: at least 0; weights whose gradients do not outweigh it are exactly 0.
+        l2_regularization_strength: at least 0; a penalty in the objective.
+        use_locking: kept for compatibility.
+        name: name of the optimizer's scope and its slots.
+        accum_name: name of the slot of sums, if not ``name``.
+        linear_name: name of the slot of linear terms, if not ``name``.
+        l2_shrinkage_regularization_strength: at least 0; a penalty on the size of weights that adds to the gradient.
+        beta: the paper's beta, which lowers the rate of the first steps; 0 if None.
+    """
 
     _hyper = {
         "lr": "learning_rate",
         "l1": "l1_regularization_strength",
         "l2": "l2_regularization_strength",
-        "lr_power": "lr_power",
+        "l2_shrinkage": "l2_shrinkage_regularization_strength",
+        "lr_power": "learning_rate_power",
     }
 
     def __init__(
@@ -396,11 +384,15 @@ class FtrlOptimizer(_ByOps):
         accum_name: str | None = None,
         linear_name: str | None = None,
         l2_shrinkage_regularization_strength: float = 0.0,
+        beta: Any = None,
     ):
         super().__init__(use_locking, name)
         _not_negative("initial_accumulator_value", initial_accumulator_value)
         if isinstance(learning_rate_power, (int, float)) and learning_rate_power > 0.0:
-            raise ValueError(f"learning_rate_power {learning_rate_power} needs to be negative or zero")
+            raise ValueError(
+                f"learning_rate_power {learning_rate_power} needs to be negative or zero\n"
+                + errors.message(f"learning_rate_power={learning_rate_power}", "at most 0", "learning_rate_power=-0.5")
+            )
         _not_negative("l1_regularization_strength", l1_regularization_strength)
         _not_negative("l2_regularization_strength", l2_regularization_strength)
         _not_negative("l2_shrinkage_regularization_strength", l2_shrinkage_regularization_strength)
@@ -410,16 +402,27 @@ class FtrlOptimizer(_ByOps):
         self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
         self._l2_shrinkage = l2_shrinkage_regularization_strength
         self._accum_name, self._linear_name = accum_name, linear_name
-        if self._l2_shrinkage > 0:
-            self._hyper = {**FtrlOptimizer._hyper, "l2_shrinkage": "l2_shrinkage_regularization_strength"}
+        self._beta = beta
 
     def _op_name(self) -> str:
         return "FtrlV2" if self._l2_shrinkage > 0 else "Ftrl"
 
+    def _prepare(self) -> None:
+        super()._prepare()
+        if self._l2_shrinkage <= 0:
+            del self._tensors["l2_shrinkage"]
+        if self._beta is not None:
+            # In the paper's formula beta adds to the quadratic term what an L2 penalty of this strength adds.
+            beta = convert.convert_to_tensor(self._beta, dtypes.float32, name="beta")
+            rate = build("Maximum", self._tensors["lr"], 1e-36)
+            self._tensors["l2"] = self._tensors["l2"] + beta / (2.0 * rate)
+
     def _create_slots(self, var_list: Sequence[Any]) -> None:
+        def start(shape: Any, dtype: Any, partition_info: Any = None) -> Any:
+            return build("Mul", Ones(dtype)(shape), self._initial_accumulator_value, name="mul")
+
         for var in var_list:
-            value = convert.constant(self._initial_accumulator_value, var.dtype.base, var.get_shape())
-            self._get_or_make_slot(var, value, "accum", self._accum_name or self._name)
+            self._filled_slot(var, start, self._initial_accumulator_value, "accum", self._accum_name or self._name)
             self._zeros_slot(var, "linear", self._linear_name or self._name)
 
     _state = ("accum", "linear")
@@ -466,17 +469,22 @@ class ProximalAdagradOptimizer(_ByOps):
         use_locking: bool = False,
         name: str = "ProximalAdagrad",
     ):
-        if initial_accumulator_value <= 0.0:
-            raise ValueError(f"initial_accumulator_value must be positive: {initial_accumulator_value}")
+        _not_negative("initial_accumulator_value", initial_accumulator_value, allow_zero=False)
         super().__init__(use_locking, name)
         self._learning_rate = self._lr = learning_rate
         self._initial_accumulator_value = initial_accumulator_value
         self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
+        value = self._initial_accumulator_value
         for var in var_list:
-            value = convert.constant(self._initial_accumulator_value, var.dtype.base, var.get_shape())
-            self._get_or_make_slot(var, value, "accumulator", self._name)
+            dtype, shape = var.dtype.base, var.get_shape()
+            with get_default_graph().colocate_with(var):
+                if shape.is_fully_defined():
+                    start = convert.constant(value, dtype, shape)
+                else:
+                    start = build("Fill", build("Shape", var), convert.constant(value, dtype))
+            self._get_or_make_slot(var, start, "accumulator", self._name)
 
     def _state_inputs(self) -> Sequence[tuple[str, str]]:
         return [("accum", "accumulator")]

@@ -10,18 +10,19 @@ from anabranch.core.graph import get_default_graph
 from anabranch.variables.initializers import Zeros
 from anabranch.variables.resource_variable import ResourceVariable
 from anabranch.variables.scope import get_variable, variable_scope
+from anabranch.variables.variable import Variable
 
 
 def _create(primary: Any, value: Any, shape: Any, dtype: Any) -> Any:
-    static = shape.is_fully_defined() if hasattr(shape, "is_fully_defined") else shape is not None
+    by_function = callable(value)
     slot = get_variable(
         "",
-        shape=shape if callable(value) and static else None,
-        dtype=dtype if callable(value) else None,
+        shape=shape if by_function else None,
+        dtype=dtype if by_function else None,
         initializer=value,
         trainable=False,
         use_resource=isinstance(primary, ResourceVariable),
-        validate_shape=static or not callable(value),
+        validate_shape=shape.is_fully_defined(),
     )
     slice_info = getattr(primary, "_save_slice_info", None)
     if slice_info is not None and slot.get_shape().as_list() == primary.get_shape().as_list():
@@ -33,6 +34,11 @@ def _create(primary: Any, value: Any, shape: Any, dtype: Any) -> Any:
             )
         )
     return slot
+
+
+def start_of(primary: Any) -> Any:
+    """The value that a variable starts with, or the tensor itself: for slots whose shape is known at run time only."""
+    return primary.initialized_value() if isinstance(primary, Variable) else convert.convert_to_tensor(primary)
 
 
 def create_slot(primary: Any, value: Any, name: str, colocate_with_primary: bool = True) -> Any:
@@ -61,6 +67,5 @@ def create_zeros_slot(primary: Any, name: str, dtype: Any = None, colocate_with_
     shape = primary.get_shape()
     if shape.is_fully_defined():
         return create_slot_with_initializer(primary, Zeros(dtype), shape, dtype, name, colocate_with_primary)
-    start = primary.initialized_value() if hasattr(primary, "initialized_value") else convert.convert_to_tensor(primary)
-    zeros = build("Fill", build("Shape", start), convert.constant(0, dtype))
+    zeros = build("Fill", build("Shape", start_of(primary)), convert.constant(0, dtype))
     return create_slot(primary, zeros, name, colocate_with_primary)

@@ -11,6 +11,7 @@ from anabranch.core.graph import Graph, get_default_graph
 from anabranch.core.operation import Tensor
 from anabranch.variables.initializers import Zeros
 from anabranch.variables.scope import get_variable
+from anabranch.variables.variable import Variable
 
 
 @public("train.global_step")
@@ -30,7 +31,8 @@ def get_global_step(graph: Graph | None = None) -> Any:
     found = graph.get_collection(GraphKeys.GLOBAL_STEP)
     if len(found) > 1:
         raise TypeError(
-            errors.message(f"{len(found)} global steps in the graph", "one", "use tf.train.get_or_create_global_step")
+            "Multiple 'global_step' tensors found.\n"
+            + errors.message(f"{len(found)} global steps in the graph", "one", "use tf.train.get_or_create_global_step")
         )
     if found:
         step = found[0]
@@ -52,7 +54,10 @@ def create_global_step(graph: Graph | None = None) -> Any:
     """
     graph = graph or get_default_graph()
     if get_global_step(graph) is not None:
-        raise ValueError('"global_step" already exists.')
+        raise ValueError(
+            '"global_step" already exists.\n'
+            + errors.message("a second global step", "one per graph", "tf.train.get_or_create_global_step()")
+        )
     with graph.as_default(), graph.name_scope(None):
         return get_variable(
             GraphKeys.GLOBAL_STEP,
@@ -75,10 +80,20 @@ def get_or_create_global_step(graph: Graph | None = None) -> Any:
 @public("train.assert_global_step")
 def assert_global_step(global_step_tensor: Any) -> None:
     """Raises TypeError unless ``global_step_tensor`` is a scalar integer tensor or variable."""
-    if not (isinstance(global_step_tensor, Tensor) or hasattr(global_step_tensor, "initializer")):
-        raise TypeError(f"Existing 'global_step' must be a Variable or Tensor: {global_step_tensor!r}.")
+    advice = "tf.train.create_global_step()"
+    if not isinstance(global_step_tensor, (Tensor, Variable)):
+        raise TypeError(
+            f"Existing 'global_step' must be a Variable or Tensor: {global_step_tensor!r}.\n"
+            + errors.message(f"a {type(global_step_tensor).__name__}", "a variable or tensor", advice)
+        )
     if not global_step_tensor.dtype.base_dtype.is_integer:
-        raise TypeError(f"Existing 'global_step' does not have integer type: {global_step_tensor.dtype}")
+        raise TypeError(
+            f"Existing 'global_step' does not have integer type: {global_step_tensor.dtype}\n"
+            + errors.message(f"a global step of {global_step_tensor.dtype.name}", "an integer", advice)
+        )
     shape = global_step_tensor.get_shape()
     if shape.ndims != 0 and shape.is_fully_defined():
-        raise TypeError(f"Existing 'global_step' is not scalar: {shape}")
+        raise TypeError(
+            f"Existing 'global_step' is not scalar: {shape}\n"
+            + errors.message(f"a global step of shape {shape}", "a scalar", advice)
+        )
