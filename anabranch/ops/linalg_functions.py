@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors
+from anabranch.core import dtypes, errors
 from anabranch.core.api import public, public_op
 from anabranch.core.build import build
 from anabranch.core.convert import convert_to_tensor
@@ -27,6 +27,42 @@ public_op("Qr", "qr", "linalg.qr", arguments="input full_matrices")
 public_op("Lu", "linalg.lu", arguments="input output_idx_type")
 public_op("MatrixExponential", "linalg.expm", arguments="input")
 public_op("Cross", "cross", "linalg.cross")
+
+
+@public("eye", "linalg.eye")
+def eye(
+    num_rows: Any,
+    num_columns: Any = None,
+    batch_shape: Any = None,
+    dtype: Any = dtypes.float32,
+    name: str | None = None,
+) -> Any:
+    """Matrices with ones on the main diagonal and zeros elsewhere.
+
+    Args:
+        num_rows: an int or a scalar tensor.
+        num_columns: as many as rows if None.
+        batch_shape: dimensions that come first: a list of ints or an int vector.
+        dtype: element type.
+        name: name of the scope.
+
+    Returns:
+        ``[*batch_shape, num_rows, num_columns]``.
+    """
+    dtype = dtypes.as_dtype(dtype)
+    with name_scope(name, "eye"):
+        one, zero = (convert_to_tensor(np.array(value).astype(dtype.np), dtype) for value in (1, 0))
+        batch = convert_to_tensor([] if batch_shape is None else batch_shape, dtypes.int32, name="shape")
+        rows = convert_to_tensor(num_rows, dtypes.int32, name="num_rows")
+        if num_columns is None:
+            return build("MatrixDiag", build("Fill", _joined(batch, rows), one))
+        columns = convert_to_tensor(num_columns, dtypes.int32, name="num_columns")
+        ones = build("Fill", _joined(batch, build("Minimum", rows, columns)), one)
+        return build("MatrixSetDiag", build("Fill", _joined(batch, rows, columns), zero), ones)
+
+
+def _joined(batch: Any, *sizes: Any) -> Any:
+    return build("ConcatV2", [batch, build("Pack", list(sizes), axis=0)], 0)
 
 
 @public("cholesky_solve", "linalg.cholesky_solve")

@@ -77,7 +77,7 @@ def _batch_shape(c: Any) -> Any:
     if c.attrs["adj_y"]:
         right = right[::-1]
     _inner(c, left[1], right[0])
-    return shapes.broadcast(a[:-2], b[:-2]) + (left[0], right[1])
+    return shapes.concatenate(shapes.broadcast(a[:-2], b[:-2]), (left[0], right[1]))
 
 
 def _equal_batch_shape(c: Any) -> Any:

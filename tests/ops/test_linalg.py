@@ -147,6 +147,15 @@ def test_public_forms_agree_with_scipy():
         assert tensor._shape == wanted.shape
 
 
+def test_identity_matrices():
+    assert tf.eye(2, 3, [4])._shape == (4, 2, 3)
+    size = tf.placeholder(tf.int32, [])
+    found = run([tf.eye(2), tf.eye(3, 2, dtype=tf.int64), tf.linalg.eye(size, batch_shape=[2])], {size: 3})
+    assert [one.tolist() for one in found[:2]] == [[[1, 0], [0, 1]], [[1, 0], [0, 1], [0, 0]]]
+    np.testing.assert_array_equal(found[2], np.broadcast_to(np.eye(3), (2, 3, 3)))
+    assert [one.dtype for one in found] == [np.float32, np.int64, np.float32]
+
+
 def test_factors_multiply_to_the_matrix():
     x = sample(2, 4, 3)
     s, u, v = tf.svd(x)

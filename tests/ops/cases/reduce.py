@@ -239,9 +239,7 @@ ROWS = [
     row("ArgMax", position(1), positions(), REAL),
     row("ArgMin", position(-1), positions(), REAL),
     row("Cumsum", running(0, np.add), scans(LONG), ALL),
-    row(
-        "Cumprod", running(1, np.multiply), scans([]), ALL, gaps={"order 2": "divides by x, as TensorFlow's rule does"}
-    ),
+    row("Cumprod", running(1, np.multiply), scans([]), ALL),
     row("CumulativeLogsumexp", running(-INF, log_add), scans([], exclusive=False), order=1),
     row(
         "Bincount",
