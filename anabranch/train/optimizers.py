@@ -13,6 +13,7 @@ from anabranch.core.indexed_slices import IndexedSlices
 from anabranch.core.operation import Operation
 from anabranch.ops.control_flow_basic import group
 from anabranch.train.optimizer import Optimizer, is_resource, target_of
+from anabranch.train.slots import start_of
 from anabranch.variables.initializers import Constant, Ones
 
 
@@ -483,7 +484,7 @@ class ProximalAdagradOptimizer(_ByOps):
                 if shape.is_fully_defined():
                     start = convert.constant(value, dtype, shape)
                 else:
-                    start = build("Fill", build("Shape", var), convert.constant(value, dtype))
+                    start = build("Fill", build("Shape", start_of(var)), convert.constant(value, dtype))
             self._get_or_make_slot(var, start, "accumulator", self._name)
 
     def _state_inputs(self) -> Sequence[tuple[str, str]]:
