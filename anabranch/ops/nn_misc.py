@@ -112,8 +112,8 @@ class BiasAddGrad(Op):
 
     def gradient(op, grad):
         source = op.inputs[0]
-        axis = channel_axis(op.get_attr("data_format"), source.shape.ndims) if source.shape.ndims else -1
-        if axis == -1 and op.get_attr("data_format") == "NCHW":
+        axis = channel_axis(op.get_attr("data_format").decode(), source.shape.ndims) if source.shape.ndims else -1
+        if axis == -1 and op.get_attr("data_format") == b"NCHW":
             raise ValueError(
                 errors.message(
                     f"the second derivative of a bias along dimension 1 of {source.name!r}, whose rank is unknown",

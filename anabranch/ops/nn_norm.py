@@ -243,7 +243,7 @@ def _second_order(op: Any, on_x: Any, on_scale: Any, on_offset: Any) -> list[Any
     own adjoint, ``dh`` pulls back as ``r * B``, and ``dr`` as ``-r**2 * h / count``.
     """
     g, x, scale = op.inputs[:3]
-    data_format, training = op.get_attr("data_format"), op.get_attr("is_training")
+    data_format, training = op.get_attr("data_format").decode(), op.get_attr("is_training")
     rank = len(data_format)
     axis = channel_axis(data_format, rank)
     others = [i for i in range(rank) if i != axis]

@@ -42,7 +42,7 @@ def kept(op: Any) -> dict[str, Any]:
 
 def second_order_attrs(op: Any) -> dict[str, Any]:
     """The attributes for a gradient of a gradient, which has no EXPLICIT padding."""
-    if op.get_attr("padding") == "EXPLICIT":
+    if op.get_attr("padding") == b"EXPLICIT":
         raise NotImplementedError(
             errors.message(
                 f"the second derivative of a max pooling with EXPLICIT padding ({op.type})",

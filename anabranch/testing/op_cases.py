@@ -138,7 +138,7 @@ def case(
     Args:
         inputs: samples, arrays or nested lists of values, or a list of those for a list argument.
         types: dtype names of other type attributes (``{"Tidx": "int64"}``), blank-separated for a list of types;
-            the default otherwise, or int32 where it is allowed.
+            the default otherwise, or int32 or float where they are allowed.
         dtype: the row's dtype in this case alone, instead of the main one.
         grad: whether the case joins the gradient checks; if None, whether an input is drawn (given values are often
         special).
@@ -367,8 +367,10 @@ def _complete_attrs(definition: opdef.OpDefinition, driven: Row, item: Case, dty
     for key, attr in definition.attrs.items():
         if key not in attrs and attr.default is not opdef.REQUIRED:
             attrs[key] = attr.default
-        elif key not in attrs and attr.kind == "type" and attr.allowed is not None and dtypes.int32 in attr.allowed:
-            attrs[key] = dtypes.int32  # the type of indices and the like
+        elif key not in attrs and attr.kind == "type" and attr.allowed is not None:
+            usual = [dtype for dtype in (dtypes.int32, dtypes.float32) if dtype in attr.allowed]
+            if usual:
+                attrs[key] = usual[0]  # the type of indices, of statistics and the like
     return attrs
 
 

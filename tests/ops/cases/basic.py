@@ -37,6 +37,6 @@ ROWS = [
         [case([real(2), whole(3), real(), real(2, 0)], types={"T": "double int32 bool string"})],
     ),
     row("NoOp", lambda: [], [case()]),
-    elsewhere("Placeholder", "tests/session/test_session.py"),
+    elsewhere("Placeholder", "tests/session/test_session.py", "tf.placeholder"),
     elsewhere("_Arg", "tests/core/test_graph_def.py"),
 ]

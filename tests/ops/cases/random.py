@@ -1,0 +1,75 @@
+"""Rows of random ops: what no formula tells is judged by range, moments, and agreement of the tiers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anabranch.testing.op_cases import case, row
+
+FLOATS = "half bfloat16 float double"
+
+
+def floats(low, high, mean, deviation):
+    """Values between bounds, with about this mean and deviation."""
+
+    def check(values, inputs, attrs):
+        (found,) = values
+        assert found.shape == tuple(inputs[0])
+        wide = found.astype(np.float64)
+        assert np.all((wide >= low) & (wide <= high))
+        if wide.size > 1000:
+            assert abs(wide.mean() - mean) < 0.08
+            assert abs(wide.std() - deviation) < 0.08
+            assert len(np.unique(wide)) > 50
+
+    return check
+
+
+def integers(values, inputs, attrs):
+    (found,) = values
+    low, high = (int(bound) for bound in inputs[1:])
+    assert found.shape == tuple(inputs[0])
+    assert np.all((found >= low) & (found < high))
+    if found.size > 1000:
+        assert abs(np.bincount(found.ravel() - low).std() / found.size) < 0.02
+        assert set(np.unique(found)) == set(range(low, high))
+
+
+def shuffled(values, inputs, attrs):
+    (found,) = values
+    assert found.shape == inputs[0].shape
+    assert found.dtype == inputs[0].dtype
+    assert sorted(map(repr, found.tolist())) == sorted(map(repr, inputs[0].tolist()))
+    if len(found) > 20:
+        assert found.tolist() != inputs[0].tolist()
+
+
+def drawn(values, inputs, attrs):
+    (found,) = values
+    logits, count = inputs
+    assert found.shape == (len(logits), int(count))
+    for line, sample in zip(logits.astype(np.float64), found, strict=True):
+        wanted = np.exp(line - line.max())
+        wanted /= wanted.sum()
+        assert np.all((sample >= 0) & (sample < len(line)))
+        if len(sample) > 1000:
+            assert np.max(np.abs(np.bincount(sample, minlength=len(line)) / len(sample) - wanted)) < 0.05
+
+
+SHAPES = [[40, 50], [], [0, 3], [7]]
+
+
+def seeded(*inputs, **options):
+    return case(*inputs, seed=5, seed2=7, **options)
+
+
+ROWS = [
+    row("RandomUniform", None, [seeded(s) for s in SHAPES], FLOATS, vary="dtype", check=floats(0, 1, 0.5, 12**-0.5)),
+    row("RandomStandardNormal", None, [seeded(s) for s in SHAPES], FLOATS, vary="dtype", check=floats(-9, 9, 0, 1)),
+    row("TruncatedNormal", None, [seeded(s) for s in SHAPES], FLOATS, vary="dtype", check=floats(-2, 2, 0, 0.88)),
+    row("RandomUniformInt", None, [seeded(s, -3, 9) for s in SHAPES], vary="Tout", check=integers),
+    row("RandomShuffle", None, [seeded(np.arange(30)), seeded(np.arange(12).reshape(6, 2)), seeded(np.zeros((0, 2)))],
+        "half float int32 int64 bool complex64", check=shuffled),
+    row("Multinomial", None, [seeded([[0.0, 1.0, -1.0], [2.0, 0.0, 0.0]], 4000), seeded([[0.0, 1.0]], 0)],
+        "half bfloat16 float double int32", check=drawn),
+]  # fmt: skip
