@@ -69,7 +69,9 @@ def estimate(plan: Any) -> Cost:
                 elements += _size(shape) if not definition.shape_only else 0
         if definition.effect.kind == "write":
             for tensor in op._inputs:
-                elements += _size(tensor._shape if tensor.dtype.is_ref else None)
+                handle = tensor.handle_data
+                if tensor.dtype.is_ref or handle is not None:  # the interpreter copies what it writes
+                    elements += _size(tensor._shape if handle is None else handle.shape)
         flops = 0.0
         if definition.flops is not None:
             context = _PlanShapes(op, plan, known)

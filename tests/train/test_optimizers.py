@@ -66,6 +66,15 @@ def test_a_sparse_update_touches_only_its_rows(session, resource, name):
     assert np.isfinite(after[0][[0, 3]]).all()
 
 
+def test_a_step_on_a_large_table_is_compiled_at_once(resource):
+    """Interpreted, it would copy the table to write a few rows."""
+    with tf.variable_scope("", use_resource=resource):
+        w = tf.get_variable("w", [2_000_000, 64], initializer=tf.zeros_initializer())
+    step = train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(tf.gather(w, [1, 2])))
+    with tf.Session() as session:
+        assert "tier: compiled" in session.explain(step)
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_a_sparse_gradient_gives_the_step_of_the_dense_one(session, resource, name):
     """Where all rows are used, in any order and several times; for Adam, whichever are used."""
