@@ -1,9 +1,9 @@
 """Sessions: from fetches and feeds to a plan, and the plan run.
 
-A session binds a graph to a resource manager. ``run`` finds the plan for (fetches, fed tensors with their shapes, the graph's
-version) and runs it; on a hit Python only binds feeds, calls, commits and unpacks. Values that come back are the
-caller's own; feeds may be changed as soon as ``run`` returns. Everything that a run waits for, it waits for through one cancellation token, which a
-timeout, ``close`` and Ctrl-C end.
+A session binds a graph to a resource manager. ``run`` finds the plan for (fetches, fed tensors with their shapes, the
+graph's version) and runs it; on a hit Python only binds feeds, calls, commits and unpacks. Values that come back are
+the caller's own; feeds may be changed as soon as ``run`` returns. Everything that a run waits for, it waits for
+through one cancellation token, which a timeout, ``close`` and Ctrl-C end.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ class SessionOptions:
 
     Args:
         tier: ``auto`` (the policy picks, see ``Session.explain``), ``interpreted`` or ``compiled``.
-        isolation: ``serializable``, or ``read_committed``: a step does not insist that what it read is still current when it commits (Hogwild).
+        isolation: ``serializable``, or ``read_committed``: a step does not insist that what it read is still current
+            when it commits (Hogwild).
         recoverable: never give variables' buffers to a program, so that a device failure loses nothing; costs memory.
         seed: entropy for ops without a seed; random if None (the environment variable ANABRANCH_SEED is a default).
-        precision: matmul and convolution precision: None (platform default), ``"highest"``, ``"high"`` or ``"default"``.
+        precision: matmul and convolution precision: None (platform default), ``"highest"``, ``"high"`` or
+            ``"default"``.
         plan_cache_size: how many plans are kept.
         config: a ConfigProto beside these options.
     """
@@ -200,8 +202,8 @@ class BaseSession:
             NumPy arrays (scalars for rank 0), None for operations, which the caller owns.
 
         Raises:
-            RuntimeError: the session is closed. TypeError, ValueError: bad fetches or feeds. tf.errors.OpError: the step failed;
-            no variable has changed in the segment that failed.
+            RuntimeError: the session is closed. TypeError, ValueError: bad fetches or feeds. tf.errors.OpError: the
+            step failed; no variable has changed in the segment that failed.
 
         Example:
             >>> import anabranch as tf
@@ -319,7 +321,7 @@ class BaseSession:
         return found
 
     def explain(self, fetches: Any, feed_dict: Any = None) -> str:
-        """Says what ``run`` with these fetches and feeds does: segments, programs, host ops, the tier and the reason for it."""
+        """Says what ``run`` with these fetches and feeds does: segments, programs, host ops, the tier and why."""
         unique = fetching.FetchPlan(self._graph, fetches).unique
         names, values = self._bind(feed_dict) if feed_dict else ((), ())
         plan, _ = self._plan(unique, names, values)
@@ -363,7 +365,8 @@ class BaseSession:
                 raise RuntimeError("Attempted to use a closed Session.")
             if len(args) != len(names):
                 raise TypeError(
-                    f"This callable takes {len(names)} argument(s) for {[name.name for name in names]}, {len(args)} given"
+                    f"This callable takes {len(names)} argument(s) for {[name.name for name in names]}, "
+                    f"{len(args)} given"
                 )
             if (options is not None or run_metadata is not None) and not accept_options:
                 raise TypeError("make the callable with accept_options=True to pass options or run_metadata")
@@ -390,7 +393,7 @@ class BaseSession:
             )
         )
 
-    # ------------------------------------------------------------------------------------------------------------ closing
+    # ---------------------------------------------------------------------------------------------------------- closing
     def close(self) -> None:
         """Cancels running steps and frees the session's variables."""
         if self._closed:
@@ -463,7 +466,7 @@ class Session(BaseSession):
 
     @staticmethod
     def reset(target: str, containers: Iterable[str] | None = None, config: Any = None) -> None:
-        """Clears the resources of the given containers (all if None) in every live session of this process, as ``target=''`` means."""
+        """Clears the given containers (all if None) in every live session of this process, as ``target=''`` means."""
         if target:
             raise errors.UnimplementedError(
                 None, None, errors.message(f"reset of target {target!r}", "''", "remote sessions are not there yet")
@@ -532,14 +535,16 @@ def _evaluate(element: Any, feed_dict: Any, graph: Graph, session: Any) -> Any:
             what = "evaluate tensor" if isinstance(element, Tensor) else "execute operation"
             call = "eval(session=sess)" if isinstance(element, Tensor) else "run(session=sess)"
             raise ValueError(
-                f"Cannot {what} using `{call.split('(')[0]}()`: No default session is registered. Use `with sess.as_default()` "
+                f"Cannot {what} using `{call.split('(')[0]}()`: No default session is registered. "
+                "Use `with sess.as_default()` "
                 f"or pass an explicit session to `{call}`"
             )
     if session.graph is not graph:
         raise ValueError(
             "Cannot use the given session to evaluate tensor: the tensor's graph is different from the session's graph."
             if isinstance(element, Tensor)
-            else "Cannot use the given session to execute operation: the operation's graph is different from the session's graph."
+            else "Cannot use the given session to execute operation: the operation's graph is different from the "
+            "session's graph."
         )
     return session.run(element, feed_dict)
 

@@ -55,7 +55,8 @@ class Worker:
 
     def ask(self, **command: object) -> dict:
         """Sends a command and waits for the answer."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(command) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()

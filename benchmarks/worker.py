@@ -1,4 +1,4 @@
-"""One peer in its own process: reads JSON commands from standard input, runs cases, answers with times in microseconds."""
+"""One peer in its own process: reads JSON commands from standard input, runs cases, answers with microseconds."""
 
 from __future__ import annotations
 

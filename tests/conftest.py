@@ -13,4 +13,3 @@ import hypothesis
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50, database=None)
 hypothesis.settings.register_profile("search", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
-

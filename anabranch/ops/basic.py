@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 from anabranch.core import convert, dtypes, errors, inference, opdef
 from anabranch.core.api import public
 from anabranch.core.build import build
@@ -196,7 +195,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     """A constant tensor.
 
     Args:
-        value: number, array or nested list; shape ``shape``, or fewer elements than ``shape`` holds (the last one is repeated).
+        value: number, array or nested list; shape ``shape``, or fewer elements than ``shape`` holds (the last one is
+            repeated).
         dtype: element type; inferred from ``value`` if None.
         shape: shape of the result; that of ``value`` if None.
         name: name of the op.

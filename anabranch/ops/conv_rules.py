@@ -1,7 +1,8 @@
-"""What the op blocks of convolutions share: shape rules, and kernels that bring operands to channels-last and pick the tier's product.
+"""What the op blocks of convolutions share: shape rules, and kernels on channels-last operands with the tier's product.
 
-Policy. Groups are not an attribute: the filter's input depth divides the input's, and the quotient is the number of groups, as in TensorFlow.
-A gradient op takes the *shape* of what it computes as an operand that is known at compile time.
+Policy. Groups are not an attribute: the filter's input depth divides the input's, and the quotient is the number of
+groups, as in TensorFlow. A gradient op takes the *shape* of what it computes as an operand that is known at compile
+time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def format_of(attrs: dict[str, Any], rank: int) -> str:
     return attrs.get("data_format", "NHWC" if rank == 4 else "NDHWC")
 
 
-# ------------------------------------------------------------------------------------------------------------ shape rules
+# ---------------------------------------------------------------------------------------------------------- shape rules
 def check_depths(channels: int | None, filter_shape: Sequence[int | None], grouped: bool = True) -> None:
     """Refuses a filter whose input depth does not fit the input's."""
     depth, features = filter_shape[-2], filter_shape[-1]
@@ -144,7 +145,7 @@ def _check_output(c: Any, source: Any, kernel: Any, grad: Any, features: int | N
         )
 
 
-# ----------------------------------------------------------------------------------------------------------------- kernels
+# -------------------------------------------------------------------------------------------------------------- kernels
 def _sizes(value: Any) -> tuple[int, ...]:
     return tuple(int(item) for item in np.asarray(value).ravel())
 
@@ -171,7 +172,7 @@ def conv_kernels() -> tuple[Kernel, Kernel]:
 
 
 def input_gradient_kernels(shape_operand: bool = True) -> tuple[Kernel, Kernel]:
-    """Compiled and host kernel of an input gradient; the first operand is the input's shape, or a tensor of that shape."""
+    """Compiled and host kernel of an input gradient; the first operand is the input's shape, or a tensor of it."""
 
     def make(product: Callable[..., Any]) -> Kernel:
         def kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
@@ -190,7 +191,7 @@ def input_gradient_kernels(shape_operand: bool = True) -> tuple[Kernel, Kernel]:
 
 
 def filter_gradient_kernels(shape_operand: bool = True) -> tuple[Kernel, Kernel]:
-    """Compiled and host kernel of a filter gradient; the second operand is the filter's shape, or a tensor of that shape."""
+    """Compiled and host kernel of a filter gradient; the second operand is the filter's shape, or a tensor of it."""
 
     def make(product: Callable[..., Any]) -> Kernel:
         def kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
@@ -217,7 +218,7 @@ def flops(c: Any) -> float:
     return 1e6 if window is None or size is None else 2.0 * window * size
 
 
-# --------------------------------------------------------------------------------------------------------------- gradients
+# ------------------------------------------------------------------------------------------------------------ gradients
 def attrs_of(op: Any, *names: str) -> dict[str, Any]:
     """The op's attributes of these names, to pass on to a gradient op."""
     return {name: op.get_attr(name) for name in names}

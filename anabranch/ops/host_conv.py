@@ -1,7 +1,7 @@
 """Convolutions in NumPy for any number of spatial dimensions: the interpreted tier's kernels, channels last.
 
-Policy. Windows are views of the padded input, and each of the three products (output, input gradient, filter gradient) is a ``tensordot`` over
-them. Groups are a loop. Two-byte floats are computed in float32.
+Policy. Windows are views of the padded input, and each of the three products (output, input gradient, filter
+gradient) is a ``tensordot`` over them. Groups are a loop. Two-byte floats are computed in float32.
 """
 
 from __future__ import annotations

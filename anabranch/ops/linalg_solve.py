@@ -197,7 +197,7 @@ class LogMatrixDeterminant(Op):
         if not sign.dtype.is_complex:
             # A real sign is constant wherever it has a derivative.
             return [None if grad_log is None else _against(op, dense(grad_log))]
-        # With c = tr(input^-1 d input), the logarithm moves by the real part of c, the sign by i times the imaginary one.
+        # With c = tr(input^-1 d input), the logarithm moves by the real part of c, the sign by i times the other.
         part = sign.dtype.real_dtype
         along = turn = None
         if grad_log is not None:

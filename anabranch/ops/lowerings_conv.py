@@ -1,9 +1,10 @@
 """How convolutions are handed to XLA, channels last: one plain form for accelerators, several for CPUs.
 
-Policy. ``forward``, ``input_gradient`` and ``filter_gradient`` take the same arguments on each platform. Accelerators get one
-``conv_general_dilated`` with dimension numbers from which their libraries recognise the gradient. XLA's CPU backend is fast for one form only, NHWC
-by HWIO at stride 1, and inside loops everything else becomes a naive nest; hence the gradients are brought to that form by transposes, reversed
-filters and sub-pixel phases, and what is a matrix product is written as one. ``docs/notes/0003-convolutions.md`` has the measurements.
+Policy. ``forward``, ``input_gradient`` and ``filter_gradient`` take the same arguments on each platform. Accelerators
+get one ``conv_general_dilated`` with dimension numbers from which their libraries recognise the gradient. XLA's CPU
+backend is fast for one form only, NHWC by HWIO at stride 1, and inside loops everything else becomes a naive nest;
+hence the gradients are brought to that form by transposes, reversed filters and sub-pixel phases, and what is a
+matrix product is written as one. ``docs/notes/0003-convolutions.md`` has the measurements.
 """
 
 from __future__ import annotations
@@ -199,7 +200,7 @@ def _cpu_input_gradient(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
 
 
 def _by_phases(ctx: Any, g: Any, kernel: Any, axes: Sequence[Axis]) -> Any:
-    """The input gradient at stride s > 1 and dilation 1: entries ``q * s + phase`` see only every s-th tap of the filter.
+    """The input gradient at stride s > 1, dilation 1: entries ``q * s + phase`` see only every s-th tap of the filter.
 
     Each of the ``s * s`` phases is a small convolution at stride 1; the results are interleaved.
     """
@@ -267,7 +268,7 @@ def _dot(ctx: Any, a: Any, b: Any) -> Any:
     return ctx.lax.dot_general(a, b, numbers, precision=ctx.precision, preferred_element_type=wanted).astype(kept)
 
 
-# ------------------------------------------------------------------------------------------------- three dimensions, CPU
+# ------------------------------------------------------------------------------------------------ three dimensions, CPU
 def _fold_depth(ctx: Any, x: Any, f: Any, axes: Sequence[Axis]) -> tuple[Any, Any]:
     """A volume as images: each output layer's input layers side by side in the channels; the filter likewise."""
     xp = ctx.xp
@@ -295,8 +296,8 @@ def _unfold_depth(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
 class Spread(NamedTuple):
     """How entries per window position are added back to the input along one dimension, phase by phase of the stride.
 
-    Entry ``q * stride + phase`` of the input gets, for each ``(tap, start)`` of the phase, entry ``start + q`` of the positions
-    padded by ``low`` and ``high``; ``length`` entries per phase.
+    Entry ``q * stride + phase`` of the input gets, for each ``(tap, start)`` of the phase, entry ``start + q`` of the
+    positions padded by ``low`` and ``high``; ``length`` entries per phase.
     """
 
     length: int
@@ -352,7 +353,7 @@ def scatter_taps(ctx: Any, parts: Sequence[Any], a: Axis, dimension: int) -> Any
 
 # ------------------------------------------------------------------------------------------------------------ depthwise
 def depthwise_forward(ctx: Any, x: Any, f: Any, axes: Sequence[Axis]) -> Any:
-    """``[batch, y, x, in]`` and ``[*window, in, multiplier]`` -> ``[batch, *out, in * multiplier]`` by shifted slices."""
+    """``[batch, y, x, in]`` and ``[*window, in, multiplier]`` to ``[batch, *out, in * multiplier]`` by slices."""
     xp = ctx.xp
     multiplier = f.shape[-1]
     kept = x.dtype
@@ -397,7 +398,7 @@ def depthwise_input_gradient(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> 
 
 
 def _depthwise_small(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
-    """The same for windows of at most 3: each tap's product, added back where it was read, one dimension after the other."""
+    """The same for windows of at most 3: each tap's product, added back where it was read, dimension by dimension."""
     xp = ctx.xp
     channels, multiplier = f.shape[-2:]
     if multiplier > 1:

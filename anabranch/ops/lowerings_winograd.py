@@ -1,14 +1,15 @@
 """Winograd's convolution for windows of 3x3 at stride 1, as batched matrix products, and its filter gradient.
 
-An output tile of ``m x m`` entries needs ``(m + 2)**2`` products per pair of channels in place of ``9 * m**2``: 4 times fewer for ``m = 4``, 2.25 times
-for ``m = 2`` (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015):
-``Y = A^T [(G g G^T) * (B^T d B)] A`` for the filter ``g`` and an input tile ``d``. The filter gradient is the adjoint in ``g``:
-``G^T [(B^T d B) * (A dY A^T)] G``; the input gradient is a forward pass with the reversed filter.
+An output tile of ``m x m`` entries needs ``(m + 2)**2`` products per pair of channels in place of ``9 * m**2``: 4
+times fewer for ``m = 4``, 2.25 times for ``m = 2`` (Lavin and Gray, Fast Algorithms for Convolutional Neural
+Networks, 2015): ``Y = A^T [(G g G^T) * (B^T d B)] A`` for the filter ``g`` and an input tile ``d``. The filter
+gradient is the adjoint in ``g``: ``G^T [(B^T d B) * (A dY A^T)] G``; the input gradient is a forward pass with the
+reversed filter.
 
-Policy. The two sides of a tile are transformed one after the other, each as one stacked array: six sums of shifted slices compile to a small
-loop, while all 36 at once take seconds to compile. The filter's transform is one matrix product. Rounding grows with the constants: about 1e-5 of the
-largest output for ``m = 4`` in float32, 1e-6 for ``m = 2``; a step that asks for a precision does not come here. ``docs/notes/0003-convolutions.md``
-says where it pays.
+Policy. The two sides of a tile are transformed one after the other, each as one stacked array: six sums of shifted
+slices compile to a small loop, while all 36 at once take seconds to compile. The filter's transform is one matrix
+product. Rounding grows with the constants: about 1e-5 of the largest output for ``m = 4`` in float32, 1e-6 for
+``m = 2``; a step that asks for a precision does not come here. ``docs/notes/0003-convolutions.md`` says where it pays.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ _MIN_CHANNELS_OF_TWO = 64
 _MIN_TILES = 32
 """Fewer tiles do not pay for the transform of the filter."""
 _KEEP_BYTES = 1 << 26
-"""A transformed input above this is computed again for the filter gradient instead of being kept from the forward pass."""
+"""A transformed input above this is computed again for the filter gradient, not kept from the forward pass."""
 
 
 def choose(ctx: Any, batch: int, axes: Sequence[Axis], channels: int, features: int, dtype: Any) -> _Matrices | None:

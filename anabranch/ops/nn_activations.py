@@ -1,7 +1,8 @@
 """Element-wise activations and their gradient ops.
 
-Policy. Each activation has a gradient op of its own that takes the *output* where the derivative is a function of it (relu, relu6, elu, selu),
-so that the input need not be kept. Not-a-number passes through; where a piece is flat, the gradient is zero whatever flows in.
+Policy. Each activation has a gradient op of its own that takes the *output* where the derivative is a function of it
+(relu, relu6, elu, selu), so that the input need not be kept. Not-a-number passes through; where a piece is flat, the
+gradient is zero whatever flows in.
 """
 
 from __future__ import annotations
@@ -165,7 +166,8 @@ class EluGrad(Op):
 class Selu(Op):
     """Scaled exponential linear unit: ``scale * x`` where not negative, ``scale * alpha * (exp(x) - 1)`` elsewhere.
 
-    The constants make zero mean and unit variance a fixed point: Klambauer et al., Self-Normalizing Neural Networks, 2017.
+    The constants make zero mean and unit variance a fixed point: Klambauer et al., Self-Normalizing Neural Networks,
+    2017.
     """
 
     signature = "features: T -> activations: T"

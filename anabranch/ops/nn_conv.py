@@ -1,7 +1,7 @@
 """Two-dimensional convolution and its gradients, as ops.
 
-Policy. Each gradient of a convolution is again a convolution, so the three products differentiate into each other to any order. Kernels and
-shape rules are those of ``conv_rules``; how they run under XLA is in ``lowerings_conv``.
+Policy. Each gradient of a convolution is again a convolution, so the three products differentiate into each other to
+any order. Kernels and shape rules are those of ``conv_rules``; how they run under XLA is in ``lowerings_conv``.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def _old_attrs() -> dict[str, Any]:
 
 
 class Conv3D(Op):
-    """3-D convolution (correlation) of ``[batch, depth, height, width, in]`` with ``[depth, height, width, in, out]``."""
+    """3-D correlation of ``[batch, depth, height, width, in]`` with ``[depth, height, width, in, out]``."""
 
     signature = "input: T, filter: T -> output: T"
     attrs = _attrs()

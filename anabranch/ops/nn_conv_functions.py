@@ -1,7 +1,8 @@
 """Public functions of convolution.
 
-Policy. They take every spelling that TensorFlow 1.x took (strides as one number, two or four; ``filter`` or ``filters``; padding as a name or a list of
-pairs) and build one op. Dilation is an attribute of that op, not a detour through batches. One dimension is two with a height of 1.
+Policy. They take every spelling that TensorFlow 1.x took (strides as one number, two or four; ``filter`` or
+``filters``; padding as a name or a list of pairs) and build one op. Dilation is an attribute of that op, not a detour
+through batches. One dimension is two with a height of 1.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def paddings(padding: Any, n: int, data_format: str) -> dict[str, Any]:
             )
         if name == "EXPLICIT":
             raise ValueError(
-                '"EXPLICIT" is not a valid value for the padding parameter. To use explicit padding, the padding parameter must be a list.\n'
+                '"EXPLICIT" is not a valid value for the padding parameter. To use explicit padding, the padding '
+                "parameter must be a list.\n"
                 + errors.message("padding='EXPLICIT'", "a list of pairs", "padding=[[0, 0], [1, 1], [1, 1], [0, 0]]")
             )
         return {"padding": name}
@@ -182,7 +184,8 @@ def conv1d(
     """1-D convolution (correlation).
 
     Args:
-        value: ``[batch, width, in]``, or ``[batch, in, width]`` with ``data_format="NCW"``; ``input`` is its other name.
+        value: ``[batch, width, in]``, or ``[batch, in, width]`` with ``data_format="NCW"``; ``input`` is its other
+            name.
         filters: ``[width, in / groups, out]``.
         stride: step of the window.
         padding: ``"SAME"`` or ``"VALID"``.

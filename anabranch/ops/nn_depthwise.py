@@ -1,7 +1,7 @@
 """Depthwise 2-D convolution and its gradients: each channel with filters of its own.
 
-Policy. A depthwise convolution is a grouped one with one input channel per group. CPUs compute it by shifted slices, which fuse; accelerators by
-their libraries' grouped convolution.
+Policy. A depthwise convolution is a grouped one with one input channel per group. CPUs compute it by shifted slices,
+which fuse; accelerators by their libraries' grouped convolution.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _filter_gradient(ctx: Any, inputs: Any, attrs: Any) -> Any:
 
 
 class DepthwiseConv2dNative(Op):
-    """Convolution of each channel of ``[batch, height, width, in]`` with its filters ``[height, width, in, multiplier]``.
+    """Convolves each channel of ``[batch, height, width, in]`` with its filters ``[height, width, in, multiplier]``.
 
     The output has ``in * multiplier`` channels, those of one input channel side by side.
     """

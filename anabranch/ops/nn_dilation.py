@@ -1,6 +1,7 @@
 """Grey-scale morphological dilation of images and its two gradients.
 
-Policy. ``output = max over the window of input + filter``; the padding never wins. A window's gradient goes to the first largest sum in row-major order.
+Policy. ``output = max over the window of input + filter``; the padding never wins. A window's gradient goes to the
+first largest sum in row-major order.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def _shares(ctx: Any, x: Any, f: Any, g: Any, axes: Any) -> Iterator[tuple[tuple
 
 
 class Dilation2D(Op):
-    """``max(input[b, s * y + r * i, s * x + r * j, c] + filter[i, j, c])`` over ``i, j``: ``[batch, height, width, channels]``."""
+    """``max(input[b, s * y + r * i, s * x + r * j, c] + filter[i, j, c])`` over ``i, j``, in NHWC."""
 
     signature = "input: T, filter: T -> output: T"
     attrs = _ATTRS

@@ -1,7 +1,7 @@
 """Lookup of rows in one table or in a table that is split over several tensors.
 
-Policy. A lookup is a gather, so that the gradient is an ``IndexedSlices`` of the rows used and the table itself is never read as a whole. Ids
-outside the table are an error of the gather; nothing is clamped.
+Policy. A lookup is a gather, so that the gradient is an ``IndexedSlices`` of the rows used and the table itself is
+never read as a whole. Ids outside the table are an error of the gather; nothing is clamped.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ def embedding_lookup(
     Args:
         params: the table ``[rows, ...]``, or a list of tables over which the rows are spread.
         ids: int32 or int64 numbers of rows, any shape.
-        partition_strategy: with several tables, ``"mod"`` (id ``i`` lies in table ``i % n``) or ``"div"`` (consecutive ids together).
+        partition_strategy: with several tables, ``"mod"`` (id ``i`` lies in table ``i % n``) or ``"div"``
+            (consecutive ids together).
         name: name of the op.
         validate_indices: kept for its name; ids are always checked.
         max_norm: rows with a larger l2 norm are scaled down to it.
@@ -170,7 +171,8 @@ def embedding_lookup_sparse(
         sp_weights: ``SparseTensor`` of the same indices with float weights, or None for 1.
         partition_strategy: as for :func:`embedding_lookup`.
         name: name of the op.
-        combiner: ``"sum"``, ``"mean"`` (by the sum of weights; the default) or ``"sqrtn"`` (by the root of the sum of squared weights).
+        combiner: ``"sum"``, ``"mean"`` (by the sum of weights; the default) or ``"sqrtn"`` (by the root of the sum of
+            squared weights).
         max_norm: as for :func:`embedding_lookup`.
 
     Returns:

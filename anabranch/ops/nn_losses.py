@@ -1,7 +1,8 @@
 """Public functions of softmax and of the losses built on logits.
 
-Policy. They take tensors of any rank and any class dimension and bring them to the matrices that the ops of ``nn_softmax`` know; nothing is
-added to the graph where the tensors are matrices already. Logits of two bytes are computed in float32 and cast back.
+Policy. They take tensors of any rank and any class dimension and bring them to the matrices that the ops of
+``nn_softmax`` know; nothing is added to the graph where the tensors are matrices already. Logits of two bytes are
+computed in float32 and cast back.
 """
 
 from __future__ import annotations
@@ -247,7 +248,8 @@ def sparse_softmax_cross_entropy_with_logits(
             )
         if rank is not None and own is not None and own != rank - 1:
             raise ValueError(
-                f"Rank mismatch: Rank of labels (received {own}) should equal rank of logits minus 1 (received {rank}).\n"
+                f"Rank mismatch: Rank of labels (received {own}) should equal rank of logits minus 1 "
+                f"(received {rank}).\n"
                 + errors.message(
                     f"labels of shape {labels.shape}, logits of shape {logits.shape}",
                     "class numbers, one per row of the logits",
@@ -337,7 +339,7 @@ def weighted_cross_entropy_with_logits(
 
 @public("nn.log_poisson_loss")
 def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Any:
-    """``exp(c) - z * c`` of log predictions ``c`` and targets ``z``; the full loss adds Stirling's approximation of ``log(z!)``.
+    """``exp(c) - z * c`` of log predictions ``c`` and targets ``z``; the full loss adds Stirling's ``log(z!)``.
 
     The approximation ``z * log(z) - z + log(2 * pi * z) / 2`` is used where ``z > 1``; elsewhere ``log(z!)`` counts 0.
     """

@@ -1,7 +1,7 @@
 """Bias, local response normalisation, and the small public functions of neural networks.
 
-Policy. A bias is added along the channel dimension that ``data_format`` names; its gradient is a sum over all others. Formats are those of
-TensorFlow: ``NHWC`` for channels last in any rank, ``NCHW`` for channels in dimension 1.
+Policy. A bias is added along the channel dimension that ``data_format`` names; its gradient is a sum over all others.
+Formats are those of TensorFlow: ``NHWC`` for channels last in any rank, ``NCHW`` for channels in dimension 1.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ _LRN_ATTRS = {
 
 
 class LRN(Op):
-    """``input / (bias + alpha * s) ** beta`` for ``[batch, height, width, channels]``; ``s`` sums squares of near channels.
+    """``input / (bias + alpha * s) ** beta`` for ``[batch, height, width, channels]``; ``s`` sums near squares.
 
     Krizhevsky, Sutskever and Hinton, ImageNet Classification with Deep Convolutional Neural Networks, 2012.
     """
@@ -286,7 +286,7 @@ def zero_fraction(value: Any, name: str | None = None) -> Any:
 
 
 def _noise_shape(x: Any, noise_shape: Any) -> Any:
-    """A static list where everything is known, a tensor otherwise. None in ``noise_shape`` stands for the size of ``x`` there."""
+    """A list where everything is known, else a tensor. None in ``noise_shape`` stands for the size of ``x`` there."""
     if noise_shape is None:
         return x.shape.as_list() if x.shape.is_fully_defined() else build("Shape", x)
     if hasattr(noise_shape, "graph"):
@@ -318,12 +318,13 @@ def dropout(
     name: str | None = None,
     rate: Any = None,
 ) -> Any:
-    """``x`` with elements set to 0 at random, the others scaled by ``1 / keep_prob``, so that the expected sum is unchanged.
+    """``x`` with elements set to 0 at random, the others scaled by ``1 / keep_prob``, which keeps the expected sum.
 
     Args:
         x: floats of any shape.
         keep_prob: probability that an element is kept, in (0, 1]; a number or a scalar tensor of the dtype of ``x``.
-        noise_shape: shape of the random decisions, which broadcasts to that of ``x``; dimensions of size 1 share one decision.
+        noise_shape: shape of the random decisions, which broadcasts to that of ``x``; dimensions of size 1 share one
+            decision.
         seed: seed of the op.
         name: name of the scope.
         rate: ``1 - keep_prob``, in place of it.
@@ -345,7 +346,8 @@ def dropout(
         dtype = x.dtype.base
         if not dtype.is_floating:
             raise ValueError(
-                f"x has to be a floating point tensor since it's going to be scaled. Got a {dtype.name} tensor instead.\n"
+                "x has to be a floating point tensor since it's going to be scaled. "
+                f"Got a {dtype.name} tensor instead.\n"
                 + errors.message(f"x of dtype {dtype.name}", "floats", "tf.cast(x, tf.float32)")
             )
         if keep_prob is None:

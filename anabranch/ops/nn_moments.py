@@ -1,7 +1,7 @@
 """Public functions of means, variances and normalisation.
 
-Policy. Statistics of two-byte floats are computed in float32 and cast back. ``axes`` may be a list or one number; ``keepdims`` is the later name of
-``keep_dims``.
+Policy. Statistics of two-byte floats are computed in float32 and cast back. ``axes`` may be a list or one number;
+``keepdims`` is the later name of ``keep_dims``.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def batch_norm_with_global_normalization(
     scale_after_normalization: bool,
     name: str | None = None,
 ) -> Any:
-    """:func:`batch_normalization` of ``[batch, height, width, channels]`` with ``gamma`` only if ``scale_after_normalization``."""
+    """:func:`batch_normalization` of NHWC input, with ``gamma`` only if ``scale_after_normalization``."""
     return batch_normalization(t, m, v, beta, gamma if scale_after_normalization else None, variance_epsilon, name)
 
 
@@ -248,7 +248,8 @@ def fused_batch_norm(
     needs = not is_training or exponential_avg_factor != 1.0
     if needs and (mean is None or variance is None):
         raise ValueError(
-            "Both 'mean' and 'variance' must be a 1D tensor when is_training is False or exponential_avg_factor != 1.0.\n"
+            "Both 'mean' and 'variance' must be a 1D tensor when is_training is False or "
+            "exponential_avg_factor != 1.0.\n"
             + errors.message(
                 f"is_training={is_training}, exponential_avg_factor={exponential_avg_factor} without mean or variance",
                 "the running statistics",

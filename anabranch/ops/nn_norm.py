@@ -1,8 +1,9 @@
 """Batch normalisation as one op, and its gradients of first and second order.
 
-Policy. Statistics are float32 whatever the dtype of ``x``, taken in one pass over the data: sums of ``x - k`` and of its square, where ``k`` is one
-row of the data itself, which keeps the difference of large numbers out. The reserve outputs carry the batch's mean and biased variance on every
-platform. ``batch_variance`` is the unbiased one, as moving averages want it.
+Policy. Statistics are float32 whatever the dtype of ``x``, taken in one pass over the data: sums of ``x - k`` and of
+its square, where ``k`` is one row of the data itself, which keeps the difference of large numbers out. The reserve
+outputs carry the batch's mean and biased variance on every platform. ``batch_variance`` is the unbiased one, as
+moving averages want it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def _attrs(types: dict[str, Any], formats: str, forward: bool) -> dict[str, Any]
 
 
 def _layout(x: Any, attrs: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Dimensions that are summed over, the shape in which a vector per channel broadcasts, and how many numbers each channel has."""
+    """Dimensions summed over, the shape in which a vector per channel broadcasts, and how many numbers it has."""
     axis = channel_axis(attrs["data_format"], x.ndim)
     others = tuple(i for i in range(x.ndim) if i != axis)
     return others, tuple(-1 if i == axis else 1 for i in range(x.ndim)), math.prod(x.shape[i] for i in others)
@@ -46,7 +47,10 @@ def _layout(x: Any, attrs: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, 
 def _moments(ctx: Any, wide: Any, others: tuple[int, ...], spread: tuple[int, ...], count: int) -> tuple[Any, Any]:
     """Mean and biased variance per channel."""
     xp = ctx.xp
-    if ctx.host or count == 0:
+    if count == 0:
+        nothing = xp.full((wide.shape[spread.index(-1)],), np.nan, wide.dtype)
+        return nothing, nothing
+    if ctx.host:
         mean = xp.mean(wide, axis=others, dtype=wide.dtype)
         centred = wide - mean.reshape(spread)
         return mean, xp.mean(centred * centred, axis=others, dtype=wide.dtype)
@@ -135,8 +139,8 @@ def _cast(tensor: Any, dtype: Any) -> Any:
 class FusedBatchNorm(Op):
     """``(x - mean) / sqrt(variance + epsilon) * scale + offset`` per channel; statistics of the batch, or those given.
 
-    ``x`` is ``[batch, height, width, channels]`` or, in format NCHW, ``[batch, channels, height, width]``; the vectors are ``[channels]``.
-    Ioffe and Szegedy, Batch Normalization, 2015.
+    ``x`` is ``[batch, height, width, channels]`` or, in format NCHW, ``[batch, channels, height, width]``; the
+    vectors are ``[channels]``. Ioffe and Szegedy, Batch Normalization, 2015.
     """
 
     signature = (
@@ -239,8 +243,9 @@ def _total(terms: list[Any]) -> Any:
 def _second_order(op: Any, on_x: Any, on_scale: Any, on_offset: Any) -> list[Any]:
     """Gradients of (x_backprop, scale_backprop, offset_backprop) with respect to (y_backprop, x, scale).
 
-    With ``h = (x - mean) * r``, ``r = 1 / sqrt(variance + epsilon)`` and ``B(a) = a - mean(a) - h * mean(a * h)``, x_backprop is ``scale * r * B(g)``. B is its
-    own adjoint, ``dh`` pulls back as ``r * B``, and ``dr`` as ``-r**2 * h / count``.
+    With ``h = (x - mean) * r``, ``r = 1 / sqrt(variance + epsilon)`` and ``B(a) = a - mean(a) - h * mean(a * h)``,
+    x_backprop is ``scale * r * B(g)``. B is its own adjoint, ``dh`` pulls back as ``r * B``, and ``dr`` as ``-r**2 *
+    h / count``.
     """
     g, x, scale = op.inputs[:3]
     data_format, training = op.get_attr("data_format").decode(), op.get_attr("is_training")
@@ -350,12 +355,13 @@ class FusedBatchNormGradV3(Op):
 
 
 class BatchNormWithGlobalNormalization(Op):
-    """Batch normalisation of ``[batch, height, width, channels]`` with given statistics: the form before the fused one."""
+    """Batch normalisation of NHWC input with given statistics: the form before the fused one."""
 
     signature = "t: T, m: T, v: T, beta: T, gamma: T -> result: T"
     attrs = {
         "T": Type(
-            "float double int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 qint16 quint16 uint16 complex128 half uint32 uint64"
+            "float double int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 qint16 quint16 uint16 "
+            "complex128 half uint32 uint64"
         ),
         "variance_epsilon": Float(),
         "scale_after_normalization": Bool(),

@@ -1,6 +1,7 @@
 """Pooling of images: maximum and average, their gradients to any order, and maxima with their places.
 
-Policy. A window's gradient goes to its first largest entry in row-major order, on every tier and platform. Averages do not count padding.
+Policy. A window's gradient goes to its first largest entry in row-major order, on every tier and platform. Averages
+do not count padding.
 """
 
 from __future__ import annotations
@@ -40,17 +41,16 @@ def kept(op: Any) -> dict[str, Any]:
     return {name: op.get_attr(name) for name in names}
 
 
-def second_order_attrs(op: Any) -> dict[str, Any]:
-    """The attributes for a gradient of a gradient, which has no EXPLICIT padding."""
+def _second_order(op: Any, grad: Any) -> Any:
+    """The gradient of MaxPoolGrad with respect to ``grad``; EXPLICIT padding, which it has not, is made visible."""
+    x, y = op.inputs[:2]
+    attrs = kept(op)
     if op.get_attr("padding") == b"EXPLICIT":
-        raise NotImplementedError(
-            errors.message(
-                f"the second derivative of a max pooling with EXPLICIT padding ({op.type})",
-                "padding 'SAME' or 'VALID'",
-                "tf.pad the input with its least value first, and pool with padding='VALID'",
-            )
-        )
-    return kept(op)
+        pads = np.reshape(op.get_attr("explicit_paddings"), (-1, 2)).astype(np.int32)
+        x = build("PadV2", x, pads, x.dtype.base.min if x.dtype.base.is_integer else -np.inf)
+        grad = build("Pad", grad, pads)
+        attrs["padding"] = "VALID"
+    return build("MaxPoolGradGrad", x, y, grad, **attrs)
 
 
 def _zeros(tensor: Any) -> Any:
@@ -128,11 +128,11 @@ class MaxPoolGrad(Op):
 
     def gradient(op, grad):
         x, y = op.inputs[:2]
-        return [_zeros(x), _zeros(y), build("MaxPoolGradGrad", x, y, grad, **second_order_attrs(op))]
+        return [_zeros(x), _zeros(y), _second_order(op, grad)]
 
 
 class MaxPoolGradGrad(Op):
-    """The gradient of MaxPoolGrad: of each window, the entry of ``grad`` (shaped like the input) at the first largest one."""
+    """The gradient of MaxPoolGrad: of each window, the entry of ``grad`` (shaped like the input) at the maximum."""
 
     signature = "orig_input: T, orig_output: T, grad: T -> output: T"
     attrs = window_attrs(4) | _format() | {"T": Type(_REALS)}
@@ -314,7 +314,7 @@ class MaxPoolGradWithArgmax(Op):
 
 
 class MaxPoolGradGradWithArgmax(Op):
-    """The gradient of MaxPoolGradWithArgmax: the entries of ``grad``, shaped like the input, at the places ``argmax``."""
+    """The gradient of MaxPoolGradWithArgmax: the entries of ``grad`` (shaped like the input) at ``argmax``."""
 
     signature = "input: T, grad: T, argmax: Targmax -> output: T"
     attrs = _argmax_attrs(Type("int32 int64"))
@@ -332,7 +332,7 @@ class MaxPoolGradGradWithArgmax(Op):
         return g.reshape(-1)[places]
 
     def gradient(op, grad):
-        x, g, argmax = op.inputs
+        x, _, argmax = op.inputs
         return [_zeros(x), build("MaxPoolGradWithArgmax", x, grad, argmax, **_argmax_names(op)), None]
 
 

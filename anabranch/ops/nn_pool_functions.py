@@ -222,7 +222,8 @@ def pool(
         window_shape: one number per spatial dimension.
         pooling_type: ``"MAX"`` or ``"AVG"``.
         padding: ``"SAME"`` or ``"VALID"``.
-        dilation_rate: step between a window's entries; ``dilations`` is its other name. Above 1 only VALID, and no strides.
+        dilation_rate: step between a window's entries; ``dilations`` is its other name. Above 1 only VALID, and no
+            strides.
         strides: one number per spatial dimension.
         name: name of the op.
         data_format: ``"NWC"``, ``"NHWC"``, ``"NDHWC"``, or with the channels in dimension 1.

@@ -1,7 +1,8 @@
 """The k largest entries of rows, and whether a target is among them.
 
-Policy. Order is total: not-a-number counts as larger than everything (so that it is seen), -0.0 equals 0.0, and of equal entries the one with the
-lower index comes first. Both tiers sort integer keys made from the bits, hence agree to the last index.
+Policy. Order is total: not-a-number counts as larger than everything (so that it is seen), -0.0 equals 0.0, and of
+equal entries the one with the lower index comes first. Both tiers sort integer keys made from the bits, hence agree
+to the last index.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def _gradient(op: Any, grad: Any) -> Any:
 
 
 class TopKV2(Op):
-    """The ``k`` largest entries along the last dimension of ``[..., n]`` and their indices, ``[..., k]``, largest first.
+    """The ``k`` largest entries along the last dimension of ``[..., n]`` and their indices, largest first.
 
     Of equal entries the one with the lower index comes first. ``sorted=False`` permits any order; this one is kept.
     """
@@ -189,9 +190,10 @@ def _in_top_k(ctx: Any, predictions: Any, targets: Any, k: Any) -> Any:
 
 
 class InTopK(Op):
-    """Whether the target's prediction is among the ``k`` largest of its row: ``[batch, classes]``, ``[batch]`` -> ``[batch]``.
+    """Whether the target's prediction is among the ``k`` largest of its row; ``[batch, classes]`` and ``[batch]``.
 
-    Entries equal to the k-th largest all count as inside. A row with an entry that is not finite, or a target that names no class, gives False.
+    Entries equal to the k-th largest all count as inside. A row with an entry that is not finite, or a target that
+    names no class, gives False.
     """
 
     signature = "predictions: float, targets: T -> precision: bool"

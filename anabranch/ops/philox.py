@@ -1,4 +1,4 @@
-"""Philox4x32-10, the counter-based generator of TensorFlow's random ops (Salmon et al., 2011), on either array namespace.
+"""Philox4x32-10, the counter-based generator of TensorFlow's random ops (Salmon et al., 2011), in both tiers.
 
 A stream is a key of two 32-bit words and a counter of four; each counter value gives a block of four words. All
 arithmetic is on integers, so both tiers and all devices make the same bits. Products of 32-bit words are taken in 64
@@ -16,6 +16,8 @@ _MULTIPLY_1 = 0xCD9E8D57
 _WEYL_0 = 0x9E3779B9
 _WEYL_1 = 0xBB67AE85
 _LOW = 0xFFFFFFFF
+_MIX_0 = 0x3EC8F720
+_MIX_1 = 0x02461E29
 
 
 def _wide(xp: Any, value: Any) -> Any:
@@ -28,7 +30,7 @@ def _product(xp: Any, value: Any, factor: int) -> tuple[Any, Any]:
 
 
 def blocks(xp: Any, philox: tuple[Any, Any], offsets: Any) -> list[Any]:
-    """The four words of the blocks at ``offsets`` (uint64 array) after the stream's counter; each like ``offsets``, uint32."""
+    """The four uint32 words of the blocks at ``offsets`` (uint64) after the stream's counter, each like ``offsets``."""
     key, counter = philox
     low = _wide(xp, counter[0]) | (_wide(xp, counter[1]) << np.uint64(32))
     high = _wide(xp, counter[2]) | (_wide(xp, counter[3]) << np.uint64(32))
@@ -54,6 +56,16 @@ def words(xp: Any, philox: tuple[Any, Any], count: int, skip: int = 0) -> Any:
     number = -(-count // 4)
     offsets = xp.arange(number, dtype=np.uint64) + np.uint64(skip)
     return xp.stack(blocks(xp, philox, offsets), axis=1).reshape(-1)[:count]
+
+
+def stream_of_seed(xp: Any, seed: Any) -> tuple[Any, Any]:
+    """The stream of a stateless op's seed, two integers: they are mixed, so that near seeds give far streams."""
+    halves = xp.asarray(seed).astype(np.int64).astype(np.uint64)
+    low, high = halves.astype(np.uint32), (halves >> np.uint64(32)).astype(np.uint32)
+    key = np.array([_MIX_0, _MIX_1], np.uint32)
+    counter = (low[0], high[0], low[1], high[1])
+    a, b, c, d = (word[0] for word in blocks(xp, (key, counter), np.zeros(1, np.uint64)))
+    return (a, b), (np.uint32(0), np.uint32(0), c, d)
 
 
 def float32(xp: Any, bits: Any, view: Any) -> Any:

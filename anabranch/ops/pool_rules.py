@@ -1,8 +1,9 @@
 """Pooling, channels last, for any number of spatial dimensions and both tiers.
 
-Policy. A window's maximum is taken dimension by dimension, the last one first, and so are its gradients: the first row that holds the
-maximum, then the first column in that row, is the first entry in row-major order, which is the one that receives the gradient. ``k + k``
-shifted slices thus do the work of ``k * k``, they fuse under XLA, and no entry of the padding can be chosen. Averages leave the padding out.
+Policy. A window's maximum is taken dimension by dimension, the last one first, and so are its gradients: the first
+row that holds the maximum, then the first column in that row, is the first entry in row-major order, which is the one
+that receives the gradient. ``k + k`` shifted slices thus do the work of ``k * k``, they fuse under XLA, and no entry
+of the padding can be chosen. Averages leave the padding out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from anabranch.ops.precision import widen
 from anabranch.ops.windows import Axis, from_last, shape_from_last, shape_to_last, spatial, to_last
 
 
-# ------------------------------------------------------------------------------------------------------------ shape rules
+# ---------------------------------------------------------------------------------------------------------- shape rules
 def check(c: Any, rank: int) -> str:
     """Refuses attributes that pool over batch or channels; returns the data format."""
     data_format = c.attrs.get("data_format", "NHWC" if rank == 4 else "NDHWC")
@@ -102,7 +103,7 @@ def _maximum(ctx: Any, x: Any, a: Axis, dimension: int) -> Any:
 
 
 def _first_hits(ctx: Any, x: Any, y: Any, a: Axis, dimension: int) -> Any:
-    """For each window, the number of its first entry that reaches the maximum ``y``, as an int8 (int32 for long windows)."""
+    """For each window, the number of its first entry that reaches the maximum ``y``: int8 (int32 for long windows)."""
     xp = ctx.xp
     kind = np.int8 if a.window < 127 else np.int32
     starts = np.arange(a.out) * a.stride - a.before

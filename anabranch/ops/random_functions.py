@@ -144,7 +144,7 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
 def multinomial(
     logits: Any, num_samples: Any, seed: int | None = None, name: str | None = None, output_dtype: Any = None
 ) -> Tensor:
-    """Category numbers ``[batch, num_samples]`` drawn by log-probabilities ``[batch, classes]`` (they need not be normalised)."""
+    """Category numbers ``[batch, num_samples]`` drawn by log-probabilities ``[batch, classes]``, normalised or not."""
     dtype = dtypes.int64 if output_dtype is None else dtypes.as_dtype(output_dtype)
     with _scope(name, "multinomial"):
         return build(

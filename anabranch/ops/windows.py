@@ -1,7 +1,8 @@
 """The arithmetic of sliding windows: output sizes, padding, and the attributes that convolutions and poolings share.
 
-Policy. A window op works on arrays with the channels last, whatever ``data_format`` says; format, strides and padding are resolved here, once, into
-one :class:`Axis` per spatial dimension, from which kernels of both tiers read how far to pad and where to step.
+Policy. A window op works on arrays with the channels last, whatever ``data_format`` says; format, strides and padding
+are resolved here, once, into one :class:`Axis` per spatial dimension, from which kernels of both tiers read how far
+to pad and where to step.
 """
 
 from __future__ import annotations
@@ -160,7 +161,8 @@ def check_attrs(c: Any, rank: int, *names: str) -> None:
         values = attrs[name]
         if len(values) != rank:
             raise ValueError(
-                f"{c.definition.type_name} requires the {name} attribute to contain {rank} values, but got: {len(values)}\n"
+                f"{c.definition.type_name} requires the {name} attribute to contain {rank} values, "
+                f"but got: {len(values)}\n"
                 + errors.message(
                     f"{name}={list(values)}",
                     f"{rank} values, one per dimension of {data_format}",

@@ -1,9 +1,9 @@
 """The placer: device strings, reference edges and colocation groups to devices of this machine.
 
 An op that names a device runs there; one that does not follows the variable whose reference it takes, then its
-colocation group, then goes to the default device (the first accelerator, else the CPU). A named device that does
-not exist is an error, as in TensorFlow, unless ``allow_soft_placement`` is set. Ops without a compiled kernel run on the host wherever
-they were put.
+colocation group, then goes to the default device (the first accelerator, else the CPU). A named device that does not
+exist is an error, as in TensorFlow, unless ``allow_soft_placement`` is set. Ops without a compiled kernel run on the
+host wherever they were put.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class Placer:
             str(Device(p, i)) for p in dict.fromkeys(("cpu", self.default.platform)) for i in range(self._count(p))
         ]
         return (
-            f"Cannot assign a device for operation {op.name}: Operation was explicitly assigned to {name} but available "
+            f"Cannot assign a device for operation {op.name}: Operation was explicitly assigned to {name} but "
+            "available "
             f"devices are [ {', '.join(there)} ]. Make sure the device specification refers to a valid device.\n"
             + errors.message(
                 f"op {op.name!r} on {name!r}",
@@ -90,7 +91,7 @@ class Placer:
     def place(
         self, ops: Sequence[Operation], followed: Callable[[Operation], Operation | None]
     ) -> dict[Operation, Device]:
-        """The device of each op. ``followed(op)`` is the op that makes the variable whose reference ``op`` takes, if any."""
+        """The device of each op. ``followed(op)`` makes the variable whose reference ``op`` takes, if any."""
         placed: dict[Operation, Device] = {}
         groups: dict[bytes, Device] = {}
         for op in ops:

@@ -1,14 +1,15 @@
-"""Which operations a step needs, in which order their effects happen, and which version of a variable each of them sees.
+"""Which operations a step needs, in which order their effects happen, and which version of a variable each sees.
 
 *Order.* Effects run in the lexicographically smallest topological order by creation index.
 
-*Segments.* An op that acts on a channel ends a segment and the next one begins after it. An effect belongs to the segment
-of its place in the order; anything else to the earliest segment in which its inputs exist.
+*Segments.* An op that acts on a channel ends a segment and the next one begins after it. An effect belongs to the
+segment of its place in the order; anything else to the earliest segment in which its inputs exist.
 
-*Versions.* The writes of one variable form a chain in effect order. A read, and an op that takes a ref edge where it wants a value, sees the
-chain up to the last write that reaches it by data or control edges, hence no write that merely happens in the same step. An
-``Identity`` of a ref without control inputs (``w/read``) is transparent: the value is read where *its* consumers stand, so an op
-under ``control_dependencies([assign])`` sees the assigned value although ``w/read`` is older. A fetched ref is read after all writes of the step.
+*Versions.* The writes of one variable form a chain in effect order. A read, and an op that takes a ref edge where it
+wants a value, sees the chain up to the last write that reaches it by data or control edges, hence no write that
+merely happens in the same step. An ``Identity`` of a ref without control inputs (``w/read``) is transparent: the
+value is read where *its* consumers stand, so an op under ``control_dependencies([assign])`` sees the assigned value
+although ``w/read`` is older. A fetched ref is read after all writes of the step.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def topological_order(needed: set[Operation], fed: frozenset[Tensor]) -> list[Op
 
 
 def analyse(fetches: Sequence[Operation], fed: frozenset[Tensor], resource_of: Callable[[Operation], Any]) -> Analysis:
-    """Orders the ops that ``fetches`` need and resolves state. ``resource_of(maker)`` identifies a resource (two makers may share one)."""
+    """Orders the ops that ``fetches`` need and resolves state. ``resource_of`` says which resource is whose."""
     result = Analysis()
     needed = needed_ops(fetches, fed)
     result.order = topological_order(needed, fed)

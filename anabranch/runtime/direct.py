@@ -1,8 +1,9 @@
 """The short way: a step that is one program, of which everything that does not change is decided once.
 
-Most steps are one segment with one program whose inputs are feeds and variables. After such a step has run the long way once, its
-arguments, the variables that it owns and the places of its results are known as positions; what is left per run is to
-bind, claim, call, read the flags, publish and copy out. Whenever the resource manager's layout has changed since, the step goes the long way again.
+Most steps are one segment with one program whose inputs are feeds and variables. After such a step has run the long
+way once, its arguments, the variables that it owns and the places of its results are known as positions; what is left
+per run is to bind, claim, call, read the flags, publish and copy out. Whenever the resource manager's layout has
+changed since, the step goes the long way again.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Running a plan: segments as transactions, host ops and programs inside them, channel ops between them.
 
-A segment that writes claims its variables, reads their committed versions, runs its items, reads the check flags of each program
-before anything that follows, and publishes all new versions together. Its last program may be given the buffers of the
-variables that it replaces; such a program holds its own writes back when a check fails, so what it returns can be published
-in either case. Nothing is claimed or pinned while a channel op runs. A segment that calls Python functions claims nothing while they run: it
-validates at its end, and runs again if somebody changed what it had read; a Python function whose inputs are the same
-is not called a second time.
+A segment that writes claims its variables, reads their committed versions, runs its items, reads the check flags of
+each program before anything that follows, and publishes all new versions together. Its last program may be given the
+buffers of the variables that it replaces; such a program holds its own writes back when a check fails, so what it
+returns can be published in either case. Nothing is claimed or pinned while a channel op runs. A segment that calls
+Python functions claims nothing while they run: it validates at its end, and runs again if somebody changed what it
+had read; a Python function whose inputs are the same is not called a second time.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Executor:
             )
         self._states = states
         self._layout = manager.layout
-        # Looked at after the layout was noted, which grows when a variable gets its first value: then this is done anew.
+        # Looked at after the layout was noted, which grows when a variable gets its first value: then this is redone.
         for state, rows in zip(states, optional, strict=True):
             there = [row for row in rows if row[1].version is not None]
             state.base.extend(there)
@@ -204,7 +204,7 @@ class Executor:
         for output, value in zip(op._outputs, values, strict=True):
             env[output] = value
 
-    # ---------------------------------------------------------------------------------------------------------- segments
+    # --------------------------------------------------------------------------------------------------------- segments
     def _run_segment(self, segment: Segment, env: dict[ValueKey, Any], step: Step) -> list[Any]:
         memo: dict[Operation, tuple[list[Any], list[Any]]] = {}
         for _ in range(MAX_ATTEMPTS):
@@ -339,7 +339,7 @@ class Executor:
                 ),
             )
 
-    # -------------------------------------------------------------------------------------------------------------- items
+    # ------------------------------------------------------------------------------------------------------------ items
     def _run_items(
         self,
         segment: Segment,
@@ -525,7 +525,7 @@ class Executor:
         return results, finals, flags, shown
 
     def _failed_in_device(self, slots: list[Slot], versions: list[Version], donated: list[Any], shown: bool) -> None:
-        """After a failure inside a program: versions whose buffers still live are current again, the others are lost."""
+        """After a failure in a program: versions whose buffers still live are current again, the others are lost."""
         gone = []
         with self.manager.changed:
             for version in versions:

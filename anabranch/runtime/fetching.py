@@ -31,7 +31,8 @@ def register_session_run_conversion_functions(
         tensor_type: the class.
         fetch_function: ``obj -> (list of tensors, function from their values to the fetched value)``.
         feed_function: ``(obj, value) -> list of (tensor, value)``.
-        feed_function_for_partial_run: ``obj -> list of tensors``; kept for compatibility, partial runs are not supported.
+        feed_function_for_partial_run: ``obj -> list of tensors``; kept for compatibility, partial runs are not
+            supported.
 
     Raises:
         ValueError: the class, or one of its bases, is registered already.
@@ -182,7 +183,7 @@ def _flat_items(feed_dict: Any) -> list[tuple[Any, Any]]:
 
 
 def feed_value(tensor: Tensor, value: Any, graph: Graph) -> Any:
-    """The array (or handle) to bind to ``tensor``: converted, checked against its static shape, never copied if it fits.
+    """The array (or handle) to bind to ``tensor``: converted, checked against its static shape, not copied if it fits.
 
     Raises:
         TypeError, ValueError, OverflowError: as TensorFlow's sessions do.
@@ -201,14 +202,16 @@ def feed_value(tensor: Tensor, value: Any, graph: Graph) -> Any:
         hasattr(value, "_as_graph_element") and not isinstance(value, np.ndarray)
     ):
         raise TypeError(
-            "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, lists, numpy "
-            f"ndarrays, or TensorHandles. For reference, the tensor object was {value!s} which was passed to the feed with key {tensor!s}."
+            "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, "
+            f"lists, numpy ndarrays, or TensorHandles. For reference, the tensor object was {value!s} which was passed "
+            f"to the feed with key {tensor!s}."
         )
     array = constants.feed_array(value, tensor.dtype.base)
     expected = tensor._shape
     if expected is not None and array.shape != expected and not shapes.is_compatible(expected, array.shape):
         raise ValueError(
-            f"Cannot feed value of shape {array.shape!r} for Tensor {tensor.name!r}, which has shape {tensor.get_shape()!s}\n"
+            f"Cannot feed value of shape {array.shape!r} for Tensor {tensor.name!r}, "
+            f"which has shape {tensor.get_shape()!s}\n"
             + errors.message(
                 f"a value of shape {shapes.show(array.shape)} for {tensor.name!r}",
                 shapes.show(expected),

@@ -1,9 +1,9 @@
 """A plan: what running certain fetches with certain feeds means, arranged into segments and, inside them, into items.
 
-An item is one op that runs on the host, or a group of ops compiled to one XLA program. Inside a segment, ops are put into
-layers: host ops on odd ones, device ops on even ones, each as late as its consumers allow, so that
-whatever can be one program is one program, and the last program of the segment holds the writes. An input that XLA must know at compile
-time and that is not known then is computed in an earlier layer (its cheap ancestors on the host).
+An item is one op that runs on the host, or a group of ops compiled to one XLA program. Inside a segment, ops are put
+into layers: host ops on odd ones, device ops on even ones, each as late as its consumers allow, so that whatever can be
+one program is one program, and the last program of the segment holds the writes. An input that XLA must know at
+compile time and that is not known then is computed in an earlier layer (its cheap ancestors on the host).
 """
 
 from __future__ import annotations
@@ -434,7 +434,7 @@ class Plan:
         return ProgramItem(program, static, tuple(outputs), tuple(kept), effects, settled)
 
     def shapes_certain(self, segment: Segment) -> bool:
-        """Whether no value that replaces a variable can turn out to have a wrong shape after buffers were given away."""
+        """Whether no value that replaces a variable can turn out to have a wrong shape once buffers are given away."""
         for maker, key in segment.written.items():
             writer = self._writer[key]
             if writer.definition.effect.reads:
@@ -448,8 +448,8 @@ class Plan:
     def explain(self) -> str:
         """A text that says what the plan does: segments, programs, host ops, tier and why."""
         lines = [
-            f"plan of {len(self.analysis.order)} ops for {len(self.fetches)} fetches, tier: {self.tier or 'not chosen yet'}"
-            + (f" ({self.why})" if self.why else "")
+            f"plan of {len(self.analysis.order)} ops for {len(self.fetches)} fetches, "
+            f"tier: {self.tier or 'not chosen yet'}" + (f" ({self.why})" if self.why else "")
         ]
         lines.append(f"  cost: {self.cost.describe()}; run {self.runs} times")
         for segment in self.segments:
@@ -463,17 +463,14 @@ class Plan:
                 for op in item.program.group.ops:
                     types[op.type] = types.get(op.type, 0) + 1
                 told = ", ".join(f"{count} {name}" if count > 1 else name for name, count in sorted(types.items()))
-                lines.append(
-                    f"    program  {len(item.program.group.ops)} ops on {item.program.device or self.default_device}: {told}"
-                )
+                device = item.program.device or self.default_device
+                lines.append(f"    program  {len(item.program.group.ops)} ops on {device}: {told}")
                 if item.program.donated:
-                    lines.append(
-                        f"             owns the buffers of {', '.join(base.maker.name for base in item.program.donated)}"
-                    )
+                    names = ", ".join(base.maker.name for base in item.program.donated)
+                    lines.append(f"             owns the buffers of {names}")
                 if item.static:
-                    lines.append(
-                        f"             compiled per value of {', '.join(getattr(item.program.inputs[i], 'name', '?') for i in item.static)}"
-                    )
+                    names = ", ".join(getattr(item.program.inputs[i], "name", "?") for i in item.static)
+                    lines.append(f"             compiled per value of {names}")
                 for name in item.program.tentative_writes():
                     lines.append(
                         f"             a check reads what {name} writes: it is written first and taken back on failure"

@@ -1,9 +1,10 @@
 """Which tier a plan runs in: a cost table over graph, shapes and run count, never a clock.
 
-The two tiers trade start-up for speed: interpreting costs time at each run, compiling costs it once. Not knowing how often a program will
-run a plan, the policy rents until renting has cost as much as buying: it interprets while the modelled cost of
-all interpreted runs stays below the modelled cost of one compilation, and compiles then. The total is at most twice the best possible. Heavy work is
-compiled at its first run by the same rule. The model is deterministic, so a program takes the same tiers in the same runs each time.
+The two tiers trade start-up for speed: interpreting costs time at each run, compiling costs it once. Not knowing how
+often a program will run a plan, the policy rents until renting has cost as much as buying: it interprets while the
+modelled cost of all interpreted runs stays below the modelled cost of one compilation, and compiles then. The total
+is at most twice the best possible. Heavy work is compiled at its first run by the same rule. The model is
+deterministic, so a program takes the same tiers in the same runs each time.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MAX_INTERPRETED_RUNS = 64
 
 @dataclasses.dataclass
 class Cost:
-    """Modelled cost in microseconds of one interpreted run, of interpreting at all (programs of single ops), and of compiling."""
+    """Modelled microseconds of an interpreted run, of interpreting at all (programs of single ops), of compiling."""
 
     run: float = 0.0
     start: float = 0.0
@@ -42,7 +43,8 @@ class Cost:
     def describe(self) -> str:
         """One line for ``explain``."""
         return (
-            f"interpreted run {self.run / 1000:.3g} ms (+{self.start / 1000:.3g} ms once), compilation {self.compile / 1000:.3g} ms, "
+            f"interpreted run {self.run / 1000:.3g} ms (+{self.start / 1000:.3g} ms once), "
+            f"compilation {self.compile / 1000:.3g} ms, "
             f"{self.compilable} compilable ops"
         )
 
@@ -104,11 +106,13 @@ def choose(plan: Any, tier: str) -> tuple[str, str]:
     if spent >= cost.compile:
         return (
             "compiled",
-            f"interpreting would have cost {spent / 1000:.3g} ms by the end of run {plan.runs + 1}, compiling costs {cost.compile / 1000:.3g} ms",
+            f"interpreting would have cost {spent / 1000:.3g} ms by the end of run {plan.runs + 1}, "
+            f"compiling costs {cost.compile / 1000:.3g} ms",
         )
     return (
         "interpreted",
-        f"interpreting costs {spent / 1000:.3g} ms by the end of run {plan.runs + 1}, compiling {cost.compile / 1000:.3g} ms",
+        f"interpreting costs {spent / 1000:.3g} ms by the end of run {plan.runs + 1}, "
+        f"compiling {cost.compile / 1000:.3g} ms",
     )
 
 

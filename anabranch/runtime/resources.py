@@ -3,14 +3,16 @@
 A :class:`ResourceManager` owns what the handles of a session point to, keyed by (kind, container, name). A
 variable is a :class:`Slot` holding one immutable :class:`Version`. The rules that everything above relies on:
 
-1. A version is never changed in place while anybody can see it. Readers *pin* the version that they use; a writer may give an
-   unpinned version's buffer to XLA (``take``), which makes it invisible until the writer publishes the next one.
-2. Writers of overlapping variables queue: a segment that writes holds its variables (those it reads shared, those it writes
-   exclusively) from its first read to its commit. All of them are taken at once, so that no cycle of waits can form. Read-only
-   segments take no part in this and never wait for a writer's computation.
-3. A segment that calls Python functions in its middle holds nothing while they run; it validates at its commit that what it
-   read is still current, and runs again otherwise.
-4. All versions of one segment are published together under one short lock, so every snapshot is a state between segments.
+1. A version is never changed in place while anybody can see it. Readers *pin* the version that they use; a writer may
+   give an unpinned version's buffer to XLA (``take``), which makes it invisible until the writer publishes the next
+   one.
+2. Writers of overlapping variables queue: a segment that writes holds its variables (those it reads shared, those it
+   writes exclusively) from its first read to its commit. All of them are taken at once, so that no cycle of waits can
+   form. Read-only segments take no part in this and never wait for a writer's computation.
+3. A segment that calls Python functions in its middle holds nothing while they run; it validates at its commit that
+   what it read is still current, and runs again otherwise.
+4. All versions of one segment are published together under one short lock, so every snapshot is a state between
+   segments.
 
 Counters of random ops are state too; they are Python integers here and never leave the host.
 """
@@ -83,7 +85,8 @@ class Slot:
                     None,
                     op,
                     errors.message(
-                        f"a read of variable {self.name!r}, whose buffer was lost when a step that owned it failed in the device",
+                        f"a read of variable {self.name!r}, whose buffer was lost when a step that owned it "
+                        "failed in the device",
                         "a variable with a value",
                         "restore it (saver.restore(session, path)) or run its initializer; "
                         "SessionOptions(recoverable=True) keeps a copy at the price of memory",

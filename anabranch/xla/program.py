@@ -1,15 +1,16 @@
 """A group of ops as one XLA program: a pure function of inputs and state versions, traced from the ops' kernels.
 
-Values are either known while tracing (NumPy arrays: constants, shapes, whatever follows from them) or traced. An op whose inputs
-are all known is computed on the host then and there, so shape arithmetic costs nothing at run time. An op that
-must know an input at compile time and meets a traced one raises :class:`CutNeeded`; the plan then computes that input in an earlier
-program and calls this one with its value as part of the key.
+Values are either known while tracing (NumPy arrays: constants, shapes, whatever follows from them) or traced. An op
+whose inputs are all known is computed on the host then and there, so shape arithmetic costs nothing at run time. An
+op that must know an input at compile time and meets a traced one raises :class:`CutNeeded`; the plan then computes
+that input in an earlier program and calls this one with its value as part of the key.
 
-Order inside a program that owns its variables' buffers (*donates*): compute, then all checks, then writes. A write to a donated
-variable is held back by the conjunction ``ok`` of the checks: element-wise updates by a select, row updates by turning the row indices out
-of range. Where a check itself depends on what a write made, the write goes first (*tentative*) and is taken back at the end if ``ok`` is false:
-by a select, or, for row writes, from a pre-image of the touched rows. A failed program thus returns the old contents.
-A variable that is not donated needs none of this: its new value is simply not published.
+Order inside a program that owns its variables' buffers (*donates*): compute, then all checks, then writes. A write to
+a donated variable is held back by the conjunction ``ok`` of the checks: element-wise updates by a select, row updates
+by turning the row indices out of range. Where a check itself depends on what a write made, the write goes first
+(*tentative*) and is taken back at the end if ``ok`` is false: by a select, or, for row writes, from a pre-image of
+the touched rows. A failed program thus returns the old contents. A variable that is not donated needs none of this:
+its new value is simply not published.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ _shared = _SharedExecutables()
 
 
 class Program:
-    """One group of ops. ``outputs`` are the values others need; ``donated`` maps base versions to the versions that replace them."""
+    """One group of ops. ``outputs`` are values that others need; ``donated`` maps base versions to their successors."""
 
     def __init__(
         self,
@@ -150,7 +151,7 @@ class Program:
     def executable(
         self, donated: Sequence[Any], inputs: Sequence[Any], static: dict[int, np.ndarray], rng: np.ndarray
     ) -> Executable:
-        """The compiled variant for these arguments; ``static`` are positions of ``inputs`` whose values are part of it."""
+        """The compiled variant for these arguments; ``static`` are positions of ``inputs`` whose values are in it."""
         key = (
             tuple([(value.shape, value.dtype) for value in donated]),
             tuple([None if i in static else (value.shape, value.dtype) for i, value in enumerate(inputs)]),
@@ -197,7 +198,7 @@ class Program:
         return self._device_constants
 
     def _structure(self) -> Any:
-        """A key that equal computations share whatever their ops are called: types, attributes and wiring by position."""
+        """A key that equal computations share whatever their ops' names: types, attributes and wiring by position."""
         if self._structure_key is None:
             numbers: dict[ValueKey | None, int] = {None: -1}
             arguments: tuple[ValueKey, ...] = (*self.donated_keys, *self.inputs)
@@ -304,7 +305,7 @@ class Program:
                 facts.known_outputs[i] = value
                 continue
             facts.traced_outputs.append(i)
-            # A state input handed out as it came would share its buffer with the variable, which a later step gives away.
+            # A state input handed out as it came would share its buffer with the variable, which a later step may own.
             results.append(jnp.copy(value) if id(value) in state_inputs else value)
         return tuple(results), tuple(finals), flags
 
@@ -507,7 +508,7 @@ class _TraceShapes(inference.ShapeContext):
 
 
 def _row_index(op: Operation, indices: Any) -> Any:
-    """Index of the rows that a row write touches: rows of dimension 0, or tuples of coordinates for ``ScatterNd`` forms."""
+    """Index of the rows that a row write touches: rows of dimension 0, or tuples of coordinates for ``ScatterNd``."""
     if "ScatterNd" in op.type:
         return tuple(indices[..., i] for i in range(indices.shape[-1]))
     return indices
@@ -519,7 +520,7 @@ def _masked_row_index(op: Operation, indices: Any, ok: Any) -> Any:
 
 
 def options_for(ops: Iterable[Operation], platform: str) -> dict[str, Any] | None:
-    """XLA options of a program: on CPU, programs with convolution gradients run their convolutions on Eigen (RECIPES of docs/notes)."""
+    """XLA options of a program: on CPU, programs with convolution gradients run their convolutions on Eigen."""
     if platform == "cpu" and any("Backprop" in op.type and "Conv" in op.type for op in ops):
         return {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"}
     return None

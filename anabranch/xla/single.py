@@ -1,4 +1,4 @@
-"""One op as its own compiled program: how the interpreter runs an op that has no host kernel, and how tests compare tiers."""
+"""One op as its own compiled program: how the interpreter runs an op without a host kernel, and tests compare tiers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compile_time_positions(definition: opdef.OpDefinition, attrs: dict[str, Any]
 def run_compiled(
     definition: opdef.OpDefinition, inputs: Sequence[Any], attrs: dict[str, Any], op: Any = None, philox: Any = None
 ) -> list[np.ndarray]:
-    """Runs one op's kernel through XLA on the default device; raises its checks; returns NumPy arrays (or jax arrays' copies).
+    """Runs one op's kernel through XLA on the default device; raises its checks; returns NumPy arrays (or copies).
 
     ``inputs`` are arrays; a resource operand is given as the variable's value.
     """

@@ -1,9 +1,9 @@
 """The cases in Anabranch, through its public API, in its usual tier."""
 
 import numpy as np
-from peers import shapes
 
 import anabranch as tf
+from peers import shapes
 
 
 def session_of(graph):

@@ -1,5 +1,7 @@
 """Data and sizes that all peers share."""
 
+import itertools
+
 import numpy as np
 
 LAYERS = [(3, 64, 1), (64, 64, 1), (64, 128, 1), (128, 128, 1), (128, 256, 1), (256, 256, 1)]
@@ -11,7 +13,7 @@ rng = np.random.RandomState(0)
 def mlp():
     """Images, labels and weights of the MLP."""
     sizes = [784, 512, 512, 10]
-    weights = [(rng.randn(a, b) * (2 / a) ** 0.5).astype(np.float32) for a, b in zip(sizes, sizes[1:], strict=False)]
+    weights = [(rng.randn(a, b) * (2 / a) ** 0.5).astype(np.float32) for a, b in itertools.pairwise(sizes)]
     return rng.rand(128, 784).astype(np.float32), rng.randint(0, 10, 128).astype(np.int64), weights
 
 

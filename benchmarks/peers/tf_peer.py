@@ -1,9 +1,9 @@
 """The cases in TensorFlow: the program of Anabranch through compat.v1's graph mode."""
 
 import numpy as np
-from peers import shapes
-
 import tensorflow.compat.v1 as tf
+
+from peers import shapes
 
 tf.disable_v2_behavior()
 

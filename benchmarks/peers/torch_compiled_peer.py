@@ -1,6 +1,7 @@
 """The cases in PyTorch with ``torch.compile``."""
 
 import torch
+
 from peers import torch_peer
 
 torch_peer.compiled = torch.compile

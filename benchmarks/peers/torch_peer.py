@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
+
 from peers import shapes
 
 torch.set_num_threads(max(1, torch.get_num_threads()))

@@ -108,7 +108,7 @@ def test_bad_feeds(session):
         session.run(x, {x: np.zeros((3, 1))})
     with pytest.raises(TypeError, match="Cannot interpret feed_dict key as Tensor"):
         session.run(x, {"y:0": 1.0})
-    with pytest.raises(TypeError, match="value of a feed cannot be a tf.Tensor"):
+    with pytest.raises(TypeError, match=r"value of a feed cannot be a tf\.Tensor"):
         session.run(x, {x: tf.constant(1.0)})
     with pytest.raises(TypeError, match="feed_dict must be a dictionary"):
         session.run(x, [1])
@@ -207,9 +207,9 @@ def test_the_policy_compiles_what_is_hot_and_says_why(session):
 def test_options_are_checked():
     with pytest.raises(ValueError, match=r"tier='fast'(.|\n)*one of"):
         tf.SessionOptions(tier="fast")
-    with pytest.raises(TypeError, match="config must be a tf.ConfigProto"):
+    with pytest.raises(TypeError, match=r"config must be a tf\.ConfigProto"):
         tf.Session(config={"a": 1})
-    with pytest.raises(TypeError, match="graph must be a tf.Graph"):
+    with pytest.raises(TypeError, match=r"graph must be a tf\.Graph"):
         tf.Session(graph=3)
     with pytest.raises(tf.errors.UnimplementedError, match="session target"):
         tf.Session("grpc://localhost:1")
