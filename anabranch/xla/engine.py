@@ -8,10 +8,13 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from anabranch.xla import memory
+
 
 @functools.cache
 def jax() -> Any:
     """The jax module, imported on first use."""
+    memory.keep_if_asked()
     import jax as module
 
     return module

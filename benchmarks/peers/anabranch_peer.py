@@ -3,6 +3,8 @@
 import numpy as np
 
 import anabranch as tf
+
+tf.keep_memory()
 from peers import shapes
 
 
