@@ -208,7 +208,7 @@ def _by_phases(ctx: Any, g: Any, kernel: Any, axes: Sequence[Axis]) -> Any:
     tall, wide = axes
     rows = []
     for phase_y in range(tall.stride):
-        row = []
+        row: list[Any] = []
         for phase_x in range(wide.stride):
             taps, padding = [], []
             for a, phase in ((tall, phase_y), (wide, phase_x)):
@@ -360,7 +360,7 @@ def depthwise_forward(ctx: Any, x: Any, f: Any, axes: Sequence[Axis]) -> Any:
     if is_half(kept):
         x, f = x.astype(np.float32), f.astype(np.float32)
     padded = pad_spatial(xp, x, axes)
-    total = None
+    total: Any = None
     for offsets in np.ndindex(*(a.window for a in axes)):
         entry = tap(padded, axes, offsets)
         product = entry * f[offsets][:, 0] if multiplier == 1 else entry[..., None] * f[offsets]

@@ -1,8 +1,8 @@
 """Softmax, its logarithm, and the two cross entropies, in closed form.
 
-Policy. A cross entropy has two outputs, the loss per row and the gradient of the loss with respect to the logits, because both come from
-one pass over the same exponentials; what a program does not use is removed by the compiler. Two-byte floats are summed in
-float32. Labels that index classes are checked: nothing is clamped.
+Policy. A cross entropy has two outputs, the loss per row and the gradient of the loss with respect to the logits,
+because both come from one pass over the same exponentials; what a program does not use is removed by the compiler.
+Two-byte floats are summed in float32. Labels that index classes are checked: nothing is clamped.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_zero(grad: Any) -> bool:
 
 
 def _shifted(xp: Any, x: Any) -> tuple[Any, Any, Any]:
-    """``x`` minus its row maximum, the exponentials and their row sums. A row of -inf or with +inf gives NaN, as IEEE has it."""
+    """``x`` minus its row maximum, the exponentials and their row sums. Rows of -inf or with +inf give NaN."""
     shifted = x - xp.max(x, axis=-1, keepdims=True, initial=-np.inf)
     exponentials = xp.exp(shifted)
     return shifted, exponentials, xp.sum(exponentials, axis=-1, keepdims=True)
@@ -95,7 +95,7 @@ def _second_order(grad_backprop: Any, logits: Any) -> Any:
 
 
 class SoftmaxCrossEntropyWithLogits(Op):
-    """Cross entropy of ``labels`` (rows that sum to 1) and ``softmax(features)``: ``[batch, classes]`` each, which broadcast.
+    """Cross entropy of ``labels`` (rows sum to 1) and ``softmax(features)``: both ``[batch, classes]``, broadcast.
 
     Outputs the loss ``[batch]`` and its gradient with respect to the logits, ``softmax(features) - labels``.
     """
@@ -139,6 +139,8 @@ class SoftmaxCrossEntropyWithLogits(Op):
         if not is_zero(grad_backprop):
             more = _second_order(grad_backprop, logits)
             grad_logits = more if grad_logits is None else build("Add", grad_logits, more)
+            less = build("Neg", grad_backprop)
+            grad_labels = less if grad_labels is None else build("Add", grad_labels, less)
         return [_reduced(grad_logits, logits), _reduced(grad_labels, labels)]
 
 
@@ -159,7 +161,8 @@ def _reduced(grad: Any, tensor: Any) -> Any:
 class SparseSoftmaxCrossEntropyWithLogits(Op):
     """Cross entropy of ``softmax(features)``, ``[batch, classes]``, and the class that ``labels``, ``[batch]``, name.
 
-    Outputs the loss ``[batch]`` and its gradient with respect to the logits. A label outside ``[0, classes)`` is an error.
+    Outputs the loss ``[batch]`` and its gradient with respect to the logits. A label outside ``[0, classes)`` is an
+    error.
     """
 
     signature = "features: T, labels: Tlabels -> loss: T, backprop: T"

@@ -20,13 +20,19 @@ from anabranch.core.scope_functions import name_scope
 _REALS = "float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"
 
 
+def _one_zero(xp: Any, x: Any) -> Any:
+    """``x`` with one zero and one NaN. (Adding 0 would do, but XLA takes that for nothing.)"""
+    zero = x.dtype.type(0)
+    return xp.where(xp.isnan(x), x.dtype.type(np.nan), xp.where(x == zero, zero, x))
+
+
 def order_key(ctx: Any, x: Any) -> Any:
     """An integer array ordered like ``x``: floats by their bits, with NaN above inf and one zero."""
     if x.dtype.kind in "iu":
         return x
     xp = ctx.xp
     integer = np.dtype(f"int{8 * x.dtype.itemsize}")
-    clean = xp.where(xp.isnan(x), x.dtype.type(np.nan), x + x.dtype.type(0))
+    clean = _one_zero(xp, x)
     bits = clean.view(integer) if ctx.host else ctx.lax.bitcast_convert_type(clean, integer)
     flipped = bits ^ ((bits >> integer.type(8 * integer.itemsize - 1)) & integer.type(np.iinfo(integer).max))
     return xp.where(xp.isnan(x), integer.type(np.iinfo(integer).max), flipped)
@@ -42,7 +48,7 @@ def _largest(ctx: Any, x: Any, k: int) -> tuple[Any, Any]:
     if ctx.platform == "cpu" and not ctx.host and (x.dtype.itemsize <= 2 or x.dtype == np.float32):
         # The backend's own selection, which orders float32 by its bits.
         wide = x.astype(np.float32)
-        clean = xp.where(xp.isnan(wide), np.float32(np.nan), wide + np.float32(0)).reshape(-1, count)
+        clean = _one_zero(xp, wide).reshape(-1, count)
         indices = ctx.lax.top_k(clean, k)[1].reshape(x.shape[:-1] + (k,))
         return xp.take_along_axis(x, indices, axis=-1), indices
     key = order_key(ctx, x)
