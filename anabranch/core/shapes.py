@@ -191,7 +191,7 @@ def concatenate(a: RawShape, b: RawShape) -> RawShape:
     return None if a is None or b is None else a + b
 
 
-def with_rank(raw: RawShape, rank: int) -> RawShape:
+def with_rank(raw: RawShape, rank: int) -> tuple[int | None, ...]:
     """Return the shape with this rank (unknown dimensions if the rank was unknown); ValueError if it has another."""
     if raw is None:
         return (None,) * rank

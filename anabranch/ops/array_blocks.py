@@ -427,7 +427,8 @@ def _patches(ctx: Any, x: Any, attrs: Any, spatial: int) -> Any:
     )
     sizes, strides = attrs["ksizes"], attrs["strides"]
     rates = attrs.get("rates", (1,) * (spatial + 2))
-    counts, pads = [], [(0, 0)]
+    counts: list[Any] = []
+    pads = [(0, 0)]
     for i in range(1, spatial + 1):
         reach = (sizes[i] - 1) * rates[i] + 1
         count, before = _window(x.shape[i], reach, strides[i], attrs["padding"])

@@ -66,7 +66,8 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
         sizes = []
         for size, pair in zip(raw, paddings, strict=True):
             ends = [known(end) for end in pair] if isinstance(pair, (list, tuple, np.ndarray)) else [None]
-            sizes.append(None if size is None or None in ends else size + sum(int(end) for end in ends))
+            padding = sum(int(end) for end in ends if end is not None)
+            sizes.append(None if size is None or None in ends else size + padding)
         result.set_shape(sizes)
     return result
 

@@ -103,7 +103,8 @@ def get_item(tensor: Any, key: Any, var: Any = None) -> Any:
                 ]
         else:
             spec = [constant([], dtypes.int32)] * 3
-        return strided_slice(tensor, *spec, **masks, var=var, name=scope)
+        first, last, step = spec
+        return strided_slice(tensor, first, last, step, **masks, var=var, name=scope)
 
 
 _slice_helper = get_item

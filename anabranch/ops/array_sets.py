@@ -7,7 +7,7 @@ first occurrence; NaN differs from itself.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -75,7 +75,8 @@ def _unique(ctx: Any, x: np.ndarray, axis: int, out: Any) -> tuple[np.ndarray, n
         inverse = inverse.reshape(-1)
     else:
         rows: dict[Any, int] = {}
-        firsts, places = [], []
+        firsts: list[int] = []
+        places: list[int] = []
         for i, row in enumerate(np.moveaxis(x, axis, 0)):
             key = tuple(row.ravel().tolist())
             number = rows.setdefault(key, len(rows))
@@ -368,7 +369,7 @@ def _search_shape(c: Any) -> shapes.RawShape:
     return (shapes.merge_dim(rows[0], values[0]), values[1])
 
 
-def _search(ctx: Any, inputs: Any, attrs: Any, side: str) -> Any:
+def _search(ctx: Any, inputs: Any, attrs: Any, side: Literal["left", "right"]) -> Any:
     rows, values = inputs
     require(
         ctx,

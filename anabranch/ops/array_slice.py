@@ -20,7 +20,7 @@ from anabranch.ops.array_common import dense, ints, refuse, require, shape_of
 from anabranch.ops.array_region import MASKS, BadSlice, Region, put, region, resolve, sliced_shape, take
 
 
-def _specification(c: Any, operands: tuple[str, str, str] = ("begin", "end", "strides")) -> tuple[Any, ...] | None:
+def _specification(c: Any, operands: tuple[str, str, str] = ("begin", "end", "strides")) -> tuple[Any, Any, Any] | None:
     vectors = [c.vector(name) for name in operands]
     lengths = {len(found) for found in vectors if found is not None}
     for name in operands:
@@ -39,7 +39,8 @@ def _specification(c: Any, operands: tuple[str, str, str] = ("begin", "end", "st
     (length,) = lengths
     if length >= 32:
         refuse(c, f"a slice with {length} specifications", "fewer than 32", "slice in two steps")
-    return tuple([None] * length if found is None else found for found in vectors)
+    begin, end, strides = ([None] * length if found is None else found for found in vectors)
+    return begin, end, strides
 
 
 def _slice_refused(c: Any, problem: BadSlice, raw: Any) -> None:

@@ -373,10 +373,8 @@ class Executor:
                 operands.append(np.bool_(key.index > 0 or self._slot(key.maker).version is not None))
             else:
                 # A version that is not there is one that the op allows to be absent; see _resolve.
-                absent = key is None or (
-                    isinstance(key, StateKey) and definition.allows_uninitialized and key not in env
-                )
-                operands.append(None if absent else to_host(env[key]))
+                absent = isinstance(key, StateKey) and definition.allows_uninitialized and key not in env
+                operands.append(None if key is None or absent else to_host(env[key]))
         remembered = memo.get(op)
         if remembered is not None and _same(remembered[0], operands):
             values = remembered[1]

@@ -180,7 +180,7 @@ def test_derived_rule_is_one_op_that_serialises(graph) -> None:
 def test_checks_of_the_forward_kernel_hold_in_its_derivative(tier) -> None:
     x = tf.placeholder(tf.float32, [2])
     gradient = tf.gradients(build("TestDerivedCube", x, 7).y, x)[0]
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"8000\.0 is large"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="8000 is large"):
         values(gradient, {x: [1.0, 20.0]}, tier)
 
 

@@ -128,7 +128,7 @@ def test_lines_show_what_differs() -> None:
     """Each part of a signature changes the line."""
     base = OWN["AddN"]
     lines = {own_line(base), GOLDEN["ops"]["Add"], GOLDEN["ops"]["AddV2"]}
-    changed = [
+    changed: list[dict[str, Any]] = [
         {"attrs": {**base.attrs, "N": opdef.Int(minimum=2)}},
         {"attrs": {**base.attrs, "N": opdef.Int(3, minimum=1)}},
         {"attrs": {**base.attrs, "T": opdef.Type("float")}},
