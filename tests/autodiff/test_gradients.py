@@ -422,3 +422,45 @@ def test_refused_hessians() -> None:
         tf.hessians(tf.floor(x), x)
     with pytest.raises(NotImplementedError, match=r"Hessian with respect to 'open:0' of shape"):
         tf.hessians(tf.square(open_), open_)
+
+
+# ------------------------------------------------------------------------------------------------------------ variables
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_variables_as_xs(use_resource) -> None:
+    with tf.variable_scope("scope", use_resource=use_resource):
+        v = tf.get_variable("v", initializer=tf.constant([1.0, 2.0]))
+        unused = tf.get_variable("unused", initializer=tf.constant([5.0, 6.0]))
+    y = tf.reduce_sum(tf.square(v) * 3.0)
+    of_v, none = tf.gradients(y, [v, unused])
+    zeros = tf.gradients(y, unused, unconnected_gradients=tf.UnconnectedGradients.ZERO)[0]
+    of_read = tf.gradients(y, v.value())[0]
+    assert none is None
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        np.testing.assert_array_equal(session.run(of_v), [6.0, 12.0])
+        np.testing.assert_array_equal(session.run(zeros), [0.0, 0.0])
+    assert (of_read is None) == use_resource  # a handle is read anew by each use, a reference once
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_gathered_variables_have_slices(use_resource) -> None:
+    with tf.variable_scope("scope", use_resource=use_resource):
+        v = tf.get_variable("v", initializer=tf.constant([[1.0], [2.0], [3.0]]))
+    found = tf.gradients(tf.reduce_sum(tf.nn.embedding_lookup(v, [2, 2])), v)[0]
+    assert isinstance(found, tf.IndexedSlices)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        value = session.run(found)
+    np.testing.assert_array_equal(value.indices, [2, 2])
+    np.testing.assert_array_equal(value.values, [[1.0], [1.0]])
+    np.testing.assert_array_equal(value.dense_shape, [3, 1])
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_hessian_of_a_variable(use_resource) -> None:
+    with tf.variable_scope("scope", use_resource=use_resource):
+        v = tf.get_variable("v", initializer=tf.constant([1.0, 2.0]))
+    (found,) = tf.hessians(tf.reduce_prod(v) + tf.reduce_sum(v * v), v)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        np.testing.assert_allclose(session.run(found), [[2.0, 1.0], [1.0, 2.0]], rtol=1e-6)
