@@ -37,7 +37,7 @@ def check_depths(channels: int | None, filter_shape: Sequence[int | None], group
         return
     if not grouped or depth == 0 or channels % depth:
         raise ValueError(
-            f"input depth must be evenly divisible by filter depth: {channels} vs {depth}\n"
+            f"Depth of input ({channels}) is not a multiple of input depth of filter ({depth})\n"
             + errors.message(
                 f"an input of {channels} channels, a filter of shape {shapes.show(tuple(filter_shape))}",
                 f"a filter [..., {channels}, features]" + (", or a divisor of it for groups" if grouped else ""),

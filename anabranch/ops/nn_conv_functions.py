@@ -198,17 +198,17 @@ def conv1d(
         ``[batch, out_width, out]``, in the order of ``data_format``.
     """
     value = either(input, value, "input", "value")
-    with name_scope(name, "conv1d", [value, filters]) as scope:
-        return _conv1d(value, filters, stride, padding, op_format(data_format, 1), dilations, scope)
+    with name_scope(name, "conv1d", [value, filters]):
+        return _conv1d(value, filters, stride, padding, op_format(data_format, 1), dilations)
 
 
-def _conv1d(x: Any, f: Any, stride: Any, padding: Any, data_format: str, dilations: Any, scope: Any) -> Any:
+def _conv1d(x: Any, f: Any, stride: Any, padding: Any, data_format: str, dilations: Any) -> Any:
     place = 2 if channels_first(data_format) else 1
     step, gap = (_single(v, data_format, what) for v, what in ((stride, "stride"), (dilations, "dilations")))
     flat = _op(
         build("ExpandDims", x, place), build("ExpandDims", f, 0), 2, [1, step], padding, data_format, [1, gap], None
     )
-    return build("Squeeze", flat, squeeze_dims=[place], name=scope)
+    return build("Squeeze", flat, squeeze_dims=[place])
 
 
 def _single(value: Any, data_format: str, name: str) -> int:
@@ -256,7 +256,7 @@ def convolution(
         n = rank - 2
         form = op_format(data_format, n)
         if n == 1:
-            return _conv1d(x, f, strides, padding, form, rates, scope)
+            return _conv1d(x, f, strides, padding, form, rates)
         return _op(x, f, n, strides, padding, form, rates, scope)
 
 
@@ -392,7 +392,7 @@ def conv1d_transpose(
     name: str | None = None,
 ) -> Any:
     """The transpose of :func:`conv1d` for ``[batch, width, in]`` and a filter ``[width, out, in]``."""
-    with name_scope(name, "conv1d_transpose", [input, filters]) as scope:
+    with name_scope(name, "conv1d_transpose", [input, filters]):
         form = op_format(data_format, 1)
         place = 2 if channels_first(form) else 1
         shape = _output_shape(output_shape, 1)
@@ -408,7 +408,7 @@ def conv1d_transpose(
             [1, _single(dilations, form, "dilations")],
             None,
         )
-        return build("Squeeze", found, squeeze_dims=[place], name=scope)
+        return build("Squeeze", found, squeeze_dims=[place])
 
 
 @public("nn.depthwise_conv2d")

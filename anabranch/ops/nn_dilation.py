@@ -203,8 +203,8 @@ def erosion2d(value: Any, kernel: Any, strides: Any, rates: Any, padding: str, n
         padding: ``"SAME"`` or ``"VALID"``.
         name: name of the op.
     """
-    with name_scope(name, "erosion2d", [value, kernel]) as scope:
+    with name_scope(name, "erosion2d", [value, kernel]):
         value, kernel = convert.convert_to_tensor(value), convert.convert_to_tensor(kernel)
         mirrored = build("ReverseV2", kernel, [0, 1])
         found = build("Dilation2D", build("Neg", value), mirrored, strides=strides, rates=rates, padding=padding)
-        return build("Neg", found, name=scope)
+        return build("Neg", found)

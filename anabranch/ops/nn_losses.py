@@ -54,7 +54,7 @@ def _axis_number(axis: Any, tensor: Any, function: str) -> int | None:
 def _swapped(tensor: Any, axis: int, name: str | None = None) -> Any:
     order = list(range(tensor.shape.ndims))
     order[axis], order[-1] = order[-1], order[axis]
-    return build("Transpose", tensor, order, name=name)
+    return build("Transpose", tensor, order, name=name or "transpose")
 
 
 def _along_axis(type_name: str, logits: Any, axis: Any, name: str | None) -> Any:
@@ -62,8 +62,7 @@ def _along_axis(type_name: str, logits: Any, axis: Any, name: str | None) -> Any
     number = _axis_number(axis, tensor, type_name)
     if number is None:
         return build(type_name, tensor, name=name)
-    with name_scope(name, type_name, [tensor]) as scope:
-        return _swapped(build(type_name, _swapped(tensor, number)), number, name=scope)
+    return _swapped(build(type_name, _swapped(tensor, number)), number, name=name)
 
 
 @public("nn.softmax", "math.softmax")
@@ -237,7 +236,7 @@ def sparse_softmax_cross_entropy_with_logits(
         ValueError: the ranks do not fit. InvalidArgumentError (when it runs): a label names no class.
     """
     _require_names("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
-    with name_scope(name, "SparseSoftmaxCrossEntropyWithLogits", [labels, logits]) as scope:
+    with name_scope(name, "SparseSoftmaxCrossEntropyWithLogits", [labels, logits]):
         labels = convert.convert_to_tensor(labels)
         logits = convert.convert_to_tensor(logits)
         rank, own = logits.shape.ndims, labels.shape.ndims
@@ -258,7 +257,7 @@ def sparse_softmax_cross_entropy_with_logits(
             )
         precise = _precise(logits)
         if rank == 2:
-            loss = build("SparseSoftmaxCrossEntropyWithLogits", precise, labels, name=scope)[0]
+            loss = build("SparseSoftmaxCrossEntropyWithLogits", precise, labels, name=name)[0]
             return _as_dtype_of(loss, logits)
         if rank is not None and own is not None:
             shapes.merge(labels.shape.raw, logits.shape.raw[:-1])  # before the rows are counted together
@@ -267,7 +266,7 @@ def sparse_softmax_cross_entropy_with_logits(
             if labels.shape.is_fully_defined()
             else build("Shape", labels)
         )
-        loss = build("SparseSoftmaxCrossEntropyWithLogits", _rows(precise), build("Reshape", labels, [-1]), name=scope)[
+        loss = build("SparseSoftmaxCrossEntropyWithLogits", _rows(precise), build("Reshape", labels, [-1]), name=name)[
             0
         ]
         loss = build("Reshape", loss, target)
@@ -343,15 +342,13 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
 
     The approximation ``z * log(z) - z + log(2 * pi * z) / 2`` is used where ``z > 1``; elsewhere ``log(z!)`` counts 0.
     """
-    with name_scope(name, "log_poisson_loss", [log_input, targets]) as scope:
+    with name_scope(name, "log_poisson_loss", [log_input, targets]):
         log_input = convert.convert_to_tensor(log_input, name="log_input")
         targets = convert.convert_to_tensor(
             targets, None if _is_tensor(targets) else log_input.dtype.base, name="targets"
         )
         _same_shapes(log_input, targets, "log_input", "targets")
-        base = build(
-            "Sub", build("Exp", log_input), build("Mul", log_input, targets), name=None if compute_full_loss else scope
-        )
+        base = build("Sub", build("Exp", log_input), build("Mul", log_input, targets), name="sub")
         if not compute_full_loss:
             return base
         stirling = build(
@@ -363,4 +360,4 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
         inside = build(
             "LogicalAnd", build("GreaterEqual", targets, zeros), build("LessEqual", targets, build("OnesLike", targets))
         )
-        return build("Add", base, build("Select", inside, zeros, stirling), name=scope)
+        return build("Add", base, build("Select", inside, zeros, stirling), name="add_1")

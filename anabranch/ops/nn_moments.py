@@ -144,7 +144,7 @@ def sufficient_statistics(
             number = 1
             for axis in axes:
                 number *= raw[axis]
-            count = convert.constant(number, x.dtype.base, name="count")
+            count = convert.constant(number, x.dtype.base)
         else:
             sizes = build("GatherV2", _cast(build("Shape", x), x.dtype.base), axes, 0)
             count = build("Prod", sizes, [0], name="count")

@@ -89,8 +89,7 @@ def max_pool3d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None
 ) -> Any:
     """The maximum of each window of ``[batch, depth, height, width, channels]``; arguments as for :func:`max_pool`."""
-    with name_scope(name, "max_pool3d", [input]) as scope:
-        return _pool("MaxPool3D", input, 3, ksize, strides, padding, data_format, scope)
+    return _pool("MaxPool3D", input, 3, ksize, strides, padding, data_format, name)
 
 
 @public("nn.avg_pool3d")
@@ -98,18 +97,16 @@ def avg_pool3d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None
 ) -> Any:
     """The mean of each window of ``[batch, depth, height, width, channels]``; arguments as for :func:`avg_pool`."""
-    with name_scope(name, "AvgPool3D", [input]) as scope:
-        return _pool("AvgPool3D", input, 3, ksize, strides, padding, data_format, scope)
+    return _pool("AvgPool3D", input, 3, ksize, strides, padding, data_format, name)
 
 
-def _pool1d(type_name: str, x: Any, ksize: Any, strides: Any, padding: Any, data_format: Any, scope: Any) -> Any:
+def _pool1d(type_name: str, x: Any, ksize: Any, strides: Any, padding: Any, data_format: Any) -> Any:
     form = op_format(data_format, 1)
     place = 2 if channels_first(form) else 1
-    inner = place
-    size, step = (sequence(v, 1, form, what)[inner] for v, what in ((ksize, "ksize"), (strides, "strides")))
+    size, step = (sequence(v, 1, form, what)[place] for v, what in ((ksize, "ksize"), (strides, "strides")))
     wide = build("ExpandDims", x, place)
     pooled = _pool(type_name, wide, 2, [1, size], [1, step], padding, form, None)
-    return build("Squeeze", pooled, squeeze_dims=[place], name=scope)
+    return build("Squeeze", pooled, squeeze_dims=[place])
 
 
 @public("nn.max_pool1d")
@@ -117,8 +114,8 @@ def max_pool1d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NWC", name: str | None = None
 ) -> Any:
     """The maximum of each window of ``[batch, width, channels]``."""
-    with name_scope(name, "MaxPool1d", [input]) as scope:
-        return _pool1d("MaxPool", input, ksize, strides, padding, data_format, scope)
+    with name_scope(name, "MaxPool1d", [input]):
+        return _pool1d("MaxPool", input, ksize, strides, padding, data_format)
 
 
 @public("nn.avg_pool1d")
@@ -126,8 +123,8 @@ def avg_pool1d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NWC", name: str | None = None
 ) -> Any:
     """The mean of each window of ``[batch, width, channels]``."""
-    with name_scope(name, "AvgPool1D", [input]) as scope:
-        return _pool1d("AvgPool", input, ksize, strides, padding, data_format, scope)
+    with name_scope(name, "AvgPool1D", [input]):
+        return _pool1d("AvgPool", input, ksize, strides, padding, data_format)
 
 
 @public("nn.max_pool_with_argmax")
@@ -252,9 +249,7 @@ def pool(
 
         def plain(tensor: Any, scope: Any = None) -> Any:
             if n == 1:
-                return _pool1d(
-                    type_name, tensor, sizes, steps, padding, "NCW" if channels_first(form) else "NWC", scope
-                )
+                return _pool1d(type_name, tensor, sizes, steps, padding, "NCW" if channels_first(form) else "NWC")
             return _pool(type_name, tensor, n, sizes, steps, padding, form, scope)
 
         if max(gaps) == 1:
