@@ -54,8 +54,8 @@ def weights(shape: Sequence[int], name: str) -> Any:
     return tf.Variable(tf.truncated_normal(list(shape), stddev=(2.0 / fan_in) ** 0.5), name=name)
 
 
-def network(images: Any, keep: Any, size: int) -> Any:
-    """Logits ``[batch, 10]`` of images ``[batch, size, size, 1]``."""
+def network(images: Any, keep: Any, classes: int) -> Any:
+    """Logits ``[batch, classes]`` of images ``[batch, height, width, 1]``."""
     hidden = images
     channels = 1
     for i, width in enumerate((32, 64)):
@@ -64,15 +64,14 @@ def network(images: Any, keep: Any, size: int) -> Any:
             bias = tf.Variable(tf.zeros([width]), name="bias")
             hidden = tf.nn.relu(tf.nn.conv2d(hidden, kernel, [1, 1, 1, 1], "SAME") + bias)
             hidden = tf.nn.max_pool(hidden, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
-        channels, size = width, (size + 1) // 2
-    flat = tf.reshape(hidden, [-1, size * size * channels])
+        channels = width
+    features = int(np.prod(hidden.get_shape().as_list()[1:]))
+    flat = tf.reshape(hidden, [-1, features])
     with tf.name_scope("dense"):
-        hidden = tf.nn.relu(
-            tf.matmul(flat, weights([size * size * channels, 128], "kernel")) + tf.Variable(tf.zeros([128]))
-        )
+        hidden = tf.nn.relu(tf.matmul(flat, weights([features, 128], "kernel")) + tf.Variable(tf.zeros([128])))
         hidden = tf.nn.dropout(hidden, keep)
     with tf.name_scope("logits"):
-        return tf.matmul(hidden, weights([128, 10], "kernel")) + tf.Variable(tf.zeros([10]))
+        return tf.matmul(hidden, weights([128, classes], "kernel")) + tf.Variable(tf.zeros([classes]))
 
 
 def picture(image: np.ndarray) -> str:
@@ -94,15 +93,21 @@ def main(arguments: Sequence[str] | None = None) -> float:
 
     data = load(options.data)
     train, test = data["train_images"], data["test_images"]
-    height = train.shape[1]
-    console.print(f"{len(train):,} training and {len(test):,} test images of {height}x{train.shape[2]} pixels")
+    height, width = train.shape[1:3]
+    classes = 1 + int(max(data["train_labels"].max(), data["test_labels"].max()))
+    if epochs < 0 or not 1 <= options.batch <= len(train):
+        parser.error(
+            f"--epochs {epochs} --batch {options.batch}: expected no fewer than 0 epochs, and batches of 1 to "
+            f"{len(train)} images; give smaller batches, or leave the options out"
+        )
+    console.print(f"{len(train):,} training and {len(test):,} test images of {height}x{width} pixels")
 
     with tf.Graph().as_default():
         tf.set_random_seed(1)
-        images = tf.placeholder(tf.float32, [None, height, height, 1], name="images")
+        images = tf.placeholder(tf.float32, [None, height, width, 1], name="images")
         labels = tf.placeholder(tf.int64, [None], name="labels")
         keep = tf.placeholder_with_default(1.0, [], name="keep")
-        logits = network(images, keep, height)
+        logits = network(images, keep, classes)
         loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
         step = tf.Variable(0, trainable=False, name="global_step")
         steps = epochs * (len(train) // options.batch)

@@ -6,8 +6,10 @@ Format: two zero bytes, a type byte (0x08 is uint8), the rank, then one big-endi
 from __future__ import annotations
 
 import gzip
+import math
 import os
 import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +35,7 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
     try:
         with opened(path, "rb") as file:
             data = file.read()
-    except (EOFError, gzip.BadGzipFile) as problem:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as problem:
         raise _torn(path, f"a gzip stream that does not decompress ({problem})") from problem
     if len(data) < 4 or data[:3] != b"\0\0\x08":
         raise _torn(path, f"a file that starts with {data[:4].hex() or 'nothing'}")
@@ -42,9 +44,7 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
     if len(data) < start:
         raise _torn(path, f"{len(data)} bytes, less than its header")
     shape = struct.unpack(f">{rank}I", data[4:start])
-    size = 1
-    for dimension in shape:
-        size *= dimension
+    size = math.prod(shape)
     if len(data) - start != size:
         raise _torn(path, f"{len(data) - start} bytes of data for shape {shape}")
     return np.frombuffer(data, np.uint8, size, start).reshape(shape)
