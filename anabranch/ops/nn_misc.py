@@ -295,15 +295,19 @@ def _noise_shape(x: Any, noise_shape: Any) -> Any:
         wanted = shapes.as_raw(noise_shape)
     except (TypeError, ValueError):
         return noise_shape  # a list that holds tensors
-    own = x.shape.raw
-    if wanted is not None and own is not None and len(wanted) == len(own):
-        wanted = tuple(o if w is None else w for w, o in zip(wanted, own, strict=True))
+    if wanted is not None and None in wanted and x.shape.ndims == len(wanted):
+        sizes = build("Shape", x)
+        wanted = [
+            build("StridedSlice", sizes, [i], [i + 1], [1], shrink_axis_mask=1) if size is None else size
+            for i, size in enumerate(w if w is not None else o for w, o in zip(wanted, x.shape.raw, strict=True))
+        ]
+        return build("Pack", wanted, axis=0) if any(not isinstance(size, int) for size in wanted) else wanted
     if wanted is None or None in wanted:
         raise ValueError(
             errors.message(
                 f"noise_shape={noise_shape!r} for a tensor of shape {x.shape}",
-                "a size for each dimension whose size the tensor does not tell",
-                "noise_shape=tf.stack([...]) of integers and entries of tf.shape(x)",
+                "one size per dimension of the tensor, None for the tensor's own",
+                "noise_shape=[None, 1, channels], or tf.stack([...]) of entries of tf.shape(x)",
             )
         )
     return list(wanted)
