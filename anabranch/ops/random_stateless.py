@@ -1,0 +1,113 @@
+"""Random ops that are functions of a seed given as input: the same seed gives the same numbers, in every run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.opdef import PURE, Op, Type, define
+from anabranch.ops import philox, random_draws
+from anabranch.ops.random_ops import DRAWN, FLOATS, dims_of, shape_of
+
+
+def _seed_shape(c: Any) -> None:
+    dims = c.with_rank("seed", 1)
+    if dims is not None and dims[0] not in (None, 2):
+        raise ValueError(
+            "seed must have shape [2]\n"
+            + errors.message(f"a seed of {dims[0]} numbers", "two integers", "seed=[first, second]")
+        )
+
+
+def _shape(c: Any) -> Any:
+    _seed_shape(c)
+    for bound in ("minval", "maxval"):
+        if any(spec.name == bound for spec in c.definition.inputs):
+            c.with_rank(bound, 0)
+    return shape_of(c)
+
+
+def _stream(ctx: Any, seed: Any) -> Any:
+    ctx.check(seed.shape == (2,), errors.InvalidArgumentError, f"seed must have shape [2], not {list(seed.shape)}")
+    return philox.stream_of_seed(ctx.xp, seed if seed.shape == (2,) else np.zeros(2, np.int64))
+
+
+def _define(name: str, doc: str, draw: Callable[..., Any], dtypes: str, default: str | None, bounds: str = "") -> None:
+    def kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
+        shape, seed, *rest = inputs
+        dims = dims_of(shape)
+        return draw(ctx, _stream(ctx, seed), math.prod(dims), *rest, attrs["dtype"].np).reshape(dims)
+
+    plain = default is not None
+    define(
+        name,
+        f"{doc}, of shape ``shape``, a function of ``seed`` (two integers).",
+        signature=f"shape: T, seed: Tseed{bounds} -> output: dtype",
+        attrs={
+            "dtype": Type(dtypes, default=default) if plain else Type(dtypes),
+            "T": Type("int32 int64", default="int32") if plain else Type("int32 int64"),
+            "Tseed": Type("int32 int64 uint32 uint64" if "Full" in name else "int32 int64", default="int64"),
+        },
+        effect=PURE,
+        compile_time=("shape",),
+        shape=_shape,
+        kernel=kernel,
+        gradient=DRAWN,
+    )
+
+
+def _any_integers(ctx: Any, stream: Any, count: int, dtype: np.dtype) -> Any:
+    return random_draws.unsigned(ctx.xp, stream, count, dtype.itemsize == 8).astype(dtype)
+
+
+_define("StatelessRandomUniform", "Uniform numbers in [0, 1)", random_draws.uniform, FLOATS, "float")
+_define("StatelessRandomNormal", "Normal numbers of mean 0 and deviation 1", random_draws.normal, FLOATS, "float")
+_define(
+    "StatelessTruncatedNormal",
+    "Normal numbers of mean 0 and deviation 1 within two deviations",
+    random_draws.truncated_normal,
+    FLOATS,
+    "float",
+)
+_define(
+    "StatelessRandomUniformInt",
+    "Uniform integers in ``[minval, maxval)``",
+    random_draws.integers,
+    "int32 int64",
+    None,
+    ", minval: dtype, maxval: dtype",
+)
+_define(
+    "StatelessRandomUniformFullInt",
+    "Uniform integers from the whole range of the dtype",
+    _any_integers,
+    "int32 int64 uint32 uint64",
+    "uint64",
+)
+
+
+class StatelessMultinomial(Op):
+    """Category numbers ``[batch, num_samples]`` by log-probabilities ``[batch, classes]``, a function of ``seed``."""
+
+    signature = "logits: T, num_samples: int32, seed: Tseed -> output: output_dtype"
+    attrs = {
+        "T": Type("float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"),
+        "Tseed": Type("int32 int64", default="int64"),
+        "output_dtype": Type("int32 int64", default="int64"),
+    }
+    effect = PURE
+    compile_time = ("num_samples",)
+    gradient = DRAWN
+
+    def shape(c):
+        _seed_shape(c)
+        return (c.with_rank("logits", 2)[0], c.scalar("num_samples"))
+
+    def kernel(ctx, inputs, attrs):
+        logits, number, seed = inputs
+        samples = int(np.asarray(number).reshape(()))
+        return random_draws.categories(ctx, _stream(ctx, seed), logits, samples, attrs["output_dtype"].np)
