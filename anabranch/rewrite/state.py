@@ -36,7 +36,7 @@ _NO_STATE = OpState({}, ())
 class Analysis:
     """The result: ops in effect order with segments and versions."""
 
-    def __init__(self) -> None:
+    def __init__(self, resource_of: Callable[[Operation], Any]) -> None:
         self.order: list[Operation] = []
         self.position: dict[Operation, int] = {}
         self.segment: dict[Operation, int] = {}
@@ -45,10 +45,17 @@ class Analysis:
         """Channel ops in order; channel ``i`` runs between segments ``i`` and ``i + 1``."""
         self.writes: list[dict[Operation, int]] = []
         """Per segment: maker -> number of writes."""
+        self._resource_of = resource_of
+        self._representative: dict[Any, Operation] = {}
 
     @property
     def segments(self) -> int:
         return len(self.channels) + 1
+
+    def variable(self, tensor: Tensor) -> Operation:
+        """The op that stands for the variable behind a handle: one for all that name the same resource."""
+        maker = maker_of(tensor)
+        return self._representative.setdefault(self._resource_of(maker), maker)
 
     def state_of(self, op: Operation) -> OpState:
         return self.state.get(op, _NO_STATE)
@@ -151,15 +158,10 @@ def topological_order(needed: set[Operation], fed: frozenset[Tensor]) -> list[Op
 
 def analyse(fetches: Sequence[Operation], fed: frozenset[Tensor], resource_of: Callable[[Operation], Any]) -> Analysis:
     """Orders the ops that ``fetches`` need and resolves state. ``resource_of`` says which resource is whose."""
-    result = Analysis()
+    result = Analysis(resource_of)
     needed = needed_ops(fetches, fed)
     result.order = topological_order(needed, fed)
     result.position = {op: i for i, op in enumerate(result.order)}
-    representative: dict[Any, Operation] = {}
-
-    def variable(tensor: Tensor) -> Operation:
-        maker = maker_of(tensor)
-        return representative.setdefault(resource_of(maker), maker)
 
     # Segments: effects by their place in the order, everything else as early as its inputs allow.
     passed = 0
@@ -208,11 +210,11 @@ def analyse(fetches: Sequence[Operation], fed: frozenset[Tensor], resource_of: C
             if is_transparent_read(tensor.op, fed):
                 source = tensor.op._inputs[0]
             if source.dtype.is_ref and _wants_value(op) and maker_of(source).definition.makes == "variable":
-                reads[position] = seen(variable(source))
+                reads[position] = seen(result.variable(source))
         made: list[StateKey] = []
         if owned:
             for position in owned:
-                maker = variable(op._inputs[position])
+                maker = result.variable(op._inputs[position])
                 if effect.kind == "read":
                     reads[position] = seen(maker)
                     continue

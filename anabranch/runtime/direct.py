@@ -16,21 +16,22 @@ import numpy as np
 from anabranch.core.operation import Tensor
 from anabranch.core.state_key import StateKey
 from anabranch.runtime.plan import ProgramItem
-from anabranch.runtime.resources import Slot
+from anabranch.runtime.resources import Claim, Slot, Version
 from anabranch.runtime.values import NO_RNG, own
 
 if TYPE_CHECKING:
-    from anabranch.runtime.executor import Executor, SegmentState, Step
+    from anabranch.runtime.binding import Binding
+    from anabranch.runtime.executor import Executor, Step
 
 
 class DirectStep:
     """One step in the short form; :func:`prepare` makes it."""
 
-    def __init__(self, runner: Executor, state: SegmentState, layout: int, item: ProgramItem, executable: Any):
+    def __init__(self, runner: Executor, bound: Binding, item: ProgramItem, executable: Any):
         self.runner = runner
         self.manager = runner.manager
-        self.state = state
-        self.layout = layout
+        self.layout = bound.layout
+        self.state = state = bound.states[0]
         self.item = item
         self.segment = runner.plan.segments[0]
         self.executable = executable
@@ -39,7 +40,7 @@ class DirectStep:
         feeds = {tensor: i for i, tensor in enumerate(runner.plan.feeds)}
         self.read_slots: list[Slot] = []
         self.sources: list[int] = []
-        """Per argument: a feed's position, or ``~i`` for the value of ``read_slots[i]``."""
+        """Per argument: a feed's position, or ``~i`` for the version of ``read_slots[i]`` that the step sees."""
         for key in program.inputs:
             if isinstance(key, StateKey):
                 self.sources.append(~len(self.read_slots))
@@ -69,7 +70,8 @@ class DirectStep:
             key = self.segment.written.get(maker)
             if key is not None:
                 return ("result", traced[key]) if key in traced else ("value", known[key])
-            return "slot", self.state.slots[StateKey(maker, 0, 0)]
+            self.read_slots.append(self.state.slots[StateKey(maker, 0, 0)])
+            return "read", len(self.read_slots) - 1
         if fetch in feeds:
             return "feed", feeds[fetch]
         if fetch in traced:
@@ -81,20 +83,20 @@ class DirectStep:
     def run(self, feeds: Sequence[Any], step: Step) -> list[Any] | None:
         """The step's results; None if it must go the long way."""
         manager = self.manager
-        claim = None
-        pinned = None
-        if self.writes:
-            claim = manager.begin(
-                frozenset() if step.read_committed else self.state.claim_reads, self.state.claim_writes, step.token
-            )
+        loose: list[Version] = []
+        claim = Claim(frozenset() if step.read_committed else self.state.claim_reads, self.state.claim_writes)
         try:
+            if self.writes:
+                manager.begin(claim, step.token)
             if manager.layout != self.layout:
                 return None
-            if claim is None and self.state.base:
-                pinned = manager.pin([row[1] for row in self.state.base])
-            arguments = tuple(
-                [feeds[i] if i >= 0 else self.read_slots[~i].version.value for i in self.sources]  # type: ignore[union-attr]
-            )
+            if self.read_slots and (step.read_committed or not self.writes):
+                current = loose = manager.pin(self.read_slots)
+            else:
+                current = [slot.current() for slot in self.read_slots]
+            if manager.layout != self.layout:
+                return None
+            arguments = tuple([feeds[i] if i >= 0 else current[~i].value for i in self.sources])
             versions = [slot.version for slot in self.donated_slots]
             rng = NO_RNG
             if self.counters:
@@ -110,6 +112,7 @@ class DirectStep:
                 self.donated_slots,
                 arguments,
                 rng,
+                step,
             )
             if flags is not None:
                 self.runner.raise_failed(self.program, self.executable, flags, self.donated_slots, finals, shown)
@@ -119,15 +122,19 @@ class DirectStep:
                 manager.publish(updates)
             for counter, amount in zip(self.counters, self.executable.facts.consumed, strict=True):
                 counter.position += amount
-            return [self._value(kind, place, feeds, results, finals) for kind, place in self.fetches]
+            return [self._value(kind, place, feeds, results, finals, current) for kind, place in self.fetches]
+        except BaseException:
+            manager.settle(self.donated_slots)
+            raise
         finally:
-            if claim is not None:
+            if loose:
+                manager.unpin(loose)
+            if self.writes:
                 manager.end(claim)
-            elif pinned is not None:
-                manager.unpin(pinned)
+                step.interrupts.release()
 
     @staticmethod
-    def _value(kind: str, place: Any, feeds: Sequence[Any], results: Any, finals: Any) -> Any:
+    def _value(kind: str, place: Any, feeds: Sequence[Any], results: Any, finals: Any, current: Any) -> Any:
         if kind == "result":
             return own(results[place])
         if kind == "nothing":
@@ -136,17 +143,17 @@ class DirectStep:
             return own(finals[place])
         if kind == "feed":
             return own(feeds[place])
-        return own(place.version if kind == "slot" else place)
+        return own(current[place] if kind == "read" else place)
 
 
-def prepare(runner: Executor, state: SegmentState, layout: int) -> DirectStep | None:
+def prepare(runner: Executor, bound: Binding) -> DirectStep | None:
     """The short form of a plan that has just run the long way, or None if it has none."""
     plan = runner.plan
-    if len(plan.segments) != 1 or len(plan.segments[0].items) != 1 or layout != runner.manager.layout:
+    if len(plan.segments) != 1 or len(plan.segments[0].items) != 1 or bound.layout != runner.manager.layout:
         return None
     item = plan.segments[0].items[0]
-    if not isinstance(item, ProgramItem) or item.cached is None or item.cached[0] != layout:
+    if not isinstance(item, ProgramItem) or item.cached is None or item.cached[0] != bound.layout:
         return None
     if item.program.device is not None or plan.segments[0].calls_python or not plan.shapes_certain(plan.segments[0]):
         return None
-    return DirectStep(runner, state, layout, item, item.cached[1])
+    return DirectStep(runner, bound, item, item.cached[1])

@@ -11,7 +11,7 @@ had read; a Python function whose inputs are the same is not called a second tim
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,11 @@ from anabranch.core import errors, kernels, shapes
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
-from anabranch.runtime import direct, policy
+from anabranch.runtime import binding, direct, policy
+from anabranch.runtime.binding import SegmentState
+from anabranch.runtime.interrupts import Interrupts
 from anabranch.runtime.plan import HostItem, Plan, ProgramItem, Segment
-from anabranch.runtime.resources import RandomCounter, ResourceHandle, ResourceManager, Slot, Version
+from anabranch.runtime.resources import Claim, RandomCounter, ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.values import NO_RNG, Published, device_value, own, to_host
 from anabranch.xla import engine, single
 from anabranch.xla import program as programs
@@ -36,6 +38,14 @@ class _Conflict(Exception):
     """A variable that a segment read was changed before the segment committed."""
 
 
+class _OtherLayout(Exception):
+    """Variables appeared, vanished or changed their shapes before the segment began to read."""
+
+
+class _CutAnew(Exception):
+    """The plan was cut before a value that must be known at compile time."""
+
+
 @dataclasses.dataclass
 class Step:
     """What one ``run`` brings along."""
@@ -43,24 +53,7 @@ class Step:
     manager: ResourceManager
     token: CancellationToken
     read_committed: bool = False
-    trace: Callable[[str, str, float, float], None] | None = None
-
-
-@dataclasses.dataclass
-class SegmentState:
-    """Resolved resources of a segment; valid while the manager's layout stands."""
-
-    base: list[tuple[StateKey, Slot, Operation]]
-    """Committed versions that are needed: key, variable, and the first op that reads it."""
-    written: list[tuple[StateKey, Slot]]
-    slots: dict[StateKey, Slot]
-    counters: dict[Operation, RandomCounter]
-    claim_reads: frozenset[Any]
-    claim_writes: frozenset[Any]
-
-    def written_slot(self, key: StateKey) -> Slot:
-        """The variable that ``key`` is a new version of."""
-        return next(slot for found, slot in self.written if found.maker is key.maker)
+    interrupts: Interrupts = dataclasses.field(default_factory=Interrupts)
 
 
 class Executor:
@@ -69,54 +62,18 @@ class Executor:
     def __init__(self, plan: Plan, manager: ResourceManager):
         self.plan = plan
         self.manager = manager
-        self._layout = -1
         self._direct: direct.DirectStep | None = None
-        self._states: list[SegmentState] = []
+        self._binding = binding.Binding(-1, [])
 
     # ------------------------------------------------------------------------------------------------------- resources
-    def _resolve(self) -> None:
-        plan, manager = self.plan, self.manager
-        states = []
-        optional = []
-        for segment in plan.segments:
-            base = []
-            may_be_absent = []
-            for maker in segment.base_reads:
-                key = StateKey(maker, segment.index, 0)
-                readers = self._readers(segment, key)
-                # Who only asks whether a variable is initialised, or does without its value, does not need it to be.
-                row = (key, self._slot(maker), readers[0] if readers else maker)
-                if not readers or not all(op.definition.allows_uninitialized for op in readers):
-                    base.append(row)
-                elif not all(op.definition.effect.presence for op in readers):
-                    may_be_absent.append(row)
-            optional.append(may_be_absent)
-            written = [(key, self._slot(maker)) for maker, key in segment.written.items()]
-            counters = {
-                op: manager.counter(op.name, op._attrs.get("seed", 0), op._attrs.get("seed2", 0))
-                for op in segment.random_ops
-            }
-            writes = frozenset([slot for _, slot in written]) | frozenset(counters.values())
-            states.append(
-                SegmentState(
-                    base,
-                    written,
-                    {row[0]: row[1] for row in base},
-                    counters,
-                    frozenset(row[1] for row in base + may_be_absent) - writes,
-                    writes,
-                )
-            )
-        self._states = states
-        self._layout = manager.layout
-        # Looked at after the layout was noted, which grows when a variable gets its first value: then this is redone.
-        for state, rows in zip(states, optional, strict=True):
-            there = [row for row in rows if row[1].version is not None]
-            state.base.extend(there)
-            state.slots.update((row[0], row[1]) for row in there)
+    def _bound(self) -> binding.Binding:
+        found = self._binding
+        if found.layout != self.manager.layout:
+            found = self._binding = binding.bind(self.plan, self.manager)
+        return found
 
     def _slot(self, maker: Operation) -> Slot:
-        return self.manager.slot(self.plan.handle_of(maker), maker._attrs["dtype"], maker._attrs["shape"])
+        return binding.slot_of(self.plan, self.manager, maker)
 
     def _resource(self, handle: Any) -> Any:
         if not isinstance(handle, ResourceHandle):
@@ -160,7 +117,7 @@ class Executor:
                     problem._message = f"{problem._message}\nDone before the failure and kept: {'; '.join(done)}"
                 raise
         if plan.tier == "compiled":
-            self._direct = direct.prepare(self, self._states[0], self._layout)
+            self._direct = direct.prepare(self, self._binding)
         return results
 
     def _done_before(self, failed: Segment, committed: bool) -> list[str]:
@@ -197,40 +154,35 @@ class Executor:
         if reads:
             slots = [self._slot(key.maker) for key in reads.values()]
             versions = self.manager.pin(slots, op)
-            for position, version in zip(reads, versions, strict=True):
-                operands[position] = version.host()
-            self.manager.unpin(versions)
+            try:
+                for position, version in zip(reads, versions, strict=True):
+                    operands[position] = version.host()
+            finally:
+                self.manager.unpin(versions)
         values = self._call_host(op, [to_host(value) for value in operands], step, None)
         for output, value in zip(op._outputs, values, strict=True):
-            env[output] = value
+            if output not in self.plan.fed:
+                env[output] = value
 
     # --------------------------------------------------------------------------------------------------------- segments
     def _run_segment(self, segment: Segment, env: dict[ValueKey, Any], step: Step) -> list[Any]:
         memo: dict[Operation, tuple[list[Any], list[Any]]] = {}
-        for _ in range(MAX_ATTEMPTS):
-            if self._layout != self.manager.layout:
-                self._resolve()
-            state = self._states[segment.index]
+        overtaken = 0
+        while overtaken < MAX_ATTEMPTS:
+            state = self._bound().states[segment.index]
             attempt = dict(env) if segment.calls_python else env
             try:
                 if segment.calls_python:
                     results = self._run_optimistic(segment, state, attempt, step, memo)
                 elif segment.written or segment.random_ops:
-                    claim = self.manager.begin(
-                        frozenset() if step.read_committed else state.claim_reads, state.claim_writes, step.token
-                    )
-                    try:
-                        if self._layout != self.manager.layout:
-                            continue
-                        results = self._run_writer(segment, state, env, step, memo)
-                    finally:
-                        self.manager.end(claim)
+                    results = self._run_writer(segment, state, attempt, step, memo)
                 else:
                     results = self._run_reader(segment, state, attempt, step, memo)
             except _Conflict:
+                overtaken += 1
                 continue
-            except programs.CutNeeded as cut:
-                self.plan.require_static(cut.tensor)
+            except (_OtherLayout, _CutAnew):
+                step.token.raise_if_cancelled()
                 continue
             if attempt is not env:
                 env.update(attempt)
@@ -241,62 +193,94 @@ class Executor:
             errors.message(
                 f"a step that was overtaken {MAX_ATTEMPTS} times by others that changed the variables it had read",
                 "a commit",
-                "run fewer writers at once, or SessionOptions(isolation='read_committed')",
+                "run fewer writers at once, or SessionOptions(isolation='read_committed'); a Python function whose "
+                "inputs depend on variables must not change them by a run of its own",
             ),
         )
-
-    def _readers(self, segment: Segment, key: StateKey) -> list[Operation]:
-        users = segment.ops if segment.channel is None else [*segment.ops, segment.channel]
-        return [op for op in users if key in self.plan.analysis.state_of(op).reads.values()]
 
     def _run_reader(
         self, segment: Segment, state: SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
     ) -> list[Any]:
-        versions = self._snapshot(state)
+        versions = self._snapshot(state, state.base)
         try:
-            for (key, _, _), version in zip(state.base, versions, strict=True):
-                env[key] = version
+            self._place(state, state.base, versions, env)
             self._run_items(segment, state, env, step, memo)
             return self._fetch(segment, env)
         finally:
-            if versions:
-                self.manager.unpin(versions)
+            self.manager.unpin(versions)
 
-    def _snapshot(self, state: SegmentState) -> list[Version]:
-        if not state.base:
+    def _snapshot(self, state: SegmentState, rows: Sequence[tuple[StateKey, Slot, Operation]]) -> list[Version]:
+        """Pins the current versions of ``rows``."""
+        if not rows:
             return []
-        for _, slot, reader in state.base:
+        for _, slot, reader in rows:
             if slot.version is None:
+                self._still(state)
                 slot.current(reader)
-        return self.manager.pin([row[1] for row in state.base])
+        return self.manager.pin([row[1] for row in rows])
+
+    def _place(
+        self,
+        state: SegmentState,
+        rows: Sequence[tuple[StateKey, Slot, Operation]],
+        versions: Sequence[Version],
+        env: dict[ValueKey, Any],
+    ) -> None:
+        self._still(state)
+        for (key, _, _), version in zip(rows, versions, strict=True):
+            env[key] = version
+
+    def _still(self, state: SegmentState) -> None:
+        """Asked once the versions that a segment reads can no longer change: what is known of shapes must hold."""
+        if state.layout != self.manager.layout:
+            raise _OtherLayout
 
     def _run_writer(
         self, segment: Segment, state: SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
     ) -> list[Any]:
-        for key, slot, reader in state.base:
-            env[key] = slot.version or slot.current(reader)
-        advances = self._run_items(segment, state, env, step, memo)
-        self._commit(segment, state, env, advances)
-        return self._fetch(segment, env)
+        manager = self.manager
+        claim = Claim(frozenset() if step.read_committed else state.claim_reads, state.claim_writes)
+        loose: list[Version] = []
+        try:
+            manager.begin(claim, step.token)
+            held = state.base
+            if step.read_committed:  # others may replace, and give away, what this segment only reads
+                free = [row for row in state.base if row[1] not in state.claim_writes]
+                held = [row for row in state.base if row[1] in state.claim_writes]
+                loose = self._snapshot(state, free)
+                self._place(state, free, loose, env)
+            self._still(state)
+            for key, slot, reader in held:
+                env[key] = slot.version or slot.current(reader)
+            advances = self._run_items(segment, state, env, step, memo)
+            self._commit(segment, state, env, advances)
+            return self._fetch(segment, env)
+        except BaseException:
+            manager.settle(slot for _, slot in state.written)
+            raise
+        finally:
+            manager.unpin(loose)
+            manager.end(claim)
+            step.interrupts.release()
 
     def _run_optimistic(
         self, segment: Segment, state: SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
     ) -> list[Any]:
-        versions = self._snapshot(state)
+        versions = self._snapshot(state, state.base)
         positions = {op: counter.position for op, counter in state.counters.items()}
         try:
-            for (key, _, _), version in zip(state.base, versions, strict=True):
-                env[key] = version
+            self._place(state, state.base, versions, env)
             advances = self._run_items(segment, state, env, step, memo)
             if not segment.written and not segment.random_ops:
                 return self._fetch(segment, env)
-            claim = self.manager.begin(state.claim_reads, state.claim_writes, step.token)
+            claim = Claim(state.claim_reads, state.claim_writes)
             try:
+                self.manager.begin(claim, step.token)
                 stale = not step.read_committed and any(
                     slot.version is not version for (_, slot, _), version in zip(state.base, versions, strict=True)
                 )
                 moved = any(counter.position != positions[op] for op, counter in state.counters.items())
-                if stale or moved or self._layout != self.manager.layout:
+                if stale or moved or state.layout != self.manager.layout:
                     raise _Conflict
                 self._commit(segment, state, env, advances)
                 return self._fetch(segment, env)
@@ -349,11 +333,16 @@ class Executor:
         memo: dict[Operation, tuple[list[Any], list[Any]]],
     ) -> list[tuple[RandomCounter, int]]:
         advances: list[tuple[RandomCounter, int]] = []
-        for item in segment.items:
-            if isinstance(item, ProgramItem):
-                self._run_program(item, segment, state, env, advances, step)
-            else:
-                self._run_host(item, state, env, advances, step, memo)
+        items = segment.items
+        try:
+            for item in items:
+                if isinstance(item, ProgramItem):
+                    self._run_program(item, segment, state, env, advances, step)
+                else:
+                    self._run_host(item, state, env, advances, step, memo)
+        except programs.CutNeeded as cut:
+            self.plan.require_static(cut.tensor, segment, items)
+            raise _CutAnew from None
         return advances
 
     def _run_host(
@@ -395,7 +384,9 @@ class Executor:
         rest = iter(values[len(writes) :])
         for output in op._outputs:
             if not (output.dtype.is_ref and writes):
-                env[output] = next(rest)
+                value = next(rest)
+                if output not in self.plan.fed:
+                    env[output] = value
 
     def _call_host(self, op: Operation, operands: list[Any], step: Step, philox: Any) -> list[Any]:
         definition = op.definition
@@ -432,9 +423,6 @@ class Executor:
         program = item.program
         inputs = engine.moved([device_value(env[key]) for key in program.inputs], program.device)
         static = {i: to_host(env[program.inputs[i]]) for i in item.static} if item.static else {}
-        if static and program.variants >= MAX_STATIC_VARIANTS:
-            self._interpret(item, state, env, advances, step)
-            return
         rng = NO_RNG
         if program.random_ops:
             rng = np.empty((len(program.random_ops), 6), np.uint32)
@@ -443,21 +431,24 @@ class Executor:
         versions: list[Version] = [env[key] for key in program.donated_keys]
         try:
             old = engine.moved([version.value for version in versions], program.device)
-            if item.cached is not None and item.cached[0] == self._layout:
-                executable = item.cached[1]
+            cached = item.cached
+            if cached is not None and cached[0] == state.layout:
+                executable = cached[1]
             else:
-                executable = program.executable(old, inputs, static, rng)
+                executable = program.executable(old, inputs, static, rng, MAX_STATIC_VARIANTS if static else None)
                 if item.settled:
-                    item.cached = (self._layout, executable)
+                    item.cached = (state.layout, executable)
         except programs.CutNeeded:
             raise
         except (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError):
             # Tracing met what can only fail at run time: the interpreter says which op fails first in effect order.
+            executable = None
+        if executable is None:
             self._interpret(item, state, env, advances, step)
             return
         arguments = tuple([value for i, value in enumerate(inputs) if i not in static]) if static else tuple(inputs)
         slots = [state.slots[key] for key in program.donated_keys]
-        results, finals, flags, shown = self.call(item, segment, executable, versions, old, slots, arguments, rng)
+        results, finals, flags, shown = self.call(item, segment, executable, versions, old, slots, arguments, rng, step)
         facts = executable.facts
         if flags is not None:
             self.raise_failed(program, executable, flags, slots, finals, shown)
@@ -490,11 +481,14 @@ class Executor:
         slots: list[Slot],
         arguments: tuple[Any, ...],
         rng: np.ndarray,
+        step: Step,
     ) -> tuple[Any, Any, Any, bool]:
         """Calls a program and waits for it; gives it the buffers of ``versions`` that nobody has pinned."""
         program = item.program
         donated: list[Any] = []
         shown = False
+        if versions:
+            step.interrupts.hold()
         try:
             with engine.x64():
                 if versions:
@@ -513,27 +507,15 @@ class Executor:
                 for done in (finals or results)[:1]:
                     done.block_until_ready()
         except BaseException as problem:
-            self._failed_in_device(slots, versions, donated, shown)
-            if type(problem).__name__ in ("XlaRuntimeError", "JaxRuntimeError"):
-                kind = errors.ResourceExhaustedError if "RESOURCE_EXHAUSTED" in str(problem) else errors.InternalError
-                raise kind(
-                    None, None, f"a program of {len(program.group.ops)} ops failed in the device: {problem}"
-                ) from problem
-            raise
+            if type(problem).__name__ not in ("XlaRuntimeError", "JaxRuntimeError"):
+                raise
+            if shown:
+                self.manager.lose(slots)
+            kind = errors.ResourceExhaustedError if "RESOURCE_EXHAUSTED" in str(problem) else errors.InternalError
+            raise kind(
+                None, None, f"a program of {len(program.group.ops)} ops failed in the device: {problem}"
+            ) from problem
         return results, finals, flags, shown
-
-    def _failed_in_device(self, slots: list[Slot], versions: list[Version], donated: list[Any], shown: bool) -> None:
-        """After a failure in a program: versions whose buffers still live are current again, the others are lost."""
-        gone = []
-        with self.manager.changed:
-            for version in versions:
-                version.taken = False
-            self.manager.changed.notify_all()
-        for slot, version, value in zip(slots, versions, donated, strict=False):
-            if shown or (value is version.value and getattr(value, "is_deleted", lambda: False)()):
-                gone.append(slot)
-        if gone:
-            self.manager.lose(gone)
 
     def _interpret(
         self,

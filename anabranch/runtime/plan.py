@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -86,6 +87,7 @@ class Plan:
         self.handle_of = handle_of
         self.options = options
         self.feed_shapes = tuple(feed_shapes)
+        self._fetched = frozenset(fetches)
         ops = []
         for fetch in fetches:
             op = fetch.op if isinstance(fetch, Tensor) else fetch
@@ -97,7 +99,7 @@ class Plan:
         self.analysis = state.analyse(ops, self.fed, lambda maker: handle_of(maker))
         self._refuse_unfed()
         self.final_reads: dict[Tensor, Operation] = {
-            fetch: state.maker_of(fetch)
+            fetch: self.analysis.variable(fetch)
             for fetch in self.fetches
             if isinstance(fetch, Tensor)
             and fetch not in self.fed
@@ -124,10 +126,9 @@ class Plan:
         self.segments = self._make_segments()
         self.cost = policy.estimate(self)
         self.runs = 0
-        self.spent = 0.0
         self.tier = ""
         self.why = ""
-        self.executor_cache: Any = None
+        self._arranging = threading.RLock()
 
     # ------------------------------------------------------------------------------------------------------ structure
     def _refuse_unfed(self) -> None:
@@ -135,6 +136,16 @@ class Plan:
             if op.definition.effect.kind == "feed" and any(output not in self.fed for output in op._outputs):
                 assert op.definition.host_kernel is not None
                 op.definition.host_kernel(kernels.HostContext(op), (), op._attrs)
+
+    @functools.cached_property
+    def _consumers(self) -> dict[ValueKey, list[Operation]]:
+        """Who uses each value of the step."""
+        found: dict[ValueKey, list[Operation]] = {}
+        for op in self.analysis.order:
+            for key in self.sources(op):
+                if key is not None:
+                    found.setdefault(key, []).append(op)
+        return found
 
     def _sources_of(self, op: Operation) -> tuple[ValueKey | None, ...]:
         reads = self.analysis.state_of(op).reads
@@ -177,7 +188,7 @@ class Plan:
                 and op.definition.makes is None
                 and op.type != "Const"
                 and op not in analysis.channels
-                and not all(output in self.fed for output in op._outputs or (None,))
+                and op.definition.effect.kind != "feed"
             ]
             base: dict[Operation, None] = {}
             written: dict[Operation, StateKey] = {}
@@ -223,24 +234,32 @@ class Plan:
 
     # ---------------------------------------------------------------------------------------------------- arrangement
     def arrange(self, tier: str) -> None:
-        """Fills the segments' items for a tier."""
-        self.tier = tier
-        self.executor_cache = None
-        for segment in self.segments:
-            segment.items = (
+        """Fills the segments' items for a tier. Steps that run meanwhile go on with the items that they began with."""
+        with self._arranging:
+            found: list[list[Any]] = [
                 self._arrange_segment(segment)
                 if tier == "compiled"
                 else [HostItem(op, self.sources(op), self.analysis.state_of(op).writes) for op in segment.ops]
-            )
+                for segment in self.segments
+            ]
+            for segment, items in zip(self.segments, found, strict=True):
+                segment.items = items
+            self.tier = tier  # last: who sees it finds the items
 
-    def require_static(self, tensor: Tensor) -> None:
-        """Notes that ``tensor`` must be known before its consumer is compiled, and arranges anew."""
-        if tensor in self.required_static:
-            raise errors.InternalError(
-                None, tensor.op, f"{tensor.name!r} is still not known at compile time after the step was cut there"
-            )
-        self.required_static.add(tensor)
-        self.arrange(self.tier)
+    def require_static(self, tensor: Tensor, segment: Segment, items: list[Any]) -> None:
+        """Notes that ``tensor`` must be known before its consumer is compiled, and arranges anew.
+
+        ``items`` are those of ``segment`` that asked for it; another step may have had them replaced already.
+        """
+        with self._arranging:
+            if segment.items is not items:
+                return
+            if tensor in self.required_static:
+                raise errors.InternalError(
+                    None, tensor.op, f"{tensor.name!r} is still not known at compile time after the step was cut there"
+                )
+            self.required_static.add(tensor)
+            self.arrange(self.tier)
 
     def runs_on_host(self, op: Operation) -> bool:
         """Whether an op cannot be part of a program."""
@@ -380,13 +399,12 @@ class Plan:
             if not isinstance(key, StateKey) and key in self.constants
         }
         group = sorted(constants, key=lambda op: op._id) + group
-        consumers_outside: set[ValueKey] = set()
-        for op in self.analysis.order:
-            if op not in inside:
-                consumers_outside.update(key for key in self.sources(op) if key is not None)
-        for fetch in self.fetches:
-            if isinstance(fetch, Tensor):
-                consumers_outside.add(fetch)
+        consumers_outside = {
+            key
+            for op in group
+            for key in (*op._outputs, *self.analysis.state_of(op).writes)
+            if key in self._fetched or not inside.issuperset(self._consumers.get(key, ()))
+        }
         sources = {op: self._sources[op] for op in group}
         writes = {op: self.analysis.state_of(op).writes for op in group}
         outputs: list[ValueKey] = [
@@ -394,7 +412,7 @@ class Plan:
             for op in group
             if op not in constants
             for output in op._outputs
-            if output in consumers_outside and not (output.dtype.is_ref and writes[op])
+            if output in consumers_outside and output not in self.fed and not (output.dtype.is_ref and writes[op])
         ]
         made = [key for op in group for key in writes[op]]
         donated: dict[StateKey, StateKey] = {}
@@ -415,7 +433,7 @@ class Plan:
             if key in consumers_outside and key not in kept and key not in donated.values():
                 kept.append(key)
         program = programs.Program(
-            programs.ProgramOps(tuple(group), sources, writes, self.analysis.position),
+            programs.ProgramOps(tuple(group), sources, writes, self.analysis.position, self.fed),
             [*outputs, *kept],
             donated,
             device.platform,

@@ -105,16 +105,16 @@ class Slot:
         return self.version
 
 
-class _Claim:
-    """The variables that a running segment holds."""
+class Claim:
+    """The variables that a running segment holds: ``reads`` shared, ``writes`` exclusively."""
 
     __slots__ = ("reads", "writes")
 
-    def __init__(self, reads: frozenset[Slot], writes: frozenset[Slot]):
+    def __init__(self, reads: frozenset[Any], writes: frozenset[Any]):
         self.reads = reads
         self.writes = writes
 
-    def conflicts(self, other: _Claim) -> bool:
+    def conflicts(self, other: Claim) -> bool:
         return not (
             self.writes.isdisjoint(other.writes)
             and self.writes.isdisjoint(other.reads)
@@ -145,8 +145,8 @@ class ResourceManager:
         self._slots: dict[ResourceHandle, Slot] = {}
         self._objects: dict[ResourceHandle, Any] = {}
         self._counters: dict[str, RandomCounter] = {}
-        self._active: list[_Claim] = []
-        self._waiting: list[_Claim] = []
+        self._active: list[Claim] = []
+        self._waiting: list[Claim] = []
         self.layout = 0
         """Grows whenever a variable appears, vanishes, or changes its actual shape: programs check it."""
         entropy = os.environ.get("ANABRANCH_SEED") if seed is None else seed
@@ -235,9 +235,11 @@ class ResourceManager:
             return list(self._slots.values())
 
     # -- transactions -------------------------------------------------------------------------------------------------
-    def begin(self, reads: frozenset[Any], writes: frozenset[Any], token: CancellationToken | None = None) -> _Claim:
-        """Holds variables for a writing segment: ``reads`` shared, ``writes`` exclusively, first come first served."""
-        claim = _Claim(reads, writes)
+    def begin(self, claim: Claim, token: CancellationToken | None = None) -> None:
+        """Holds variables for a writing segment, first come first served; the caller must :meth:`end` it in any case.
+
+        (An interrupt may come in the moment in which this returns: the claim is the caller's before it is made.)
+        """
         with self.changed:
             if self._waiting or self._active:
                 self._waiting.append(claim)
@@ -257,12 +259,12 @@ class ResourceManager:
                     self._waiting.remove(claim)
                     self.changed.notify_all()
             self._active.append(claim)
-        return claim
 
-    def end(self, claim: _Claim) -> None:
-        """Releases what :meth:`begin` holds."""
+    def end(self, claim: Claim) -> None:
+        """Releases what :meth:`begin` holds, if it came so far."""
         with self.changed:
-            self._active.remove(claim)
+            if claim in self._active:
+                self._active.remove(claim)
             if self._waiting:
                 self.changed.notify_all()
 
@@ -311,11 +313,25 @@ class ResourceManager:
                 slot.version = version
             self.changed.notify_all()
 
+    def settle(self, slots: Iterable[Slot]) -> None:
+        """After a failure: versions given to a program and not replaced are lost if their buffers are gone."""
+        with self.changed:
+            for slot in slots:
+                version = slot.version
+                if version is not None and version.taken:
+                    version.taken = False
+                    if getattr(version.value, "is_deleted", lambda: False)():
+                        self._lose(slot)
+            self.changed.notify_all()
+
     def lose(self, slots: Iterable[Slot]) -> None:
         """Marks variables whose buffers were destroyed by a failure in the device."""
         with self.changed:
             for slot in slots:
-                slot.version = None
-                slot.lost = True
-            self.layout += 1
+                self._lose(slot)
             self.changed.notify_all()
+
+    def _lose(self, slot: Slot) -> None:
+        slot.version = None
+        slot.lost = True
+        self.layout += 1

@@ -57,6 +57,8 @@ class ProgramOps(NamedTuple):
     """Per op, where each input comes from; None for a resource whose old value the op does not read."""
     writes: dict[Operation, tuple[StateKey, ...]]
     ranks: dict[Operation, int]
+    fed: frozenset[Tensor] = frozenset()
+    """Outputs whose values come from the caller, whatever their ops compute."""
 
 
 class Executable(NamedTuple):
@@ -138,7 +140,7 @@ class Program:
                 and op._attrs["value"].dtype != object
             ):
                 self.constants[op._outputs[0]] = op._attrs["value"]
-            produced.update(op._outputs)
+            produced.update(output for output in op._outputs if output not in group.fed)
             produced.update(group.writes.get(op, ()))
         self.donated_keys = tuple(self.donated)
         self.inputs: tuple[ValueKey, ...] = tuple(key for key in needed if key not in self.donated)
@@ -149,9 +151,17 @@ class Program:
 
     # -- compilation ------------------------------------------------------------------------------------------------
     def executable(
-        self, donated: Sequence[Any], inputs: Sequence[Any], static: dict[int, np.ndarray], rng: np.ndarray
-    ) -> Executable:
-        """The compiled variant for these arguments; ``static`` are positions of ``inputs`` whose values are in it."""
+        self,
+        donated: Sequence[Any],
+        inputs: Sequence[Any],
+        static: dict[int, np.ndarray],
+        rng: np.ndarray,
+        limit: int | None = None,
+    ) -> Executable | None:
+        """The compiled variant for these arguments; ``static`` are positions of ``inputs`` whose values are in it.
+
+        None if it would be one more than ``limit``.
+        """
         key = (
             tuple([(value.shape, value.dtype) for value in donated]),
             tuple([None if i in static else (value.shape, value.dtype) for i, value in enumerate(inputs)]),
@@ -162,6 +172,8 @@ class Program:
             with self._lock:
                 found = self._variants.get(key)
                 if found is None:
+                    if limit is not None and len(self._variants) >= limit:
+                        return None
                     structure = (self._structure(), key)
                     found = _shared.get(structure)
                     if found is None:
@@ -169,11 +181,6 @@ class Program:
                         _shared.put(structure, found)
                     self._variants[key] = found
         return found
-
-    @property
-    def variants(self) -> int:
-        """How many variants have been compiled."""
-        return len(self._variants)
 
     def tentative_writes(self) -> list[str]:
         """Names of the writes that go before a check which reads what they write."""
@@ -213,9 +220,9 @@ class Program:
                     for name, value in sorted(op._attrs.items())
                     if name[:1] != "_" and name not in ignored
                 )
-                rows.append(
-                    (op.type, op.definition.version, attrs, tuple([numbers[key] for key in self.group.sources[op]]))
-                )
+                fed = tuple([i for i, output in enumerate(op._outputs) if output in self.group.fed])
+                wiring = tuple([numbers[key] for key in self.group.sources[op]])
+                rows.append((op.type, op.definition.version, attrs, wiring, fed))
                 made: tuple[ValueKey, ...] = (*op._outputs, *self.group.writes.get(op, ()))
                 for key in made:
                     numbers.setdefault(key, len(numbers))
@@ -456,8 +463,9 @@ class _Run:
                 raise errors.InternalError(
                     None, op, f"the kernel of {op.type!r} returned {value.dtype} for an output of dtype {expected}"
                 )
-            self.env[output] = value
-        if definition.value is not None and not writes and plain:
+            if output not in self.program.group.fed:
+                self.env[output] = value
+        if definition.value is not None and not writes and plain and plain[0] not in self.program.group.fed:
             self._learn(op, plain[0], operands)
 
     def _learn(self, op: Operation, output: Tensor, operands: list[Any]) -> None:
@@ -484,7 +492,8 @@ class _Run:
                     return False
         results = kernels.run_on_host(definition, operands, op._attrs, kernels.HostContext(op))
         for output, value in zip(op._outputs, results, strict=True):
-            self.env[output] = np.asarray(value)
+            if output not in self.program.group.fed:
+                self.env[output] = np.asarray(value)
         return True
 
 

@@ -1,0 +1,79 @@
+"""A plan bound to the resources of one manager: which variables and counters its segments read and write."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+from anabranch.core.operation import Operation
+from anabranch.core.state_key import StateKey
+from anabranch.runtime.plan import Plan, Segment
+from anabranch.runtime.resources import RandomCounter, ResourceManager, Slot
+
+
+@dataclasses.dataclass
+class SegmentState:
+    """Resolved resources of a segment; valid while the manager's layout is ``layout``."""
+
+    layout: int
+    base: list[tuple[StateKey, Slot, Operation]]
+    """Committed versions that are needed: key, variable, and the first op that reads it."""
+    written: list[tuple[StateKey, Slot]]
+    slots: dict[StateKey, Slot]
+    counters: dict[Operation, RandomCounter]
+    claim_reads: frozenset[Slot]
+    claim_writes: frozenset[Slot | RandomCounter]
+
+    def written_slot(self, key: StateKey) -> Slot:
+        """The variable that ``key`` is a new version of."""
+        return next(slot for found, slot in self.written if found.maker is key.maker)
+
+
+class Binding(NamedTuple):
+    """The states of all segments, and the layout for which they hold."""
+
+    layout: int
+    states: list[SegmentState]
+
+
+def slot_of(plan: Plan, manager: ResourceManager, maker: Operation) -> Slot:
+    """The variable that ``maker`` names."""
+    return manager.slot(plan.handle_of(maker), maker._attrs["dtype"], maker._attrs["shape"])
+
+
+def readers(plan: Plan, segment: Segment, key: StateKey) -> list[Operation]:
+    """The ops of a segment that read a version."""
+    users = segment.ops if segment.channel is None else [*segment.ops, segment.channel]
+    return [op for op in users if key in plan.analysis.state_of(op).reads.values()]
+
+
+def bind(plan: Plan, manager: ResourceManager) -> Binding:
+    """Looks up what the plan's handles name. Repeated until nothing appeared or vanished meanwhile."""
+    while True:
+        layout = manager.layout
+        found = Binding(layout, [_bind_segment(plan, manager, segment, layout) for segment in plan.segments])
+        if manager.layout == layout:
+            return found
+
+
+def _bind_segment(plan: Plan, manager: ResourceManager, segment: Segment, layout: int) -> SegmentState:
+    base = []
+    may_be_absent = []
+    for maker in segment.base_reads:
+        key = StateKey(maker, segment.index, 0)
+        found = readers(plan, segment, key)
+        # Who only asks whether a variable is initialised, or does without its value, does not need it to be.
+        row = (key, slot_of(plan, manager, maker), found[0] if found else maker)
+        if not found or not all(op.definition.allows_uninitialized for op in found):
+            base.append(row)
+        elif not all(op.definition.effect.presence for op in found):
+            may_be_absent.append(row)
+    written = [(key, slot_of(plan, manager, maker)) for maker, key in segment.written.items()]
+    counters = {
+        op: manager.counter(op.name, op._attrs.get("seed", 0), op._attrs.get("seed2", 0)) for op in segment.random_ops
+    }
+    writes = frozenset([slot for _, slot in written]) | frozenset(counters.values())
+    reads = frozenset([slot for _, slot, _ in base + may_be_absent]) - writes
+    # The layout grows when a variable gets its first value: then all this is done anew.
+    base += [row for row in may_be_absent if row[1].version is not None]
+    return SegmentState(layout, base, written, {row[0]: row[1] for row in base}, counters, reads, writes)
