@@ -29,10 +29,10 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not accelerator"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not accelerator"
 
 test-all: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not accelerator"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not accelerator"
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -236,7 +236,8 @@ def poisson(ctx: Any, stream: Stream, count: int, rates: Any, highest: float) ->
         start, rate = fixed
         used, product, so_far = state
         words = philox.blocks(xp, stream, start + used)
-        first, second = philox.float64(xp, *words[2:], view), philox.float64(xp, *words[:2], view)
+        first = philox.float64(xp, words[2], words[3], view)
+        second = philox.float64(xp, words[0], words[1], view)
         product, so_far, counted = _knuth(xp, (first, second), rate, product, so_far)
         value, accepted = _transformed(ctx, first - 0.5, second, rate, highest)
         few = rate < _SMALL_RATE

@@ -3,9 +3,9 @@
 import numpy as np
 
 import anabranch as tf
+from peers import shapes
 
 tf.keep_memory()
-from peers import shapes
 
 
 def session_of(graph):
