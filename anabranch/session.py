@@ -9,6 +9,7 @@ through one cancellation token, which a timeout, ``close`` and Ctrl-C end.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import threading
 import time
@@ -294,6 +295,8 @@ class BaseSession:
             return runner.run(values, step)
         finally:
             self._running.discard(token)
+            if self._closed and not self._running:
+                self._free()
 
     def _plan(
         self, fetches: Sequence[Any], names: tuple[Tensor, ...], values: tuple[Any, ...]
@@ -301,6 +304,8 @@ class BaseSession:
         key = (tuple(fetches), names, tuple([getattr(value, "shape", value) for value in values]), self._graph._version)
         found = self._plans.get(key)
         if found is not None:
+            with contextlib.suppress(KeyError):  # another thread may have dropped it this moment
+                self._plans.move_to_end(key)
             return found
         with self._graph._lock:
             plan = Plan(
@@ -401,11 +406,14 @@ class BaseSession:
         self._closed = True
         for token in list(self._running):
             token.cancel(errors.CancelledError(None, None, "Session was closed."))
+        if not self._running:  # else the last step that ends does it
+            self._free()
+        _sessions.discard(self)
+
+    def _free(self) -> None:
         self._plans.clear()
         self._fetch_plans.clear()
-        if not self._running:
-            self._manager.clear()
-        _sessions.discard(self)
+        self._manager.clear()
 
     def __repr__(self) -> str:
         return f"<tf.{type(self).__name__} of {self._graph!r}{' (closed)' if self._closed else ''}>"

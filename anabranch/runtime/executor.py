@@ -392,10 +392,13 @@ class Executor:
         definition = op.definition
         try:
             if kernels.needs_lax(definition):
-                return list(single.run_compiled(definition, operands, op._attrs, op, philox))
+                return list(
+                    single.run_compiled(definition, operands, op._attrs, op, philox, self.plan.options.precision)
+                )
             context = _StepContext(op, self)
             context.cancellation = step.token
             context.philox = philox
+            context.precision = self.plan.options.precision
             return kernels.run_on_host(definition, operands, op._attrs, context)
         except errors.OpError as problem:
             if problem._op is None:
@@ -421,6 +424,7 @@ class Executor:
         step: Step,
     ) -> None:
         program = item.program
+        engine.refuse_after_fork()
         inputs = engine.moved([device_value(env[key]) for key in program.inputs], program.device)
         static = {i: to_host(env[program.inputs[i]]) for i in item.static} if item.static else {}
         rng = NO_RNG

@@ -399,11 +399,11 @@ class Plan:
             if not isinstance(key, StateKey) and key in self.constants
         }
         group = sorted(constants, key=lambda op: op._id) + group
+        values: list[ValueKey] = []
+        for op in group:
+            values += [*op._outputs, *self.analysis.state_of(op).writes]
         consumers_outside = {
-            key
-            for op in group
-            for key in (*op._outputs, *self.analysis.state_of(op).writes)
-            if key in self._fetched or not inside.issuperset(self._consumers.get(key, ()))
+            key for key in values if key in self._fetched or not inside.issuperset(self._consumers.get(key, ()))
         }
         sources = {op: self._sources[op] for op in group}
         writes = {op: self.analysis.state_of(op).writes for op in group}

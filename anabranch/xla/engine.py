@@ -6,8 +6,11 @@ No global configuration of JAX is changed. 64-bit types are enabled around each 
 from __future__ import annotations
 
 import functools
+import os
+import sys
 from typing import Any
 
+from anabranch.core import errors
 from anabranch.xla import memory
 
 
@@ -21,7 +24,9 @@ def jax() -> Any:
 
 
 def x64() -> Any:
-    """A context manager under which JAX keeps 64-bit types."""
+    """A context manager under which JAX keeps 64-bit types; everything that is traced or called is so under it."""
+    if _forked:
+        refuse_after_fork()
     return jax().enable_x64(True)
 
 
@@ -39,6 +44,39 @@ def default_platform() -> str:
     """Platform of the first device that a program runs on when nothing is said."""
     platform = jax().default_backend()
     return "gpu" if platform in ("cuda", "rocm") else platform
+
+
+_forked = False
+
+
+def _after_fork() -> None:
+    """In a forked child: the threads of a runtime that had started are gone, and waiting for one never ends."""
+    global _forked
+    if "jax" in sys.modules and jax.cache_info().currsize:
+        _forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def refuse_after_fork() -> None:
+    """Raises in a child that was forked after JAX had started; called before anything is compiled or called.
+
+    Raises:
+        FailedPreconditionError: this process is such a child.
+    """
+    if _forked:
+        raise errors.FailedPreconditionError(
+            None,
+            None,
+            errors.message(
+                "a compiled run in a forked child whose parent had already used JAX",
+                "a process of its own: the threads that would do the work do not live in the child",
+                "start processes by multiprocessing.get_context('spawn'), fork before the first compiled run, or use "
+                "tf.SessionOptions(tier='interpreted') in the child, where every op has a host kernel",
+            ),
+        )
 
 
 _other_devices_used = False

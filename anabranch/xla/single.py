@@ -27,7 +27,12 @@ def compile_time_positions(definition: opdef.OpDefinition, attrs: dict[str, Any]
 
 
 def run_compiled(
-    definition: opdef.OpDefinition, inputs: Sequence[Any], attrs: dict[str, Any], op: Any = None, philox: Any = None
+    definition: opdef.OpDefinition,
+    inputs: Sequence[Any],
+    attrs: dict[str, Any],
+    op: Any = None,
+    philox: Any = None,
+    precision: Any = None,
 ) -> list[np.ndarray]:
     """Runs one op's kernel through XLA on the default device; raises its checks; returns NumPy arrays (or copies).
 
@@ -43,6 +48,7 @@ def run_compiled(
         tuple((value.shape, value.dtype) for value in dynamic),
         tuple(opdef.attr_key(arrays[i]) for i in sorted(static)),
         philox is not None,
+        precision,
     )
     with _lock:
         found = _cache.get(key)
@@ -54,7 +60,7 @@ def run_compiled(
         def program(*values: Any) -> Any:
             rest = iter(values)
             checks: list[tracing.Check] = []
-            context = tracing.TraceContext(checks, engine.default_platform())
+            context = tracing.TraceContext(checks, engine.default_platform(), precision)
             context.op = op
             if philox is not None:
                 context.philox = (next(rest), next(rest))
@@ -63,10 +69,12 @@ def run_compiled(
                 definition.checks(context, operands, attrs)
             assert definition.kernel is not None
             results = kernels.outputs_of(definition, attrs, definition.kernel(context, operands, attrs))
-            records[:] = tracing.record_checks(checks)
+            records[:] = [record._replace(op=None) for record in tracing.record_checks(checks)]
             return results, tracing.pack_checks(checks) if checks else None
 
-        found = (jax.jit(program), records)
+        # Compiled ahead of time: what is kept holds neither the op, hence its graph, nor these inputs.
+        with engine.x64():
+            found = (jax.jit(program).lower(*(philox or ()), *dynamic).compile(), records)
         with _lock:
             _cache[key] = found
             while len(_cache) > _CAPACITY:
