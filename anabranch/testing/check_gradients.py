@@ -7,7 +7,8 @@ tests all elements at once: in float64 the two agree to some ten digits, so that
 large part is found. Directions have no small components. For second order the gradient itself, as a function of ``x``
 and ``u``, is checked in the same way.
 
-Many functions are checked in one program (:func:`check_problems`), because compiling costs more than running.
+Many functions are checked in one program (:func:`check_problems`), because compiling costs more than running: the first
+tier computes the differences, and each tier the gradients of all orders in one step.
 """
 
 from __future__ import annotations
@@ -140,75 +141,92 @@ def check_problems(
     for problem in problems:
         _check_dtypes(problem)
     graph = problems[0].xs[0].graph
-    levels = [problems]
-    cotangents: list[list[list[Tensor]]] = []
-    slopes: list[list[list[Any]]] = []
-    with graph.as_default():
-        for level in range(order):
-            us, gs, following = _differentiate(levels[level])
-            cotangents.append(us)
-            slopes.append(gs)
-            levels.append(following)
+    random = np.random.default_rng(seed)
+    options = step, rtol, atol
     failures: list[str] = []
-    for tier, run in _runners(graph, tiers, session, feed_dict or {}):
-        random = np.random.default_rng(seed)
-        values: list[list[np.ndarray]] = [problem.values for problem in problems]
-        for level in range(order):
-            if not levels[level]:
-                break
-            check = _Level(levels[level], cotangents[level], slopes[level], values, run, random, step, rtol, atol)
-            for index, told in check.failures(directions):
-                failures.append(f"{levels[level][index].name}, order {level + 1}, {tier}: {told}")
-            values = [
-                check.values[i] + check.us[i]
-                for i, gs in enumerate(slopes[level])
-                if any(gradient is not None for gradient in gs)
-            ]
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(graph.as_default())
+        levels = []
+        following: list[Problem] = problems
+        for _ in range(order):
+            levels.append(_Level(following, random, *options))
+            following = levels[-1].following
+        runners = [(name, stack.enter_context(run)) for name, run in _runners(graph, tiers, session, feed_dict or {})]
+        # Differences come from the first tier; the symbolic gradients of all orders are one step of each tier.
+        values = [problem.values for problem in problems]
+        for level in levels:
+            values = level.start(values, runners[0][1])
+        symbolic = [(name, run(*_joined(levels))) for name, run in runners]
+        for position, level in enumerate(levels):
+            of_tiers = [(name, level.arranged(found[position])) for name, found in symbolic]
+            failures += [f"{name}, order {position + 1}, {told}" for name, told in level.failures(of_tiers, directions)]
     return failures
 
 
+def _joined(levels: Sequence[_Level]) -> tuple[list[Any], dict[Any, Any]]:
+    """What one step fetches to compute the gradients of all orders, and what it is fed."""
+    feed: dict[Any, Any] = {}
+    for level in levels:
+        feed.update(level.feed(level.values))
+        for tensors, arrays in zip(level.cotangents, level.us, strict=True):
+            feed.update(zip(tensors, arrays, strict=True))
+    return [level.fetches for level in levels], feed
+
+
 class _Level:
-    """The functions of one order with everything that is needed to evaluate them and their gradients."""
+    """The functions of one order, with everything that is needed to evaluate them and their gradients."""
 
     def __init__(
         self,
         problems: list[Problem],
-        cotangents: list[list[Tensor]],
-        slopes: list[list[Any]],
-        values: list[list[np.ndarray]],
-        run: Callable[..., Any],
         random: np.random.Generator,
         step: float | None,
         rtol: float | None,
         atol: float,
     ) -> None:
         self.problems = problems
-        self.cotangents = cotangents
-        self.slopes = slopes
-        self.values = values
-        self.run = run
         self.random = random
         self.step = step
         self.rtol = rtol
         self.atol = atol
-        outputs = self._evaluate(values)
-        self.us = [[_directions(random, array) for array in arrays] for arrays in outputs]
+        self.cotangents, self.slopes, self.following = _differentiate(problems)
+        self.fetches = [[g for g in gs if g is not None] for gs in self.slopes]
+        self.values: list[list[np.ndarray]] = []
+        self.us: list[list[np.ndarray]] = []
+        self.run: Callable[..., Any] = lambda fetches, feed: None
 
-    def failures(self, directions: int) -> Iterator[tuple[int, str]]:
-        """Position and text of each function whose gradients differ."""
-        gradients_ = self._gradients()
-        failed: set[int] = set()
-        for _ in range(directions):
+    def start(self, values: list[list[np.ndarray]], run: Callable[..., Any]) -> list[list[np.ndarray]]:
+        """Draws cotangents at ``values``; returns the values at which the functions of the next order are checked."""
+        self.values, self.run = values, run
+        self.us = [[_directions(self.random, array) for array in arrays] for arrays in self._evaluate(values)]
+        kept = [i for i, gs in enumerate(self.slopes) if any(gradient is not None for gradient in gs)]
+        return [self.values[i] + self.us[i] for i in kept]
+
+    def arranged(self, found: list[list[np.ndarray]]) -> list[list[Any]]:
+        """The fetched gradients with None where there is none."""
+        result = []
+        for gs, arrays in zip(self.slopes, found, strict=True):
+            rest = iter(arrays)
+            result.append([None if g is None else next(rest) for g in gs])
+        return result
+
+    def failures(self, symbolic: Sequence[tuple[str, list[list[Any]]]], directions: int) -> Iterator[tuple[str, str]]:
+        """Name and text of each function whose gradients differ, for each tier."""
+        failed: set[tuple[int, str]] = set()
+        for _ in range(directions if self.problems else 0):
             ds = [[_directions(self.random, array) for array in arrays] for arrays in self.values]
-            numeric, steps = self._numeric(ds)
-            for index in range(len(self.problems)):
-                told = None if index in failed else self._compare(index, numeric[index], gradients_[index], ds[index])
-                if told is not None:
-                    failed.add(index)
-                    yield index, told
-        del steps
+            numeric = self._numeric(ds)
+            for tier, gradients_ in symbolic:
+                for index, problem in enumerate(self.problems):
+                    if (index, tier) in failed:
+                        continue
+                    told = self._compare(index, numeric[index], gradients_[index], ds[index])
+                    if told is not None:
+                        failed.add((index, tier))
+                        yield problem.name, f"{tier}: {told}"
 
-    def _feed(self, values: list[list[np.ndarray]]) -> dict[Any, Any]:
+    def feed(self, values: list[list[np.ndarray]]) -> dict[Any, Any]:
+        """What the functions are fed at ``values``."""
         return {
             x: array
             for problem, arrays in zip(self.problems, values, strict=True)
@@ -216,22 +234,10 @@ class _Level:
         }
 
     def _evaluate(self, values: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
-        return self.run([problem.ys for problem in self.problems], self._feed(values))
+        return self.run([problem.ys for problem in self.problems], self.feed(values)) if self.problems else []
 
-    def _gradients(self) -> list[list[Any]]:
-        fetches = [[g for g in gs if g is not None] for gs in self.slopes]
-        feed = self._feed(self.values)
-        for tensors, arrays in zip(self.cotangents, self.us, strict=True):
-            feed.update(zip(tensors, arrays, strict=True))
-        found = self.run(fetches, feed)
-        result = []
-        for gs, arrays in zip(self.slopes, found, strict=True):
-            rest = iter(arrays)
-            result.append([None if g is None else next(rest) for g in gs])
-        return result
-
-    def _numeric(self, ds: list[list[np.ndarray]]) -> tuple[list[float], list[float]]:
-        """Derivatives of the projected outputs along ``ds``, one for each function, and the steps."""
+    def _numeric(self, ds: list[list[np.ndarray]]) -> list[float]:
+        """Derivatives of the projected outputs along ``ds``, one for each function."""
         steps = [self.step or _STEP[_component_size(arrays)] for arrays in self.values]
         sides = {}
         for factor in (1.0, -1.0, 0.5, -0.5):
@@ -245,7 +251,7 @@ class _Level:
             wide = self._projected(index, sides[1.0], sides[-1.0]) / (2 * h)
             narrow = self._projected(index, sides[0.5], sides[-0.5]) / h
             found.append((4 * narrow - wide) / 3)
-        return found, steps
+        return found
 
     def _projected(self, index: int, up: list[list[np.ndarray]], down: list[list[np.ndarray]]) -> float:
         total = 0.0
@@ -295,18 +301,24 @@ def _differentiate(problems: Sequence[Problem]) -> tuple[list[list[Tensor]], lis
     return us, slopes, following
 
 
+@contextlib.contextmanager
+def _runner(active: Any, feed_dict: dict[Any, Any]) -> Iterator[Callable[..., Any]]:
+    """A function that runs fetches with feeds; a session of our own is closed in the end."""
+    yield lambda fetches, feed: active.run(fetches, {**feed_dict, **feed})
+
+
+@contextlib.contextmanager
+def _tier_runner(graph: Graph, tier: str, feed_dict: dict[Any, Any]) -> Iterator[Callable[..., Any]]:
+    with Session(graph=graph, config=SessionOptions(tier=tier)) as active, _runner(active, feed_dict) as run:
+        yield run
+
+
 def _runners(
     graph: Graph, tiers: Sequence[str], session: Any, feed_dict: dict[Any, Any]
-) -> Iterator[tuple[str, Callable[..., Any]]]:
-    def bound(active: Any) -> Callable[..., Any]:
-        return lambda fetches, feed: active.run(fetches, {**feed_dict, **feed})
-
+) -> list[tuple[str, contextlib.AbstractContextManager[Callable[..., Any]]]]:
     if session is not None:
-        yield "in the given session", bound(session)
-        return
-    for tier in tiers:
-        with Session(graph=graph, config=SessionOptions(tier=tier)) as active:
-            yield tier, bound(active)
+        return [("in the given session", _runner(session, feed_dict))]
+    return [(tier, _tier_runner(graph, tier, feed_dict)) for tier in tiers]
 
 
 def _directions(random: np.random.Generator, like: np.ndarray) -> np.ndarray:
