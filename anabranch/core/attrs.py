@@ -102,7 +102,9 @@ class Attr:
             else:
                 value = one(value)
         except (TypeError, ValueError) as problem:
-            raise TypeError(
+            # A size below 0 is a wrong value; everything else that does not convert is of a wrong type.
+            kind = ValueError if self.element == "shape" and isinstance(problem, ValueError) else TypeError
+            raise kind(
                 errors.message(
                     f"attribute {name!r} of op {type_name!r} = {value!r}",
                     f"{self.kind} ({problem})",

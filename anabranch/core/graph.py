@@ -29,7 +29,9 @@ from anabranch.core.opdef import REQUIRED, OpDefinition
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.scopes import _VALID_NAME, GraphScopes, _Scopes
 
-__all__ = ["Body", "Graph", "get_default_graph", "graph_of", "reset_default_graph"]
+GRAPH_DEF_VERSION = 1395  # the consumer and producer version that graphs are read and written as
+
+__all__ = ["GRAPH_DEF_VERSION", "Body", "Graph", "get_default_graph", "graph_of", "reset_default_graph"]
 
 
 class Graph(GraphScopes):
@@ -61,7 +63,7 @@ class Graph(GraphScopes):
         self._function_names: dict[str, Body] = {}
         """Names under which nested bodies were written to a library."""
         self._seed: int | None = None
-        self._producer_version = 1395
+        self._producer_version = GRAPH_DEF_VERSION
         self._min_consumer = 0
         self._bad_consumers: list[int] = []
         self._containers: list[str] = [""]

@@ -22,7 +22,7 @@ from anabranch.core.api import public
 from anabranch.core.attrs import NamedAttrs
 from anabranch.core.body import Body
 from anabranch.core.convert import convert_to_tensor
-from anabranch.core.graph import Graph, get_default_graph, graph_of
+from anabranch.core.graph import GRAPH_DEF_VERSION, Graph, get_default_graph, graph_of
 from anabranch.core.import_nodes import Node, Source
 from anabranch.core.inference import HandleData
 from anabranch.core.operation import Operation, Tensor
@@ -224,15 +224,29 @@ class _Import:
     # ---------------------------------------------------------------------------------------------------------- checks
     def _read_versions(self) -> None:
         graph, versions = self.graph, self.proto.versions
-        if versions.min_consumer > graph._producer_version:
+        if versions.min_consumer > GRAPH_DEF_VERSION:
             raise ValueError(
                 errors.message(
                     f"a GraphDef for consumers of version {versions.min_consumer} and later",
-                    f"at most {graph._producer_version}, the version of this package",
+                    f"at most {GRAPH_DEF_VERSION}, the version of this package",
                     "write the graph with an older program",
                 )
             )
-        graph._producer_version = min(graph._producer_version, versions.producer or self.proto.version or 1)
+        if GRAPH_DEF_VERSION in versions.bad_consumers:
+            raise ValueError(
+                errors.message(
+                    f"a GraphDef that excludes consumers of version {GRAPH_DEF_VERSION}, that of this package",
+                    "a graph whose versions.bad_consumers do not name it",
+                    "write the graph with a program that has the fault repaired",
+                )
+            )
+        # Graphs older than the field `versions` say it in `version`; a graph that says nothing is of version 0.
+        producer = versions.producer if self.proto.HasField("versions") else self.proto.version
+        if producer < 0:
+            raise ValueError(
+                errors.message(f"a GraphDef of producer version {producer}", "0 or more", "write the graph again")
+            )
+        graph._producer_version = min(graph._producer_version, producer)
         graph._min_consumer = max(graph._min_consumer, versions.min_consumer)
         graph._bad_consumers = sorted({*graph._bad_consumers, *versions.bad_consumers})
 

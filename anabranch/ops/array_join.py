@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import shapes
+from anabranch.core import errors, shapes
 from anabranch.core.build import build
 from anabranch.core.indexed_slices import IndexedSlices
 from anabranch.core.opdef import PURE, Int, NotDifferentiable, Op, Type
@@ -284,6 +284,22 @@ class Concat(Op):
         return [None, *_concat_gradients(values[1:], values[0], grad)]
 
 
+def _sizes_match(dim: int, vectors: list[Any]) -> bool:
+    """Whether shapes, as far as they are known, can be joined along ``dim``."""
+    rank = len(vectors[0])
+    if not -rank <= dim < rank:
+        return False
+    known = [vector for vector in vectors if vector is not None]
+    return all(
+        len(vector) == rank
+        and all(
+            i == dim % rank or a is None or b is None or a == b
+            for i, (a, b) in enumerate(zip(vectors[0], vector, strict=True))
+        )
+        for vector in known
+    )
+
+
 class ConcatOffset(Op):
     """Where in a concatenation along `concat_dim` each of the tensors of these shapes begins."""
 
@@ -302,11 +318,11 @@ class ConcatOffset(Op):
         count = c.attrs["N"]
         dim = c.scalar("concat_dim")
         vectors = [c.vector(i) for i in range(1, count + 1)]
-        if dim is None or vectors[0] is None:
-            return [None] * count
+        if dim is None or vectors[0] is None or not _sizes_match(dim, vectors):
+            return [None] * count  # what does not fit together is the kernel's to refuse
         found, start = [], 0
         for vector in vectors:
-            if start is None or not -len(vectors[0]) <= dim < len(vectors[0]):
+            if start is None:
                 found.append(None)
                 continue
             offset = np.zeros(len(vectors[0]), c.dtype(1).np)
@@ -319,7 +335,25 @@ class ConcatOffset(Op):
         xp = ctx.xp
         dim, *given = inputs
         rank = given[0].shape[0]
+        for i, shape in enumerate(given):
+            require(
+                ctx,
+                shape.ndim == 1 and shape.shape[0] == rank,
+                f"input {i} should contain {rank} elements, but has shape {list(shape.shape)}",
+            )
+        inside = (dim >= -rank) & (dim < rank)
+        ctx.check(inside, errors.InvalidArgumentError, f"Concat dim is out of range: {{0}} vs. {rank}", dim)
         here = np.arange(rank, dtype=np.int32) == xp.where(dim < 0, dim + np.int32(rank), dim)
+        for i, shape in enumerate(given[1:], 1):
+            ctx.check(
+                xp.all(here | (shape == given[0])),
+                errors.InvalidArgumentError,
+                f"All dimensions except {{0}} must match. Input {i} has shape {{1}} and doesn't match input 0 with "
+                "shape {2}.",
+                dim,
+                shape,
+                given[0],
+            )
         offsets = []
         start = xp.zeros_like(given[0])
         for shape in given:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import convert, errors, random_seed, shapes
 from anabranch.core.api import public
 from anabranch.core.build import build
@@ -354,8 +356,17 @@ def dropout(
                 f"Got a {dtype.name} tensor instead.\n"
                 + errors.message(f"x of dtype {dtype.name}", "floats", "tf.cast(x, tf.float32)")
             )
+        given = rate if keep_prob is None else keep_prob
+        if not hasattr(given, "graph") and (isinstance(given, (str, bytes)) or np.ndim(given) != 0):
+            raise ValueError(
+                errors.message(
+                    f"{'rate' if keep_prob is None else 'keep_prob'} {given!r}",
+                    "a number or a scalar tensor",
+                    "one probability for all elements: tf.nn.dropout(x, keep_prob=0.5)",
+                )
+            )
         if keep_prob is None:
-            keep_prob = 1 - rate if isinstance(rate, (int, float)) else build("Sub", 1, rate)
+            keep_prob = build("Sub", 1, rate) if hasattr(rate, "graph") else 1 - rate
         if not hasattr(keep_prob, "graph"):
             number = float(keep_prob)
             if not 0 < number <= 1:

@@ -5,7 +5,7 @@ enqueue of many rows puts in as many as there is room for and waits for more; a 
 there is and waits for the rest, so that it may want more rows than the capacity. A dequeue that fails or is cancelled
 puts back what it took. Closing stands in the line of enqueues: those that wait before it still get in, those after it
 are refused; ``cancel`` closes at once and refuses all. A closed queue gives out what it has; a dequeue that wants
-more than that fails with OutOfRangeError.
+more than that fails with OutOfRangeError. Whoever changes the queue also moves those that wait for the change.
 
 All waiting goes through a step's cancellation token. Rows are immutable: what is put in is copied if its owner could
 still write to it.
@@ -14,11 +14,12 @@ still write to it.
 from __future__ import annotations
 
 import collections
+import contextlib
 import heapq
 import itertools
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,92 @@ Row = tuple[Any, ...]
 
 
 class _Ticket:
-    """A place in a line."""
+    """A place in a line: what its operation still wants, and how it ended."""
 
-    __slots__ = ("cancelled",)
+    __slots__ = ("cancelled", "done", "error", "op", "token")
 
-    def __init__(self) -> None:
+    def __init__(self, op: Any, token: CancellationToken | None) -> None:
+        self.op = op
+        self.token = token
         self.cancelled = False
+        self.done = False
+        self.error: errors.OpError | None = None
+
+    def stopped(self) -> bool:
+        """Whether it must not act any more, its owner having been told to stop."""
+        return self.cancelled or (self.token is not None and self.token.cancelled)
+
+    def act(self, queue: Queue) -> bool:
+        """Goes as far as the queue allows, setting ``done`` at the end; whether anything changed."""
+        raise NotImplementedError
+
+    def undo(self, queue: Queue) -> None:
+        """Gives back what it holds, as it will not end well."""
+
+
+class _Enqueue(_Ticket):
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: list[Row], op: Any, token: CancellationToken | None) -> None:
+        super().__init__(op, token)
+        self.rows = collections.deque(rows)
+
+    def act(self, queue: Queue) -> bool:
+        if queue.closed:
+            self.error = errors.CancelledError(None, self.op, f"{queue.kind} '{queue.name}' is closed.")
+            self.done = True
+            return False
+        before = len(self.rows)
+        while self.rows and len(queue._rows) < queue.capacity:
+            queue._put(self.rows.popleft())
+        self.done = not self.rows
+        return len(self.rows) < before
+
+
+class _Dequeue(_Ticket):
+    __slots__ = ("allow_fewer", "count", "taken")
+
+    def __init__(self, count: int, allow_fewer: bool, op: Any, token: CancellationToken | None) -> None:
+        super().__init__(op, token)
+        self.count = count
+        self.allow_fewer = allow_fewer
+        self.taken: list[Row] = []
+
+    def act(self, queue: Queue) -> bool:
+        wanted, size = self.count - len(self.taken), len(queue._rows)
+        if queue.closed and size < wanted:
+            if not (self.allow_fewer and (size or self.taken)):
+                self.error = errors.OutOfRangeError(
+                    None,
+                    self.op,
+                    f"{queue.kind} '{queue.name}' is closed and has insufficient elements (requested "
+                    f"{wanted}, current size {size})",
+                )
+                self.done = True
+                self.undo(queue)
+                return False
+            self.count, wanted = len(self.taken) + size, size
+        moved = max(0, min(wanted, queue._available()))
+        for _ in range(moved):
+            self.taken.append(queue._take())
+        self.done = len(self.taken) == self.count
+        return moved > 0
+
+    def undo(self, queue: Queue) -> None:
+        queue._put_back(self.taken)
+        self.taken = []
+
+
+class _Close(_Ticket):
+    __slots__ = ()
+
+    def act(self, queue: Queue) -> bool:
+        self.done = True
+        if queue.closed:
+            self.error = errors.CancelledError(None, self.op, f"Queue '{queue.name}' is already closed.")
+            return False
+        queue.closed = True
+        return True
 
 
 class Queue:
@@ -138,18 +219,9 @@ class Queue:
                 self.closed = True
                 for ticket in self._enqueuers:
                     ticket.cancelled = True
-                self.changed.notify_all()
+                self._serve()
                 return
-            ticket = _Ticket()
-            self._enqueuers.append(ticket)
-            try:
-                self._wait(self._enqueuers, ticket, lambda: True, token, op, "Close")
-                if self.closed:
-                    raise errors.CancelledError(None, op, f"Queue '{self.name}' is already closed.")
-                self.closed = True
-            finally:
-                self._enqueuers.remove(ticket)
-                self.changed.notify_all()
+        self._stand(self._enqueuers, _Close(op, token), "Close")
 
     def shutdown(self) -> None:
         """Closes the queue and cancels everything that waits for it (its owner goes away)."""
@@ -157,7 +229,7 @@ class Queue:
             self.closed = True
             for ticket in [*self._enqueuers, *self._dequeuers]:
                 ticket.cancelled = True
-            self.changed.notify_all()
+            self._serve()
 
     def check_maker(self, type_name: str, attrs: dict[str, Any], op: Any) -> None:
         """Refuses a second maker (by ``shared_name``) that wants another queue than this one."""
@@ -200,82 +272,61 @@ class Queue:
                 op, f"Shape mismatch in tuple component {i}. Expected {shapes.show(wanted)}, got {shapes.show(found)}"
             )
 
-    def _wait(
-        self,
-        line: collections.deque[_Ticket],
-        ticket: _Ticket,
-        ready: Callable[[], bool],
-        token: CancellationToken | None,
-        op: Any,
-        word: str,
-    ) -> None:
-        """Waits until ``ticket`` is the first of its line and ``ready()`` holds; the caller holds ``changed``."""
-        try:
-            (token or CancellationToken()).wait_for(
-                self.changed, lambda: ticket.cancelled or (line[0] is ticket and ready()), op
-            )
-        except errors.CancelledError:
-            ticket.cancelled = True
-        if ticket.cancelled:
-            raise errors.CancelledError(None, op, f"{word} operation was cancelled")
+    def _serve(self) -> None:
+        """Lets the first of each line act for as long as anything changes; the caller holds ``changed``.
+
+        Whoever changes the queue moves those that wait, before it goes on: a program that has dequeued a row sees the
+        row that took its place.
+        """
+        moved = True
+        while moved:
+            moved = False
+            for line in (self._enqueuers, self._dequeuers):
+                while line:
+                    first = line[0]
+                    if first.stopped():
+                        first.cancelled = True
+                        first.undo(self)
+                    else:
+                        moved |= first.act(self)
+                        if not first.done:
+                            break
+                    line.popleft()
+        self.changed.notify_all()
+
+    def _stand(self, line: collections.deque[_Ticket], ticket: _Ticket, word: str) -> None:
+        """Waits in ``line`` until ``ticket`` is done; raises its error."""
+        with self.changed:
+            line.append(ticket)
+            self._serve()
+            try:
+                (ticket.token or CancellationToken()).wait_for(
+                    self.changed, lambda: ticket.done or ticket.cancelled, ticket.op
+                )
+            except errors.CancelledError:
+                pass  # said below, in the words of the operation
+            finally:
+                if not ticket.done and not ticket.cancelled:
+                    ticket.cancelled = True
+                    ticket.undo(self)
+                    line.remove(ticket)
+                    self._serve()
+        if ticket.error is not None:
+            raise ticket.error
+        if not ticket.done:
+            if ticket.token is not None:
+                with contextlib.suppress(errors.CancelledError):
+                    ticket.token.raise_if_cancelled(ticket.op)  # a deadline that has passed, whoever noticed it first
+            raise errors.CancelledError(None, ticket.op, f"{word} operation was cancelled")
 
     def _enqueue_rows(self, rows: list[Row], token: CancellationToken | None, op: Any) -> None:
-        if not rows:
-            return
-        ticket, done = _Ticket(), 0
-        with self.changed:
-            self._enqueuers.append(ticket)
-            try:
-                while done < len(rows):
-                    self._wait(
-                        self._enqueuers,
-                        ticket,
-                        lambda: self.closed or len(self._rows) < self.capacity,
-                        token,
-                        op,
-                        "Enqueue",
-                    )
-                    if self.closed:
-                        raise errors.CancelledError(None, op, f"{self.kind} '{self.name}' is closed.")
-                    while done < len(rows) and len(self._rows) < self.capacity:
-                        self._put(rows[done])
-                        done += 1
-                    self.changed.notify_all()
-            finally:
-                self._enqueuers.remove(ticket)
-                self.changed.notify_all()
+        if rows:
+            self._stand(self._enqueuers, _Enqueue(rows, op, token), "Enqueue")
 
     def _dequeue_rows(self, count: int, allow_fewer: bool, token: CancellationToken | None, op: Any) -> list[Row]:
-        ticket = _Ticket()
-        taken: list[Row] = []
-        with self.changed:
-            self._dequeuers.append(ticket)
-            try:
-                while len(taken) < count:
-                    self._wait(
-                        self._dequeuers, ticket, lambda: self.closed or self._available() > 0, token, op, "Dequeue"
-                    )
-                    wanted, size = count - len(taken), len(self._rows)
-                    if self.closed and size < wanted:
-                        if not (allow_fewer and (size or taken)):
-                            raise errors.OutOfRangeError(
-                                None,
-                                op,
-                                f"{self.kind} '{self.name}' is closed and has insufficient elements (requested "
-                                f"{wanted}, current size {size})",
-                            )
-                        count = len(taken) + size
-                        wanted = size
-                    for _ in range(min(wanted, self._available())):
-                        taken.append(self._take())
-                    self.changed.notify_all()
-                return taken
-            except BaseException:
-                self._put_back(taken)
-                raise
-            finally:
-                self._dequeuers.remove(ticket)
-                self.changed.notify_all()
+        ticket = _Dequeue(count, allow_fewer, op, token)
+        self._stand(self._dequeuers, ticket, "Dequeue")
+        return ticket.taken
 
     def _batch(self, i: int, values: list[Any]) -> Any:
         dtype = self.types[i].np or np.dtype(object)

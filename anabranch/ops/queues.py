@@ -35,8 +35,15 @@ def _shape_list(raw: Any, dtypes: list[types.DType], partial: bool = False, unkn
     """Shapes as a list of TensorShapes, None if there are none."""
     if raw is None:
         return None
-    if isinstance(raw, TensorShape) or (isinstance(raw, (list, tuple)) and raw and not _is_shape(raw[0])):
-        raw = [raw]
+    if not isinstance(raw, (TensorShape, list, tuple)):
+        raise TypeError(errors.message(f"shapes={raw!r}", "a TensorShape or a list of them", f"shapes=[({raw!r},)]"))
+    if isinstance(raw, TensorShape) or (not raw and len(dtypes) == 1) or (raw and not _is_shape(raw[0])):
+        if partial:
+            raise ValueError(
+                "When providing partial shapes, a list of shapes must be provided.\n"
+                + errors.message(f"shapes={raw!r}", "a list with one shape per component", f"shapes=[{raw!r}]")
+            )
+        raw = [raw]  # one shape for the one component; () is a scalar's
     found = [shapes.as_shape(shape) for shape in raw]
     if len(found) != len(dtypes):
         raise ValueError(

@@ -52,6 +52,7 @@ class _Function:
                 ),
             )
         for i, (value, wanted) in enumerate(zip(results, types, strict=True)):
+            self._refuse_foreign(i, value)
             if value.dtype != (wanted.np or np.dtype(object)):
                 raise errors.InvalidArgumentError(
                     None,
@@ -60,16 +61,53 @@ class _Function:
                     + errors.message(
                         f"value {i} of dtype {value.dtype} from {_name(self.function)}",
                         f"{wanted.name}, as Tout says",
-                        f"return np.asarray(value, np.{wanted.name}), or change Tout",
+                        f"return {_asked(wanted)}, or change Tout",
                     ),
                 )
         return results
+
+    def _refuse_foreign(self, i: int, value: np.ndarray) -> None:
+        """Refuses what no tensor can hold: records, dates, and Python objects other than strings."""
+        told = None
+        if value.dtype.kind == "O":
+            other = next((item for item in value.reshape(-1) if not isinstance(item, bytes)), b"")
+            if not isinstance(other, bytes):
+                told = f"Unsupported object type {type(other).__name__}"
+        elif value.dtype.kind not in _TENSOR_KINDS and not _is_element_type(value.dtype):
+            told = f"Unsupported numpy type {value.dtype}"
+        if told is not None:
+            raise errors.UnimplementedError(
+                None,
+                None,
+                f"{told}\n"
+                + errors.message(
+                    f"value {i} from {_name(self.function)}, of dtype {value.dtype}",
+                    "numbers, booleans, or strings (bytes or str)",
+                    "return an array of numbers, or pickle.dumps(value) with tf.string in Tout",
+                ),
+            )
 
 
 _functions: weakref.WeakValueDictionary[str, _Function] = weakref.WeakValueDictionary()
 _of_graph: weakref.WeakKeyDictionary[Graph, list[_Function]] = weakref.WeakKeyDictionary()
 _numbers = itertools.count()
 _C_NAMES = {"float32": "float", "float64": "double", "float16": "half", "object": "string"}
+
+
+_TENSOR_KINDS = "biufc"
+
+
+def _is_element_type(dtype: np.dtype) -> bool:
+    try:
+        dtypes.as_dtype(dtype)
+    except TypeError:
+        return False
+    return True
+
+
+def _asked(wanted: dtypes.DType) -> str:
+    """How to make a value of the dtype that Tout names."""
+    return "bytes or str" if wanted.np is None else f"np.asarray(value, np.{wanted.name})"
 
 
 def _told(dtype: Any) -> str:
@@ -128,8 +166,8 @@ def _kernel(ctx: Any, inputs: Any, attrs: Any) -> list[Any]:
     try:
         return function(inputs, attrs["Tout"])
     except errors.OpError as problem:
-        if problem.op is None and isinstance(problem, errors.InvalidArgumentError):
-            raise errors.InvalidArgumentError(None, ctx.op, problem.message) from None
+        if problem.op is None and isinstance(problem, (errors.InvalidArgumentError, errors.UnimplementedError)):
+            raise type(problem)(None, ctx.op, problem.message) from None
         raise _failure(errors.UnknownError, ctx.op, problem) from problem
     except Exception as problem:
         kind = next((error for classes, error in _ERRORS if isinstance(problem, classes)), errors.UnknownError)

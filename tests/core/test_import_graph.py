@@ -406,3 +406,37 @@ def test_own_op_types_are_read_again(g):
     [twice] = tf.import_graph_def(proto, return_elements=["twice:0"])
     assert twice.shape.as_list() == [1]
     assert [item.name for item in graph_defs.foreign_nodes(g.as_graph_def())] == ["import/twice"]
+
+
+# ------------------------------------------------------------------------------------------------------------- versions
+@pytest.mark.parametrize("producer", [0, 27, tf.GRAPH_DEF_VERSION])
+def test_the_producer_version_is_kept(producer):
+    proto = tf.GraphDef()
+    proto.versions.producer = producer
+    proto.versions.min_consumer = 12
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(proto)
+        assert graph.graph_def_versions.producer == producer
+        assert graph.graph_def_versions.min_consumer == 12
+
+
+def test_what_a_graph_may_import_is_the_packages_version_not_its_own():
+    old, new = tf.GraphDef(), tf.GraphDef()
+    old.versions.producer = 5
+    new.versions.producer = 30
+    new.versions.min_consumer = 20
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(old)
+        tf.import_graph_def(new)
+        assert graph.graph_def_versions.producer == 5
+
+
+def test_versions_that_cannot_be_read_are_refused():
+    low, excluded = tf.GraphDef(), tf.GraphDef()
+    low.versions.producer = -1
+    excluded.versions.bad_consumers.append(tf.GRAPH_DEF_VERSION)
+    with tf.Graph().as_default():
+        with pytest.raises(ValueError, match="producer version -1"):
+            tf.import_graph_def(low)
+        with pytest.raises(ValueError, match="excludes consumers of version"):
+            tf.import_graph_def(excluded)

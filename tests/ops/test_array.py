@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -422,3 +423,35 @@ def test_a_check_of_indices_never_reads_the_table():
 
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[1\] = 1000"):
         op.kernel(HostContext(), [Table(), np.array([0, 1000]), np.array(0)], {"batch_dims": 0})
+
+
+# --------------------------------------------------------------------------------------------- offsets of joined shapes
+@pytest.mark.parametrize(
+    ("dim", "sizes", "text"),
+    [
+        (3, [[1, 2, 3], [2, 2, 3]], "Concat dim is out of range: 3 vs. 3"),
+        (-4, [[1, 2, 3], [2, 2, 3]], "Concat dim is out of range: -4 vs. 3"),
+        (1, [[1, 2, 3], [2, 2, 3]], "All dimensions except 1 must match. Input 1 has shape"),
+        (0, [[1, 2], [4, 2], [1, 3]], "Input 2 has shape"),
+    ],
+)
+@pytest.mark.parametrize("fed", [False, True])
+def test_concat_offset_refuses_shapes_that_do_not_fit(dim, sizes, text, fed):
+    with tf.Graph().as_default(), tf.Session() as session:
+        vectors = [
+            tf.placeholder_with_default(np.int32(size), [len(size)]) if fed else np.int32(size) for size in sizes
+        ]
+        offsets = tf.build_op("ConcatOffset", dim, vectors)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(text)):
+            session.run(offsets)
+
+
+def test_concat_offset_counts_from_the_back_too():
+    with tf.Graph().as_default(), tf.Session() as session:
+        offsets = tf.build_op("ConcatOffset", -1, [np.int32([1, 2, 3]), np.int32([1, 2, 5]), np.int32([1, 2, 0])])
+        assert [found.tolist() for found in session.run(offsets)] == [[0, 0, 0], [0, 0, 3], [0, 0, 8]]
+
+
+def test_a_negative_size_in_a_shape_is_a_wrong_value():
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="the dimension -1"):
+        tf.placeholder(tf.float32, shape=(-1, 10))

@@ -224,3 +224,26 @@ def test_refused(session):
         tf.py_func(abs, tf.constant(1), tf.int32)
     x = tf.constant(1.0)
     assert tf.gradients(tf.py_func(abs, [x], tf.float32), x) == [None]
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted", "text"),
+    [
+        ({"a": 1}, tf.string, "Unsupported object type dict"),
+        ({"a": 1}, tf.int64, "Unsupported object type dict"),
+        (np.array([b"x", object()], object), tf.string, "Unsupported object type object"),
+        (np.zeros(1, [("foo", np.float32)]), tf.float32, "Unsupported numpy type"),
+        (np.datetime64("2020-01-01"), tf.int64, "Unsupported numpy type datetime64"),
+    ],
+)
+def test_what_no_tensor_holds_is_refused(value, wanted, text):
+    with tf.Graph().as_default(), tf.Session() as session:
+        result = tf.py_func(lambda: value, [], wanted)
+        with pytest.raises(tf.errors.UnimplementedError, match=text):
+            session.run(result)
+
+
+@pytest.mark.parametrize("given", [{"keep_prob": [0.0, 1.0]}, {"rate": [0.5]}, {"keep_prob": "a"}])
+def test_dropout_wants_one_probability(given):
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="a number or a scalar tensor"):
+        tf.nn.dropout(tf.ones([2, 3]), **given)

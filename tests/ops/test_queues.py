@@ -510,3 +510,70 @@ def test_philox_is_the_published_one():
     """Known answers of the paper's reference implementation: counter and key all zeros; all ones in the key."""
     words = queue_objects.philox_words(0, 0)
     assert [next(words) for _ in range(4)] == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+
+
+# ------------------------------------------------------------------------------------ who waits moves with the change
+@pytest.mark.parametrize("kind", ["FIFOQueue", "PaddingFIFOQueue", "RandomShuffleQueue"])
+def test_a_dequeue_lets_the_next_row_in_before_it_returns(kind):
+    extra = {"min_after_dequeue": 0, "seed": 1, "seed2": 2} if kind == "RandomShuffleQueue" else {}
+    queue = plain(kind, capacity=3, **extra)
+    producer = Background(queue.enqueue_many, [np.arange(5)])
+    wait_until_in_line(queue, 1)
+    taken = [int(queue.dequeue()[0])]
+    assert queue.size() == 3
+    taken.append(int(queue.dequeue()[0]))
+    assert queue.size() == 3
+    producer.result()
+    taken += queue.dequeue_many(3)[0].tolist()
+    assert sorted(taken) == [0, 1, 2, 3, 4]
+
+
+def test_an_enqueue_serves_those_that_wait_before_it_returns():
+    queue = plain()
+    consumer = Background(queue.dequeue_many, 3)
+    wait_until_in_line(queue, 1)
+    queue.enqueue_many([np.arange(2)])
+    assert queue.size() == 0
+    queue.enqueue([np.int64(7)])
+    assert queue.size() == 0
+    assert consumer.result()[0].tolist() == [0, 1, 7]
+
+
+def test_what_a_cancelled_dequeue_held_goes_to_the_next_in_line():
+    queue, token = plain(), CancellationToken()
+    first = Background(queue.dequeue_many, 3, False, token)
+    wait_until_in_line(queue, 1)
+    queue.enqueue_many([np.arange(2)])
+    second = Background(queue.dequeue_many, 2)
+    wait_until_in_line(queue, 2)
+    token.cancel()
+    assert second.result()[0].tolist() == [0, 1]
+    with pytest.raises(errors.CancelledError, match="Dequeue operation was cancelled"):
+        first.result()
+
+
+def test_a_deadline_is_told_as_one_whoever_notices_it():
+    queue, token = plain(), CancellationToken(timeout=0.05)
+    waiting = Background(queue.dequeue, token)
+    with pytest.raises(errors.DeadlineExceededError, match="timeout_in_ms"):
+        waiting.result()
+    queue.enqueue([np.int64(1)])
+    assert queue.size() == 1
+
+
+@pytest.mark.parametrize("kind", ["FIFOQueue", "RandomShuffleQueue", "PriorityQueue"])
+@pytest.mark.parametrize(("shapes", "found"), [((), []), ((3,), [3]), ((3, 2), [3, 2]), ([()], []), ([[2]], [2])])
+def test_one_shape_stands_for_the_one_component(kind, shapes, found):
+    args = (10, 0) if kind == "RandomShuffleQueue" else (10,)
+    with tf.Graph().as_default():
+        assert getattr(tf, kind)(*args, tf.float32, shapes=shapes).shapes[-1].as_list() == found
+
+
+def test_one_shape_is_not_taken_for_several_components():
+    with tf.Graph().as_default():
+        with pytest.raises(ValueError, match=r"len\(shapes\)=0, len\(dtypes\)=2|len\(shapes\)=1, len\(dtypes\)=2"):
+            tf.FIFOQueue(10, [tf.float32, tf.int32], shapes=())
+        with pytest.raises(TypeError, match="a TensorShape or a list of them"):
+            tf.FIFOQueue(10, tf.float32, shapes=3)
+        with pytest.raises(ValueError, match="When providing partial shapes"):
+            tf.PaddingFIFOQueue(10, tf.float32, shapes=(3,))
