@@ -255,6 +255,8 @@ def partial_value(tensor: Any) -> Any:
 
 
 def _worth_folding(op: Any) -> bool:
+    if op.type == "PlaceholderWithDefault":
+        return False  # it is there to be fed
     for output in op._outputs:
         size = shapes.num_elements(output._shape)
         if size is None or size > MAX_FOLDED_SIZE:

@@ -25,8 +25,7 @@ def uniform(ctx: Any, stream: Stream, count: int, dtype: np.dtype) -> Any:
     """``count`` uniform numbers in [0, 1) of ``dtype``."""
     xp, view = ctx.xp, philox.reinterpret(ctx)
     if dtype == np.float64:
-        bits = philox.words(xp, stream, 2 * count).reshape(-1, 2)
-        return philox.float64(xp, bits[:, 0], bits[:, 1], view)
+        return philox.float64(xp, *philox.pairs(xp, stream, count), view)
     bits = philox.words(xp, stream, count)
     if dtype == np.float32:
         return philox.float32(xp, bits, view)
@@ -41,8 +40,8 @@ def unsigned(xp: Any, stream: Stream, count: int, wide: bool) -> Any:
     """``count`` integers of 32 bits, or of 64 if ``wide``."""
     if not wide:
         return philox.words(xp, stream, count)
-    pairs = philox.words(xp, stream, 2 * count).reshape(-1, 2)
-    return pairs[:, 0].astype(np.uint64) | (pairs[:, 1].astype(np.uint64) << np.uint64(32))
+    low, high = philox.pairs(xp, stream, count)
+    return low.astype(np.uint64) | (high.astype(np.uint64) << np.uint64(32))
 
 
 def integers(ctx: Any, stream: Stream, count: int, low: Any, high: Any, dtype: np.dtype) -> Any:
@@ -64,59 +63,93 @@ def integers(ctx: Any, stream: Stream, count: int, low: Any, high: Any, dtype: n
     return (bits % span + start).astype(dtype)
 
 
-def _box_muller(ctx: Any, first: Any, second: Any, real: Any) -> tuple[Any, Any]:
+def _box_muller(xp: Any, first: Any, second: Any, real: Any) -> tuple[Any, Any]:
     """Two normal numbers from two uniform ones (Box and Muller, 1958), in TensorFlow's order: sine, then cosine."""
-    xp = ctx.xp
-    if not ctx.host:
-        # Without the barrier XLA computes the generator anew inside each use of its words.
-        first, second = ctx.lax.optimization_barrier((first, second))
     radius = xp.sqrt(real(-2.0) * xp.log(xp.maximum(first, real(1.0e-7))))
     angle = real(2.0 * math.pi) * second
     return xp.sin(angle) * radius, xp.cos(angle) * radius
 
 
-def normals(ctx: Any, stream: Stream, offsets: Any, double: bool) -> Any:
-    """Normal numbers of the blocks at ``offsets``: ``[..., 4]`` float32, or ``[..., 2]`` float64."""
+def uniform_pairs(ctx: Any, stream: Stream, offsets: Any) -> tuple[Any, Any]:
+    """The two uniform float64 numbers of each block at ``offsets``."""
     xp, view = ctx.xp, philox.reinterpret(ctx)
     a, b, c, d = philox.blocks(xp, stream, offsets)
+    return philox.float64(xp, a, b, view), philox.float64(xp, c, d, view)
+
+
+def normal_pairs(ctx: Any, stream: Stream, offsets: Any) -> tuple[Any, Any]:
+    """The two normal float64 numbers of each block at ``offsets``."""
+    return _box_muller(ctx.xp, *uniform_pairs(ctx, stream, offsets), np.float64)
+
+
+def _host_normals(ctx: Any, stream: Stream, offsets: Any, double: bool) -> Any:
+    """Normal numbers of the blocks at ``offsets``: ``[..., 4]`` float32, or ``[..., 2]`` float64."""
     if double:
-        pair = _box_muller(ctx, philox.float64(xp, a, b, view), philox.float64(xp, c, d, view), np.float64)
-        return xp.stack(pair, axis=-1)
-    one = _box_muller(ctx, philox.float32(xp, a, view), philox.float32(xp, b, view), np.float32)
-    two = _box_muller(ctx, philox.float32(xp, c, view), philox.float32(xp, d, view), np.float32)
-    return xp.stack((*one, *two), axis=-1)
+        return np.stack(normal_pairs(ctx, stream, offsets), axis=-1)
+    view = philox.reinterpret(ctx)
+    a, b, c, d = (philox.float32(np, word, view) for word in philox.blocks(np, stream, offsets))
+    return np.stack((*_box_muller(np, a, b, np.float32), *_box_muller(np, c, d, np.float32)), axis=-1)
+
+
+def _normals_at(ctx: Any, stream: Stream, offsets: Any, lane: Any, double: bool) -> Any:
+    """Under XLA: for each element number ``lane`` of the block at its offset; see :func:`philox.words`."""
+    xp, view = ctx.xp, philox.reinterpret(ctx)
+    if double:
+        sine, cosine = normal_pairs(ctx, stream, offsets)
+    else:
+        a, b, c, d = philox.blocks(xp, stream, offsets)
+        first = philox.float32(xp, xp.where(lane < 2, a, c), view)
+        sine, cosine = _box_muller(xp, first, philox.float32(xp, xp.where(lane < 2, b, d), view), np.float32)
+    return xp.where((lane & np.uint32(1)) == 0, sine, cosine)
 
 
 def normal(ctx: Any, stream: Stream, count: int, dtype: np.dtype) -> Any:
     """``count`` normal numbers of mean 0 and deviation 1."""
     double = dtype == np.float64
-    number = -(-count // (2 if double else 4))
-    return normals(ctx, stream, ctx.xp.arange(number, dtype=np.uint64), double).reshape(-1)[:count].astype(dtype)
+    shift = 1 if double else 2
+    if ctx.host:
+        number = -(-count >> shift)
+        parts = [
+            _host_normals(ctx, stream, np.arange(start, min(start + philox.CHUNK, number), dtype=np.uint64), double)
+            for start in range(0, number, philox.CHUNK)
+        ]
+        drawn = np.concatenate(parts).reshape(-1)[:count] if parts else np.zeros(0)
+    else:
+        place = ctx.xp.arange(count, dtype=np.uint64)
+        lane = place.astype(np.uint32) & np.uint32((1 << shift) - 1)
+        drawn = _normals_at(ctx, stream, place >> np.uint64(shift), lane, double)
+    return drawn.astype(dtype)
 
 
-def _first_accepted(xp: Any, drawn: Any, size: int) -> tuple[Any, Any]:
-    """The first ``size`` numbers of each row that lie within two deviations, and whether the row has so many."""
-    accepted = xp.abs(drawn) < drawn.dtype.type(2.0)
-    rank = xp.cumsum(accepted, axis=1) - 1
-    found = [
-        xp.sum(xp.where(accepted & (rank == i), drawn, drawn.dtype.type(0)), axis=1, dtype=drawn.dtype)
-        for i in range(size)
-    ]
-    return xp.stack(found, axis=1), rank[:, -1] >= size - 1
+def kept(ctx: Any, stream: Stream, *arrays: Any) -> tuple[Any, ...]:
+    """The arrays, which XLA then makes once and not anew in each of their uses: on a CPU it drops its own barriers."""
+    if ctx.host or ctx.platform != "cpu":
+        return arrays
+    always = (stream[0][0] | np.uint32(1)) != 0  # which XLA does not see
+    return ctx.lax.cond(always, lambda *x: x, lambda *x: tuple(-a for a in x), *arrays)
 
 
 def _truncated_groups(ctx: Any, stream: Stream, groups: int, stride: int, size: int, double: bool) -> Any:
     xp = ctx.xp
-    start = xp.arange(groups, dtype=np.uint64) * np.uint64(stride)
+    real = np.float64 if double else np.float32
+    tries = 12  # enough for all but one group in five billion; a further turn is enough for all
+    place = xp.arange(groups * tries, dtype=np.uint64)
+    group, number = place % np.uint64(groups), (place // np.uint64(groups)).astype(np.uint32)
+    offsets = group * np.uint64(stride) + (number // np.uint32(size)).astype(np.uint64)
+    lane = number % np.uint32(size)
 
-    def attempt(blocks: int) -> tuple[Any, Any]:
-        offsets = start[:, None] + xp.arange(blocks, dtype=np.uint64)
-        return _first_accepted(xp, normals(ctx, stream, offsets, double).reshape(groups, -1), size)
+    def turn(carry: Any) -> Any:
+        skip, found, rank = carry
+        (drawn,) = kept(ctx, stream, _normals_at(ctx, stream, offsets + skip, lane, double))
+        for value in drawn.reshape(tries, groups):
+            good = xp.abs(value) < real(2.0)
+            found = tuple(xp.where(good & (rank == k), value, old) for k, old in enumerate(found))
+            rank = rank + good
+        return skip + np.uint64(tries // size), found, rank
 
-    few, many = (6, 24) if double else (3, 12)
-    first, enough = attempt(few)
-    # One row in five billion needs more.
-    return ctx.lax.cond(enough.all(), lambda: first, lambda: attempt(many)[0])
+    nothing = (np.uint64(0), (xp.zeros((groups,), real),) * size, xp.zeros((groups,), np.int32))
+    found = ctx.lax.while_loop(lambda carry: xp.any(carry[2] < size), turn, nothing)[1]
+    return xp.stack(found, axis=1)
 
 
 def _truncated_groups_on_host(
@@ -127,7 +160,7 @@ def _truncated_groups_on_host(
     tries = 1
     while todo.size:
         offsets = (todo * np.uint64(stride))[:, None] + np.arange(tries, dtype=np.uint64)
-        drawn = normals(ctx, stream, offsets, double).reshape(todo.size, -1)
+        drawn = _host_normals(ctx, stream, offsets, double).reshape(todo.size, -1)
         accepted = np.abs(drawn) < 2.0
         enough = accepted.sum(1) >= size
         good, mask = drawn[enough], accepted[enough]
@@ -170,8 +203,8 @@ def categories(ctx: Any, stream: Stream, logits: Any, samples: int, dtype: np.dt
     finite = xp.isfinite(wide)
     top = xp.max(xp.where(finite, wide, -np.inf), axis=1, keepdims=True)
     cumulated = xp.cumsum(xp.where(finite, xp.exp(wide - top), 0.0), axis=1)
-    bits = philox.words(xp, stream, 2 * rows * samples).reshape(rows, samples, 2)
-    drawn = philox.float64(xp, bits[..., 0], bits[..., 1], view) * cumulated[:, -1:]
+    bits = philox.pairs(xp, stream, rows * samples)
+    drawn = philox.float64(xp, *bits, view).reshape(rows, samples) * cumulated[:, -1:]
     # The first class whose cumulated weight exceeds the drawn one.
     if ctx.host:
         found = np.stack([np.searchsorted(c, d, side="right") for c, d in zip(cumulated, drawn, strict=True)])

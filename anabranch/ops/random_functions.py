@@ -12,7 +12,8 @@ from anabranch.core.build import build
 from anabranch.core.operation import Tensor
 from anabranch.core.random_seed import get_seed
 from anabranch.core.scope_functions import name_scope
-from anabranch.ops import array_functions, checks, reduce_functions
+from anabranch.ops import array_functions, reduce_functions
+from anabranch.ops.checks import assert_
 from anabranch.ops.control_flow_basic import with_dependencies
 
 _FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
@@ -137,7 +138,7 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
         size = convert.convert_to_tensor(size, dtypes.int32, name="size")
         whole = array_functions.shape(value)
         fits = reduce_functions.reduce_all(build("GreaterEqual", whole, size))
-        check = checks.assert_(fits, ["Need value.shape >= size, got ", whole, size], summarize=1000)
+        check = assert_(fits, ["Need value.shape >= size, got ", whole, size], summarize=1000)
         whole = with_dependencies([check], whole)
         limit = build("AddV2", build("Sub", whole, size, name="sub"), 1, name="add")
         drawn = random_uniform(array_functions.shape(whole), maxval=size.dtype.max, dtype=size.dtype, seed=seed)

@@ -37,8 +37,30 @@ def _reserve(c: Any) -> int:
 
 
 def dims_of(shape: Any) -> tuple[int, ...]:
-    """The sizes in a shape that is given as an array."""
-    return tuple(int(dim) for dim in np.asarray(shape).ravel())
+    """The sizes in a shape that is given as an array; 0 for negative ones, which :func:`checked_dims` refuses."""
+    return tuple(max(int(dim), 0) for dim in np.asarray(shape).ravel())
+
+
+def checked_dims(ctx: Any, shape: Any) -> tuple[int, ...]:
+    """The sizes in a kernel's input ``shape``; fails the step if one is negative."""
+    for dim in np.asarray(shape).ravel():
+        ctx.check(dim >= 0, errors.InvalidArgumentError, f"Dimension {dim} must be >= 0")
+    return dims_of(shape)
+
+
+def samples_shape(c: Any) -> Any:
+    """Shape rule of ops that draw ``num_samples`` categories for each row of ``logits``."""
+    rows, samples = c.with_rank("logits", 2)[0], c.scalar("num_samples")
+    if samples is not None and samples < 0:
+        raise ValueError(errors.message(f"num_samples={samples}", "at least 0", "num_samples=1"))
+    return (rows, samples)
+
+
+def checked_samples(ctx: Any, number: Any) -> int:
+    """A kernel's input ``num_samples``; fails the step if it is negative."""
+    samples = int(np.asarray(number).reshape(()))
+    ctx.check(samples >= 0, errors.InvalidArgumentError, f"num_samples should be nonnegative, got {samples}")
+    return max(samples, 0)
 
 
 class RandomUniform(Op):
@@ -53,7 +75,7 @@ class RandomUniform(Op):
     gradient = DRAWN
 
     def kernel(ctx, inputs, attrs):
-        dims = dims_of(inputs[0])
+        dims = checked_dims(ctx, inputs[0])
         return random_draws.uniform(ctx, ctx.philox, math.prod(dims), attrs["dtype"].np).reshape(dims)
 
 
@@ -74,7 +96,7 @@ class RandomUniformInt(Op):
 
     def kernel(ctx, inputs, attrs):
         shape, low, high = inputs
-        dims = dims_of(shape)
+        dims = checked_dims(ctx, shape)
         return random_draws.integers(ctx, ctx.philox, math.prod(dims), low, high, attrs["Tout"].np).reshape(dims)
 
 
@@ -90,7 +112,7 @@ class RandomStandardNormal(Op):
     gradient = DRAWN
 
     def kernel(ctx, inputs, attrs):
-        dims = dims_of(inputs[0])
+        dims = checked_dims(ctx, inputs[0])
         return random_draws.normal(ctx, ctx.philox, math.prod(dims), attrs["dtype"].np).reshape(dims)
 
 
@@ -106,7 +128,7 @@ class TruncatedNormal(Op):
     gradient = DRAWN
 
     def kernel(ctx, inputs, attrs):
-        dims = dims_of(inputs[0])
+        dims = checked_dims(ctx, inputs[0])
         return random_draws.truncated_normal(ctx, ctx.philox, math.prod(dims), attrs["dtype"].np).reshape(dims)
 
 
@@ -180,14 +202,13 @@ class Multinomial(Op):
     gradient = DRAWN
 
     def shape(c):
-        rows = c.with_rank("logits", 2)[0]
-        return (rows, c.scalar("num_samples"))
+        return samples_shape(c)
 
     def consumes(c):
-        samples = int(c.scalar("num_samples"))
+        samples = max(int(c.scalar("num_samples")), 0)
         return c.shapes[0][0] * (-(-samples // 4) * 4) * 2 * random_draws.RESERVED
 
     def kernel(ctx, inputs, attrs):
         logits, number = inputs
-        samples = int(np.asarray(number).reshape(()))
+        samples = checked_samples(ctx, number)
         return random_draws.categories(ctx, ctx.philox, logits, samples, attrs["output_dtype"].np)

@@ -16,10 +16,10 @@ from anabranch.core import dtypes, errors, inference
 from anabranch.core.build import build
 from anabranch.core.kernels import uses_lax
 from anabranch.core.opdef import PURE, RANDOM, Int, NotDifferentiable, Op, Type
-from anabranch.ops import numerics, philox
+from anabranch.ops import numerics
 from anabranch.ops.gradient_helpers import reduce_to_shape_of
-from anabranch.ops.random_draws import RESERVED, Stream, normals
-from anabranch.ops.random_ops import DRAWN, dims_of, shape_of
+from anabranch.ops.random_draws import RESERVED, Stream, kept, normal_pairs, uniform_pairs
+from anabranch.ops.random_ops import DRAWN, checked_dims, dims_of, shape_of
 
 
 def _shape(parameter: str) -> Callable[[Any], Any]:
@@ -40,7 +40,7 @@ def _consumes(parameter: str) -> Callable[[Any], int]:
 def _until_accepted(ctx: Any, attempt: Any, fixed: tuple[Any, ...], state: tuple[Any, ...], pending: Any) -> Any:
     """Repeats ``attempt(fixed, state) -> (state, values, accepted)`` for the elements that are pending.
 
-    ``fixed`` and ``state`` hold arrays with an element (or a row) each.
+    ``fixed`` and ``state`` are arrays ``[elements]``.
     """
     if ctx.host:
         values = np.zeros(pending.shape, np.float64)
@@ -63,10 +63,6 @@ def _until_accepted(ctx: Any, attempt: Any, fixed: tuple[Any, ...], state: tuple
     return ctx.lax.while_loop(lambda carry: xp.any(carry[2]), body, start)[1]
 
 
-def _pick(xp: Any, pair: Any, index: Any) -> Any:
-    return xp.where(index == 0, pair[:, 0], pair[:, 1])
-
-
 class _Tape:
     """Two kinds of float64 numbers, normal and uniform, that elements take from their stretches a block at a time.
 
@@ -80,9 +76,9 @@ class _Tape:
 
     @staticmethod
     def empty(xp: Any, count: int) -> tuple[Any, ...]:
-        """The state in which nothing is taken."""
-        nothing, numbers = xp.zeros((count,), np.int32), xp.zeros((count, 2), np.float64)
-        return xp.zeros((count,), np.uint64), numbers, nothing, numbers, nothing
+        """The state before: blocks used; of each kind, the number that is left over, and whether one is."""
+        nothing, number = xp.zeros((count,), bool), xp.zeros((count,), np.float64)
+        return xp.zeros((count,), np.uint64), number, nothing, number, nothing
 
     def state(self) -> tuple[Any, ...]:
         """What to go on with."""
@@ -90,27 +86,20 @@ class _Tape:
 
     def _take(self, kind: int, wanted: Any, make: Any) -> Any:
         xp = self._ctx.xp
-        numbers, left = self._kinds[kind]
-        fresh = wanted & (left == 0)
-        numbers = xp.where(fresh[:, None], make(self._start + self._used), numbers)
+        number, left = self._kinds[kind]
+        first, second = kept(self._ctx, self._stream, *make(self._ctx, self._stream, self._start + self._used))
+        fresh = wanted & ~left
         self._used = self._used + fresh.astype(np.uint64)
-        left = xp.where(fresh, 2, left) - wanted
-        self._kinds[kind] = [numbers, left.astype(np.int32)]
-        return _pick(xp, numbers, left)
+        self._kinds[kind] = [xp.where(fresh, first, number), xp.where(wanted, fresh, left)]
+        return xp.where(fresh, second, number)
 
     def normal(self, wanted: Any) -> Any:
         """A normal number for each element that is ``wanted``."""
-        return self._take(0, wanted, lambda offsets: normals(self._ctx, self._stream, offsets, True))
+        return self._take(0, wanted, normal_pairs)
 
     def uniform(self, wanted: Any) -> Any:
         """A uniform number for each element that is ``wanted``."""
-
-        def make(offsets: Any) -> Any:
-            xp, view = self._ctx.xp, philox.reinterpret(self._ctx)
-            a, b, c, d = philox.blocks(xp, self._stream, offsets)
-            return xp.stack([philox.float64(xp, a, b, view), philox.float64(xp, c, d, view)], axis=1)
-
-        return self._take(1, wanted, make)
+        return self._take(1, wanted, uniform_pairs)
 
 
 def gamma(ctx: Any, stream: Stream, count: int, alpha: Any) -> Any:
@@ -160,7 +149,7 @@ class RandomGamma(Op):
 
     def kernel(ctx, inputs, attrs):
         shape, alpha = inputs
-        dims = dims_of(shape)
+        dims = checked_dims(ctx, shape)
         count = math.prod(dims)
         if count == 0 or alpha.size == 0:
             return ctx.xp.zeros((*dims, *alpha.shape), alpha.dtype)
@@ -227,7 +216,7 @@ def _transformed(ctx: Any, u: Any, v: Any, rate: Any, highest: float) -> tuple[A
 
 def poisson(ctx: Any, stream: Stream, count: int, rates: Any, highest: float) -> Any:
     """``[len(rates), count]`` numbers of Poisson distributions, float64, none above ``highest``."""
-    xp, view = ctx.xp, philox.reinterpret(ctx)
+    xp = ctx.xp
     wide = xp.repeat(rates.astype(np.float64), count)
     number = wide.shape[0]
     start = xp.arange(number, dtype=np.uint64) * np.uint64(RESERVED)
@@ -235,11 +224,9 @@ def poisson(ctx: Any, stream: Stream, count: int, rates: Any, highest: float) ->
     def attempt(fixed: tuple[Any, ...], state: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any, Any]:
         start, rate = fixed
         used, product, so_far = state
-        words = philox.blocks(xp, stream, start + used)
-        first = philox.float64(xp, words[2], words[3], view)
-        second = philox.float64(xp, words[0], words[1], view)
-        product, so_far, counted = _knuth(xp, (first, second), rate, product, so_far)
-        value, accepted = _transformed(ctx, first - 0.5, second, rate, highest)
+        v, u = kept(ctx, stream, *uniform_pairs(ctx, stream, start + used))
+        product, so_far, counted = _knuth(xp, (u, v), rate, product, so_far)
+        value, accepted = _transformed(ctx, u - 0.5, v, rate, highest)
         few = rate < _SMALL_RATE
         state = (used + np.uint64(1), product, so_far)
         return state, xp.where(few, so_far, value), xp.where(few, counted, accepted)
@@ -272,7 +259,7 @@ class RandomPoissonV2(Op):
 
     def kernel(ctx, inputs, attrs):
         shape, rate = inputs
-        dims = dims_of(shape)
+        dims = checked_dims(ctx, shape)
         dtype = attrs["dtype"].np
         count = math.prod(dims)
         if count == 0 or rate.size == 0:

@@ -11,7 +11,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.opdef import PURE, Op, Type, define
 from anabranch.ops import philox, random_draws
-from anabranch.ops.random_ops import DRAWN, FLOATS, dims_of, shape_of
+from anabranch.ops.random_ops import DRAWN, FLOATS, checked_dims, checked_samples, samples_shape, shape_of
 
 
 def _seed_shape(c: Any) -> None:
@@ -39,7 +39,7 @@ def _stream(ctx: Any, seed: Any) -> Any:
 def _define(name: str, doc: str, draw: Callable[..., Any], dtypes: str, default: str | None, bounds: str = "") -> None:
     def kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
         shape, seed, *rest = inputs
-        dims = dims_of(shape)
+        dims = checked_dims(ctx, shape)
         return draw(ctx, _stream(ctx, seed), math.prod(dims), *rest, attrs["dtype"].np).reshape(dims)
 
     plain = default is not None
@@ -105,9 +105,9 @@ class StatelessMultinomial(Op):
 
     def shape(c):
         _seed_shape(c)
-        return (c.with_rank("logits", 2)[0], c.scalar("num_samples"))
+        return samples_shape(c)
 
     def kernel(ctx, inputs, attrs):
         logits, number, seed = inputs
-        samples = int(np.asarray(number).reshape(()))
+        samples = checked_samples(ctx, number)
         return random_draws.categories(ctx, _stream(ctx, seed), logits, samples, attrs["output_dtype"].np)

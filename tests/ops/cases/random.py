@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.special
 
-from anabranch.testing.op_cases import case, row
+from anabranch.testing.op_cases import case, positive, row
 
 FLOATS = "half bfloat16 float double"
 
@@ -56,6 +57,44 @@ def drawn(values, inputs, attrs):
             assert np.max(np.abs(np.bincount(sample, minlength=len(line)) / len(sample) - wanted)) < 0.05
 
 
+def of_mean_and_variance(values, inputs, variance):
+    """Values of distributions along the last dimension whose mean and variance are known from the parameter."""
+    (found,) = values
+    shape, parameter = inputs
+    assert found.shape == (*shape, *parameter.shape)
+    wide, mean = found.astype(np.float64), parameter.astype(np.float64)
+    assert np.all(wide >= 0)
+    if wide.size > 1000:
+        count = len(wide)
+        assert np.all(np.abs(wide.mean(0) - mean) < 5 * np.sqrt(variance(mean) / count))
+        assert np.all(np.abs(wide.var(0) / variance(mean) - 1) < 0.35)
+
+
+def gammas(values, inputs, attrs):
+    of_mean_and_variance(values, inputs, lambda mean: mean)
+
+
+def counts(values, inputs, attrs):
+    of_mean_and_variance(values, inputs, lambda mean: mean)
+    assert np.array_equal(values[0], np.floor(values[0]))
+
+
+def gamma_slope(alpha, sample):
+    """How a sample moves with ``alpha`` while its probability below stays."""
+    below, step = scipy.special.gammainc(alpha, sample), 1e-5
+    high, low = (scipy.special.gammaincinv(alpha + by, below) for by in (step, -step))
+    return (high - low) / (2 * step)
+
+
+def all_integers(values, inputs, attrs):
+    (found,) = values
+    assert found.shape == tuple(inputs[0])
+    if found.size > 1000:
+        info = np.iinfo(found.dtype)
+        parts = (found.astype(np.float64) - float(info.min)) / (float(info.max) - float(info.min))
+        assert np.all(np.abs(np.histogram(parts, 8, (0, 1))[0] / found.size - 0.125) < 0.04)
+
+
 SHAPES = [[40, 50], [], [0, 3], [7]]
 
 
@@ -72,4 +111,22 @@ ROWS = [
         "half float int32 int64 bool complex64", check=shuffled),
     row("Multinomial", None, [seeded([[0.0, 1.0, -1.0], [2.0, 0.0, 0.0]], 4000), seeded([[0.0, 1.0]], 0)],
         "half bfloat16 float double int32", check=drawn),
+    row("RandomGamma", None, [seeded([1500], [0.5, 1.0, 4.0]), seeded([], 2.0), seeded([2], np.ones((0, 3)))],
+        "half float double", check=gammas),
+    row("RandomGammaGrad", gamma_slope,
+        [case(positive(3, 4), positive(3, 4)), case(positive(4), positive(3, 1)), case(positive(), positive())],
+        "float", tolerance=40),
+    row("RandomPoissonV2", None, [seeded([1500], [0.5, 4.0, 30.0]), seeded([], 2.0), seeded([2], np.ones((0, 3)))],
+        "half float double int32 int64", vary="dtype", check=counts),
+    row("StatelessRandomUniform", None, [case(s, [1, 2]) for s in SHAPES], FLOATS, vary="dtype",
+        check=floats(0, 1, 0.5, 12**-0.5)),
+    row("StatelessRandomNormal", None, [case(s, [1, 2]) for s in SHAPES], FLOATS, vary="dtype",
+        check=floats(-9, 9, 0, 1)),
+    row("StatelessTruncatedNormal", None, [case(s, [1, 2]) for s in SHAPES], FLOATS, vary="dtype",
+        check=floats(-2, 2, 0, 0.88)),
+    row("StatelessRandomUniformInt", None, [case(s, [1, 2], -3, 9) for s in SHAPES], vary="dtype",
+        check=lambda values, inputs, attrs: integers(values, [inputs[0], *inputs[2:]], attrs)),
+    row("StatelessRandomUniformFullInt", None, [case(s, [1, 2]) for s in SHAPES], vary="dtype", check=all_integers),
+    row("StatelessMultinomial", None, [case([[0.0, 1.0, -1.0], [2.0, 0.0, 0.0]], 4000, [1, 2])],
+        "half bfloat16 float double int32", check=lambda values, inputs, attrs: drawn(values, inputs[:2], attrs)),
 ]  # fmt: skip
