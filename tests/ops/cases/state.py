@@ -78,6 +78,10 @@ def types_of(mode):
 
 
 ROWS = [
+    *(
+        row(f"AnabranchInitialized{kind}Value", lambda value, initial: value, [case(real(2, 3), real(2, 3))], MOVED)
+        for kind in ("", "Resource")
+    ),
     *(row(f"Scatter{mode}", in_order(how), ROW_CASES, types_of(mode)) for mode, how in HOW.items()),
     *(row(f"ResourceScatter{mode}", in_order(how), ROW_CASES, types_of(mode)) for mode, how in HOW.items()),
     *(
