@@ -231,10 +231,10 @@ def poisson(ctx: Any, stream: Stream, count: int, rates: Any, highest: float) ->
         state = (used + np.uint64(1), product, so_far)
         return state, xp.where(few, so_far, value), xp.where(few, counted, accepted)
 
-    fine = (wide >= 0) & (wide < np.inf)
+    fine = (wide >= 0) & (wide < np.inf) & (wide <= highest)  # others would be refused for ever
     state = (xp.zeros((number,), np.uint64), xp.ones((number,), np.float64), xp.zeros((number,), np.float64))
     found = _until_accepted(ctx, attempt, (start, wide), state, fine)
-    return xp.where(fine, found, xp.where(wide == np.inf, np.inf, np.nan)).reshape(-1, count)
+    return xp.where(fine, found, xp.where(wide > highest, np.inf, np.nan)).reshape(-1, count)
 
 
 class RandomPoissonV2(Op):
