@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from anabranch import ops
-from anabranch.core import api, errors, framework, opdef
+from anabranch.core import api, errors, framework, hooks, opdef
 
 PACKAGE = "anabranch"
 # Parts that publish names at the top or in namespaces of their own, in the order in which they load; those that are not
@@ -168,6 +168,7 @@ class _Namespaces:
 _ALIASES = {"compat.v1": PACKAGE}
 
 opdef.set_family_loader(ops.load_all)
+hooks.set_loader(_load)
 api.set_resolver(_resolve, _listing)
 framework.publish_constants()
 api.publish_as("compat.v1", sys.modules[PACKAGE])

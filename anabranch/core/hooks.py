@@ -10,8 +10,20 @@ from collections.abc import Callable
 from typing import Any
 
 
+_loader: list[Callable[[], None]] = []  # filled by the package's start-up
+
+
+def set_loader(load: Callable[[], None]) -> None:
+    """Registers what imports the parts that fill the slots, called when an empty one is used for the first time."""
+    _loader[:] = [load]
+
+
 def _empty(name: str) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
+        for load in _loader:
+            load()
+        if _slots[name] is not call:
+            return _slots[name](*args, **kwargs)
         raise RuntimeError(f"the slot {name!r} of anabranch.core.hooks is empty; import anabranch instead of its core")
 
     call.is_empty = True  # type: ignore[attr-defined]
