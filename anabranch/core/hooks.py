@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-
 _loader: list[Callable[[], None]] = []  # filled by the package's start-up
 
 
