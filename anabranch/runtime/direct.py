@@ -18,6 +18,7 @@ from anabranch.core.state_key import StateKey
 from anabranch.runtime.plan import ProgramItem
 from anabranch.runtime.resources import Claim, Slot, Version
 from anabranch.runtime.values import NO_RNG, own
+from anabranch.xla import engine
 
 if TYPE_CHECKING:
     from anabranch.runtime.binding import Binding
@@ -96,7 +97,9 @@ class DirectStep:
                 current = [slot.current() for slot in self.read_slots]
             if manager.layout != self.layout:
                 return None
-            arguments = tuple([feeds[i] if i >= 0 else current[~i].value for i in self.sources])
+            arguments = tuple(
+                engine.moved([feeds[i] if i >= 0 else current[~i].value for i in self.sources], self.program.device)
+            )
             versions = [slot.version for slot in self.donated_slots]
             rng = NO_RNG
             if self.counters:
@@ -108,7 +111,7 @@ class DirectStep:
                 self.segment,
                 self.executable,
                 versions,  # type: ignore[arg-type]
-                [version.value for version in versions],  # type: ignore[union-attr]
+                engine.moved([version.value for version in versions], self.program.device),  # type: ignore[union-attr]
                 self.donated_slots,
                 arguments,
                 rng,
