@@ -96,7 +96,7 @@ class ExponentialMovingAverage:
             var_list: variables and floating tensors; all trainable variables if None.
 
         Raises:
-            TypeError: an item is not float. ValueError: its average is computed already.
+            TypeError: an item is not floating.
         """
         chosen = trainable_variables() if var_list is None else list(var_list)
         debiased: set[Any] = set()

@@ -48,5 +48,16 @@ def test_same_operations_and_values(name):
     assert found["nodes"] == wanted["nodes"]
 
 
+@pytest.mark.parametrize("name", GOLDEN)
+def test_same_values_when_compiled(name):
+    wanted = GOLDEN[name]
+
+    def session():
+        return tf.Session(config=tf.SessionOptions(tier="compiled"))
+
+    told = differences(wanted["out"], plain(recorder.run(wanted["source"], tf, np, session))["out"])
+    assert not told, "\n".join(told)
+
+
 def test_recorded_programs_are_those_of_the_tool():
     assert {name: row["source"] for name, row in GOLDEN.items()} == recorder.CASES
