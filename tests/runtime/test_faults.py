@@ -176,7 +176,16 @@ def test_a_failure_in_the_device_loses_only_what_was_given_away(recoverable):
         assert session.run(v)[0] == 1.0
 
 
+@pytest.fixture
+def interrupts():
+    """Ctrl-C raises KeyboardInterrupt, also where the tests run in the background, which starts programs deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.skipif(not hasattr(signal, "raise_signal"), reason="needs signals")
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_during_a_program_loses_nothing():
     """Ctrl-C while a program that owns variables runs: the step is done or not, the session lives on."""
     with compiled() as session:
