@@ -439,7 +439,6 @@ class Plan:
             device.platform,
             device=None if device == self.default_device else device,
             precision=self.options.precision,
-            options=programs.options_for(group, device.platform),
         )
         static = tuple(
             i

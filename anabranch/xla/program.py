@@ -19,7 +19,7 @@ import collections
 import contextlib
 import threading
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,7 +115,6 @@ class Program:
         platform: str,
         device: Any = None,
         precision: Any = None,
-        options: dict[str, Any] | None = None,
     ):
         self.group = group
         self.outputs = tuple(outputs)
@@ -123,7 +122,6 @@ class Program:
         self.platform = platform
         self.device = device
         self.precision = precision
-        self.options = options
         produced: set[ValueKey] = set()
         needed: dict[ValueKey, None] = {}
         self.random_ops: list[Operation] = []
@@ -232,7 +230,7 @@ class Program:
                 tuple([numbers[key] for key in self.outputs]),
                 tuple([(numbers[base], numbers[final]) for base, final in self.donated.items()]),
                 tuple(ranks),
-                (self.platform, self.device, self.precision, tuple(sorted((self.options or {}).items()))),
+                (self.platform, self.device, self.precision),
             )
         return self._structure_key
 
@@ -258,7 +256,7 @@ class Program:
         with engine.x64(), place, warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
             lowered = jitted.lower(tuple(donated), dynamic, self.device_constants(), rng)
-            return Executable(lowered.compile(compiler_options=self.options), facts)
+            return Executable(lowered.compile(), facts)
 
     # -- tracing ------------------------------------------------------------------------------------------------------
     def _trace(
@@ -526,10 +524,3 @@ def _row_index(op: Operation, indices: Any) -> Any:
 def _masked_row_index(op: Operation, indices: Any, ok: Any) -> Any:
     jnp = engine.jax().numpy
     return _row_index(op, jnp.where(ok, np.iinfo(indices.dtype).max, indices))
-
-
-def options_for(ops: Iterable[Operation], platform: str) -> dict[str, Any] | None:
-    """XLA options of a program: on CPU, programs with convolution gradients run their convolutions on Eigen."""
-    if platform == "cpu" and any("Backprop" in op.type and "Conv" in op.type for op in ops):
-        return {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"}
-    return None
