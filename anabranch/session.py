@@ -12,7 +12,6 @@ import collections
 import contextlib
 import dataclasses
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -287,12 +286,12 @@ class BaseSession:
         try:
             if self._closed:
                 raise RuntimeError("Attempted to use a closed Session.")
-            if run_metadata is not None:
-                start = time.time()
-                results = runner.run(values, step)
-                _fill_metadata(run_metadata, plan, options, start, time.time())
-                return results
-            return runner.run(values, step)
+            if run_metadata is None or not getattr(options, "trace_level", 0):
+                return runner.run(values, step)
+            step.stats = []
+            results = runner.run(values, step)
+            _fill_metadata(run_metadata, step.stats)
+            return results
         finally:
             self._running.discard(token)
             if self._closed and not self._running:
@@ -523,17 +522,23 @@ def _read_config(config: Any) -> tuple[SessionOptions, Any]:
     )
 
 
-def _fill_metadata(metadata: Any, plan: Plan, options: Any, start: float, end: float) -> None:
-    if getattr(options, "trace_level", 0) == 0:
-        return
-    stats = metadata.step_stats.dev_stats.add()
-    stats.device = "/job:localhost/replica:0/task:0/device:CPU:0"
-    for op in plan.analysis.order:
-        node = stats.node_stats.add()
-        node.node_name = op.name
-        node.timeline_label = f"{op.name} = {op.type}({', '.join(t.name for t in op._inputs)})"
-        node.all_start_micros = int(start * 1e6)
-        node.all_end_rel_micros = int((end - start) * 1e6)
+def _fill_metadata(metadata: Any, stats: Sequence[executor.ItemTime]) -> None:
+    """One node per host op, and one per program: XLA does not say when each op inside a program ran."""
+    device = metadata.step_stats.dev_stats.add()
+    device.device = "/job:localhost/replica:0/task:0/device:CPU:0"
+    programs = 0
+    for item in stats:
+        node = device.node_stats.add()
+        if item.is_program:
+            node.node_name = f"program_{programs}"
+            node.timeline_label = f"program of {len(item.ops)} ops: {', '.join(op.name for op in item.ops)}"
+            programs += 1
+        else:
+            (op,) = item.ops
+            node.node_name = op.name
+            node.timeline_label = f"{op.name} = {op.type}({', '.join(t.name for t in op._inputs)})"
+        node.all_start_micros = int(item.start * 1e6)
+        node.op_end_rel_micros = node.all_end_rel_micros = max(1, round((item.end - item.start) * 1e6))
 
 
 def _evaluate(element: Any, feed_dict: Any, graph: Graph, session: Any) -> Any:

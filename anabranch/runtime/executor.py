@@ -11,8 +11,9 @@ had read; a Python function whose inputs are the same is not called a second tim
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,6 +47,15 @@ class _CutAnew(Exception):
     """The plan was cut before a value that must be known at compile time."""
 
 
+class ItemTime(NamedTuple):
+    """What ran as one piece, a host op or a program of several ops, and when (seconds since the epoch)."""
+
+    ops: tuple[Operation, ...]
+    is_program: bool
+    start: float
+    end: float
+
+
 @dataclasses.dataclass
 class Step:
     """What one ``run`` brings along."""
@@ -54,6 +64,8 @@ class Step:
     token: CancellationToken
     read_committed: bool = False
     interrupts: Interrupts = dataclasses.field(default_factory=Interrupts)
+    stats: list[ItemTime] | None = None
+    """Where to note what ran and when, if somebody asked for it."""
 
 
 class Executor:
@@ -96,7 +108,7 @@ class Executor:
     # ------------------------------------------------------------------------------------------------------------- runs
     def run(self, feeds: Sequence[Any], step: Step) -> list[Any]:
         """Runs the plan and returns a value per fetch: NumPy arrays, None for operations."""
-        if self._direct is not None:
+        if self._direct is not None and step.stats is None:
             found = self._direct.run(feeds, step)
             if found is not None:
                 return found
@@ -110,7 +122,10 @@ class Executor:
                 results = self._run_segment(segment, env, step)
                 channel_done = segment.channel is not None
                 if segment.channel is not None:
+                    started = time.time() if step.stats is not None else 0.0
                     self._run_channel(segment, env, step)
+                    if step.stats is not None:
+                        step.stats.append(ItemTime((segment.channel,), False, started, time.time()))
             except errors.OpError as problem:
                 done = self._done_before(segment, channel_done)
                 if done:
@@ -336,10 +351,14 @@ class Executor:
         items = segment.items
         try:
             for item in items:
+                started = time.time() if step.stats is not None else 0.0
                 if isinstance(item, ProgramItem):
                     self._run_program(item, segment, state, env, advances, step)
                 else:
                     self._run_host(item, state, env, advances, step, memo)
+                if step.stats is not None:
+                    ops = item.program.group.ops if isinstance(item, ProgramItem) else (item.op,)
+                    step.stats.append(ItemTime(tuple(ops), isinstance(item, ProgramItem), started, time.time()))
         except programs.CutNeeded as cut:
             self.plan.require_static(cut.tensor, segment, items)
             raise _CutAnew from None

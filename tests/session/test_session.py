@@ -236,6 +236,28 @@ def test_partial_runs_are_refused_with_advice(session):
         session.partial_run_setup([tf.constant(1.0)])
 
 
+def test_run_metadata_of_a_program():
+    x = tf.placeholder(tf.float32, [2])
+    y = tf.reduce_sum(x * 3.0)
+    with tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+        for _ in range(2):
+            metadata = tf.RunMetadata()
+            options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+            assert session.run(y, {x: [1, 2]}, options=options, run_metadata=metadata) == 9.0
+            (node,) = metadata.step_stats.dev_stats[0].node_stats
+            assert node.node_name == "program_0"
+            assert "mul" in node.timeline_label
+            assert node.all_end_rel_micros > 0
+        untraced = tf.RunMetadata()
+        session.run(y, {x: [1, 2]}, run_metadata=untraced)
+        assert not untraced.step_stats.dev_stats
+
+
+def test_names_may_be_bytes(session):
+    assert tf.constant(44.0, name=b"e").op.name == "e"
+    assert tf.add(1.0, 2.0, name=b"f").op.name == "f"
+
+
 def test_run_metadata(session):
     x = tf.constant(1.0) + 1.0
     metadata = tf.RunMetadata()
