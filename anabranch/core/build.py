@@ -194,6 +194,8 @@ def _convert_inputs(
     graph: Graph, definition: OpDefinition, values: Sequence[Any], stored: dict[str, Any], name: str
 ) -> tuple[str, list[Tensor]]:
     """Converts inputs, with constants named ``<op name>/<argument>``; the op's final name, and tensors."""
+    if isinstance(name, bytes):
+        name = name.decode()
     full = name[:-1] if name[-1:] == "/" else graph.unique_name(name)
     tensors: list[Tensor] = []
     with graph.as_default(), graph.name_scope(full + "/"):

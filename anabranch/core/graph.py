@@ -146,6 +146,8 @@ class Graph(GraphScopes):
             body = scopes.body or self.root
             if name is None:
                 name = definition.type_name
+            elif isinstance(name, bytes):
+                name = name.decode()
             if name[-1:] == "/":
                 name = name[:-1]
             elif unique:
