@@ -21,6 +21,10 @@ from anabranch.core.opdef import OpDefinition
 from anabranch.core.summarize import summarize as _summarize
 
 
+class NotCompilable(Exception):
+    """Raised by a kernel under XLA whose result has no shape that is known there: the plan runs the op on the host."""
+
+
 class KernelContext:
     """What both tiers offer to a kernel. ``op`` is the operation (or an op-like view) that runs, for messages."""
 
