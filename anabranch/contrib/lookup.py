@@ -1,0 +1,5 @@
+"""``tf.contrib.lookup``: tables from strings to numbers and back."""
+
+from anabranch.core import api
+
+__getattr__, __dir__ = api.module_attributes("contrib.lookup")
