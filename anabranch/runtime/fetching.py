@@ -14,6 +14,7 @@ from anabranch.core.api import public
 from anabranch.core.graph import Graph
 from anabranch.core.indexed_slices import IndexedSlices, IndexedSlicesValue
 from anabranch.core.operation import Operation, Tensor
+from anabranch.core.sparse_tensor import SparseTensor, SparseTensorValue
 
 Contract = Callable[[Any], Any]
 _expansions: list[
@@ -53,7 +54,24 @@ def _slices_feed(slices: IndexedSlices, value: Any) -> list[tuple[Any, Any]]:
     return list(zip(keys, value, strict=False))
 
 
+def _sparse_fetch(sparse: SparseTensor) -> tuple[list[Any], Contract]:
+    return [sparse.indices, sparse.values, sparse.dense_shape], lambda values: SparseTensorValue(*values)
+
+
+def _sparse_feed(sparse: SparseTensor, value: Any) -> list[tuple[Any, Any]]:
+    if not isinstance(value, (tuple, list)) or len(value) != 3:
+        raise TypeError(
+            errors.message(
+                f"a {type(value).__name__} fed to the SparseTensor {sparse.name!r}",
+                "its indices, values and dense shape",
+                "tf.SparseTensorValue(indices, values, dense_shape)",
+            )
+        )
+    return list(zip([sparse.indices, sparse.values, sparse.dense_shape], value, strict=True))
+
+
 _expansions.append((IndexedSlices, _slices_fetch, _slices_feed))
+_expansions.append((SparseTensor, _sparse_fetch, _sparse_feed))
 
 
 class FetchPlan:
