@@ -13,7 +13,8 @@ from anabranch.core import (
     operation,
     shapes,
 )
-from anabranch.core import random_seed as _random_seed  # noqa: F401 - imported for what it publishes
+from anabranch.core import nest as _nest  # noqa: F401 - imported for what it publishes
+from anabranch.core import random_seed as _random_seed  # noqa: F401
 from anabranch.core import scope_functions as _scope_functions  # noqa: F401
 from anabranch.core.api import publish_as
 
