@@ -1,10 +1,17 @@
-"""Names of the standard collections, and selection of their items by scope."""
+"""Names of the standard collections, selection of their items by scope, and how items are written into MetaGraphs.
+
+A collection whose items are more than names (variables, savers, queue runners, control-flow contexts) registers here
+how an item becomes a message and comes back from one: whoever defines the item's class calls
+:func:`register_proto_function`, and :mod:`anabranch.train.meta_graph` finds it by the collection's name.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from anabranch.core import errors
 
 
 class GraphKeys:
@@ -62,3 +69,50 @@ def in_scope(items: Iterable[Any], scope: str) -> list[Any]:
     """Items whose ``name`` matches the regular expression ``scope`` from its start."""
     pattern = re.compile(scope)
     return [item for item in items if getattr(item, "name", None) and pattern.match(item.name)]
+
+
+class ProtoFunctions(NamedTuple):
+    """How the items of a collection are written and read."""
+
+    proto_type: Any
+    """Class of the message."""
+    to_proto: Callable[..., Any] | None
+    """``(item, export_scope=) -> message``, or None for an item outside of the scope."""
+    from_proto: Callable[..., Any] | None
+    """``(message, import_scope=) -> item``."""
+
+
+_proto_functions: dict[Any, ProtoFunctions] = {}
+
+
+def register_proto_function(
+    collection_name: Any,
+    proto_type: Any = None,
+    to_proto: Callable[..., Any] | None = None,
+    from_proto: Callable[..., Any] | None = None,
+) -> None:
+    """Says how the items of a collection become messages of ``proto_type`` and come back from them.
+
+    Raises:
+        TypeError: ``to_proto`` or ``from_proto`` is not callable. ValueError: the collection has other functions.
+    """
+    for label, function in (("to_proto", to_proto), ("from_proto", from_proto)):
+        if function is not None and not callable(function):
+            raise TypeError(
+                f"{label} must be callable.\n"
+                + errors.message(f"{label}={function!r}", "a function or None", f"{label}=MyClass.{label}")
+            )
+    found = ProtoFunctions(proto_type, to_proto, from_proto)
+    if _proto_functions.setdefault(collection_name, found) != found:
+        raise ValueError(
+            errors.message(
+                f"other functions for the collection {collection_name!r}",
+                "one pair of functions per collection",
+                "use a collection of your own",
+            )
+        )
+
+
+def proto_functions(collection_name: Any) -> ProtoFunctions | None:
+    """What :func:`register_proto_function` was told about a collection, or None."""
+    return _proto_functions.get(collection_name)

@@ -63,21 +63,22 @@ def import_graph_def(
     """
     if op_dict is not None:
         warnings.warn("import_graph_def: op_dict has no effect; op types are found in the registry", stacklevel=2)
-    proto = _as_message(graph_def, graph_pb2.GraphDef, "graph_def must be a GraphDef proto.")
+    proto = as_message(graph_def, graph_pb2.GraphDef, "graph_def must be a GraphDef proto.")
     producers = {}
     if producer_op_list is not None:
-        op_list = _as_message(producer_op_list, graph_pb2.OpList, "producer_op_list must be an OpList proto.")
+        op_list = as_message(producer_op_list, graph_pb2.OpList, "producer_op_list must be an OpList proto.")
         producers = {op.name: op for op in op_list.op}
     mapped = _checked_map(input_map)
     elements = _checked_elements(return_elements)
     values = list(mapped.values())
     graph = graph_of(values, get_default_graph)
     graph._check_not_finalized()
-    with _all_or_nothing(graph), graph.as_default(), graph.shared_site():
+    with all_or_nothing(graph), graph.as_default(), graph.shared_site():
         return _Import(graph, proto, producers, validate_colocation_constraints).run(mapped, elements, name)
 
 
-def _as_message(given: Any, kind: Any, told: str) -> Any:
+def as_message(given: Any, kind: Any, told: str) -> Any:
+    """``given`` as a message of class ``kind``, also if it is of another program's class; TypeError ``told``."""
     if isinstance(given, kind):
         return given
     descriptor = getattr(given, "DESCRIPTOR", None)
@@ -120,7 +121,7 @@ def _checked_elements(return_elements: Any) -> list[str] | None:
 
 
 @contextlib.contextmanager
-def _all_or_nothing(graph: Graph) -> Iterator[None]:
+def all_or_nothing(graph: Graph) -> Iterator[None]:
     """Puts the graph back as it was if the block raises."""
     with graph._lock:
         count, version = len(graph._operations), graph._version
@@ -377,9 +378,11 @@ class _Import:
                     )
             groups = _groups(node)
             attrs = {**node.attrs}
-            if groups:
+            if attrs.get("_class"):
                 attrs["_class"] = tuple(
-                    _GROUP + names.get(item[len(_GROUP) :], item[len(_GROUP) :]) if item.startswith(_GROUP) else item
+                    _GROUP + names.get(item[len(_GROUP) :], item[len(_GROUP) :])
+                    if isinstance(item, str) and item.startswith(_GROUP)
+                    else item
                     for item in node.attrs["_class"]
                 )
             full = names[node.name]
@@ -487,9 +490,10 @@ class _Import:
 
 
 def _groups(node: Node) -> list[str]:
-    """Names of the nodes that a node is colocated with."""
+    """Names of the other nodes that a node is colocated with."""
     listed = node.attrs.get("_class", ())
-    return [item[len(_GROUP) :] for item in listed if isinstance(item, str) and item.startswith(_GROUP)]
+    found = [item[len(_GROUP) :] for item in listed if isinstance(item, str) and item.startswith(_GROUP)]
+    return [name for name in found if name != node.name]
 
 
 def _listed_shape(attrs: Any, key: str) -> shapes.RawShape:

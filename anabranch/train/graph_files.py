@@ -1,0 +1,105 @@
+"""Graphs and messages as files: `tf.train.write_graph`, and the writing and reading that exported MetaGraphs share.
+
+Policy. A file is written beside its place and renamed, so that who reads it sees the old one or the new one, whole. A
+message that is read may be binary or text; what tells them apart is which one parses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from typing import Any
+
+from google.protobuf import message, text_format
+
+from anabranch.core import errors
+from anabranch.core.api import public
+from anabranch.core.graph import Graph
+
+
+def write_atomically(path: str, data: bytes) -> None:
+    """Writes a file so that at any moment either the old or the new content is there; makes its folder."""
+    path = os.fspath(path)
+    folder = os.path.dirname(path) or "."
+    os.makedirs(folder, exist_ok=True)
+    handle, beside = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(beside, 0o666 & ~umask)
+        os.replace(beside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+def write_message(path: str, proto: Any, as_text: bool = False) -> None:
+    """Writes a message, as text if asked."""
+    write_atomically(path, text_format.MessageToString(proto).encode() if as_text else proto.SerializeToString())
+
+
+def read_message(path: str, kind: Any, what: str) -> Any:
+    """Reads a message of class ``kind``, binary or text; ``what`` names it in errors.
+
+    Raises:
+        OSError: there is no such file, or it is neither.
+    """
+    path = os.fsdecode(path)
+    if not os.path.isfile(path):
+        raise OSError(
+            f"File {path} does not exist.\n" + errors.message(f"{path!r}", f"a file with a {what}", "check the path")
+        )
+    with open(path, "rb") as stream:
+        data = stream.read()
+    proto = kind()
+    try:
+        proto.ParseFromString(data)
+        return proto
+    except message.DecodeError as problem:
+        binary = str(problem)
+    try:
+        return text_format.Parse(data, kind(), allow_unknown_field=True)
+    except (text_format.ParseError, UnicodeDecodeError, ValueError) as problem:
+        raise OSError(
+            f"Cannot parse file {path}: {problem}.\n"
+            + errors.message(
+                f"{path!r} of {len(data)} bytes, which is no binary {what} ({binary}) and no text",
+                f"a {what}, binary or text",
+                "check that the file is whole and holds what its name says",
+            )
+        ) from None
+
+
+@public("train.write_graph", "io.write_graph")
+def write_graph(graph_or_graph_def: Any, logdir: str, name: str, as_text: bool = True) -> str:
+    """Writes a graph (a `Graph` or a GraphDef) to the file ``name`` in the folder ``logdir``, which is made if needed.
+
+    Args:
+        graph_or_graph_def: the graph.
+        logdir: folder.
+        name: name of the file.
+        as_text: as text, else binary.
+
+    Returns:
+        The file's path.
+    """
+    if isinstance(graph_or_graph_def, Graph):
+        proto = graph_or_graph_def.as_graph_def()
+    else:
+        proto = graph_or_graph_def
+        if getattr(getattr(proto, "DESCRIPTOR", None), "name", "") != "GraphDef":
+            raise TypeError(
+                errors.message(f"a {type(proto).__name__}", "a tf.Graph or a GraphDef", "pass session.graph")
+            )
+    path = os.path.join(logdir, name)
+    write_message(path, proto, as_text)
+    return path
+
+
+__all__ = ["read_message", "write_atomically", "write_graph", "write_message"]
