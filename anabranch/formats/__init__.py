@@ -1,0 +1,5 @@
+"""Files that TensorFlow reads and writes: checkpoints, records, saved models."""
+
+from anabranch.formats import tfrecord
+
+__all__ = ["tfrecord"]

@@ -1,0 +1,191 @@
+"""TFRecord, the framing of data files and event files: writing records to a stream and reading them back.
+
+A record is its length (8 bytes, little endian), a masked CRC32C of those, its bytes, and a masked CRC32C of them. Both
+checksums are verified when a record is read, so that no byte of a damaged record gets out: what cannot be trusted is a
+`DataLossError` that names file and offset. Nothing is allocated because a file says so: a length is only believed as
+far as there are bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import google_crc32c
+
+from anabranch.core import errors
+
+HEADER = 12
+FOOTER = 4
+_CHUNK = 1 << 18
+_MOST = 1 << 26
+_frame = struct.Struct("<QI")
+_length = struct.Struct("<Q")
+_checksum = struct.Struct("<I")
+
+
+def masked_crc(data: Any) -> int:
+    """CRC32C of ``data``, rotated and shifted so that a checksum of data that holds checksums stays a good one."""
+    crc = google_crc32c.value(data)
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def framed(record: bytes) -> bytes:
+    """A record as it stands in a file."""
+    length = _length.pack(len(record))
+    return b"".join((length, _checksum.pack(masked_crc(length)), record, _checksum.pack(masked_crc(record))))
+
+
+def io_error(problem: OSError, path: str) -> errors.OpError:
+    """What TensorFlow raises for a failure of the file system."""
+    told = f"{path}; {problem.strerror or problem}"
+    for kind, error in (
+        (FileNotFoundError, errors.NotFoundError),
+        (PermissionError, errors.PermissionDeniedError),
+        (FileExistsError, errors.AlreadyExistsError),
+        (IsADirectoryError, errors.FailedPreconditionError),
+        (NotADirectoryError, errors.FailedPreconditionError),
+    ):
+        if isinstance(problem, kind):
+            return error(None, None, told)
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE):
+        return errors.ResourceExhaustedError(None, None, told)
+    return errors.UnknownError(None, None, told)
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+def _inflating(read: Callable[[int], bytes], path: str, bits: int) -> Callable[[int], bytes]:
+    """A `read` of what a compressed stream holds; members that follow each other count as one stream."""
+    state: dict[str, Any] = {"unit": zlib.decompressobj(bits), "rest": b"", "started": False}
+
+    def inflated(size: int) -> bytes:
+        while True:
+            unit = state["unit"]
+            given = state["rest"] or unit.unconsumed_tail
+            state["rest"] = b""
+            if not given:
+                given = read(_CHUNK)
+                if not given:
+                    if state["started"] and not unit.eof:
+                        raise errors.DataLossError(None, None, f"{path}: the compressed data ends in its middle")
+                    return b""
+            state["started"] = True
+            try:
+                found = unit.decompress(given, size)
+            except zlib.error as problem:
+                raise errors.DataLossError(None, None, f"{path}: damaged compressed data ({problem})") from None
+            if unit.eof:
+                state.update(unit=zlib.decompressobj(bits), rest=unit.unused_data, started=bool(unit.unused_data))
+            if found:
+                return found
+
+    return inflated
+
+
+def opened(path: str, compression: str, buffer_size: int = 0) -> tuple[Callable[[int], bytes], Callable[[], None]]:
+    """How to read the (inflated) bytes of a file, and how to close it.
+
+    Args:
+        path: the file.
+        compression: ``""``, ``"ZLIB"`` or ``"GZIP"``.
+        buffer_size: bytes that are asked of the file at once, if not 0.
+    """
+    try:
+        file = open(path, "rb", buffering=0)  # noqa: SIM115  (closed by whom reads)
+    except OSError as problem:
+        raise io_error(problem, path) from None
+
+    def read(size: int) -> bytes:
+        try:
+            return file.read(max(size, buffer_size)) or b""
+        except OSError as problem:
+            raise io_error(problem, path) from None
+
+    if not compression:
+        return read, file.close
+    return _inflating(read, path, zlib.MAX_WBITS + (16 if compression == "GZIP" else 0)), file.close
+
+
+class RecordStream:
+    """Reads records from ``read``, a function that gives up to so many bytes, and nothing at the end.
+
+    Attributes:
+        offset: where in the (inflated) stream the next record starts.
+    """
+
+    def __init__(self, read: Callable[[int], bytes], path: str) -> None:
+        self._read = read
+        self._path = path
+        self._buffer = b""
+        self._position = 0
+        self.offset = 0
+
+    def _fill(self, size: int) -> bool:
+        """Has ``size`` bytes at the position, if the stream has them."""
+        there = len(self._buffer) - self._position
+        if there >= size:
+            return True
+        parts = [self._buffer[self._position :]] if there else []
+        while there < size:
+            part = self._read(min(max(_CHUNK, size - there), _MOST))
+            if not part:
+                break
+            parts.append(part)
+            there += len(part)
+        self._buffer = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._position = 0
+        return there >= size
+
+    def _lost(self, what: str, told: str) -> errors.DataLossError:
+        return errors.DataLossError(None, None, f"{what} record at {self.offset} of {self._path}: {told}")
+
+    def next(self) -> bytes | None:
+        """The next record; None at the end.
+
+        Raises:
+            DataLossError: the record is cut off or damaged; reading it again says so again.
+        """
+        if not self._fill(HEADER):
+            there = len(self._buffer) - self._position
+            if not there:
+                return None
+            raise self._lost("truncated", f"{there} of {HEADER} bytes of its header are there")
+        start = self._position
+        length, check = _frame.unpack_from(self._buffer, start)
+        if masked_crc(self._buffer[start : start + 8]) != check:
+            raise self._lost("corrupted", "its length does not fit its checksum")
+        whole = HEADER + length + FOOTER
+        if not self._fill(whole):
+            there = len(self._buffer) - self._position
+            raise self._lost("truncated", f"{there} of {whole} bytes are there")
+        start = self._position + HEADER
+        record = self._buffer[start : start + length]
+        if masked_crc(record) != _checksum.unpack_from(self._buffer, start + length)[0]:
+            raise self._lost("corrupted", f"its {length} bytes do not fit their checksum")
+        self._position = start + length + FOOTER
+        self.offset += whole
+        return record
+
+
+def read_records(path: str | os.PathLike[str], compression: str = "", buffer_size: int = 0) -> Iterator[bytes]:
+    """The records of a file, one by one; the file is opened at once.
+
+    Raises:
+        NotFoundError: no such file. DataLossError (when it comes there): a record is cut off or damaged.
+    """
+    name = os.fspath(path)
+    read, close = opened(name, compression, buffer_size)
+
+    def records() -> Iterator[bytes]:
+        stream = RecordStream(read, name)
+        try:
+            while (record := stream.next()) is not None:
+                yield record
+        finally:
+            close()
+
+    return records()
