@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import NamedTuple
 
+from anabranch.core import dtypes
 from anabranch.core.operation import Operation
 from anabranch.core.state_key import StateKey
 from anabranch.runtime.plan import Plan, Segment
@@ -38,6 +40,10 @@ class Binding(NamedTuple):
 
 def slot_of(plan: Plan, manager: ResourceManager, maker: Operation) -> Slot:
     """The variable that ``maker`` names."""
+    create = maker.definition.create
+    if create is not None:  # a table, which is there, empty, before anything fills it
+        initial = functools.partial(create, maker._attrs, maker.name)
+        return manager.slot(plan.handle_of(maker), dtypes.variant, (), initial)
     return manager.slot(plan.handle_of(maker), maker._attrs["dtype"], maker._attrs["shape"])
 
 

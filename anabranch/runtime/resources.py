@@ -154,12 +154,22 @@ class ResourceManager:
         self._unseeded = 0
 
     # -- lookup -------------------------------------------------------------------------------------------------------
-    def slot(self, handle: ResourceHandle, dtype: DType, shape: tuple[int | None, ...] | None) -> Slot:
-        """The variable of ``handle``, made uninitialised on first use."""
+    def slot(
+        self,
+        handle: ResourceHandle,
+        dtype: DType,
+        shape: tuple[int | None, ...] | None,
+        initial: Callable[[], Any] | None = None,
+    ) -> Slot:
+        """The variable of ``handle``, made uninitialised on first use; ``initial`` gives what is there from the start
+        (an empty table).
+        """
         with self.changed:
             found = self._slots.get(handle)
             if found is None:
                 found = self._slots[handle] = Slot(handle, dtype, shape)
+                if initial is not None:
+                    found.version = Version(np.asarray(initial()))
                 self.layout += 1
             elif found.dtype != dtype:
                 raise errors.InvalidArgumentError(
