@@ -27,6 +27,7 @@ PACKAGE = "anabranch"
 # there are passed over. `keras`, `lite`, `serving`, `cluster`, `contrib` and `estimator` load only when named.
 _LIBRARIES = (
     "autodiff",
+    "formats",
     "variables",
     "session",
     "train",
@@ -69,7 +70,7 @@ def _load() -> None:
 def _namespaces() -> set[str]:
     """Dotted names of all namespaces that hold a published name."""
     found: set[str] = set()
-    for name in api.names():
+    for name in (*api.names(), *_ALIASES):
         while "." in name:
             name = name.rpartition(".")[0]
             found.add(name)
@@ -83,7 +84,9 @@ def _resolve(prefix: str, name: str) -> Any:
     ):  # asked for by pickle, inspect and the like: not worth loading anything
         raise AttributeError(f"module {PACKAGE!r} has no attribute {name!r}")
     full = f"{prefix}.{name}" if prefix else name
-    is_part = not prefix and name in _parts
+    if full in _HOMES:
+        importlib.import_module(f"{PACKAGE}.{_HOMES[full]}")
+    is_part = full in _ALIASES or (not prefix and name in _parts)
     if full not in api.names() and not is_part and full not in _namespaces():
         try:
             _load()
@@ -94,7 +97,7 @@ def _resolve(prefix: str, name: str) -> Any:
         if not is_part and full not in _namespaces():
             raise _unknown(prefix, name)
         found = importlib.import_module(f"{PACKAGE}.{full}")
-    home = sys.modules[f"{PACKAGE}.{prefix}" if prefix else PACKAGE]
+    home = importlib.import_module(f"{PACKAGE}.{prefix}" if prefix else PACKAGE)
     setattr(home, name, found)
     return found
 
@@ -120,7 +123,18 @@ def _unknown(prefix: str, name: str) -> AttributeError:
 def _listing(prefix: str) -> list[str]:
     _load()
     start = prefix + "." if prefix else ""
-    return sorted({name[len(start) :].partition(".")[0] for name in api.names() if name.startswith(start)})
+    names = [*api.names(), *_ALIASES, *_HOMES]
+    return sorted({name[len(start) :].partition(".")[0] for name in names if name.startswith(start)})
+
+
+def load_everything() -> None:
+    """Loads also what loads only when it is named, so that the table of names is complete."""
+    _load()
+    for name in _ALIASES:
+        importlib.import_module(f"{PACKAGE}.{name}")
+    contrib = importlib.import_module(f"{PACKAGE}.contrib")
+    for name in dir(contrib):
+        getattr(contrib, name)
 
 
 def find(name: str) -> Any:
@@ -158,14 +172,31 @@ class _Namespaces:
     def exec_module(module: types.ModuleType) -> None:
         prefix = module.__name__[len(PACKAGE) + 1 :]
         if prefix in _ALIASES:
-            sys.modules[module.__name__] = sys.modules[_ALIASES[prefix]]
+            target = importlib.import_module(_ALIASES[prefix])
+            if not hasattr(target, "__path__"):  # `import anabranch.app.flags` needs a package in between
+                target.__path__ = []
+            sys.modules[module.__name__] = target
             return
         module.__doc__ = f"Public names of tf.{prefix}."
         module.__dict__["__getattr__"], module.__dict__["__dir__"] = api.module_attributes(prefix)
 
 
-# `import anabranch.compat.v1 as tf`: so do programs for TensorFlow's late versions name its version 1 interface.
-_ALIASES = {"compat.v1": PACKAGE}
+# Namespaces that are modules of another name, which load when they are named.
+_ALIASES = {
+    # `import anabranch.compat.v1 as tf`: so do programs for TensorFlow's late versions name its version 1 interface.
+    "compat.v1": PACKAGE,
+    "app": f"{PACKAGE}.platform.app",
+    "app.flags": f"{PACKAGE}.platform.flags",
+    "flags": f"{PACKAGE}.platform.flags",
+    "gfile": f"{PACKAGE}.platform.gfile",
+    "io.gfile": f"{PACKAGE}.platform.io_gfile",
+    "logging": f"{PACKAGE}.platform.logging",
+    "resource_loader": f"{PACKAGE}.platform.resource_loader",
+    "sysconfig": f"{PACKAGE}.platform.sysconfig",
+    "test": f"{PACKAGE}.testing.test",
+}
+# Names at the top that such a module publishes.
+_HOMES = {"get_logger": "logging"}
 
 opdef.set_family_loader(ops.load_all)
 hooks.set_loader(_load)

@@ -24,9 +24,22 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"runtime", "placement", "rewrite"}),
     frozenset({"session"}),
     frozenset(
-        {"cluster", "contrib", "data", "eager", "estimator", "layers", "losses", "metrics", "rnn", "summary", "train"}
+        {
+            "cluster",
+            "contrib",
+            "platform",
+            "data",
+            "eager",
+            "estimator",
+            "layers",
+            "losses",
+            "metrics",
+            "rnn",
+            "summary",
+            "train",
+        }
     ),
-    frozenset({"cli", "keras", "lite", "serving"}),
+    frozenset({"cli", "compat", "keras", "lite", "serving"}),
     frozenset({"_public"}),
 )
 # May import everything; only tests import it.

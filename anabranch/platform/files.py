@@ -1,0 +1,296 @@
+"""Files as ``tf.gfile`` and ``tf.io.gfile`` see them: local paths, TensorFlow's exceptions instead of ``OSError``.
+
+Paths with a scheme (``gs://``, ``hdfs://``) are refused with an UnimplementedError that names fsspec; ``file://`` is
+local.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import glob as _glob
+import io
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from anabranch.core import errors
+
+_ERRORS: dict[int, Any] = {
+    errno.ENOENT: errors.NotFoundError,
+    errno.ENOTDIR: errors.FailedPreconditionError,
+    errno.EISDIR: errors.FailedPreconditionError,
+    errno.ENOTEMPTY: errors.FailedPreconditionError,
+    errno.EEXIST: errors.AlreadyExistsError,
+    errno.EACCES: errors.PermissionDeniedError,
+    errno.EPERM: errors.PermissionDeniedError,
+    errno.ENOSPC: errors.ResourceExhaustedError,
+    errno.EMFILE: errors.ResourceExhaustedError,
+}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+class FileStatistics(NamedTuple):
+    """What :func:`stat` tells of a file: its size in bytes, when it changed, whether it is a folder."""
+
+    length: int
+    mtime_nsec: int
+    is_directory: bool
+
+
+def local(path: Any) -> str:
+    """A path as text without ``file://``; UnimplementedError for another file system."""
+    text = os.fspath(path)
+    if isinstance(text, bytes):
+        text = text.decode()
+    found = _SCHEME.match(text)
+    if found is None:
+        return text
+    if found[1] == "file":
+        return text[found.end() :]
+    raise errors.UnimplementedError(
+        None,
+        None,
+        errors.message(
+            f"the path {text!r} on the file system {found[1]!r}",
+            "a local path",
+            f"fsspec.filesystem({found[1]!r}).get(remote, local) before, and .put(local, remote) after",
+        ),
+    )
+
+
+@contextlib.contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Turns an ``OSError`` about a path into the ``OpError`` that TensorFlow raises."""
+    try:
+        yield
+    except OSError as problem:
+        kind: Any = _ERRORS.get(problem.errno or 0, errors.UnknownError)
+        raise kind(None, None, f"{path}; {problem.strerror or problem}") from None
+
+
+def exists(path: Any) -> bool:
+    """Whether a path exists."""
+    return os.path.exists(local(path))
+
+
+def remove(path: Any) -> None:
+    """Deletes a file; NotFoundError if there is none."""
+    path = local(path)
+    with translated(path):
+        os.remove(path)
+
+
+def matching(pattern: Any) -> list[str]:
+    """Paths that match a pattern (or one of several) in sorted order; ``*`` does not cross folders."""
+    if isinstance(pattern, list | tuple):
+        return [path for item in pattern for path in matching(item)]
+    pattern = local(pattern)
+    # The system's glob leaves out names that begin with a dot; TensorFlow's does not.
+    return sorted(_glob.glob(pattern, include_hidden=True))
+
+
+def make_folder(path: Any) -> None:
+    """Makes one folder whose parent is there."""
+    path = local(path)
+    with translated(path):
+        os.mkdir(path)
+
+
+def make_folders(path: Any) -> None:
+    """Makes a folder and those above it; nothing if it is there."""
+    path = local(path)
+    with translated(path):
+        if path:
+            os.makedirs(path, exist_ok=True)
+
+
+def _free(new: str, overwrite: bool) -> None:
+    if not overwrite and os.path.exists(new):
+        raise errors.AlreadyExistsError(
+            None, None, errors.message(f"the file {new}, which exists", "a new path", "overwrite=True")
+        )
+
+
+def copy(old: Any, new: Any, overwrite: bool = False) -> None:
+    """Copies the contents of a file; AlreadyExistsError if the target exists and ``overwrite`` is false."""
+    old, new = local(old), local(new)
+    _free(new, overwrite)
+    with translated(old):
+        shutil.copyfile(old, new)
+
+
+def rename(old: Any, new: Any, overwrite: bool = False) -> None:
+    """Moves a file or folder; AlreadyExistsError if the target exists and ``overwrite`` is false."""
+    old, new = local(old), local(new)
+    _free(new, overwrite)
+    with translated(old):
+        os.replace(old, new)
+
+
+def remove_tree(path: Any) -> None:
+    """Deletes a folder with all that is in it, or a file."""
+    path = local(path)
+    with translated(path):
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.remove(path)
+
+
+def is_folder(path: Any) -> bool:
+    """Whether a path is a folder."""
+    return os.path.isdir(local(path))
+
+
+def listing(path: Any) -> list[str]:
+    """Names in a folder, sorted; NotFoundError if there is no such folder."""
+    path = local(path)
+    if not os.path.isdir(path):
+        raise errors.NotFoundError(
+            None, None, errors.message(f"Could not find directory {path}", "a folder that exists", "os.listdir('.')")
+        )
+    with translated(path):
+        return sorted(os.listdir(path))
+
+
+def walk(top: Any, in_order: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Folders under ``top`` with their subfolders and files; ``in_order`` gives a folder before what is in it."""
+    for folder, folders, files in os.walk(local(top), topdown=in_order):
+        folders.sort()
+        yield folder, list(folders), sorted(files)
+
+
+def stat(path: Any) -> FileStatistics:
+    """Size, time of change and kind of a file; NotFoundError if there is none."""
+    path = local(path)
+    with translated(path):
+        found = os.stat(path)
+    return FileStatistics(found.st_size, found.st_mtime_ns, os.path.isdir(path))
+
+
+class GFile:
+    """A file that opens when it is first used.
+
+    Its mode is ``r``, ``w`` or ``a``, with ``b`` for bytes and ``+`` for both reading
+    and writing. Text is UTF-8 and lines end as they do in the file.
+    """
+
+    def __init__(self, name: Any, mode: str = "r") -> None:
+        if mode.replace("b", "").replace("+", "") not in ("r", "w", "a"):
+            raise errors.InvalidArgumentError(
+                None, None, errors.message(f"mode {mode!r}", "r, w or a, with b for bytes, with + for both", "'r'")
+            )
+        self._name, self._mode = name, mode
+        self._path = local(name)
+        self._file: Any = None
+
+    @property
+    def name(self) -> Any:
+        """The path as it was given."""
+        return self._name
+
+    @property
+    def mode(self) -> str:
+        """The mode as it was given."""
+        return self._mode
+
+    def _open(self, purpose: str) -> Any:
+        allowed = "+" in self._mode or ("r" in self._mode) == (purpose == "read")
+        if purpose != "any" and not allowed:
+            raise errors.PermissionDeniedError(
+                None,
+                None,
+                errors.message(
+                    f"{self._path} opened with mode {self._mode!r}",
+                    f"a mode in which one may {purpose}",
+                    "mode 'r'" if purpose == "read" else "mode 'w' or 'a'",
+                ),
+            )
+        if self._file is None:
+            with translated(self._path):
+                if os.path.isdir(self._path):
+                    raise IsADirectoryError(errno.EISDIR, "Is a directory")
+                text = {} if "b" in self._mode else {"encoding": "utf-8", "newline": ""}
+                self._file = open(self._path, self._mode, **text)  # type: ignore[call-overload]  # noqa: SIM115
+        return self._file
+
+    def read(self, n: int = -1) -> Any:
+        """The next ``n`` bytes or characters, or all that is left."""
+        return self._open("read").read(n)
+
+    def readline(self) -> Any:
+        """The next line with its end; empty at the end of the file."""
+        return self._open("read").readline()
+
+    def readlines(self) -> list[Any]:
+        """The lines that are left."""
+        return self._open("read").readlines()
+
+    def write(self, file_content: Any) -> None:
+        """Writes text, or bytes in a mode with ``b``."""
+        file = self._open("write")
+        if isinstance(file_content, bytes) and isinstance(file, io.TextIOBase):
+            file_content = file_content.decode()
+        elif isinstance(file_content, str) and not isinstance(file, io.TextIOBase):
+            file_content = file_content.encode()
+        file.write(file_content)
+
+    def seek(self, offset: int | None = None, whence: int = 0, position: int | None = None) -> None:
+        """Moves to a byte counted from the start (0), from here (1) or from the end (2), also called ``position``."""
+        at = position if offset is None else offset
+        if at is None:
+            raise TypeError("seek() needs an offset")
+        file = self._open("any")
+        (file if whence == 0 or "b" in self._mode else file.buffer).seek(at, whence)
+
+    def tell(self) -> int:
+        """Where in the file the next byte is read or written."""
+        return self._open("any").tell()
+
+    def size(self) -> int:
+        """The size of the file in bytes."""
+        if self._file is not None and "r" not in self._mode:
+            self._file.flush()
+        return stat(self._path).length
+
+    def flush(self) -> None:
+        """Writes out what is held back."""
+        if self._file is not None:
+            self._file.flush()
+
+    def close(self) -> None:
+        """Closes the file; it opens again when it is used again."""
+        if self._file is None and "w" in self._mode:
+            self._open("write")
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    Flush, Close, Size, Tell, Seek, Read, Write, ReadLine = flush, close, size, tell, seek, read, write, readline
+
+    def seekable(self) -> bool:
+        """True: local files can seek."""
+        return True
+
+    def __enter__(self) -> GFile:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    def __iter__(self) -> GFile:
+        return self
+
+    def __next__(self) -> Any:
+        line = self.readline()
+        if not line:
+            raise StopIteration
+        return line
+
+    next = __next__
+
+    def __repr__(self) -> str:
+        return f"<GFile {self._path!r} mode={self._mode!r}>"

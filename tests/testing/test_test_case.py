@@ -1,0 +1,209 @@
+"""The test case for programs, itself tested: each assertion holds where it should and fails where it should."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+
+
+class Case(tf.test.TestCase):
+    """A case without tests of its own, made by the fixture."""
+
+    __test__ = False
+
+    def runTest(self) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def case() -> Case:
+    made = Case()
+    made.setUp()
+    yield made
+    made.tearDown()
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad", "text"),
+    [
+        ("assertAllClose", ([1.0, 2.0], [1.0, 2.0 + 1e-7]), ([1.0, 2.0], [1.0, 2.1]), r"1 of 2 elements are not close"),
+        ("assertAllClose", ({"a": [1.0]}, {"a": [1.0]}), ({"a": [1.0]}, {"a": [2.0]}), r"\['a'\] differs"),
+        ("assertAllClose", ([1.0, np.nan], [1.0, np.nan]), ([1.0], [1.0, 1.0]), "Shape mismatch"),
+        ("assertAllClose", ([[1.0], [1.0, 2.0]], [[1.0], [1.0, 2.0]]), ({"a": 1}, [1]), "cannot compare a mapping"),
+        ("assertAllEqual", ([b"a"], ["a"]), ([1, 2], [1, 3]), r"\(1,\): np.int64\(2\) and np.int64\(3\)"),
+        ("assertNotAllClose", ([1.0], [2.0]), ([1.0], [1.0]), "close at all elements"),
+        ("assertNotAllEqual", ([1], [2]), ([1], [1]), "equal at all elements"),
+        ("assertAllGreater", ([1, 2], 0), ([1, 2], 1), "1 of 2 elements are not greater than 1"),
+        ("assertAllLess", ([1, 2], 3), ([1, 2], 2), "not less than 2"),
+        ("assertAllGreaterEqual", ([1, 2], 1), ([1, 2], 2), "not at least 2"),
+        ("assertAllLessEqual", ([1, 2], 2), ([1, 2], 1), "not at most 1"),
+        ("assertAllInRange", ([1, 2], 1, 2), ([1, 2], 1, 2, True), r"not in \(1, 2\]"),
+        ("assertAllInSet", ([1, 2], {1, 2}), ([1, 3], {1, 2}), r"not in \{1, 2\}"),
+        ("assertNear", (1.0, 1.1, 0.2), (1.0, 1.1, 0.05), r"1\.0 != 1\.1 \+/- 0\.05"),
+        ("assertArrayNear", ([1.0], [1.1], 0.2), ([1.0], [1.1], 0.05), r"\+/- 0\.05"),
+        ("assertNDArrayNear", (np.ones(2), np.ones(2), 1e-3), (np.ones(2), np.zeros(2), 1e-3), "norm of the diff"),
+        ("assertDTypeEqual", (np.float32(1), tf.float32), (np.float32(1), tf.int32), "float32"),
+        ("assertDeviceEqual", ("/cpu:0", "/device:CPU:0"), ("/cpu:0", "/cpu:1"), "are not equal"),
+        ("assertStartsWith", ("abc", "ab"), ("abc", "b"), "does not start with"),
+        ("assertItemsEqual", ([1, 2], [2, 1]), ([1], [2]), "First has 1"),
+        ("assertEquals", (1, 1), (1, 2), "1 != 2"),
+    ],
+)  # fmt: skip
+def test_assertions(case: Case, name: str, good: tuple, bad: tuple, text: str) -> None:
+    getattr(case, name)(*good)
+    with pytest.raises(AssertionError, match=text):
+        getattr(case, name)(*bad)
+
+
+def test_tolerance_by_type(case: Case) -> None:
+    case.assertAllCloseAccordingToType(np.float16([1.0]), np.float16([1.0009]))
+    with pytest.raises(AssertionError, match="not close"):
+        case.assertAllCloseAccordingToType(np.float32([1.0]), np.float32([1.0009]))
+
+
+def test_tensors_are_evaluated(case: Case) -> None:
+    with case.cached_session():
+        x = tf.constant([1.0, 2.0])
+        case.assertAllClose(x * 2, [2.0, 4.0])
+        case.assertAllEqual([x, x], [[1.0, 2.0]] * 2)
+        case.assertShapeEqual(np.zeros(2), x)
+        with pytest.raises(AssertionError, match=r"\[3\]"):
+            case.assertShapeEqual(np.zeros(3), x)
+    with pytest.raises(TypeError, match="ndarray"):
+        case.assertShapeEqual([1], x)
+
+
+def test_protos(case: Case) -> None:
+    with case.test_session() as session:
+        tf.no_op(name="n")
+        definition = session.graph.as_graph_def()
+    case.assertProtoEqualsVersion("node { name: 'n' op: 'NoOp' device: '/device:CPU:0' }", definition)
+    with pytest.raises(AssertionError, match="NoOp"):
+        case.assertProtoEquals("node { name: 'm' }", definition)
+    other = type(definition)()
+    other.CopyFrom(definition)
+    tf.test.assert_equal_graph_def(definition, other)
+    other.node[0].name = "other"
+    with pytest.raises(AssertionError, match="GraphDefs differ in n:"):
+        tf.test.assert_equal_graph_def(definition, other)
+
+
+def test_errors_of_ops(case: Case) -> None:
+    with case.test_session():
+        wrong = tf.gather([1, 2], 7, name="look")
+        with case.assertRaisesOpError("not in"):
+            wrong.eval()
+        with case.assertRaisesOpError("Caused by: look"):
+            wrong.eval()
+        with pytest.raises(AssertionError, match="does not match 'other text'"), case.assertRaisesOpError("other text"):
+            wrong.eval()
+    with pytest.raises(AssertionError, match="OpError not raised"), case.assertRaisesOpError(""):
+        pass
+    with case.assertRaisesWithPredicateMatch(ValueError, lambda e: "x" in str(e)):
+        raise ValueError("x")
+    with pytest.raises(AssertionError, match="was expected"), case.assertRaisesWithPredicateMatch(KeyError, ""):
+        raise ValueError("x")
+
+
+def test_one_session_for_a_test(case: Case) -> None:
+    with case.test_session() as first:
+        v = tf.Variable(3)
+        first.run(v.initializer)
+    with case.cached_session() as second:
+        assert second is first
+        assert case.evaluate(v) == 3
+    with case.session() as other:
+        assert other is not first
+    with pytest.raises(ValueError, match="another graph or config"), case.cached_session(graph=tf.Graph()):
+        pass
+    with case.test_session(graph=tf.Graph()) as new:
+        assert new is not first
+
+
+def test_seeds_and_graphs_are_those_of_each_test(case: Case) -> None:
+    first = np.random.rand()
+    tf.no_op(name="left")
+    case.setUp()
+    assert np.random.rand() == first
+    assert tf.get_default_graph().get_operations() == []
+    assert tf.get_default_graph().seed == 87654321
+
+
+def test_threads_fail_their_test(case: Case) -> None:
+    def fail() -> None:
+        raise ValueError("in the thread")
+
+    good = case.checkedThread(threading.get_ident)
+    good.start()
+    good.join()
+    bad = case.checkedThread(fail)
+    bad.start()
+    with pytest.raises(AssertionError, match="in the thread"):
+        bad.join()
+
+
+def test_written_text(case: Case) -> None:
+    with case.captureWritesToStream(sys.stderr) as captured:
+        print("seen", file=sys.stderr)
+        assert captured.contents() == "seen\n"
+
+
+def test_stubs() -> None:
+    import os
+
+    before = os.path.exists
+    with tf.test.StubOutForTesting() as stubs:
+        stubs.Set(os.path, "exists", lambda path: True)
+        assert os.path.exists("/nowhere")
+    assert os.path.exists is before
+
+
+def test_clusters_are_refused() -> None:
+    with pytest.raises(NotImplementedError, match="clusters are not there yet"):
+        tf.test.create_local_cluster(2, 1)
+
+
+def test_accelerators() -> None:
+    assert tf.test.is_gpu_available() == (tf.test.gpu_device_name() != "")
+    assert tf.test.is_built_with_cuda() in (True, False)
+
+
+PROGRAM = """
+import anabranch as tf
+
+class SquareTest(tf.test.TestCase):
+    def testSquare(self):
+        with self.test_session():
+            self.assertAllClose(tf.square([2.0]).eval(), [{value}])
+
+class SquareBenchmark(tf.test.Benchmark):
+    def benchmarkSquare(self):
+        with tf.Session() as session:
+            self.run_op_benchmark(session, tf.square(2.0), min_iters=3)
+
+if __name__ == "__main__":
+    tf.test.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "arguments", "code", "text"),
+    [
+        ("4.0", [], 0, "OK"),
+        ("5.0", [], 1, "1 of 1 elements are not close"),
+        ("4.0", ["SquareTest.testSquare"], 0, "Ran 1 test"),
+        ("5.0", ["--benchmarks=all"], 0, "SquareBenchmark.benchmarkSquare"),
+    ],
+)
+def test_main(tmp_path: object, value: str, arguments: list[str], code: int, text: str) -> None:
+    path = tmp_path / "program.py"  # type: ignore[operator]
+    path.write_text(PROGRAM.format(value=value))
+    shown = subprocess.run([sys.executable, str(path), *arguments], capture_output=True, text=True, check=False)
+    assert shown.returncode == code, shown.stderr
+    assert text in shown.stdout + shown.stderr
