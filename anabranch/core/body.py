@@ -1,13 +1,21 @@
 """Nested bodies: ordered sets of operations inside a graph, their arguments and captures.
 
-See :mod:`anabranch.core.graph` for how bodies, graphs and the operations that own bodies belong together.
+See :mod:`anabranch.core.graph` for how bodies, graphs and the operations that own bodies belong together, and
+:mod:`anabranch.core.body_ops` for how an operation's inputs stand for the arguments of its bodies.
+
+What a body may use: its own tensors, those of the bodies around it, and, if it is the *gradient body* of a forward
+body, those of that one. Each such use goes through an argument. A reference (a variable's `VariableV2` output) is
+captured as a reference, so that it can be assigned to inside; a plain read of one (an `Identity` of it without control
+inputs, ``w/read``) is captured as the reference, too: its value is read where it is consumed. A tensor of the forward
+body becomes an *intermediate*: what brings it into the gradient body is settled when that body is complete.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from anabranch.core import errors, opdef, shapes
+from anabranch.core import errors, inference, opdef, shapes
 from anabranch.core.attrs import NamedAttrs
 from anabranch.core.dtypes import DType
 from anabranch.core.operation import Operation, Tensor
@@ -31,6 +39,12 @@ class Body:
         self.captures: dict[Tensor, Tensor] = {}
         """Outer tensor -> the argument that stands for it."""
         self.outputs: list[Tensor] = []
+        self.control_outputs: list[Operation] = []
+        """Operations that run whenever the body does, though no output needs them."""
+        self.forward: Body | None = None
+        """The body whose gradient this body computes."""
+        self.intermediates: dict[Tensor, Tensor] = {}
+        """Tensors of :attr:`forward` -> the arguments that stand for them."""
         self.outer_control_inputs: dict[Operation, None] = {}
         """Operations of enclosing bodies that must run before the owner."""
         self.function: NamedAttrs | None = None
@@ -54,33 +68,85 @@ class Body:
 
     def add_arg(self, dtype: DType, shape: Any, name: str) -> Tensor:
         """Appends an argument of the body and returns its tensor."""
-        with self.graph.building(self), self.graph.control_dependencies(None):
-            op = self.graph._create(opdef.lookup("_Arg"), [], {"T": dtype.base, "index": len(self.args)}, name)
+        graph = self.graph
+        with graph.building(self), graph.control_dependencies(None), graph.bare_scopes():
+            op = graph._create(opdef.lookup("_Arg"), [], {"T": dtype, "index": len(self.args)}, name)
         arg = op._outputs[0]
         arg._shape = shapes.as_raw(shape)
         self.args.append(arg)
         return arg
 
     def capture(self, tensor: Tensor) -> Tensor:
-        """The tensor inside this body that stands for ``tensor`` of an enclosing body."""
+        """The tensor inside this body that stands for ``tensor`` of an enclosing body (or of the forward body)."""
         if tensor.op.body is self:
             return tensor
         found = self.captures.get(tensor)
-        if found is None:
-            if self.parent is None or not tensor.op.body.encloses(self):
-                raise ValueError(
-                    errors.message(
-                        f"tensor {tensor.name!r} of the nested body {tensor.op.body.name!r} used in body {self.name!r}",
-                        "a tensor of this body or of one around it",
-                        "return the tensor from the branch or loop body and use the returned one",
-                    )
+        if found is not None:
+            return found
+        if self.forward is not None and tensor.op.body is self.forward:
+            return self._intermediate(tensor)
+        if self.parent is None or not self._reaches(tensor.op.body):
+            raise ValueError(
+                errors.message(
+                    f"tensor {tensor.name!r} of the nested body {tensor.op.body.name!r} used in body {self.name!r}",
+                    "a tensor of this body or of one around it",
+                    "return the tensor from the branch or loop body and use the returned one",
+                    at=tensor.op.user_site,
                 )
-            outer = self.parent.capture(tensor)
-            found = self.add_arg(tensor.dtype, tensor._shape, f"{tensor.op.name.rsplit('/', 1)[-1]}_capture")
-            found._handle = tensor._handle
+            )
+        outer = self.parent.capture(tensor)
+        if is_transparent_read(outer):
+            outer = outer.op._inputs[0]
+        found = self.captures.get(outer)
+        if found is None:
+            if self.owner is not None:
+                found = _grow_owner(self, outer)
+            else:
+                found = self.add_arg(outer.dtype, outer._shape, capture_name(outer))
+            found._handle = outer._handle
+            found._known = inference.partial_value(outer)
             self.captures[outer] = found
+        if tensor.op.body is not self.parent:
             self.captures[tensor] = found
+        return found
+
+    def _reaches(self, other: Body) -> bool:
+        """Whether tensors of ``other`` can be used here: it encloses this body, or is the forward body of one that
+        does.
+        """
+        inner: Body | None = self
+        while inner is not None:
+            if other is inner or other is inner.forward:
+                return True
+            inner = inner.parent
+        return False
+
+    def _intermediate(self, tensor: Tensor) -> Tensor:
+        found = self.intermediates.get(tensor)
+        if found is None:
+            found = self.intermediates[tensor] = _find_intermediate(self, tensor)
         return found
 
     def __repr__(self) -> str:
         return f"<Body {self.name!r} of {len(self.operations)} ops>"
+
+
+def is_transparent_read(tensor: Tensor) -> bool:
+    """Whether a tensor is a plain read of a reference: an `Identity` of it that waits for nothing else."""
+    op = tensor.op
+    return op.type == "Identity" and op._inputs[0].dtype.is_ref and not op._control_inputs
+
+
+def capture_name(tensor: Tensor) -> str:
+    """Name of the argument that stands for a captured tensor."""
+    return f"{tensor.op.name.rsplit('/', 1)[-1]}_capture"
+
+
+def _late(*args: Any) -> Any:
+    raise AssertionError("anabranch.core.body_ops is not loaded")
+
+
+_grow_owner: Callable[[Body, Tensor], Tensor] = _late
+"""Adds an input to the op that owns a body; returns the argument. Filled by :mod:`anabranch.core.body_ops`."""
+_find_intermediate: Callable[[Body, Tensor], Tensor] = _late
+"""Brings a tensor of the forward body into its gradient body. Filled by :mod:`anabranch.core.body_ops`."""

@@ -3,8 +3,9 @@
 Policy. A file knows no nesting: a body becomes a FunctionDef, whose arguments are the body's arguments (the declared
 ones, then the captures, which are inputs of the op that owns the body), and the op names it. A body that was read
 from a function and has not changed since is written under that function's name, so that reading and writing a graph
-leaves its library as it was. Operations with an effect are also written as control outputs, since a function runs
-only what its outputs need.
+leaves its library as it was. Only what its outputs and control outputs need is written: the rest never runs, but
+another program might run what has an effect. A function that was written without control outputs means that all its
+operations with an effect run (see :func:`implied_control_outputs`).
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def state_of(body: Body) -> tuple[Any, ...]:
     return (
         tuple(body.args),
         tuple(body.outputs),
+        tuple(body.control_outputs),
         tuple(
             (op, op._inputs, tuple(op._control_inputs), op._device, tuple(map(id, op._attrs.values())))
             for op in body.operations
@@ -124,7 +126,7 @@ def function_def(body: Body) -> Any:
     for index, arg in enumerate(body.args):
         name = names.make(arg.op.name)
         inside[arg] = name
-        signature.input_arg.add(name=name, type=arg.dtype.base.enum)
+        signature.input_arg.add(name=name, type=arg.dtype.base.enum, is_ref=arg.dtype.is_ref)
         attrs = proto.arg_attr[index].attr
         attrs["_output_shapes"].list.shape.append(attr_values.shape_proto(arg._shape))
         if arg._handle is not None:
@@ -135,19 +137,43 @@ def function_def(body: Body) -> Any:
         name = results.make(output.op.name)
         signature.output_arg.add(name=name, type=output.dtype.base.enum)
         proto.ret[name] = inside.get(output) or output_name(output)
+    needed = needed_ops(body)
     for op in body.operations:
-        if op.type == "_Arg":
+        if op.type == "_Arg" or op not in needed:
             continue
         node = proto.node_def.add(name=op.name, op=op.type, device=op._device)
         node.input.extend(inside.get(item) or output_name(item) for item in op._inputs)
         node.input.extend(f"^{name}" for name in sorted(c.name for c in op._control_inputs if c.type != "_Arg"))
         write_attrs(op, node)
-        if op.definition.effect.kind not in _WITHOUT_EFFECT:
-            proto.control_ret[op.name] = op.name
-            signature.control_output.append(op.name)
         if op.definition.is_stateful and op.definition.effect.kind != "feed":
             signature.is_stateful = True
+    for op in body.control_outputs:
+        proto.control_ret[op.name] = op.name
+        signature.control_output.append(op.name)
     return proto
+
+
+def needed_ops(body: Body) -> set[Operation]:
+    """The operations that the outputs and control outputs of a body need."""
+    needed: set[Operation] = set()
+    waiting = [output.op for output in body.outputs] + body.control_outputs
+    while waiting:
+        op = waiting.pop()
+        if op not in needed:
+            needed.add(op)
+            waiting += [tensor.op for tensor in op._inputs]
+            waiting += op._control_inputs
+    return needed
+
+
+def implied_control_outputs(body: Body) -> list[Operation]:
+    """Operations with an effect that no output of a body needs: they run, if its function names no control outputs."""
+    needed = needed_ops(body)
+    return [
+        op
+        for op in body.operations
+        if op not in needed and op.definition.is_stateful and op.definition.effect.kind not in _WITHOUT_EFFECT
+    ]
 
 
 def write_attrs(op: Operation, node: Any) -> None:

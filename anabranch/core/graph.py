@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from anabranch.core import default_graph, errors, hooks, inference, opdef, shapes, sites
+from anabranch.core import body_ops, default_graph, errors, hooks, inference, opdef, shapes, sites
 from anabranch.core import device as devices
 from anabranch.core.body import Body
 from anabranch.core.default_graph import as_default, get_default_graph, reset_default_graph
@@ -54,6 +54,8 @@ class Graph(GraphScopes):
         self._collections: dict[Any, list[Any]] = {}
         self._scopes = _Scopes()
         self._version = 0
+        self._disordered: int | None = None
+        """Index of the first operation that takes what was made after it; see `body_ops.restore_order`."""
         self._finalized = False
         self._unfeedable: set[Tensor] = set()
         self._unfetchable: set[Operation] = set()
@@ -263,14 +265,30 @@ class Graph(GraphScopes):
                 else:
                     inner.outer_control_inputs[control] = None
             else:
+                local.append(self._conditional_around(control, body))
+        return local
+
+    def _conditional_around(self, control: Operation, body: Body) -> Operation:
+        """The conditional or call of ``body`` in which ``control`` runs from now on, whenever its branch is taken."""
+        found = control
+        kept = []
+        while found.body is not body:
+            kept.append(found)
+            owner = found.body.owner
+            if owner is None or owner.type not in body_ops.CONDITIONALS | body_ops.CALLS:
                 raise ValueError(
                     errors.message(
                         f"control input {control.name!r} inside the nested body {control.body.name!r}",
-                        "an op of this body or of one around it",
-                        "depend on the op that owns that body",
+                        "an op of this body, of one around it, or of a branch of a conditional here",
+                        "depend on what the loop returns",
+                        at=control.user_site,
                     )
                 )
-        return local
+            found = owner
+        for op in kept:
+            if op not in op.body.control_outputs:
+                op.body.control_outputs.append(op)
+        return found
 
     def _colocate(self, op: Operation, stack: list[Operation]) -> None:
         groups = sorted({group.decode() for other in stack for group in other.colocation_groups()})

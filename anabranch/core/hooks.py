@@ -36,6 +36,7 @@ NAMES = {
     "node_def": "core.graph_def: (operation) -> NodeDef",
     "op_def": "core.graph_def: (definition) -> OpDef",
     "attr_from_proto": "core.graph_def: (AttrValue) -> stored attribute value",
+    "control_flow_gradient": "autodiff.control_flow: (op, grads) -> a gradient or None per input, for ops with bodies",
     "graph_def": "core.graph_def: (graph, from_version, add_shapes) -> GraphDef",
 }
 for _name in NAMES:
@@ -82,3 +83,8 @@ def attr_from_proto(*args: Any) -> Any:
 def graph_def(*args: Any) -> Any:
     """See :data:`NAMES`."""
     return _slots["graph_def"](*args)
+
+
+def control_flow_gradient(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["control_flow_gradient"](*args)

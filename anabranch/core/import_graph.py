@@ -21,6 +21,7 @@ from anabranch.core import dtypes, errors, function_def, import_nodes, inference
 from anabranch.core.api import public
 from anabranch.core.attrs import NamedAttrs
 from anabranch.core.body import Body
+from anabranch.core.body_ops import LOOPS
 from anabranch.core.convert import convert_to_tensor
 from anabranch.core.graph import GRAPH_DEF_VERSION, Graph, get_default_graph, graph_of
 from anabranch.core.import_nodes import Node, Source
@@ -386,7 +387,7 @@ class _Import:
                     for item in node.attrs["_class"]
                 )
             full = names[node.name]
-            attrs = self._with_bodies(attrs, full, inputs)
+            attrs = self._with_bodies(attrs, full, inputs, node.definition.type_name in LOOPS)
             op = graph._create(
                 node.definition,
                 inputs,
@@ -420,19 +421,20 @@ class _Import:
                     break
         return made
 
-    def _with_bodies(self, attrs: dict[str, Any], full: str, inputs: list[Any]) -> dict[str, Any]:
+    def _with_bodies(self, attrs: dict[str, Any], full: str, inputs: list[Any], loop: bool) -> dict[str, Any]:
         """Replaces names of library functions by bodies made from them."""
         for key, value in attrs.items():
             if isinstance(value, NamedAttrs) and value.name in self.library:
-                attrs[key] = self._body(value, f"{full}_{key}", inputs)
+                attrs[key] = self._body(value, f"{full}_{key}", inputs, loop)
             elif isinstance(value, tuple) and any(isinstance(item, NamedAttrs) for item in value):
                 attrs[key] = tuple(
-                    self._body(item, f"{full}_{key}", inputs) if item.name in self.library else item for item in value
+                    self._body(item, f"{full}_{key}", inputs, loop) if item.name in self.library else item
+                    for item in value
                 )
         return attrs
 
-    def _body(self, reference: NamedAttrs, name: str, inputs: list[Any]) -> Body:
-        """A nested body from a function of the library, called with the last ``inputs``."""
+    def _body(self, reference: NamedAttrs, name: str, inputs: list[Any], loop: bool) -> Body:
+        """A nested body from a function of the library, called with the last ``inputs`` (in a ``loop``: at first)."""
         function = self.library[reference.name]
         if reference.name in self.instantiating:
             raise NotImplementedError(
@@ -458,7 +460,10 @@ class _Import:
         with graph.building(body), graph.control_dependencies(None), graph.device(None), graph.name_scope(None):
             for position, ((arg_name, i, dtype), source) in enumerate(zip(arguments, outer, strict=True)):
                 attrs = function.arg_attr[position].attr if position in function.arg_attr else {}
-                tensor = body.add_arg(dtype, _listed_shape(attrs, "_output_shapes"), f"{body.name}/{arg_name}")
+                shape = _listed_shape(attrs, "_output_shapes")
+                if shape is None and source is not None and not loop:
+                    shape = source._shape
+                tensor = body.add_arg(dtype, shape, f"{body.name}/{arg_name}")
                 if "_handle_dtypes" in attrs:
                     handle = dtypes.as_dtype(int(attrs["_handle_dtypes"].list.type[0]))
                     tensor._handle = HandleData(handle, _listed_shape(attrs, "_handle_shapes"))
@@ -483,6 +488,18 @@ class _Import:
                             )
                         )
                     body.outputs.append(made[edge[0]]._outputs[edge[1]] if found is None else found)
+            for node_name in function.control_ret.values():
+                if node_name not in made:
+                    raise ValueError(
+                        errors.message(
+                            f"function {reference.name!r} with the control output {node_name!r}",
+                            "the name of one of its nodes",
+                            "delete it from control_ret",
+                        )
+                    )
+                body.control_outputs.append(made[node_name])
+            if not function.control_ret:
+                body.control_outputs += function_def.implied_control_outputs(body)
         self.instantiating.pop()
         body.function = reference
         body.state_as_read = function_def.state_of(body)
@@ -505,6 +522,8 @@ def _arg_dtypes(arg: Any, given: dict[str, Any]) -> list[dtypes.DType]:
     if arg.type_list_attr:
         return list(given[arg.type_list_attr])
     dtype = given[arg.type_attr] if arg.type_attr else dtypes.as_dtype(int(arg.type))
+    if arg.is_ref:
+        dtype = dtype._as_ref
     return [dtype] * (given[arg.number_attr] if arg.number_attr else 1)
 
 

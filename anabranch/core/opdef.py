@@ -46,9 +46,9 @@ from anabranch.core.attrs import (
 )
 
 __all__ = [
-    "BODY", "DERIVED", "IO", "PURE", "RANDOM", "REQUIRED", "SELECT", "ArgSpec", "Attr", "Bool", "Effect", "Float",
-    "Func", "Int", "List", "NotDifferentiable", "Op", "OpDefinition", "Predication", "Shape", "String", "TensorAttr",
-    "Type", "all_definitions", "attr_key", "channel", "define", "find", "lookup", "read", "rows", "set_family_loader",
+    "BODY", "DERIVED", "IO", "PURE", "PURE_BODY", "RANDOM", "REQUIRED", "SELECT", "ArgSpec", "Attr", "Bool", "Effect",
+    "Float", "Func", "Int", "List", "NotDifferentiable", "Op", "OpDefinition", "Predication", "Shape", "String",
+    "TensorAttr", "Type", "all_definitions", "attr_key", "channel", "define", "find", "lookup", "read", "rows", "set_family_loader",
     "write",
 ]  # fmt: skip
 
@@ -61,23 +61,26 @@ class Effect:
     ``kind`` is one of ``pure``, ``read``, ``write``, ``random``, ``channel``, ``io`` and ``body`` (a call or a control
     flow op, which has the effects of the bodies it holds). ``resources`` names the operands that
     hold the resource. ``reads`` (writes only): whether the kernel needs the old value. ``presence`` (reads only): the
-    kernel is given whether the variable is initialised instead of its value.
+    kernel is given whether the variable is initialised instead of its value. ``stateless`` (bodies only): they have
+    no effect.
     """
 
     kind: str
     resources: tuple[str, ...] = ()
     reads: bool = True
     presence: bool = False
+    stateless: bool = False
 
     @property
     def is_stateful(self) -> bool:
-        return self.kind != "pure"
+        return self.kind != "pure" and not self.stateless
 
 
 PURE = Effect("pure")
 RANDOM = Effect("random")
 IO = Effect("io")
 BODY = Effect("body")
+PURE_BODY = Effect("body", stateless=True)
 
 
 def read(*operands: str, presence: bool = False) -> Effect:

@@ -228,6 +228,17 @@ class GraphScopes(GraphElements):
         finally:
             scopes.body = old
 
+    @contextlib.contextmanager
+    def bare_scopes(self) -> Iterator[None]:
+        """New operations get no device, colocation, attributes or gradient override from the scopes around."""
+        scopes = self._scopes
+        old = scopes.devices, scopes.colocation, scopes.attrs, scopes.gradient_overrides
+        scopes.devices, scopes.colocation, scopes.attrs, scopes.gradient_overrides = None, [], {}, {}
+        try:
+            yield
+        finally:
+            scopes.devices, scopes.colocation, scopes.attrs, scopes.gradient_overrides = old
+
     def new_body(self, name: str) -> Body:
         """A nested body inside the current one."""
         return Body(cast("Graph", self), self.unique_name(name), self.current_body)

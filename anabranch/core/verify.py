@@ -6,7 +6,8 @@ it at once, and shows the operation with its neighbours. Levels, each with all b
 ``structure``: operations are indexed by name and creation index and stand in one body each; every input is an
 output of an operation of the same body; consumers, control edges and captures are written at both ends; operations
 come after their inputs, but for the edge from a `NextIteration` to a `Merge`; attributes are complete and in stored
-form; dtypes are those of the contract.
+form; dtypes are those of the contract; the arguments and outputs of bodies line up with the inputs and outputs of
+their op.
 ``shapes``: shape rules, run again, agree with the static shapes of outputs.
 ``effects``: operands that an effect is on are refs or handles; ops with the effect of a body have one.
 ``full``: all of it.
@@ -23,6 +24,8 @@ import numpy as np
 from anabranch.core import dtypes, errors, inference, shapes
 from anabranch.core.attrs import Attr, NamedAttrs
 from anabranch.core.body import Body
+from anabranch.core.body_ops import LOOPS
+from anabranch.core.body_ops import bodies_of as body_uses
 from anabranch.core.function_def import bodies_of
 from anabranch.core.graph import Graph
 from anabranch.core.operation import Operation, Tensor
@@ -254,6 +257,36 @@ def _attributes(op: Operation) -> Iterator[_Problem]:
         if body.owner is not op:
             told = "no owner" if body.owner is None else f"the owner {body.owner.name!r}"
             yield op, f"body {body.name!r}, which {op.name!r} holds, has {told}"
+    yield from _lined_up(op)
+
+
+def _lined_up(op: Operation) -> Iterator[_Problem]:
+    """The arguments of bodies are the inputs of their op, in order; a loop's outputs are its variables."""
+    for use in body_uses(op):
+        body, inputs = use.body, op._inputs[use.first :]
+        if len(body.args) != len(inputs):
+            yield op, f"body {body.name!r} has {len(body.args)} arguments for {len(inputs)} inputs of {op.name!r}"
+            continue
+        for arg, tensor in zip(body.args, inputs, strict=True):
+            if arg.dtype != tensor.dtype and (arg.dtype.is_ref or arg.dtype != tensor.dtype.base):
+                yield op, f"{arg.name} of body {body.name!r} is {arg.dtype.name}, the input {_tensor(tensor)}"
+        for outer, inner in body.captures.items():
+            if outer.op.body is op.body and inner in body.args and inputs[body.args.index(inner)] is not outer:
+                yield op, f"body {body.name!r} captures {outer.name} as {inner.name}, which stands for another input"
+        for control in body.control_outputs:
+            if control.body is not body:
+                yield control, f"control output {control.name!r} of body {body.name!r} is in {control.body.name!r}"
+        if op.type not in LOOPS:
+            returned = [output.dtype.base for output in op._outputs]
+        elif use.attr == "cond":
+            returned = [body.outputs[0].dtype.base] if len(body.outputs) == 1 else []
+            if len(body.outputs) != 1:
+                yield op, f"condition {body.name!r} of {op.name!r} has {len(body.outputs)} outputs"
+        else:
+            returned = [tensor.dtype.base for tensor in inputs]
+        if [output.dtype.base for output in body.outputs] != returned:
+            told = [output.dtype.base.name for output in body.outputs]
+            yield op, f"body {body.name!r} of {op.name!r} returns {told}, not {[dtype.name for dtype in returned]}"
 
 
 def _types(op: Operation) -> Iterator[_Problem]:
