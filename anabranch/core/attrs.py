@@ -167,9 +167,9 @@ def Shape(default: Any = REQUIRED) -> Attr:
     return Attr("shape", default)
 
 
-def TensorAttr() -> Attr:
+def TensorAttr(default: Any = REQUIRED) -> Attr:
     """A constant tensor, stored as a read-only array."""
-    return Attr("tensor")
+    return Attr("tensor", default if default is REQUIRED else _as_tensor(default))
 
 
 def Func(default: Any = REQUIRED) -> Attr:

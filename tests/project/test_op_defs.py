@@ -16,10 +16,12 @@ from typing import Any
 
 import pytest
 from golden.op_defs import line
+from google.protobuf import text_format
 
 import anabranch
 from anabranch.core import dtypes, opdef
 from anabranch.core.attrs import ArgSpec, Attr
+from anabranch.core.protos import tensor_pb2
 
 ROOT = Path(__file__).parents[2]
 assert dir(anabranch)  # loads everything that defines ops
@@ -64,6 +66,10 @@ def plain(value: Any, kind: str) -> Any:
         return [plain(item, kind[5:-1] if kind.startswith("list(") else "") for item in value]
     if kind == "type":
         return dtypes.proto_name(value)
+    if kind == "tensor":  # in the text form of its message
+        proto = tensor_pb2.TensorProto(dtype=dtypes.as_dtype(value.dtype).enum, int_val=value.ravel().tolist())
+        proto.tensor_shape.dim.extend([tensor_pb2.TensorShapeProto.Dim(size=size) for size in value.shape])
+        return text_format.MessageToString(proto)
     return float(value) if kind == "float" else value
 
 

@@ -1,0 +1,358 @@
+"""Ops that make summaries, serialised messages that a `tf.summary.FileWriter` writes and TensorBoard shows.
+
+Policy. Values are TensorFlow's to the bit: the limits of a histogram's buckets grow by a tenth from 1e-12 to 1e20 on
+both sides of 0, sums are added in order, floats become pixels by one affine map per image. Only the compressed bytes of
+a PNG may differ. All live on the host. None has an effect: writing is the caller's business.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from google.protobuf import message as protobuf
+
+from anabranch.core import dtypes, errors, inference, shapes
+from anabranch.core.opdef import PURE, Float, Int, List, NotDifferentiable, Op, String, TensorAttr, Type
+from anabranch.core.protos import summary_pb2, tensor_pb2
+from anabranch.core.tensor_proto import array_to_proto
+from anabranch.ops.encoders import encode_png, encode_wav
+
+REAL = "float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"
+_NO_GRADIENT = NotDifferentiable("a summary is a string")
+_LARGEST = sys.float_info.max
+
+
+def _bytes(text: Any) -> bytes:
+    return text if isinstance(text, bytes) else str(text).encode()
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _serialised(summary: summary_pb2.Summary) -> np.ndarray:
+    found = np.empty((), object)
+    found[()] = summary.SerializeToString()
+    return found
+
+
+def _scalar_tag(c: Any, name: str = "tag") -> None:
+    if c.shape(name) not in (None, ()):
+        c.with_rank(name, 0)
+
+
+def _one_tag(ctx: Any, tag: Any, what: str = "tag") -> str:
+    ctx.check(
+        np.ndim(tag) == 0, errors.InvalidArgumentError, what + " must be a scalar, not of shape {0}", np.shape(tag)
+    )
+    return _text(np.asarray(tag, object)[()])
+
+
+# -------------------------------------------------------------------------------------------------------------- scalars
+class ScalarSummary(Op):
+    """A summary of ``values``, one scalar per tag; ``tags`` has their shape."""
+
+    signature = "tags: string, values: T -> summary: string"
+    attrs = {"T": Type(REAL)}
+    effect = PURE
+    gradient = _NO_GRADIENT
+    shape = inference.scalar
+
+    def host_kernel(ctx, inputs, attrs):
+        tags, values = np.asarray(inputs[0], object), np.asarray(inputs[1])
+        ctx.check(
+            tags.shape == values.shape,
+            errors.InvalidArgumentError,
+            f"tags and values are not the same shape: {list(tags.shape)} != {list(values.shape)}"
+            + (f" (tag '{_text(tags.flat[0])}')" if tags.size == 1 else ""),
+        )
+        summary = summary_pb2.Summary()
+        for tag, value in zip(tags.ravel(), values.astype(np.float32).ravel(), strict=True):
+            summary.value.add(tag=_text(tag), simple_value=value)
+        return _serialised(summary)
+
+
+# ----------------------------------------------------------------------------------------------------------- histograms
+def _bucket_limits() -> np.ndarray:
+    positive = []
+    limit = 1.0e-12
+    while limit < 1.0e20:
+        positive.append(limit)
+        limit *= 1.1
+    positive.append(_LARGEST)
+    return np.array([-item for item in reversed(positive)] + [0.0] + positive)
+
+
+_LIMITS = _bucket_limits()
+
+
+def histogram_of(values: np.ndarray) -> summary_pb2.HistogramProto:
+    """The histogram of finite float64 ``values``, empty buckets joined."""
+    values = values.ravel()
+    found = summary_pb2.HistogramProto()
+    if values.size:
+        found.min, found.max = values.min(), values.max()
+        found.sum, found.sum_squares = np.cumsum(values)[-1], np.cumsum(values * values)[-1]
+    else:
+        found.min, found.max = _LARGEST, -_LARGEST
+    found.num = values.size
+    places = np.searchsorted(_LIMITS, values, side="right")
+    counts = np.bincount(np.minimum(places, len(_LIMITS) - 1), minlength=len(_LIMITS))
+    # Of a run of empty buckets only the last limit is kept.
+    kept = (counts > 0) | np.append(counts[1:] > 0, True)
+    found.bucket_limit.extend(_LIMITS[kept].tolist())
+    found.bucket.extend(counts[kept].astype(np.float64).tolist())
+    return found
+
+
+class HistogramSummary(Op):
+    """A summary with the histogram of ``values``, which must be finite."""
+
+    signature = "tag: string, values: T -> summary: string"
+    attrs = {"T": Type(REAL, "float")}
+    effect = PURE
+    gradient = _NO_GRADIENT
+
+    def shape(c):
+        _scalar_tag(c)
+        return ()
+
+    def host_kernel(ctx, inputs, attrs):
+        tag = _one_tag(ctx, inputs[0], "tags")
+        values = np.asarray(inputs[1]).astype(np.float64)
+        finite = np.isfinite(values)
+        if not finite.all():
+            bad = values.ravel()[np.argmin(finite.ravel())]
+            what = "Nan" if np.isnan(bad) else "Infinity"
+            ctx.check(False, errors.InvalidArgumentError, f"{what} in summary histogram for: {ctx.op.name}")
+        summary = summary_pb2.Summary()
+        summary.value.add(tag=tag).histo.CopyFrom(histogram_of(values))
+        return _serialised(summary)
+
+
+# --------------------------------------------------------------------------------------------------------------- images
+def _pixels(image: np.ndarray, bad_color: np.ndarray) -> np.ndarray:
+    """A float image ``[height, width, channels]`` as bytes; pixels that are not finite get ``bad_color``."""
+    kind = image.dtype.type
+    flat = image.reshape(-1, image.shape[-1])
+    good = np.isfinite(flat).all(axis=1)
+    finite = flat[good]
+    low = finite.min(initial=kind(np.inf))
+    high = finite.max(initial=kind(-np.inf))
+    # Numbers without a sign use all 255 steps; others are centred at 128.
+    most = max(abs(low), abs(high)) if low < 0 else high
+    steps, offset = (127.0, 128.0) if low < 0 else (255.0, 0.0)
+    scale = kind(0) if most < kind(1e-6) else kind(np.float32(steps) / np.float32(most))  # single, also for doubles
+    found = np.empty(flat.shape, np.uint8)
+    found[good] = (finite * scale + kind(offset)).astype(np.uint8)
+    found[~good] = bad_color
+    return found.reshape(image.shape)
+
+
+class ImageSummary(Op):
+    """A summary with up to ``max_images`` images of ``tensor``, ``[batch, height, width, channels]``, as PNG.
+
+    Bytes are pixels. Floats are scaled to 0 to 255, around 128 if an image has negative ones; pixels that are not
+    finite are shown in ``bad_color``.
+    """
+
+    signature = "tag: string, tensor: T -> summary: string"
+    attrs = {
+        "max_images": Int(3, 1),
+        "T": Type("uint8 float half double", "float"),
+        "bad_color": TensorAttr(np.array([255, 0, 0, 255], np.uint8)),
+    }
+    effect = PURE
+    gradient = _NO_GRADIENT
+
+    def shape(c):
+        _scalar_tag(c)
+        tensor = c.with_rank("tensor", 4)
+        if tensor[3] not in (None, 1, 3, 4):
+            raise ValueError(
+                errors.message(
+                    f"images of shape {shapes.show(tensor)}",
+                    "1, 3 or 4 channels in the last dimension: grey, colours, colours and alpha",
+                    "tf.expand_dims(images, -1) for grey images",
+                )
+            )
+        return ()
+
+    def host_kernel(ctx, inputs, attrs):
+        tag, images = _one_tag(ctx, inputs[0], "Tags"), inputs[1]
+        ctx.check(
+            images.ndim == 4 and images.shape[3] in (1, 3, 4),
+            errors.InvalidArgumentError,
+            f"Tensor must be 4-D with last dim 1, 3, or 4, not {list(images.shape)}",
+        )
+        count, height, width, channels = images.shape
+        bad_color = attrs["bad_color"]
+        ctx.check(
+            bad_color.ndim == 1 and bad_color.dtype == np.uint8 and bad_color.size >= channels,
+            errors.InvalidArgumentError,
+            f"bad_color must be a vector of uint8, one for each of {channels} channels",
+        )
+        ctx.check(
+            not count or (height > 0 and width > 0),
+            errors.InvalidArgumentError,
+            f"images of no pixels have no PNG: {list(images.shape)}",
+        )
+        summary = summary_pb2.Summary()
+        for i in range(min(count, attrs["max_images"])):
+            image = images[i] if images.dtype == np.uint8 else _pixels(images[i], bad_color[:channels])
+            # The tag follows how many images are asked for, not how many there are.
+            value = summary.value.add(tag=f"{tag}/image/{i}" if attrs["max_images"] > 1 else f"{tag}/image")
+            value.image.height, value.image.width, value.image.colorspace = height, width, channels
+            value.image.encoded_image_string = encode_png(image)
+        return _serialised(summary)
+
+
+# ---------------------------------------------------------------------------------------------------------------- audio
+def _audio_shape(c: Any) -> Any:
+    _scalar_tag(c)
+    tensor = c.with_rank_at_least("tensor", 2)
+    if tensor is not None and len(tensor) > 3:
+        c.with_rank("tensor", 3)
+    return ()
+
+
+def _audio(ctx: Any, tag: Any, tensor: Any, rate: float, most: int) -> np.ndarray:
+    name = _one_tag(ctx, tag)
+    ctx.check(rate > 0, errors.InvalidArgumentError, "sample_rate must be > 0")
+    ctx.check(
+        tensor.ndim in (2, 3), errors.InvalidArgumentError, f"Tensor must be 3-D or 2-D, got: {list(tensor.shape)}"
+    )
+    clips = tensor if tensor.ndim == 3 else tensor[:, :, None]
+    count, frames, channels = clips.shape
+    ctx.check(
+        not count or (0 < channels < 32768 and rate < 2**32),
+        errors.InvalidArgumentError,
+        f"no WAV has {channels} channels at {rate} samples a second",
+    )
+    summary = summary_pb2.Summary()
+    for i in range(min(count, most)):
+        value = summary.value.add(tag=f"{name}/audio/{i}" if most > 1 else f"{name}/audio")
+        value.audio.sample_rate, value.audio.num_channels, value.audio.length_frames = rate, channels, frames
+        value.audio.content_type = "audio/wav"
+        value.audio.encoded_audio_string = encode_wav(clips[i], int(rate))
+    return _serialised(summary)
+
+
+class AudioSummary(Op):
+    """A summary with up to ``max_outputs`` clips of ``tensor``, ``[batch, frames]`` or with channels behind."""
+
+    signature = "tag: string, tensor: float -> summary: string"
+    attrs = {"sample_rate": Float(), "max_outputs": Int(3, 1)}
+    effect = PURE
+    gradient = _NO_GRADIENT
+    shape = _audio_shape
+
+    def host_kernel(ctx, inputs, attrs):
+        return _audio(ctx, inputs[0], inputs[1], attrs["sample_rate"], attrs["max_outputs"])
+
+
+class AudioSummaryV2(Op):
+    """A summary with up to ``max_outputs`` clips of ``tensor``, ``[batch, frames]`` or ``[batch, frames, channels]``.
+
+    Samples lie in [-1, 1]; ``sample_rate`` is in Hertz. A clip becomes a WAV of 16 bits.
+    """
+
+    signature = "tag: string, tensor: float, sample_rate: float -> summary: string"
+    attrs = {"max_outputs": Int(3, 1)}
+    effect = PURE
+    gradient = _NO_GRADIENT
+
+    def shape(c):
+        if c.shape("sample_rate") not in (None, ()):
+            c.with_rank("sample_rate", 0)
+        return _audio_shape(c)
+
+    def host_kernel(ctx, inputs, attrs):
+        tag, tensor, rate = inputs
+        ctx.check(np.ndim(rate) == 0, errors.InvalidArgumentError, "sample_rate must be a scalar")
+        return _audio(ctx, tag, tensor, float(rate), attrs["max_outputs"])
+
+
+# -------------------------------------------------------------------------------------------------------------- tensors
+def content_proto(array: np.ndarray, dtype: dtypes.DType) -> tensor_pb2.TensorProto:
+    """A tensor as a message; numbers are always in ``tensor_content``."""
+    if dtype is dtypes.string:
+        return array_to_proto(array, dtype)
+    proto = tensor_pb2.TensorProto(dtype=dtype.enum, tensor_content=array.tobytes())  # type: ignore[arg-type]
+    proto.tensor_shape.SetInParent()
+    for size in array.shape:
+        proto.tensor_shape.dim.add(size=size)
+    return proto
+
+
+class TensorSummary(Op):
+    """A summary with all of ``tensor``, named by the node that makes it."""
+
+    signature = "tensor: T -> summary: string"
+    attrs = {"T": Type(), "description": String(""), "labels": List("string", ()), "display_name": String("")}
+    effect = PURE
+    gradient = _NO_GRADIENT
+    shape = inference.scalar
+
+    def host_kernel(ctx, inputs, attrs):
+        summary = summary_pb2.Summary()
+        summary.value.add(node_name=ctx.op.name).tensor.CopyFrom(content_proto(np.asarray(inputs[0]), attrs["T"]))
+        return _serialised(summary)
+
+
+class TensorSummaryV2(Op):
+    """A summary with all of ``tensor`` and metadata that tell which plugin of TensorBoard shows it."""
+
+    signature = "tag: string, tensor: T, serialized_summary_metadata: string -> summary: string"
+    attrs = {"T": Type()}
+    effect = PURE
+    gradient = _NO_GRADIENT
+    shape = inference.scalar
+
+    def host_kernel(ctx, inputs, attrs):
+        tag, tensor, metadata = inputs
+        summary = summary_pb2.Summary()
+        value = summary.value.add(tag=_one_tag(ctx, tag))
+        value.tensor.CopyFrom(content_proto(np.asarray(tensor), attrs["T"]))
+        ctx.check(np.ndim(metadata) == 0, errors.InvalidArgumentError, "serialized_summary_metadata must be scalar")
+        value.metadata.CopyFrom(_parsed(ctx, metadata, summary_pb2.SummaryMetadata, "the summary metadata"))
+        return _serialised(summary)
+
+
+def _parsed(ctx: Any, data: Any, kind: Any, what: str) -> Any:
+    found = kind()
+    try:
+        found.ParseFromString(_bytes(np.asarray(data, object)[()]))
+    except protobuf.DecodeError:
+        ctx.check(False, errors.InvalidArgumentError, f"Could not parse {what}")
+    return found
+
+
+# -------------------------------------------------------------------------------------------------------------- merging
+class MergeSummary(Op):
+    """One summary with the values of all ``inputs``; no tag may occur twice."""
+
+    signature = "inputs: N * string -> summary: string"
+    attrs = {"N": Int(minimum=1)}
+    effect = PURE
+    gradient = _NO_GRADIENT
+    shape = inference.scalar
+
+    def host_kernel(ctx, inputs, attrs):
+        merged = summary_pb2.Summary()
+        seen = set()
+        for tensor in inputs:
+            for data in np.asarray(tensor, object).ravel():
+                part = _parsed(ctx, data, summary_pb2.Summary, "one of the summary inputs")
+                for value in part.value:
+                    ctx.check(
+                        not value.tag or value.tag not in seen,
+                        errors.InvalidArgumentError,
+                        "Duplicate tag {0} found in summary inputs",
+                        value.tag,
+                    )
+                    seen.add(value.tag)
+                merged.MergeFrom(part)
+        return _serialised(merged)

@@ -1,0 +1,204 @@
+"""One event file: a queue, and a thread that writes what comes.
+
+Policy. `add` only queues; the caller waits when `max_queue` events wait already. The thread takes all that wait, frames
+them and hands them to the operating system in one `write`, so that a process that is killed loses what still waits in
+the queue and nothing else: no buffer of ours holds back what was taken. (`flush` waits until nothing waits.) If the
+file system refuses, the first call that follows raises what it said. A normal exit of Python writes the rest.
+
+A forked child has no thread and must not write into its parent's file: the first event there opens a file of its own.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import socket
+import threading
+import time
+import weakref
+from typing import Any
+
+from anabranch.core import errors
+from anabranch.core.protos import event_pb2
+from anabranch.formats.records import framed, io_error
+
+VERSION = "brain.Event:2"
+
+
+def _new_file(logdir: str, suffix: str) -> tuple[str, int]:
+    """Path and descriptor of a new file whose name says when and where; a number tells apart what is made at once."""
+    base = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}"
+    count = 0
+    while True:
+        path = os.path.join(logdir, base + (f".{count}" if count else "") + suffix)
+        try:
+            return path, os.open(
+                path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o666
+            )
+        except FileExistsError:
+            count += 1
+        except OSError as problem:
+            raise io_error(problem, path) from None
+
+
+class _Queue:
+    """What a writer and its thread share. (The thread does not hold the writer: one that is forgotten can end.)"""
+
+    def __init__(self, path: str, file: int, max_queue: int) -> None:
+        self.path = path
+        self.file = file
+        self.max_queue = max(1, max_queue)
+        self.changed = threading.Condition()
+        self.waiting: collections.deque[bytes] = collections.deque()
+        self.taken = 0
+        self.ending = False
+        self.problem: errors.OpError | None = None
+        self.pid = os.getpid()
+
+    def run(self) -> None:
+        """The thread: writes until told to end and nothing waits."""
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self.waiting or self.ending)
+                if not self.waiting:
+                    return
+                batch = list(self.waiting)
+                self.waiting.clear()
+                self.taken = len(batch)
+                self.changed.notify_all()
+            problem = self._write(b"".join([framed(record) for record in batch]))
+            with self.changed:
+                self.taken = 0
+                self.problem = self.problem or problem
+                self.changed.notify_all()
+
+    def _write(self, data: bytes) -> errors.OpError | None:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self.file, view) :]
+        except OSError as problem:
+            return io_error(problem, self.path)
+        return None
+
+    def check(self) -> None:
+        """Raises what the file system said, once."""
+        with self.changed:
+            problem, self.problem = self.problem, None
+        if problem is not None:
+            raise problem
+
+    def put(self, record: bytes) -> None:
+        """Queues a record, waiting while the queue is full."""
+        self.check()
+        with self.changed:
+            self.changed.wait_for(lambda: len(self.waiting) < self.max_queue or self.ending)
+            self.waiting.append(record)
+            self.changed.notify_all()
+
+    def wait(self) -> None:
+        """Waits until all is written."""
+        with self.changed:
+            self.changed.wait_for(lambda: not self.waiting and not self.taken)
+
+
+def _end(queue: _Queue, thread: threading.Thread) -> None:
+    """Has the rest written and closes the file; in a forked child only closes."""
+    if queue.pid == os.getpid():
+        with queue.changed:
+            queue.ending = True
+            queue.changed.notify_all()
+        thread.join()
+    os.close(queue.file)
+
+
+class EventFileWriter:
+    """Appends events to a new event file in ``logdir``.
+
+    Args:
+        logdir: the folder; it is made if it does not exist.
+        max_queue: how many events may wait; adding another one waits for room.
+        flush_secs: kept for its name: an event is given to the operating system as soon as the thread comes to it.
+        filename_suffix: end of the file's name.
+    """
+
+    def __init__(
+        self, logdir: Any, max_queue: int = 10, flush_secs: float = 120, filename_suffix: str | None = None
+    ) -> None:
+        self._logdir = os.fspath(logdir) if not isinstance(logdir, bytes) else logdir.decode()
+        self._max_queue = max_queue
+        self._suffix = filename_suffix or ""
+        self._closed = True
+        self._finish: Any = None
+        self._open()
+
+    def _open(self) -> None:
+        try:
+            os.makedirs(self._logdir, exist_ok=True)
+        except OSError as problem:
+            raise io_error(problem, self._logdir) from None
+        path, file = _new_file(self._logdir, self._suffix)
+        self._queue = _Queue(path, file, self._max_queue)
+        thread = threading.Thread(target=self._queue.run, name="EventFileWriter", daemon=True)
+        thread.start()
+        self._finish = weakref.finalize(self, _end, self._queue, thread)
+        self._closed = False
+        self._queue.put(event_pb2.Event(wall_time=time.time(), file_version=VERSION).SerializeToString())
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self._queue.path
+
+    def get_logdir(self) -> str:
+        """The folder."""
+        return self._logdir
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    def _own(self) -> None:
+        """In a forked child, opens a file of its own."""
+        if self._queue.pid != os.getpid():
+            self._finish.detach()
+            os.close(self._queue.file)
+            self._open()
+
+    def add_event(self, event: Any) -> None:
+        """Queues an event; of no effect after :meth:`close`."""
+        if self._closed:
+            return
+        self._own()
+        self._queue.put(event.SerializeToString())
+
+    def flush(self) -> None:
+        """Waits until all events are in the file.
+
+        Raises:
+            OpError: the file system refused one.
+        """
+        if self._closed:
+            return
+        self._own()
+        self._queue.wait()
+        self._queue.check()
+
+    def close(self) -> None:
+        """Writes what waits and closes the file; a second call does nothing.
+
+        Raises:
+            OpError: the file system refused an event.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._finish()
+        if self._queue.pid == os.getpid():
+            self._queue.check()
+
+    def reopen(self) -> None:
+        """After :meth:`close`, opens a new file in the same folder; of no effect on an open writer."""
+        if self._closed:
+            self._open()

@@ -1,0 +1,10 @@
+"""Where the ops that make summaries are tested: what they hold is compared with what TensorFlow's hold."""
+
+from __future__ import annotations
+
+from anabranch.testing.op_cases import elsewhere
+
+NAMES = "ScalarSummary HistogramSummary ImageSummary AudioSummaryV2 TensorSummary TensorSummaryV2 MergeSummary"
+
+ROWS = [elsewhere(name, "tests/summary/test_golden.py") for name in NAMES.split()]
+ROWS.append(elsewhere("AudioSummary", "tests/summary/test_ops.py"))
