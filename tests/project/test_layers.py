@@ -35,6 +35,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "losses",
             "metrics",
             "rnn",
+            "saved_model",
             "summary",
             "train",
         }
