@@ -317,7 +317,7 @@ def read_meta_graph(meta_graph_or_file: Any) -> Any:
         OSError: the file is not there or holds no MetaGraphDef. TypeError: it is neither.
     """
     if isinstance(meta_graph_or_file, (str, bytes)) or hasattr(meta_graph_or_file, "__fspath__"):
-        return read_message(meta_graph_or_file, saved_model_pb2.MetaGraphDef, "MetaGraphDef")  # type: ignore[arg-type]
+        return read_message(meta_graph_or_file, saved_model_pb2.MetaGraphDef, "MetaGraphDef")
     return import_graph.as_message(
         meta_graph_or_file, saved_model_pb2.MetaGraphDef, "meta_graph_or_file must be a MetaGraphDef or a file's path."
     )
