@@ -2,11 +2,14 @@
 
 python -m anabranch.cli.demo                 # scikit-learn's 1,797 digits of 8x8 pixels
 python -m anabranch.cli.demo --data FOLDER   # MNIST-format IDX files (MNIST, Fashion-MNIST)
+tensorboard --logdir out/demo                # its losses, weights, images and graph (pip install tensorboard)
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -74,6 +77,16 @@ def network(images: Any, keep: Any, classes: int) -> Any:
         return tf.matmul(hidden, weights([128, classes], "kernel")) + tf.Variable(tf.zeros([classes]))
 
 
+def summaries(loss: Any, rate: Any, images: Any) -> Any:
+    """What TensorBoard shows of a training step: loss, learning rate, weights, a few images."""
+    tf.summary.scalar("loss", loss)
+    tf.summary.scalar("learning_rate", rate)
+    for variable in tf.trainable_variables():
+        tf.summary.histogram(variable.op.name, variable)
+    tf.summary.image("digits", images, max_outputs=4)
+    return tf.summary.merge_all()
+
+
 def picture(image: np.ndarray) -> str:
     """An image as text, two characters a pixel."""
     shades = " .:-=+*#%@"
@@ -87,6 +100,11 @@ def main(arguments: Sequence[str] | None = None) -> float:
     parser.add_argument("--data", metavar="FOLDER", help="MNIST-format IDX files; scikit-learn's digits if left out")
     parser.add_argument("--epochs", type=int, help="passes over the training images (default: 25, with --data 3)")
     parser.add_argument("--batch", type=int, default=64, help="images a step (default: 64)")
+    parser.add_argument(
+        "--logdir",
+        default="out/demo",
+        help="where to write event files for TensorBoard (default: out/demo; '' for none)",
+    )
     options = parser.parse_args(arguments)
     epochs = options.epochs if options.epochs is not None else (25 if options.data is None else 3)
     console = Console()
@@ -114,9 +132,16 @@ def main(arguments: Sequence[str] | None = None) -> float:
         rate = tf.train.polynomial_decay(2e-3, step, max(steps, 1), 1e-5)
         training = tf.train.AdamOptimizer(rate).minimize(loss, global_step=step)
         predicted = tf.argmax(logits, 1)
+        merged = summaries(loss, rate, images)
+        tested = tf.placeholder(tf.float32, [], name="tested")
+        accuracy_summary = tf.summary.scalar("test_accuracy", tested, collections=[])
 
         started = time.perf_counter()
-        with tf.Session() as session:
+        with tf.Session() as session, contextlib.ExitStack() as stack:
+            writer = None
+            if options.logdir:
+                run = os.path.join(options.logdir, time.strftime("%Y-%m-%d_%H-%M-%S"))
+                writer = stack.enter_context(tf.summary.FileWriter(run, session.graph))
             session.run(tf.global_variables_initializer())
             shuffle = np.random.RandomState(2)
             columns = (
@@ -128,25 +153,37 @@ def main(arguments: Sequence[str] | None = None) -> float:
             )
             with Progress(*columns, console=console) as progress:
                 bar = progress.add_task("training", total=steps, loss=float("nan"))
+                done = 0
                 for _ in range(epochs):
                     order = shuffle.permutation(len(train))
                     for start in range(0, len(train) - options.batch + 1, options.batch):
                         rows = order[start : start + options.batch]
-                        value, _ = session.run(
-                            [loss, training], {images: train[rows], labels: data["train_labels"][rows], keep: 0.6}
-                        )
+                        feeds = {images: train[rows], labels: data["train_labels"][rows], keep: 0.6}
+                        value, _ = session.run([loss, training], feeds)
+                        if writer is not None and done % 20 == 0:
+                            writer.add_summary(session.run(merged, feeds), done)
+                        done += 1
                         progress.update(bar, advance=1, loss=float(value))
             seconds = time.perf_counter() - started
             answers = np.concatenate(
                 [session.run(predicted, {images: test[start : start + 500]}) for start in range(0, len(test), 500)]
             )
 
-    wrong = np.flatnonzero(answers != data["test_labels"])
-    accuracy = 1.0 - len(wrong) / len(test)
+            wrong = np.flatnonzero(answers != data["test_labels"])
+            accuracy = 1.0 - len(wrong) / len(test)
+            if writer is not None:
+                writer.add_summary(session.run(accuracy_summary, {tested: accuracy}), steps)
+
     console.print(f"test accuracy {accuracy:.2%} ({len(wrong)} wrong) after {steps} steps in {seconds:.1f} s")
     for i in wrong[:2]:
         console.print(f"\nread as {answers[i]}, is a {data['test_labels'][i]}:")
         console.print(picture(test[i]), markup=False, highlight=False)
+    if options.logdir:
+        console.print(
+            f"\nTo see losses, weights, images and the graph in TensorBoard: pip install tensorboard, then\n"
+            f"  tensorboard --logdir {options.logdir}",
+            highlight=False,
+        )
     console.print(
         "\nWhat next: read anabranch/cli/demo.py, which is this program; try --epochs 40; get Fashion-MNIST "
         "(Debian: apt-get install dataset-fashion-mnist) and run with --data on its folder; then docs/tour.md."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
 import struct
 import sys
@@ -9,7 +10,13 @@ import sys
 import numpy as np
 import pytest
 
+import anabranch as tf
 from anabranch.cli import demo, idx
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
 
 
 def test_learns_digits_in_two_epochs(capsys):
@@ -18,10 +25,21 @@ def test_learns_digits_in_two_epochs(capsys):
     assert "1,437 training and 360 test images of 8x8 pixels" in shown
     assert f"test accuracy {accuracy:.2%}" in shown
     assert accuracy > 0.75
+    assert "tensorboard --logdir out/demo" in shown
+    (path,) = glob.glob("out/demo/*/events.out.tfevents.*")
+    events = list(tf.train.summary_iterator(path))
+    assert [event.WhichOneof("what") for event in events[:2]] == ["file_version", "graph_def"]
+    values = {(value.tag, event.step): value for event in events for value in event.summary.value}
+    assert values["test_accuracy", 44].simple_value == pytest.approx(accuracy)
+    assert values["loss", 40].simple_value < values["loss", 0].simple_value
+    assert values["conv1/kernel_1", 20].histo.num == 3 * 3 * 32
+    assert values["digits/image/3", 0].image.width == 8
 
 
 def test_repeats_itself(capsys):
-    assert demo.main(["--epochs", "1", "--batch", "256"]) == demo.main(["--epochs", "1", "--batch", "256"])
+    assert demo.main(["--epochs", "1", "--batch", "256", "--logdir", ""]) == demo.main(
+        ["--epochs", "1", "--batch", "256"]
+    )
 
 
 def write_places(folder, train: int = 384, test: int = 96):
