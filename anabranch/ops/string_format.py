@@ -6,16 +6,22 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.core import errors
 from anabranch.core.api import public_op
 from anabranch.core.opdef import PURE, Bool, Int, NotDifferentiable, Op, String, Type
 
 _DTYPES = (
-    "int8 int16 int32 int64 uint8 uint16 uint32 uint64 half bfloat16 float double bool complex64 complex128 string"
+    "int8 int16 int32 int64 uint8 uint16 uint32 uint64 half bfloat16 float double bool complex64 complex128 string "
+    "variant"
 )
 
 
 def _check_format(attrs: dict[str, Any]) -> None:
     dtype = attrs["T"]
+    if dtype.name == "variant":
+        raise NotImplementedError(
+            errors.message("as_string of a variant", "numbers, bools or strings", "take the tensors out of it first")
+        )
     inexact = dtype.is_floating or dtype.is_complex
     if attrs["scientific"] and attrs["shortest"]:
         raise ValueError("Cannot select both scientific and shortest notation")
