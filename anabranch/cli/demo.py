@@ -159,9 +159,11 @@ def main(arguments: Sequence[str] | None = None) -> float:
                     for start in range(0, len(train) - options.batch + 1, options.batch):
                         rows = order[start : start + options.batch]
                         feeds = {images: train[rows], labels: data["train_labels"][rows], keep: 0.6}
-                        value, _ = session.run([loss, training], feeds)
                         if writer is not None and done % 20 == 0:
-                            writer.add_summary(session.run(merged, feeds), done)
+                            value, shown, _ = session.run([loss, merged, training], feeds)
+                            writer.add_summary(shown, done)
+                        else:
+                            value, _ = session.run([loss, training], feeds)
                         done += 1
                         progress.update(bar, advance=1, loss=float(value))
             seconds = time.perf_counter() - started
