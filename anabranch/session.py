@@ -22,7 +22,7 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph import Graph, get_default_graph
 from anabranch.core.operation import Operation, Tensor
 from anabranch.placement.placer import Placer
-from anabranch.runtime import executor, fetching
+from anabranch.runtime import executor, fetching, nested
 from anabranch.runtime.plan import Plan
 from anabranch.runtime.resources import ResourceHandle, ResourceManager
 from anabranch.xla import engine
@@ -120,6 +120,14 @@ def handle_of(maker: Operation) -> ResourceHandle:
     )
 
 
+class _Planning(NamedTuple):
+    """What plans of nested bodies share with those of the session."""
+
+    handle_of: Callable[[Operation], ResourceHandle]
+    placer: Placer
+    options: SessionOptions
+
+
 class BaseSession:
     """What all sessions share; see :class:`Session`."""
 
@@ -148,6 +156,7 @@ class BaseSession:
             engine.default_platform,
             bool(getattr(self._config, "allow_soft_placement", False)),
         )
+        self._bodies = nested.BodyPlans(_Planning(handle_of, self._placer, self._options))
         self._lock = threading.Lock()
         self._closed = False
         self._running: set[CancellationToken] = set()
@@ -287,7 +296,9 @@ class BaseSession:
             if self._closed:
                 raise RuntimeError("Attempted to use a closed Session.")
             if run_metadata is None or not getattr(options, "trace_level", 0):
-                return runner.run(values, step)
+                results = runner.run(values, step)
+                plan.spent += step.nested_cost[0]
+                return results
             step.stats = []
             results = runner.run(values, step)
             _fill_metadata(run_metadata, step.stats)
@@ -315,7 +326,7 @@ class BaseSession:
                 self._options,
                 [getattr(value, "shape", None) for value in values],
             )
-        found = (plan, executor.Executor(plan, self._manager))
+        found = (plan, executor.Executor(plan, self._manager, self._bodies))
         with self._lock:
             for old in [old for old in self._plans if old[3] != key[3] and old[:3] == key[:3]]:
                 del self._plans[old]

@@ -185,6 +185,7 @@ class Operation:
         "definition",
         "graph",
         "name",
+        "_effects",
         "original",
         "user_site",
     )
@@ -216,6 +217,8 @@ class Operation:
         self._made_at = 0  # the graph's version once the op was in it
         self._outputs: tuple[Tensor, ...] = ()
         self.original: Operation | None = None
+        self._effects: Any = None
+        """Effects of the bodies that the op holds, as the planner found them for a version of the graph."""
         """The forward op that a gradient op was made for."""
 
     @property

@@ -14,163 +14,109 @@ although ``w/read`` is older. A fetched ref is read after all writes of the step
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from anabranch.core import errors
+from anabranch.core.body import Body
 from anabranch.core.operation import Operation, Tensor
-from anabranch.core.state_key import StateKey
+from anabranch.core.state_key import StateKey, ValueKey
+from anabranch.rewrite import effects, reach
 
 
 class OpState(NamedTuple):
-    """State that an op touches: per flat input position the version read; and the versions that it makes."""
+    """State that an op touches: per flat input position the version read; and the versions that it makes.
+
+    ``inner`` are the versions that the bodies of the op begin with; those that it writes come first, in the order of
+    ``writes``.
+    """
 
     reads: dict[int, StateKey]
     writes: tuple[StateKey, ...]
+    inner: tuple[StateKey, ...] = ()
+
+    def seen(self) -> Iterator[StateKey]:
+        """All versions that the op reads."""
+        yield from self.reads.values()
+        yield from self.inner
 
 
 _NO_STATE = OpState({}, ())
 
 
+class Variables:
+    """One op for each variable: the first that was met among those that name it."""
+
+    def __init__(self, resource_of: Callable[[Operation], Any]) -> None:
+        self._resource_of = resource_of
+        self._first: dict[Any, Operation] = {}
+
+    def of(self, maker: Operation) -> Operation:
+        """The op that stands for the variable of ``maker``."""
+        return self._first.setdefault(self._resource_of(maker), maker)
+
+
 class Analysis:
     """The result: ops in effect order with segments and versions."""
 
-    def __init__(self, resource_of: Callable[[Operation], Any]) -> None:
+    def __init__(self, variables: Variables, fed: frozenset[Tensor]) -> None:
+        self.variables = variables
+        self.fed = fed
         self.order: list[Operation] = []
         self.position: dict[Operation, int] = {}
         self.segment: dict[Operation, int] = {}
         self.state: dict[Operation, OpState] = {}
+        self.kind: dict[Operation, str] = {}
+        """Effect of each op, that of its bodies included."""
         self.channels: list[Operation] = []
         """Channel ops in order; channel ``i`` runs between segments ``i`` and ``i + 1``."""
         self.writes: list[dict[Operation, int]] = []
         """Per segment: maker -> number of writes."""
-        self._resource_of = resource_of
-        self._representative: dict[Any, Operation] = {}
 
     @property
     def segments(self) -> int:
         return len(self.channels) + 1
 
     def variable(self, tensor: Tensor) -> Operation:
-        """The op that stands for the variable behind a handle: one for all that name the same resource."""
-        maker = maker_of(tensor)
-        return self._representative.setdefault(self._resource_of(maker), maker)
+        """The op that stands for the variable behind a handle."""
+        return self.variables.of(reach.maker_of(tensor))
 
     def state_of(self, op: Operation) -> OpState:
         return self.state.get(op, _NO_STATE)
 
+    def sources(self, op: Operation) -> tuple[ValueKey | None, ...]:
+        """Where each input of ``op`` comes from; None for a resource whose old value it does not read.
 
-def is_transparent_read(op: Operation, fed: frozenset[Tensor]) -> bool:
-    """Whether ``op`` is a positionless read of a ref (``w/read``)."""
-    return op.type == "Identity" and not op._control_inputs and op._inputs[0].dtype.is_ref and op._inputs[0] not in fed
-
-
-def maker_of(tensor: Tensor) -> Operation:
-    """The op that makes the handle that a ref or resource tensor carries.
-
-    Raises:
-        UnimplementedError: the handle is computed in a way that is not known when the step is planned.
-    """
-    seen = tensor
-    while True:
-        op = seen.op
-        if op.definition.makes is not None:
-            return op
-        if op.definition.effect.kind == "write" and seen.dtype.is_ref:
-            seen = op._inputs[op.definition.resource_positions(op._attrs)[0]]
-        elif op.type in ("Identity", "RefIdentity", "DeepCopy", "StopGradient") and op._inputs:
-            seen = op._inputs[0]
-        else:
-            raise errors.UnimplementedError(
-                None,
-                op,
-                errors.message(
-                    f"the handle {tensor.name!r} that comes out of op {op.name!r} ({op.type})",
-                    "a handle that leads to the op that makes it",
-                    "pass the variable or queue itself",
-                ),
-            )
+        For an op with bodies the versions that they begin with follow, and handles are None.
+        """
+        used = self.state_of(op)
+        reads = used.reads
+        definition = op.definition
+        effect = definition.effect
+        if effect.kind == "body":
+            found: list[ValueKey | None] = [
+                None if effects.is_handle(op, i) else reads.get(i, tensor) for i, tensor in enumerate(op._inputs)
+            ]
+            return (*found, *used.inner)
+        owned = definition.resource_positions(op._attrs) if effect.kind in ("read", "write") else ()
+        return tuple(None if i in owned and i not in reads else reads.get(i, t) for i, t in enumerate(op._inputs))
 
 
-def needed_ops(fetches: Iterable[Operation], fed: frozenset[Tensor]) -> set[Operation]:
-    """Operations that must run for ``fetches``, given that ``fed`` tensors have values."""
-    needed: set[Operation] = set()
-    stack = list(fetches)
-    while stack:
-        op = stack.pop()
-        if op in needed:
-            continue
-        needed.add(op)
-        for tensor in op._inputs:
-            if tensor in fed:
-                continue
-            source = tensor.op
-            if is_transparent_read(source, fed):
-                source = source._inputs[0].op  # the reader takes the value itself; w/read need not run
-            if source not in needed:
-                stack.append(source)
-        stack.extend(control for control in op._control_inputs if control not in needed)
-    return needed
-
-
-def _parents(op: Operation, fed: frozenset[Tensor], needed: set[Operation]) -> list[Operation]:
-    found = [tensor.op for tensor in op._inputs if tensor not in fed and tensor.op in needed]
-    for tensor in op._inputs:
-        if tensor not in fed and is_transparent_read(tensor.op, fed):
-            found.append(tensor.op._inputs[0].op)
-    return found + op._control_inputs
-
-
-def topological_order(needed: set[Operation], fed: frozenset[Tensor]) -> list[Operation]:
-    """The lexicographically smallest topological order by creation index."""
-    by_id = sorted(needed, key=lambda op: op._id)
-    if all(parent._id < op._id for op in by_id for parent in _parents(op, fed, needed)):
-        return by_id
-    waiting = {op: len(set(_parents(op, fed, needed))) for op in by_id}
-    children: dict[Operation, list[Operation]] = {op: [] for op in by_id}
-    for op in by_id:
-        for parent in set(_parents(op, fed, needed)):
-            children[parent].append(op)
-    heap = [(op._id, op) for op in by_id if not waiting[op]]
-    heapq.heapify(heap)
-    order = []
-    while heap:
-        _, op = heapq.heappop(heap)
-        order.append(op)
-        for child in children[op]:
-            waiting[child] -= 1
-            if not waiting[child]:
-                heapq.heappush(heap, (child._id, child))
-    if len(order) != len(by_id):
-        stuck = [op for op in by_id if op not in set(order)]
-        raise errors.InvalidArgumentError(
-            None,
-            stuck[0],
-            errors.message(
-                f"a cycle through {', '.join(repr(op.name) for op in stuck[:5])}",
-                "a graph without cycles outside of loops",
-                "use tf.while_loop, or remove the control input that closes the cycle",
-            ),
-        )
-    return order
-
-
-def analyse(fetches: Sequence[Operation], fed: frozenset[Tensor], resource_of: Callable[[Operation], Any]) -> Analysis:
-    """Orders the ops that ``fetches`` need and resolves state. ``resource_of`` says which resource is whose."""
-    result = Analysis(resource_of)
-    needed = needed_ops(fetches, fed)
-    result.order = topological_order(needed, fed)
+def analyse(roots: Sequence[Operation], fed: frozenset[Tensor], variables: Variables) -> Analysis:
+    """Orders the ops that ``roots`` need and resolves state; one body at a time, those inside count as their owners."""
+    result = Analysis(variables, fed)
+    needed = reach.needed_ops(roots, fed)
+    result.order = reach.topological_order(needed, fed)
     result.position = {op: i for i, op in enumerate(result.order)}
+    result.kind = {op: effects.kind_of(op) for op in result.order}
 
     # Segments: effects by their place in the order, everything else as early as its inputs allow.
     passed = 0
     for op in result.order:
-        kind = op.definition.effect.kind
+        kind = result.kind[op]
         level = 0
-        for parent in _parents(op, fed, needed):
+        for parent in reach.parents(op, fed, needed):
             before = result.segment[parent]
-            level = max(level, before + 1 if parent.definition.effect.kind == "channel" else before)
+            level = max(level, before + 1 if result.kind[parent] == "channel" else before)
         if kind == "channel":
             result.segment[op] = passed
             result.channels.append(op)
@@ -182,13 +128,13 @@ def analyse(fetches: Sequence[Operation], fed: frozenset[Tensor], resource_of: C
     # Versions: which writes (as a bit set over the writes so far) reach each op.
     write_ops: list[Operation] = []
     bit: dict[Operation, int] = {}
-    reach: dict[Operation, int] = {}
+    reaching: dict[Operation, int] = {}
     chain: dict[Operation, list[tuple[Operation, StateKey]]] = {}
     for op in result.order:
         mask = 0
-        for parent in _parents(op, fed, needed):
-            mask |= reach[parent] | bit.get(parent, 0)
-        reach[op] = mask
+        for parent in reach.parents(op, fed, needed):
+            mask |= reaching[parent] | bit.get(parent, 0)
+        reaching[op] = mask
         definition = op.definition
         effect = definition.effect
         segment = result.segment[op]
@@ -203,36 +149,94 @@ def analyse(fetches: Sequence[Operation], fed: frozenset[Tensor], resource_of: C
                     return key if key.segment == segment else StateKey(maker, segment, 0)
             return StateKey(maker, segment, 0)
 
+        def write(maker: Operation, op: Operation = op, segment: int = segment) -> tuple[StateKey, StateKey]:
+            """The version that a write of ``op`` finds and the one that it makes."""
+            count = result.writes[segment].get(maker, 0)
+            result.writes[segment][maker] = count + 1
+            return StateKey(maker, segment, count), StateKey(maker, segment, count + 1)
+
         for position, tensor in enumerate(op._inputs):
-            if tensor in fed or position in owned:
+            if tensor in fed or position in owned or (effect.kind == "body" and effects.is_handle(op, position)):
                 continue
             source = tensor
-            if is_transparent_read(tensor.op, fed):
+            if reach.is_transparent_read(tensor.op, fed):
                 source = tensor.op._inputs[0]
-            if source.dtype.is_ref and _wants_value(op) and maker_of(source).definition.makes == "variable":
+            if (
+                source.dtype.is_ref
+                and (effects.wants_value(op) or effect.kind == "body")
+                and reach.maker_of(source).definition.makes == "variable"
+            ):
                 reads[position] = seen(result.variable(source))
         made: list[StateKey] = []
-        if owned:
-            for position in owned:
-                maker = result.variable(op._inputs[position])
-                if effect.kind == "read":
-                    reads[position] = seen(maker)
-                    continue
-                count = result.writes[segment].get(maker, 0)
-                if effect.reads:
-                    reads[position] = StateKey(maker, segment, count)
-                result.writes[segment][maker] = count + 1
-                made.append(StateKey(maker, segment, count + 1))
-            if effect.kind == "write":
-                bit[op] = 1 << len(write_ops)
-                write_ops.append(op)
-                for key in made:
-                    chain.setdefault(key.maker, []).append((op, key))
-        if reads or made:
-            result.state[op] = OpState(reads, tuple(made))
+        inner: list[StateKey] = []
+        for position in owned:
+            maker = result.variable(op._inputs[position])
+            if effect.kind == "read":
+                reads[position] = seen(maker)
+                continue
+            old, new = write(maker)
+            if effect.reads:
+                reads[position] = old
+            made.append(new)
+        within = effects.summary(op)
+        if within is not None and not within.channel:
+            written = dict.fromkeys(variables.of(maker) for maker in within.writes)
+            for maker in written:
+                old, new = write(maker)
+                inner.append(old)
+                made.append(new)
+            inner += [
+                seen(maker)
+                for maker in dict.fromkeys(variables.of(maker) for maker in within.reads)
+                if maker not in written
+            ]
+        if made:
+            bit[op] = 1 << len(write_ops)
+            write_ops.append(op)
+            for key in made:
+                chain.setdefault(key.maker, []).append((op, key))
+        if reads or made or inner:
+            result.state[op] = OpState(reads, tuple(made), tuple(inner))
     return result
 
 
-def _wants_value(op: Operation) -> bool:
-    """Whether ref edges into ``op`` that its effect does not name are read as values."""
-    return op.definition.makes is None and op.definition.effect.kind != "channel"
+class BodyView:
+    """A nested body as what runs: its ops in order, where their inputs come from, which versions they make.
+
+    Versions count from those that the body begins with: ``StateKey(maker, 0, 0)``.
+    """
+
+    def __init__(self, body: Body, variables: Variables, outputs: Sequence[Tensor] | None = None) -> None:
+        self.body = body
+        self.outputs = tuple(body.outputs if outputs is None else outputs)
+        fed = effects.fed_args(body)
+        roots = reach.body_roots(self.outputs, body.control_outputs, fed)
+        if outputs is not None and len(self.outputs) < len(body.outputs):
+            # What has an effect happens whatever is computed for it.
+            roots += [op for op in effects.needed_inside(body) if effects.kind_of(op) not in ("pure", "read")]
+        self.analysis = analyse(roots, fed, variables)
+        self.ops = tuple(op for op in self.analysis.order if op.definition.makes is None)
+        self.sources = {op: self.analysis.sources(op) for op in self.ops}
+        self.writes = {op: self.analysis.state_of(op).writes for op in self.ops}
+        self.final = {maker: StateKey(maker, 0, count) for maker, count in self.analysis.writes[0].items()}
+        """Maker -> the version that the body leaves."""
+        self.keys = tuple(self.output_key(i) for i in range(len(self.outputs)))
+        entry = {key.maker: key for op in self.ops for key in self.analysis.state_of(op).seen() if key.index == 0}
+        entry |= {key.maker: key for key in self.keys if isinstance(key, StateKey) and key.index == 0}
+        entry |= {maker: StateKey(maker, 0, 0) for maker in self.final}
+        self.entry = tuple(entry.values())
+        """Versions that the body begins with."""
+
+    @property
+    def used(self) -> frozenset[ValueKey]:
+        """Values that its ops or its owner use."""
+        found = {key for op in self.ops for key in self.sources[op] if key is not None}
+        return frozenset(found.union(self.keys, self.final.values()))
+
+    def output_key(self, index: int) -> ValueKey:
+        """Where output ``index`` comes from: a ref argument that is an output is read when the body ends."""
+        tensor = self.outputs[index]
+        if tensor.dtype.is_ref and tensor not in self.analysis.fed:
+            maker = self.analysis.variable(tensor)
+            return self.final.get(maker, StateKey(maker, 0, 0))
+        return tensor

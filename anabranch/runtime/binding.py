@@ -9,6 +9,7 @@ from typing import NamedTuple
 from anabranch.core import dtypes
 from anabranch.core.operation import Operation
 from anabranch.core.state_key import StateKey
+from anabranch.rewrite import effects
 from anabranch.runtime.plan import Plan, Segment
 from anabranch.runtime.resources import RandomCounter, ResourceManager, Slot
 
@@ -50,7 +51,19 @@ def slot_of(plan: Plan, manager: ResourceManager, maker: Operation) -> Slot:
 def readers(plan: Plan, segment: Segment, key: StateKey) -> list[Operation]:
     """The ops of a segment that read a version."""
     users = segment.ops if segment.channel is None else [*segment.ops, segment.channel]
-    return [op for op in users if key in plan.analysis.state_of(op).reads.values()]
+    return [op for op in users if key in plan.analysis.state_of(op).seen()]
+
+
+def _only_asks(op: Operation) -> bool:
+    return op.definition.effect.presence
+
+
+def _does_without(op: Operation, maker: Operation, plan: Plan) -> bool:
+    """Whether ``op`` runs although the variable of ``maker`` has no value."""
+    within = effects.summary(op)
+    if within is None:
+        return op.definition.allows_uninitialized
+    return maker not in {plan.analysis.variables.of(needed) for needed in within.needs}
 
 
 def bind(plan: Plan, manager: ResourceManager) -> Binding:
@@ -70,9 +83,9 @@ def _bind_segment(plan: Plan, manager: ResourceManager, segment: Segment, layout
         found = readers(plan, segment, key)
         # Who only asks whether a variable is initialised, or does without its value, does not need it to be.
         row = (key, slot_of(plan, manager, maker), found[0] if found else maker)
-        if not found or not all(op.definition.allows_uninitialized for op in found):
+        if not found or not all(_does_without(op, maker, plan) for op in found):
             base.append(row)
-        elif not all(op.definition.effect.presence for op in found):
+        elif not all(_only_asks(op) for op in found):
             may_be_absent.append(row)
     written = [(key, slot_of(plan, manager, maker)) for maker, key in segment.written.items()]
     counters = {

@@ -123,7 +123,7 @@ class DirectStep:
                 updates = list(zip(self.donated_slots, finals, strict=True))
                 updates += [(slot, results[at] if traced else at) for at, traced, slot in self.kept]
                 manager.publish(updates)
-            for counter, amount in zip(self.counters, self.executable.facts.consumed, strict=True):
+            for counter, amount in zip(self.counters, self.executable.facts.amounts(results), strict=True):
                 counter.position += amount
             return [self._value(kind, place, feeds, results, finals, current) for kind, place in self.fetches]
         except BaseException:

@@ -21,13 +21,13 @@ from anabranch.core import errors, kernels, shapes
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
-from anabranch.runtime import binding, direct, policy
+from anabranch.runtime import binding, direct, nested, policy
 from anabranch.runtime.binding import SegmentState
 from anabranch.runtime.interrupts import Interrupts
 from anabranch.runtime.plan import HostItem, Plan, ProgramItem, Segment
 from anabranch.runtime.resources import Claim, RandomCounter, ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.values import NO_RNG, Published, device_value, own, to_host
-from anabranch.xla import engine, single
+from anabranch.xla import engine, scope, single
 from anabranch.xla import program as programs
 
 MAX_STATIC_VARIANTS = 16
@@ -66,16 +66,23 @@ class Step:
     interrupts: Interrupts = dataclasses.field(default_factory=Interrupts)
     stats: list[ItemTime] | None = None
     """Where to note what ran and when, if somebody asked for it."""
+    nested_cost: list[float] = dataclasses.field(default_factory=lambda: [0.0])
+    """Modelled microseconds of the interpreted runs of nested bodies, shared by the steps inside this one."""
 
 
 class Executor:
     """Runs one plan in one resource manager."""
 
-    def __init__(self, plan: Plan, manager: ResourceManager):
+    def __init__(self, plan: Plan, manager: ResourceManager, bodies: nested.BodyPlans | None = None):
         self.plan = plan
+        self.bodies = bodies if bodies is not None else nested.BodyPlans(plan)
         self.manager = manager
         self._direct: direct.DirectStep | None = None
         self._binding = binding.Binding(-1, [])
+
+    def prepare(self, tier: str) -> None:
+        """Chooses the tier of the coming run and arranges the plan if it changed."""
+        prepare(self.plan, tier)
 
     # ------------------------------------------------------------------------------------------------------- resources
     def _bound(self) -> binding.Binding:
@@ -97,10 +104,9 @@ class Executor:
         return self.manager.object(handle, lambda: self._create(handle))
 
     def _create(self, handle: ResourceHandle) -> Any:
-        for op in self.plan.analysis.order:
-            if op.definition.makes is not None and self.plan.handle_of(op) == handle:
-                assert op.definition.create is not None
-                return op.definition.create(op._attrs, op.name)
+        op = self.plan.makers.get(handle)
+        if op is not None and op.definition.create is not None:
+            return op.definition.create(op._attrs, op.name)
         raise errors.NotFoundError(
             None, None, f"Resource {handle.container}/{handle.name}/{handle.kind} does not exist."
         )
@@ -158,12 +164,15 @@ class Executor:
                 maker = plan.final_reads[fetch]
                 results.append(own(env[segment.written.get(maker) or StateKey(maker, segment.index, 0)]))
             else:
-                results.append(own(env[fetch]))
+                results.append(env[fetch] if plan.nested else own(env[fetch]))
         return results
 
     def _run_channel(self, segment: Segment, env: dict[ValueKey, Any], step: Step) -> None:
         op = segment.channel
         assert op is not None
+        if op.definition.effect.kind == "body":
+            nested.run_channel(self, op, env, step)
+            return
         reads = self.plan.analysis.state_of(op).reads
         operands = [env[key] if isinstance(key, Tensor) else None for key in self.plan.sources(op)]
         if reads:
@@ -313,8 +322,8 @@ class Executor:
     ) -> None:
         updates = []
         for key, slot in state.written:
-            value = env[key]
-            if isinstance(value, Published):
+            value = env.get(key)
+            if value is None or isinstance(value, Published):  # None: a branch not taken would have written it
                 continue
             self._check_shape(key, slot, value)
             updates.append((slot, value))
@@ -359,8 +368,14 @@ class Executor:
                 if step.stats is not None:
                     ops = item.program.group.ops if isinstance(item, ProgramItem) else (item.op,)
                     step.stats.append(ItemTime(tuple(ops), isinstance(item, ProgramItem), started, time.time()))
-        except programs.CutNeeded as cut:
+        except scope.CutNeeded as cut:
             self.plan.require_static(cut.tensor, segment, items)
+            raise _CutAnew from None
+        except scope.BoundNeeded as cut:
+            self.plan.require_bound(cut.tensor, segment, items)
+            raise _CutAnew from None
+        except scope.HostNeeded as cut:
+            self.plan.require_host(cut.op, segment, items)
             raise _CutAnew from None
         return advances
 
@@ -375,6 +390,9 @@ class Executor:
     ) -> None:
         op = item.op
         definition = op.definition
+        if definition.effect.kind == "body":
+            nested.run_item(self, item, env, advances, step, memo)
+            return
         operands: list[Any] = []
         for key in item.sources:
             if definition.effect.presence and isinstance(key, StateKey):
@@ -392,7 +410,7 @@ class Executor:
             if counter is not None:
                 philox = counter.words()
                 assert definition.consumes is not None
-                advances.append((counter, int(definition.consumes(programs._TraceShapes(op, operands)))))
+                advances.append((counter, int(definition.consumes(scope.TraceShapes(op, operands)))))
             values = self._call_host(op, operands, step, philox)
             if definition.effect.kind == "io":
                 memo[op] = (operands, values)
@@ -443,6 +461,9 @@ class Executor:
         step: Step,
     ) -> None:
         program = item.program
+        if any(key not in env for key in (*program.inputs, *program.donated_keys)):
+            self._interpret(item, state, env, advances, step)  # a variable without value that the step may do without
+            return
         engine.refuse_after_fork()
         inputs = engine.moved([device_value(env[key]) for key in program.inputs], program.device)
         static = {i: to_host(env[program.inputs[i]]) for i in item.static} if item.static else {}
@@ -458,10 +479,13 @@ class Executor:
             if cached is not None and cached[0] == state.layout:
                 executable = cached[1]
             else:
-                executable = program.executable(old, inputs, static, rng, MAX_STATIC_VARIANTS if static else None)
+                bounds = {i: scope.bucket(to_host(env[program.inputs[i]])) for i in item.bounds}
+                executable = program.executable(
+                    old, inputs, static, rng, MAX_STATIC_VARIANTS if static or bounds else None, bounds
+                )
                 if item.settled:
                     item.cached = (state.layout, executable)
-        except programs.CutNeeded:
+        except (scope.CutNeeded, scope.BoundNeeded, scope.HostNeeded):
             raise
         except (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError):
             # Tracing met what can only fail at run time: the interpreter says which op fails first in effect order.
@@ -477,11 +501,11 @@ class Executor:
             self.raise_failed(program, executable, flags, slots, finals, shown)
         for final, value in zip(program.donated.values(), finals, strict=True):
             env[final] = Published(value) if shown else value
-        for position, value in zip(facts.traced_outputs, results, strict=True):
+        for position, value in zip(facts.traced_outputs, results, strict=not facts.dynamic):
             env[program.outputs[position]] = value
         for position, value in facts.known_outputs.items():
             env[program.outputs[position]] = value
-        for op, amount in zip(program.random_ops, facts.consumed, strict=True):
+        for op, amount in zip(program.random_ops, facts.amounts(results), strict=True):
             advances.append((state.counters[op], amount))
 
     def raise_failed(

@@ -11,18 +11,20 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors, kernels, shapes
+from anabranch.core import dtypes, errors, kernels, shapes
+from anabranch.core.body import Body
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
 from anabranch.placement.placer import Device, Placer
-from anabranch.rewrite import state
+from anabranch.rewrite import effects, reach, state
 from anabranch.runtime import policy
 from anabranch.runtime.resources import ResourceHandle
+from anabranch.xla import control
 from anabranch.xla import program as programs
 
 MAX_HOST_SLICE = 4096
@@ -47,9 +49,10 @@ class ProgramItem:
     outputs: tuple[ValueKey, ...]
     writes: tuple[StateKey, ...]
     """Versions that the program makes and that others need."""
-    has_effects: bool
     settled: bool = False
     """Whether the shapes of all inputs follow from the plan and the state's layout, so that one executable serves."""
+    bounds: tuple[int, ...] = ()
+    """Inputs of whose values a bound is part of the program's key."""
     cached: Any = None
 
 
@@ -79,11 +82,14 @@ class Plan:
         handle_of: Any,
         placer: Placer,
         options: Any,
-        feed_shapes: Sequence[tuple[int, ...] | None],
+        feed_shapes: Sequence[shapes.RawShape],
+        nested: bool = False,
     ):
         self.feeds = tuple(feeds)
         self.fed = frozenset(feeds)
         self.fetches = tuple(fetches)
+        self.nested = nested
+        """Whether it runs a nested body, with feeds of any shape and results for another plan."""
         self.handle_of = handle_of
         self.options = options
         self.feed_shapes = tuple(feed_shapes)
@@ -92,11 +98,11 @@ class Plan:
         for fetch in fetches:
             op = fetch.op if isinstance(fetch, Tensor) else fetch
             if isinstance(fetch, Tensor) and (
-                fetch in self.fed or (fetch.dtype.is_ref and op.definition.makes == "variable")
+                fetch in self.fed or (fetch.dtype.is_ref and (op.definition.makes == "variable" or op.type == "_Arg"))
             ):
                 continue
             ops.append(op)
-        self.analysis = state.analyse(ops, self.fed, lambda maker: handle_of(maker))
+        self.analysis = state.analyse(ops, self.fed, state.Variables(handle_of))
         self._refuse_unfed()
         self.final_reads: dict[Tensor, Operation] = {
             fetch: self.analysis.variable(fetch)
@@ -104,28 +110,45 @@ class Plan:
             if isinstance(fetch, Tensor)
             and fetch not in self.fed
             and fetch.dtype.is_ref
-            and state.maker_of(fetch).definition.makes == "variable"
+            and reach.maker_of(fetch).definition.makes == "variable"
         }
         self.required_static: set[Tensor] = set()
+        self.required_bounds: set[Tensor] = set()
+        """Integers that bound how often a loop runs: known, rounded up, when the loop is compiled."""
+        self._views: dict[Any, state.BodyView] = {}
+        self.on_host: set[Operation] = set()
+        """Ops that turned out not to be compilable with the shapes of this plan."""
         self.constants: dict[Tensor, np.ndarray] = {
             op._outputs[0]: op._attrs["value"]
             for op in self.analysis.order
             if op.type == "Const" and op._outputs[0] not in self.fed
         }
         self.handles: dict[Tensor, ResourceHandle] = {}
+        self.makers: dict[ResourceHandle, Operation] = {}
+        """What makes each resource that the step may have to make."""
         for op in self.analysis.order:
             if op.definition.makes is not None:
                 for output in op._outputs:
                     self.handles[output] = handle_of(op)
-        self._sources = {op: self._sources_of(op) for op in self.analysis.order}
+                self.makers.setdefault(handle_of(op), op)
+            within = effects.summary(op)
+            for maker in within.makers if within is not None else ():
+                self.makers.setdefault(handle_of(maker), maker)
+        for tensor in self.feeds:
+            if tensor.op.type == "_Arg" and tensor.dtype.base is dtypes.resource:
+                maker = reach.maker_of(tensor)
+                self.makers.setdefault(handle_of(maker), maker)
+        self._sources = {op: self.analysis.sources(op) for op in self.analysis.order}
         self._writer: dict[StateKey, Operation] = {
             key: op for op, used in self.analysis.state.items() for key in used.writes
         }
-        self._placer = placer
+        self.placer = placer
         placer.check(self.analysis.order)
         self.segments = self._make_segments()
         self.cost = policy.estimate(self)
         self.runs = 0
+        self.spent = 0.0
+        """Modelled microseconds that nested bodies have taken in interpreted runs."""
         self.tier = ""
         self.why = ""
         self._arranging = threading.RLock()
@@ -133,7 +156,11 @@ class Plan:
     # ------------------------------------------------------------------------------------------------------ structure
     def _refuse_unfed(self) -> None:
         for op in self.analysis.order:
-            if op.definition.effect.kind == "feed" and any(output not in self.fed for output in op._outputs):
+            if (
+                op.definition.effect.kind == "feed"
+                and op.type != "_Arg"
+                and any(output not in self.fed for output in op._outputs)
+            ):
                 assert op.definition.host_kernel is not None
                 op.definition.host_kernel(kernels.HostContext(op), (), op._attrs)
 
@@ -146,12 +173,6 @@ class Plan:
                 if key is not None:
                     found.setdefault(key, []).append(op)
         return found
-
-    def _sources_of(self, op: Operation) -> tuple[ValueKey | None, ...]:
-        reads = self.analysis.state_of(op).reads
-        effect = op.definition.effect
-        owned = op.definition.resource_positions(op._attrs) if effect.kind in ("read", "write") else ()
-        return tuple(None if i in owned and i not in reads else reads.get(i, t) for i, t in enumerate(op._inputs))
 
     def sources(self, op: Operation) -> tuple[ValueKey | None, ...]:
         """Where each input of ``op`` comes from; None for a resource whose old value it does not read."""
@@ -194,7 +215,7 @@ class Plan:
             written: dict[Operation, StateKey] = {}
             for op in [*ops, *([channel] if channel is not None else [])]:
                 used = analysis.state_of(op)
-                for key in used.reads.values():
+                for key in used.seen():
                     if key.index == 0:
                         base[key.maker] = None
                 for key in used.writes:
@@ -209,26 +230,33 @@ class Plan:
                     ops,
                     list(base),
                     written,
-                    calls_python=any(op.definition.effect.kind == "io" or op.definition.may_block for op in ops),
-                    random_ops=[op for op in ops if op.definition.effect.kind == "random"],
+                    calls_python=any(self._calls_python(op) for op in ops),
+                    random_ops=[inner for op in ops for inner in effects.random_ops_of(op)],
                     channel=channel,
                 )
             )
         return found
 
+    @staticmethod
+    def _calls_python(op: Operation) -> bool:
+        within = effects.summary(op)
+        if within is not None:
+            return within.io or within.may_block
+        return op.definition.effect.kind == "io" or op.definition.may_block
+
     @functools.cached_property
     def device(self) -> dict[Operation, Device]:
         """The device of each op; found when something is compiled, since asking for devices starts their runtime."""
-        return self._placer.place(self.analysis.order, self._followed)
+        return self.placer.place(self.analysis.order, self._followed)
 
     @property
     def default_device(self) -> Device:
         """Where ops go that nothing ties down."""
-        return self._placer.default
+        return self.placer.default
 
     def _followed(self, op: Operation) -> Operation | None:
         used = self.analysis.state_of(op)
-        for key in (*used.writes, *used.reads.values()):
+        for key in (*used.writes, *used.seen()):
             return key.maker
         return None
 
@@ -246,6 +274,24 @@ class Plan:
                 segment.items = items
             self.tier = tier  # last: who sees it finds the items
 
+    def require_host(self, op: Operation, segment: Segment, items: list[Any]) -> None:
+        """Notes that ``op`` cannot be compiled, and arranges anew; ``items`` are those that met it."""
+        with self._arranging:
+            if segment.items is items:
+                if op in self.on_host:
+                    raise errors.InternalError(None, op, f"{op.name!r} was to run on the host and was compiled")
+                self.on_host.add(op)
+                self.arrange(self.tier)
+
+    def require_bound(self, tensor: Tensor, segment: Segment, items: list[Any]) -> None:
+        """Notes that a loop can be compiled once a bound of ``tensor`` is known, and arranges anew."""
+        with self._arranging:
+            if segment.items is items:
+                if tensor in self.required_bounds:
+                    raise errors.InternalError(None, tensor.op, f"the bound {tensor.name!r} is still not known")
+                self.required_bounds.add(tensor)
+                self.arrange(self.tier)
+
     def require_static(self, tensor: Tensor, segment: Segment, items: list[Any]) -> None:
         """Notes that ``tensor`` must be known before its consumer is compiled, and arranges anew.
 
@@ -261,32 +307,20 @@ class Plan:
             self.required_static.add(tensor)
             self.arrange(self.tier)
 
+    def _known_before(self, op: Operation, position: int) -> bool:
+        """Whether an input must be there before the program of ``op`` is compiled."""
+        if position >= len(op._inputs):
+            return False
+        tensor = op._inputs[position]
+        return tensor in self.required_static or (
+            tensor in self.required_bounds and op.definition.effect.kind == "body"
+        )
+
     def runs_on_host(self, op: Operation) -> bool:
         """Whether an op cannot be part of a program."""
-        definition = op.definition
-        effect = definition.effect
-        if (
-            definition.kernel is None
-            or definition.data_dependent_shape
-            or effect.kind in ("io", "channel", "feed", "body")
-            or (effect.kind == "read" and definition.allows_uninitialized)
-            or op in self._host_slices
-        ):
+        if op in self._host_slices or op in self.on_host:
             return True
-        if any(
-            output.dtype.base.host_only for output in op._outputs if not output.dtype.is_ref or not effect.resources
-        ):
-            return True
-        owned = definition.resource_positions(op._attrs)
-        for position, key in enumerate(self.sources(op)):
-            if key is None:
-                continue
-            if isinstance(key, StateKey):
-                if key.maker._outputs[0].dtype.base.name == "string":
-                    return True
-            elif key.dtype.base.host_only and key not in self.constants and position not in owned:
-                return True
-        return False
+        return _needs_host(op, self.sources(op), self.constants)
 
     _host_slices: frozenset[Operation] = frozenset()
 
@@ -334,11 +368,11 @@ class Plan:
             for position, key in enumerate(self.sources(op)):
                 maker = self.producer(key)
                 if maker in inside and maker is not None:
-                    links[maker] = links.get(maker, False) or op._inputs[position] in self.required_static
-            for control in op._control_inputs:
-                if control in inside:
-                    links.setdefault(control, False)
-            if op.definition.effect.kind == "io":
+                    links[maker] = links.get(maker, False) or self._known_before(op, position)
+            for first in op._control_inputs:
+                if first in inside:
+                    links.setdefault(first, False)
+            if self.analysis.kind[op] == "io" or self._calls_python(op):
                 if last_io is not None:
                     links.setdefault(last_io, False)
                 last_io = op
@@ -433,22 +467,40 @@ class Plan:
             if key in consumers_outside and key not in kept and key not in donated.values():
                 kept.append(key)
         program = programs.Program(
-            programs.ProgramOps(tuple(group), sources, writes, self.analysis.position, self.fed),
+            programs.ProgramOps(
+                tuple(group),
+                sources,
+                writes,
+                self.analysis.position,
+                self.fed,
+                self._view,
+                tuple(dict.fromkeys(inner for op in group for inner in effects.random_ops_of(op))),
+            ),
             [*outputs, *kept],
             donated,
             device.platform,
             device=None if device == self.default_device else device,
             precision=self.options.precision,
         )
+        bounds = tuple(i for i, key in enumerate(program.inputs) if key in self.required_bounds)
         static = tuple(
             i
             for i, key in enumerate(program.inputs)
             if key in self.required_static
             or (not isinstance(key, StateKey) and (key in self.handles or key.dtype.base.host_only))
         )
-        effects = bool(made) or any(op.definition.effect.kind == "random" for op in group)
-        settled = not static and all(self.producer(key) is None for key in program.inputs)
-        return ProgramItem(program, static, tuple(outputs), tuple(kept), effects, settled)
+        settled = (
+            not static and not bounds and not self.nested and all(self.producer(key) is None for key in program.inputs)
+        )
+        return ProgramItem(program, static, tuple(outputs), tuple(kept), settled, bounds)
+
+    def _view(self, body: Body, outputs: tuple[Tensor, ...]) -> state.BodyView:
+        """What runs of a nested body for some of its outputs."""
+        key = (body, outputs)
+        found = self._views.get(key)
+        if found is None:
+            found = self._views[key] = state.BodyView(body, self.analysis.variables, outputs)
+        return found
 
     def shapes_certain(self, segment: Segment) -> bool:
         """Whether no value that replaces a variable can turn out to have a wrong shape once buffers are given away."""
@@ -497,6 +549,41 @@ class Plan:
                     f"  channel {segment.channel.name} ({segment.channel.type}): what came before is committed"
                 )
         return "\n".join(lines)
+
+
+def _needs_host(op: Operation, sources: Sequence[ValueKey | None], constants: Container[Tensor] = ()) -> bool:
+    """Whether an op of a body cannot be part of a program, for what it is or what its own bodies hold."""
+    definition = op.definition
+    effect = definition.effect
+    if effect.kind == "body":
+        return any(_needs_host(inner, inner._inputs) for inner in effects.inner_ops(op)) or any(
+            isinstance(key, StateKey) and key.maker._outputs[0].dtype.base.name == "string" for key in sources
+        )
+    if definition.makes is not None or op.type == "Const" or op.type in control.LOWERED:
+        return definition.makes is None and op._outputs[0].dtype.base is dtypes.string and op.type != "Const"
+    if (
+        definition.kernel is None
+        or definition.data_dependent_shape
+        or effect.kind in ("io", "channel", "feed")
+        or (effect.kind == "read" and definition.allows_uninitialized)
+    ):
+        return True
+    if any(_only_on_host(output) for output in op._outputs if not output.dtype.is_ref or not effect.resources):
+        return True
+    owned = definition.resource_positions(op._attrs)
+    for position, key in enumerate(sources):
+        if key is None:
+            continue
+        if isinstance(key, StateKey):
+            if key.maker._outputs[0].dtype.base is dtypes.string:
+                return True
+        elif _only_on_host(key) and key not in constants and key.op.type != "Const" and position not in owned:
+            return True
+    return False
+
+
+def _only_on_host(tensor: Tensor) -> bool:
+    return tensor.dtype.base.host_only and tensor.dtype.base is not dtypes.variant
 
 
 def tensors(values: Iterable[Any]) -> list[Tensor]:

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import inference, kernels
+from anabranch.core.body_ops import LOOPS
 from anabranch.core.operation import Operation, Tensor
+from anabranch.rewrite import effects
 
 # Microseconds, from measurements on two x86 cores (docs/notes/0004-tiers.md).
 HOST_OP = 8.0
@@ -27,6 +29,8 @@ OWN_PROGRAM = 30_000.0
 OWN_PROGRAM_RUN = 60.0
 COMPILE_BASE = 40_000.0
 COMPILE_OP = 3_000.0
+LOOP_RUNS = 20
+"""How often a loop is taken to run before it has."""
 MAX_INTERPRETED_RUNS = 64
 """A plan that ran this often is hot, whatever the model says."""
 
@@ -58,6 +62,9 @@ def estimate(plan: Any) -> Cost:
     own: set[str] = set()
     for op in plan.analysis.order:
         definition = op.definition
+        if definition.effect.kind == "body":
+            _add_bodies(cost, op, own)
+            continue
         if op.type == "Const" or definition.makes is not None or (not op._outputs and op.type == "NoOp"):
             continue
         found = _infer(op, plan, known)
@@ -93,6 +100,21 @@ def estimate(plan: Any) -> Cost:
     return cost
 
 
+def _add_bodies(cost: Cost, op: Operation, own: set[str]) -> None:
+    """Adds the bodies of ``op``: what one interpreted run costs comes to light when it happens (``plan.spent``)."""
+    times = LOOP_RUNS if op.definition.type_name in LOOPS else 1
+    for inner in effects.inner_ops(op):
+        definition = inner.definition
+        if inner.type == "Const" or definition.makes is not None or definition.effect.kind == "body":
+            continue
+        cost.run += HOST_OP * times
+        if kernels.needs_lax(definition) and inner.type not in own:
+            own.add(inner.type)
+            cost.start += OWN_PROGRAM
+        if definition.kernel is not None and not definition.data_dependent_shape:
+            cost.compilable += 1
+
+
 def choose(plan: Any, tier: str) -> tuple[str, str]:
     """The tier of the next run and the reason, given the user's wish (``auto``, ``interpreted``, ``compiled``)."""
     if tier != "auto":
@@ -102,7 +124,7 @@ def choose(plan: Any, tier: str) -> tuple[str, str]:
         return "interpreted", "nothing in it can be compiled"
     if plan.runs >= MAX_INTERPRETED_RUNS:
         return "compiled", f"it has run {plan.runs} times"
-    spent = cost.start + cost.run * (plan.runs + 1)
+    spent = cost.start + cost.run * (plan.runs + 1) + plan.spent
     if spent >= cost.compile:
         return (
             "compiled",

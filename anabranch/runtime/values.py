@@ -35,14 +35,14 @@ def to_host(value: Any) -> Any:
         return np.array(value.value)
     if value is None or isinstance(value, ResourceHandle):
         return value
-    return np.array(value) if hasattr(value, "dtype") else value
+    return np.array(value) if hasattr(value, "__array__") else value
 
 
 def own(value: Any) -> Any:
     """A fetched value: an array that the caller owns, or a scalar."""
     if isinstance(value, (Version, Published)):
         value = value.value
-    if isinstance(value, ResourceHandle):
+    if isinstance(value, ResourceHandle) or not hasattr(value, "__array__"):  # a handle, a list of tensors
         return value
     array = np.array(value)
     return array[()] if array.ndim == 0 else array

@@ -20,7 +20,25 @@ def jax() -> Any:
     memory.keep_if_asked()
     import jax as module
 
+    for start in _when_loaded:
+        start(module)
     return module
+
+
+_when_loaded: list[Any] = []
+
+
+def when_loaded(start: Any) -> Any:
+    """Registers a function of the jax module that runs once it is imported."""
+    _when_loaded.append(start)
+    return start
+
+
+def jaxpr_as_function(closed: Any) -> Any:
+    """The function that a traced one has become."""
+    import jax.extend.core
+
+    return jax.extend.core.jaxpr_as_fun(closed)
 
 
 def x64() -> Any:

@@ -17,36 +17,21 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.core import errors, inference, kernels, opdef
+from anabranch.core import errors, opdef
+from anabranch.core.body import Body
+from anabranch.core.body_ops import bodies_of
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
-from anabranch.xla import engine, single, tracing
-
-MAX_EMBEDDED_CONSTANT = 1024
-"""Constants with more elements are passed as arguments: XLA copies and folds large literals slowly."""
-
-_emits_checks: set[str] = set()
-"""Op types whose kernels were seen to call ``ctx.check``; learnt while tracing."""
-
-
-class CutNeeded(Exception):
-    """``tensor`` must be known before ``op`` can be compiled."""
-
-    def __init__(self, tensor: Tensor, op: Operation):
-        super().__init__(tensor, op)
-        self.tensor = tensor
-        self.op = op
-
-
-class _MoreChecks(Exception):
-    """A kernel called ``ctx.check`` that was not known to; the order of writes must be chosen anew."""
+from anabranch.xla import engine, lists, scope, tracing
+from anabranch.xla.scope import MAX_EMBEDDED_CONSTANT
 
 
 class ProgramOps(NamedTuple):
@@ -59,6 +44,10 @@ class ProgramOps(NamedTuple):
     ranks: dict[Operation, int]
     fed: frozenset[Tensor] = frozenset()
     """Outputs whose values come from the caller, whatever their ops compute."""
+    view: Callable[[Body, tuple[Tensor, ...]], Any] | None = None
+    """What runs of a nested body for some of its outputs; see ``rewrite.state.BodyView``."""
+    random_ops: tuple[Operation, ...] = ()
+    """Ops that draw random numbers, those in bodies included."""
 
 
 class Executable(NamedTuple):
@@ -77,6 +66,17 @@ class _Facts:
         self.consumed: list[int] = []
         self.traced_outputs: list[int] = []
         self.tentative: list[int] = []
+        self.dynamic: list[int] = []
+        """Places in ``consumed`` that are known only after the run: one more result has them, in this order."""
+
+    def amounts(self, results: Sequence[Any]) -> list[int]:
+        """How many blocks each random op took."""
+        if not self.dynamic:
+            return self.consumed
+        found = list(self.consumed)
+        for place, amount in zip(self.dynamic, np.asarray(results[-1]).tolist(), strict=True):
+            found[place] = amount
+        return found
 
 
 class _SharedExecutables:
@@ -124,14 +124,13 @@ class Program:
         self.precision = precision
         produced: set[ValueKey] = set()
         needed: dict[ValueKey, None] = {}
-        self.random_ops: list[Operation] = []
+        self.random_ops = group.random_ops
+        self.flat_ops = tuple(self._flattened(group.ops))
         self.constants: dict[Tensor, np.ndarray] = {}
         for op in group.ops:
             for key in group.sources[op]:
                 if key is not None and key not in produced:
                     needed[key] = None
-            if op.definition.effect.kind == "random":
-                self.random_ops.append(op)
             if (
                 op.type == "Const"
                 and op._attrs["value"].size > MAX_EMBEDDED_CONSTANT
@@ -147,6 +146,14 @@ class Program:
         self._device_constants: tuple[Any, ...] | None = None
         self._structure_key: Any = None
 
+    def _flattened(self, ops: Sequence[Operation]) -> Iterator[Operation]:
+        """Ops and those in their bodies: failed checks are told by place, as programs are shared by structure."""
+        for op in ops:
+            yield op
+            for use in bodies_of(op):
+                assert self.group.view is not None
+                yield from self._flattened(self.group.view(use.body, tuple(use.body.outputs)).ops)
+
     # -- compilation ------------------------------------------------------------------------------------------------
     def executable(
         self,
@@ -155,15 +162,18 @@ class Program:
         static: dict[int, np.ndarray],
         rng: np.ndarray,
         limit: int | None = None,
+        bounds: dict[int, int] | None = None,
     ) -> Executable | None:
-        """The compiled variant for these arguments; ``static`` are positions of ``inputs`` whose values are in it.
+        """The compiled variant for these arguments; ``static`` are positions of ``inputs`` whose values are in it, and
+        ``bounds`` upper bounds of others.
 
         None if it would be one more than ``limit``.
         """
         key = (
             tuple([(value.shape, value.dtype) for value in donated]),
-            tuple([None if i in static else (value.shape, value.dtype) for i, value in enumerate(inputs)]),
+            tuple([None if i in static else lists.signature(value) for i, value in enumerate(inputs)]),
             tuple([(i, opdef.attr_key(value)) for i, value in static.items()]) if static else (),
+            tuple(bounds.items()) if bounds else (),
         )
         found = self._variants.get(key)
         if found is None:
@@ -175,7 +185,7 @@ class Program:
                     structure = (self._structure(), key)
                     found = _shared.get(structure)
                     if found is None:
-                        found = self._compile(donated, inputs, static, rng)
+                        found = self._compile(donated, inputs, static, rng, bounds or {})
                         _shared.put(structure, found)
                     self._variants[key] = found
         return found
@@ -186,8 +196,7 @@ class Program:
 
     def failure(self, executable: Executable, failed: int, payload: np.ndarray) -> errors.OpError:
         """The exception of the check that failed."""
-        record = executable.facts.records[failed]
-        return record._replace(op=self.group.ops[record.op]).failure(payload)
+        return executable.facts.records[failed].at(self.flat_ops).failure(payload)
 
     def device_constants(self) -> tuple[Any, ...]:
         """Large constants, on the device, as trailing arguments."""
@@ -209,21 +218,7 @@ class Program:
             arguments: tuple[ValueKey, ...] = (*self.donated_keys, *self.inputs)
             for key in arguments:
                 numbers.setdefault(key, len(numbers))
-            rows = []
-            for op in self.group.ops:
-                ignored = ("seed", "seed2") if op.definition.effect.kind == "random" else ()
-                large = op._outputs and op._outputs[0] in self.constants
-                attrs = tuple(
-                    (name, (value.shape, value.dtype) if large and name == "value" else opdef.attr_key(value))
-                    for name, value in sorted(op._attrs.items())
-                    if name[:1] != "_" and name not in ignored
-                )
-                fed = tuple([i for i, output in enumerate(op._outputs) if output in self.group.fed])
-                wiring = tuple([numbers[key] for key in self.group.sources[op]])
-                rows.append((op.type, op.definition.version, attrs, wiring, fed))
-                made: tuple[ValueKey, ...] = (*op._outputs, *self.group.writes.get(op, ()))
-                for key in made:
-                    numbers.setdefault(key, len(numbers))
+            rows = self._rows(self.group.ops, self.group.sources, self.group.writes, numbers)
             ranks = sorted(range(len(self.group.ops)), key=lambda i: self.group.ranks[self.group.ops[i]])
             self._structure_key = (
                 tuple(rows),
@@ -234,15 +229,62 @@ class Program:
             )
         return self._structure_key
 
+    def _rows(
+        self,
+        ops: Sequence[Operation],
+        sources: dict[Operation, tuple[ValueKey | None, ...]],
+        writes: dict[Operation, tuple[StateKey, ...]],
+        numbers: dict[ValueKey | None, int],
+    ) -> list[Any]:
+        """One row for each op, bodies inside: type, attributes and wiring by ``numbers``, which grow on the way."""
+        rows: list[Any] = []
+        for op in ops:
+            ignored = ("seed", "seed2") if op.definition.effect.kind == "random" else ()
+            large = op._outputs and op._outputs[0] in self.constants
+            uses = bodies_of(op)
+            held = {use.attr for use in uses}
+            attrs = tuple(
+                (name, (value.shape, value.dtype) if large and name == "value" else opdef.attr_key(value))
+                for name, value in sorted(op._attrs.items())
+                if name[:1] != "_" and name not in ignored and name not in held
+            )
+            fed = tuple([i for i, output in enumerate(op._outputs) if output in self.group.fed])
+            wiring = tuple([numbers[key] for key in sources[op]])
+            inner = [self._body_row(use.body, sources[op][len(op._inputs) :]) for use in uses]
+            rows.append((op.type, op.definition.version, attrs, wiring, fed, *inner))
+            made: tuple[ValueKey, ...] = (*op._outputs, *writes.get(op, ()))
+            for key in made:
+                numbers.setdefault(key, len(numbers))
+        return rows
+
+    def _body_row(self, body: Body, state: Sequence[Any]) -> Any:
+        assert self.group.view is not None
+        view = self.group.view(body, tuple(body.outputs))
+        numbers: dict[ValueKey | None, int] = {None: -1}
+        for key in (*body.args, *view.entry):
+            numbers.setdefault(key, len(numbers))
+        rows = self._rows(view.ops, view.sources, view.writes, numbers)
+        outputs = tuple(numbers[view.output_key(i)] for i in range(len(body.outputs)))
+        # Which of the owner's versions each one is that the body begins with, by place.
+        places = {key.maker: i for i, key in enumerate(state)}
+        entry = tuple(places.get(key.maker, -1) for key in view.entry)
+        final = tuple((numbers[StateKey(maker, 0, 0)], numbers[key]) for maker, key in view.final.items())
+        return (tuple(rows), outputs, entry, final)
+
     def _compile(
-        self, donated: Sequence[Any], inputs: Sequence[Any], static: dict[int, np.ndarray], rng: np.ndarray
+        self,
+        donated: Sequence[Any],
+        inputs: Sequence[Any],
+        static: dict[int, np.ndarray],
+        rng: np.ndarray,
+        bounds: dict[int, int],
     ) -> Executable:
         facts = _Facts()
 
         def function(donated: Any, inputs: Any, constants: Any, rng: Any) -> Any:
-            for _ in range(len(_emits_checks) + len(self.group.ops) + 1):
-                with contextlib.suppress(_MoreChecks):
-                    return self._trace(donated, inputs, constants, rng, static, facts)
+            for _ in range(len(scope.emits_checks) + len(self.flat_ops) + 1):
+                with contextlib.suppress(scope.MoreChecks):
+                    return self._trace(donated, inputs, constants, rng, static, facts, bounds)
             raise errors.InternalError(None, None, "tracing a program did not settle")
 
         function.__name__ = "anabranch_program"
@@ -260,7 +302,14 @@ class Program:
 
     # -- tracing ------------------------------------------------------------------------------------------------------
     def _trace(
-        self, donated: Any, inputs: Any, constants: Any, rng: Any, static: dict[int, np.ndarray], facts: _Facts
+        self,
+        donated: Any,
+        inputs: Any,
+        constants: Any,
+        rng: Any,
+        static: dict[int, np.ndarray],
+        facts: _Facts,
+        bounds: dict[int, int],
     ) -> Any:
         jnp = engine.jax().numpy
         env: dict[ValueKey, Any] = dict(zip(self.donated_keys, donated, strict=True))
@@ -271,11 +320,20 @@ class Program:
         state_inputs = {id(value) for key, value in env.items() if isinstance(key, StateKey)}
         checks: list[tracing.Check] = []
         context = tracing.TraceContext(checks, self.platform, self.precision)
-        facts.consumed = [0] * len(self.random_ops)
         facts.tentative = []
         late, tentative = self._schedule()
 
-        run = _Run(self, env, context, rng, facts)
+        run = scope.Scope(
+            scope.Wiring(self.group.sources, self.group.writes, self.group.fed, frozenset(self.constants)),
+            env,
+            context,
+            scope.Streams(self.random_ops, rng),
+            frozenset(base.maker for base in self.donated),
+            self.group.view,
+            self._used,
+            self.group.ranks,
+        )
+        run.upper = {self.inputs[i]: bound for i, bound in bounds.items()}
         for op in self.group.ops:
             if op in late:
                 run.only_checks(op)
@@ -283,15 +341,15 @@ class Program:
                 run.everything(op, None)
         checks.sort(key=lambda check: check.rank)
         flags = tracing.pack_checks(checks) if checks else None
-        places = {op: i for i, op in enumerate(self.group.ops)}
-        facts.records = [record._replace(op=places[record.op]) for record in tracing.record_checks(checks)]
+        places = {op: i for i, op in enumerate(self.flat_ops)}
+        facts.records = [record.placed(places) for record in tracing.record_checks(checks)]
         ok = None if flags is None else flags[0] < 0
         emitted = len(checks)
         for op in self.group.ops:
             if op in late:
                 run.everything(op, ok, skip_checks=True)
         if len(checks) != emitted:
-            raise _MoreChecks
+            raise scope.MoreChecks
 
         finals = []
         for base, final in self.donated.items():
@@ -312,7 +370,22 @@ class Program:
             facts.traced_outputs.append(i)
             # A state input handed out as it came would share its buffer with the variable, which a later step may own.
             results.append(jnp.copy(value) if id(value) in state_inputs else value)
+        facts.consumed = []
+        facts.dynamic = []
+        counts = [run.streams.taken.get(op, 0) for op in self.random_ops]
+        for i, count in enumerate(counts):
+            facts.consumed.append(count if isinstance(count, int) else 0)
+            if not isinstance(count, int):
+                facts.dynamic.append(i)
+        if facts.dynamic:
+            results.append(jnp.stack([jnp.asarray(counts[i], jnp.int64) for i in facts.dynamic]))
         return tuple(results), tuple(finals), flags
+
+    @functools.cached_property
+    def _used(self) -> frozenset[ValueKey]:
+        """Values that ops of the program or its callers use."""
+        found: set[ValueKey] = {key for op in self.group.ops for key in self.group.sources[op] if key is not None}
+        return frozenset(found.union(self.outputs, self.donated.values()))
 
     def _writes_donated(self, op: Operation) -> bool:
         makers = {base.maker for base in self.donated}
@@ -332,9 +405,9 @@ class Program:
             for key in self.group.sources[op]:
                 mask |= origin.get(key, 0) if key is not None else 0
             taint[op] = mask
-            if op.definition.checks is not None or op.type in _emits_checks:
+            if scope.may_check(op):
                 before_checks |= mask
-                if op in index and op.type in _emits_checks:
+                if op in index and (op.type in scope.emits_checks or bodies_of(op)):
                     before_checks |= 1 << index[op]
             made = mask | (1 << index[op] if op in index else 0)
             for output in op._outputs:
@@ -360,158 +433,6 @@ class Program:
                 final = final.at[_masked_row_index(op, indices, ok)].set(before, mode="drop")
             return final
         return jnp.where(ok, final, old)
-
-
-class _Run:
-    """One pass over the ops of a program while it is traced."""
-
-    def __init__(
-        self, program: Program, env: dict[ValueKey, Any], context: tracing.TraceContext, rng: Any, facts: _Facts
-    ):
-        self.program = program
-        self.env = env
-        self.context = context
-        self.rng = rng
-        self.facts = facts
-        self.donated_makers = {base.maker for base in program.donated}
-        self.partial: dict[Tensor, tuple[Any, ...]] = {}
-
-    def _operands(self, op: Operation) -> list[Any]:
-        return [None if key is None else self.env[key] for key in self.program.group.sources[op]]
-
-    def only_checks(self, op: Operation) -> None:
-        """The checks of a write whose kernel comes later."""
-        if op.definition.checks is not None:
-            self._enter(op)
-            op.definition.checks(self.context, self._operands(op), op._attrs)
-
-    def _enter(self, op: Operation) -> None:
-        self.context.op = op
-        self.context.rank = self.program.group.ranks[op]
-
-    def everything(self, op: Operation, ok: Any, skip_checks: bool = False) -> None:
-        """Runs an op's checks and kernel. ``ok`` holds back writes to donated variables."""
-        definition = op.definition
-        if definition.makes is not None:
-            return
-        if op.type == "Const" and op._outputs[0] in self.program.constants:
-            return
-        operands = self._operands(op)
-        known = all(isinstance(value, np.ndarray) for value in operands)
-        if definition.shape_only:
-            operands = [np.broadcast_to(np.zeros((), np.int8), value.shape) for value in operands]
-            known = True
-        writes = self.program.group.writes.get(op, ())
-        if known and not writes and self._fold(op, operands):
-            return
-        shape_context: _TraceShapes | None = None
-        if definition.compile_time:
-            shape_context = _TraceShapes(op, operands, self.partial)
-            free: set[int] = set()
-            if definition.traced is not None:
-                for name in definition.traced(shape_context):
-                    found = definition.input_range(name, op._attrs)
-                    free.update(range(found.start, found.stop))
-            for position in single.compile_time_positions(definition, op._attrs):
-                if position not in free and not isinstance(operands[position], np.ndarray):
-                    raise CutNeeded(op._inputs[position], op)
-        self.context.shapes = shape_context
-        self._enter(op)
-        if definition.checks is not None and not skip_checks:
-            definition.checks(self.context, operands, op._attrs)
-        own = len(self.context.checks)
-        if definition.effect.kind == "random":
-            index = self.program.random_ops.index(op)
-            self.context.philox = (self.rng[index, :2], self.rng[index, 2:])
-            assert definition.consumes is not None
-            self.facts.consumed[index] = int(definition.consumes(_TraceShapes(op, operands, self.partial)))
-        held = bool(writes) and ok is not None and any(key.maker in self.donated_makers for key in writes)
-        if held and definition.predication is not None and definition.predication.kind == "rows":
-            at = definition.input_range(definition.predication.indices, op._attrs).start
-            xp = self.context.xp
-            indices = xp.asarray(operands[at])
-            operands[at] = xp.where(ok, indices, np.iinfo(indices.dtype).max)
-        assert definition.kernel is not None
-        values = kernels.outputs_of(definition, op._attrs, definition.kernel(self.context, operands, op._attrs))
-        if len(self.context.checks) > own and op.type not in _emits_checks:
-            _emits_checks.add(op.type)
-            raise _MoreChecks
-        self._store(op, values, writes, operands, ok if held else None)
-
-    def _store(
-        self, op: Operation, values: list[Any], writes: tuple[StateKey, ...], operands: list[Any], ok: Any
-    ) -> None:
-        definition = op.definition
-        xp = self.context.xp
-        for i, key in enumerate(writes):
-            value = values[i]
-            if ok is not None and definition.predication is opdef.SELECT:
-                position = definition.resource_positions(op._attrs)[i]
-                value = xp.where(ok, value, operands[position])
-            self.env[key] = value
-        plain = [output for output in op._outputs if not (output.dtype.is_ref and writes)]
-        made = values[len(writes) :]
-        if len(made) != len(plain):
-            raise errors.InternalError(
-                None, op, f"the kernel of {op.type!r} returned {len(made)} values for {len(plain)} outputs"
-            )
-        for output, value in zip(plain, made, strict=True):
-            expected = output.dtype.base.np
-            if value.dtype != expected:
-                raise errors.InternalError(
-                    None, op, f"the kernel of {op.type!r} returned {value.dtype} for an output of dtype {expected}"
-                )
-            if output not in self.program.group.fed:
-                self.env[output] = value
-        if definition.value is not None and not writes and plain and plain[0] not in self.program.group.fed:
-            self._learn(op, plain[0], operands)
-
-    def _learn(self, op: Operation, output: Tensor, operands: list[Any]) -> None:
-        """Keeps what a value rule knows about a traced result: all of it, or some elements of a vector."""
-        assert op.definition.value is not None
-        found = op.definition.value(_TraceShapes(op, operands, self.partial))
-        if isinstance(found, list):
-            found = found[0]
-        if isinstance(found, tuple) and None not in found:
-            found = np.array(found, output.dtype.base.np)
-        if isinstance(found, np.ndarray):
-            self.env[output] = found
-        elif found is not None:
-            self.partial[output] = found
-
-    def _fold(self, op: Operation, operands: Sequence[np.ndarray]) -> bool:
-        definition = op.definition
-        if definition.is_stateful or not definition.deterministic or kernels.needs_lax(definition):
-            return False
-        if op.type != "Const":
-            shapes_ = inference.infer(definition, _TraceShapes(op, operands, self.partial), len(op._outputs))
-            for shape in shapes_:
-                if shape is None or None in shape or int(np.prod(shape, dtype=np.int64)) > MAX_EMBEDDED_CONSTANT:  # type: ignore[arg-type]
-                    return False
-        results = kernels.run_on_host(definition, operands, op._attrs, kernels.HostContext(op))
-        for output, value in zip(op._outputs, results, strict=True):
-            if output not in self.program.group.fed:
-                self.env[output] = np.asarray(value)
-        return True
-
-
-class _TraceShapes(inference.ShapeContext):
-    """Shape context over values that have concrete shapes."""
-
-    __slots__ = ("_operands_", "_partial_")
-
-    def __init__(self, op: Operation, operands: Sequence[Any], partial: dict[Tensor, tuple[Any, ...]] | None = None):
-        super().__init__(
-            op.definition, op._attrs, op._inputs, [None if value is None else tuple(value.shape) for value in operands]
-        )
-        self._operands_ = operands
-        self._partial_ = partial or {}
-
-    def _partial(self, position: int) -> Any:
-        value = self._operands_[position]
-        if isinstance(value, np.ndarray):
-            return value
-        return self._partial_.get(self._tensors[position])
 
 
 def _row_index(op: Operation, indices: Any) -> Any:

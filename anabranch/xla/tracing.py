@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,8 @@ class Check(NamedTuple):
     payload: tuple[Any, ...]
     summarize: int
     op: Any
+    inner: tuple[CheckRecord, ...] = ()
+    """The checks inside a body of ``op``: the payload is the number of the one that failed, and their payloads."""
 
 
 class TraceContext(kernels.KernelContext):
@@ -119,6 +121,15 @@ class CheckRecord(NamedTuple):
     """Per placeholder: ``(dtype kind, count, shape, start)`` in the packed payload, or a host value."""
     summarize: int
     op: Any
+    inner: tuple[CheckRecord, ...] = ()
+
+    def placed(self, places: dict[Any, int]) -> CheckRecord:
+        """The record with numbers instead of ops."""
+        return self._replace(op=places[self.op], inner=tuple(record.placed(places) for record in self.inner))
+
+    def at(self, ops: Sequence[Any]) -> CheckRecord:
+        """The record with the ops that the numbers stand for."""
+        return self._replace(op=ops[self.op], inner=tuple(record.at(ops) for record in self.inner))
 
     def failure(self, packed: np.ndarray) -> errors.OpError:
         """The exception that the failed check stands for."""
@@ -130,6 +141,8 @@ class CheckRecord(NamedTuple):
             full = np.zeros(item.size, item.dtype)
             full[: item.length] = item.unpack(packed)
             values.append(full.reshape(item.shape))
+        if self.inner:
+            return self.inner[int(values[0])].failure(values[1])
         return self.error(None, self.op, self.text.format(*kernels.show_payload(values, self.summarize)))
 
 
@@ -173,5 +186,5 @@ def record_checks(checks: list[Check]) -> list[CheckRecord]:
             place = PackedValue(dtype, start, payload_limit(check, value), size, tuple(np.shape(value)))
             layout.append(place)
             start += place.words
-        records.append(CheckRecord(check.error, check.text, tuple(layout), check.summarize, check.op))
+        records.append(CheckRecord(check.error, check.text, tuple(layout), check.summarize, check.op, check.inner))
     return records

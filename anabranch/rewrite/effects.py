@@ -1,0 +1,163 @@
+"""What running an op does, with everything that happens in the bodies it holds.
+
+A call, a conditional or a loop is one element of the order of effects. It reads and writes the variables that any of
+its bodies touches, advances the random streams in them, calls Python if any of them does, and is a channel op if any
+of them acts on a channel.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from anabranch.core.body import Body
+from anabranch.core.body_ops import bodies_of
+from anabranch.core.operation import Operation, Tensor
+from anabranch.rewrite import reach
+
+
+@dataclasses.dataclass
+class Summary:
+    """Effects of the bodies of one op: makers of variables touched, and which inner ops do more than compute."""
+
+    reads: dict[Operation, Operation] = dataclasses.field(default_factory=dict)
+    """Maker -> the first inner op that reads it."""
+    writes: dict[Operation, Operation] = dataclasses.field(default_factory=dict)
+    """Maker -> the first inner op that writes it."""
+    needs: set[Operation] = dataclasses.field(default_factory=set)
+    """Makers of variables that must have a value: what only asks, or assigns, does without."""
+    random_ops: list[Operation] = dataclasses.field(default_factory=list)
+    channel: bool = False
+    io: bool = False
+    may_block: bool = False
+    makers: list[Operation] = dataclasses.field(default_factory=list)
+    """Ops inside that make resources."""
+
+    def include(self, other: Summary) -> None:
+        """Adds the effects of an inner op."""
+        for maker, op in other.reads.items():
+            self.reads.setdefault(maker, op)
+        for maker, op in other.writes.items():
+            self.writes.setdefault(maker, op)
+        self.needs |= other.needs
+        self.random_ops += [op for op in other.random_ops if op not in self.random_ops]
+        self.channel |= other.channel
+        self.io |= other.io
+        self.may_block |= other.may_block
+        self.makers += other.makers
+
+    @property
+    def kind(self) -> str:
+        """The kind of effect that the op has at its own place."""
+        if self.channel:
+            return "channel"
+        if self.writes:
+            return "write"
+        if self.io:
+            return "io"
+        if self.random_ops:
+            return "random"
+        return "read" if self.reads else "pure"
+
+
+def fed_args(body: Body) -> frozenset[Tensor]:
+    """Arguments that arrive as values; the others stand for a ref variable."""
+    return frozenset(arg for arg in body.args if not arg.dtype.is_ref)
+
+
+def needed_inside(body: Body) -> set[Operation]:
+    """The ops of a body that its outputs and control outputs need."""
+    fed = fed_args(body)
+    return reach.needed_ops(reach.body_roots(body.outputs, body.control_outputs, fed), fed)
+
+
+def inner_ops(op: Operation) -> Iterator[Operation]:
+    """All needed ops in the bodies of ``op``, at any depth."""
+    for use in bodies_of(op):
+        for inner in sorted(needed_inside(use.body), key=lambda item: item._id):
+            yield inner
+            yield from inner_ops(inner)
+
+
+def wants_value(op: Operation) -> bool:
+    """Whether ref edges into ``op`` that its effect does not name are read as values."""
+    return op.definition.makes is None and op.definition.effect.kind not in ("channel", "body")
+
+
+def summary(op: Operation) -> Summary | None:
+    """Effects of the bodies that ``op`` holds; None if it holds none. Kept while the graph does not change."""
+    if op.definition.effect.kind != "body":
+        return None
+    kept = op._effects
+    if kept is not None and kept[0] == op.graph._version:
+        found: Summary = kept[1]
+        return found
+    found = Summary()
+    for use in bodies_of(op):
+        for inner in sorted(needed_inside(use.body), key=lambda item: item._id):
+            _include(found, inner)
+    op._effects = (op.graph._version, found)
+    return found
+
+
+def _include(found: Summary, op: Operation) -> None:
+    definition = op.definition
+    effect = definition.effect
+    nested = summary(op)
+    if nested is not None:
+        found.include(nested)
+        return
+    if definition.makes is not None:
+        found.makers.append(op)
+        return
+    found.may_block |= definition.may_block
+    if effect.kind == "channel":
+        found.channel = True
+    elif effect.kind == "io":
+        found.io = True
+    elif effect.kind == "random":
+        found.random_ops.append(op)
+    owned = definition.resource_positions(op._attrs) if effect.kind in ("read", "write") else ()
+    for position, tensor in enumerate(op._inputs):
+        if position in owned:
+            maker = reach.maker_of(tensor)
+            if effect.reads and not effect.presence and not definition.allows_uninitialized:
+                found.needs.add(maker)
+            if effect.kind == "write":
+                found.writes.setdefault(maker, op)
+            else:
+                found.reads.setdefault(maker, op)
+        elif wants_value(op):
+            source = tensor.op._inputs[0] if reach.is_transparent_read(tensor.op, frozenset()) else tensor
+            if source.dtype.is_ref:
+                maker = reach.maker_of(source)
+                if maker.definition.makes == "variable":
+                    found.reads.setdefault(maker, op)
+                    found.needs.add(maker)
+
+
+def kind_of(op: Operation) -> str:
+    """The kind of effect of an op, that of its bodies included."""
+    found = summary(op)
+    return op.definition.effect.kind if found is None else found.kind
+
+
+def random_ops_of(op: Operation) -> list[Operation]:
+    """The ops that draw random numbers when ``op`` runs: itself, or those in its bodies."""
+    found = summary(op)
+    if found is None:
+        return [op] if op.definition.effect.kind == "random" else []
+    return found.random_ops
+
+
+def is_handle(op: Operation, position: int) -> bool:
+    """Whether an input of an op with bodies is a handle that its bodies use, not a value."""
+    tensor = op._inputs[position]
+    if tensor.dtype.base.name == "resource":
+        return True
+    if not tensor.dtype.is_ref:
+        return False
+    return any(
+        0 <= position - use.first < len(use.body.args) and use.body.args[position - use.first].dtype.is_ref
+        for use in bodies_of(op)
+    )

@@ -1,0 +1,123 @@
+"""Which operations a step needs, what makes the handle behind a tensor, and the order of execution.
+
+Everything here works on one body at a time: the root, or a nested body whose arguments are taken as given. Handles
+are followed out of a body through its arguments to the op that makes them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+from anabranch.core import errors
+from anabranch.core.body_ops import is_invariant, outer_of
+from anabranch.core.operation import Operation, Tensor
+
+
+def is_transparent_read(op: Operation, fed: frozenset[Tensor]) -> bool:
+    """Whether ``op`` is a positionless read of a ref (``w/read``)."""
+    return op.type == "Identity" and not op._control_inputs and op._inputs[0].dtype.is_ref and op._inputs[0] not in fed
+
+
+def maker_of(tensor: Tensor) -> Operation:
+    """The op that makes the handle that a ref or resource tensor carries.
+
+    Raises:
+        UnimplementedError: the handle is computed in a way that is not known when the step is planned.
+    """
+    seen = tensor
+    while True:
+        op = seen.op
+        if op.definition.makes is not None:
+            return op
+        outer = outer_of(seen) if op.type == "_Arg" and is_invariant(seen) else None
+        if outer is not None:
+            seen = outer
+            continue
+        if op.definition.effect.kind == "write" and seen.dtype.is_ref:
+            seen = op._inputs[op.definition.resource_positions(op._attrs)[0]]
+        elif op.type in ("Identity", "RefIdentity", "DeepCopy", "StopGradient") and op._inputs:
+            seen = op._inputs[0]
+        else:
+            raise errors.UnimplementedError(
+                None,
+                op,
+                errors.message(
+                    f"the handle {tensor.name!r} that comes out of op {op.name!r} ({op.type})",
+                    "a handle that leads to the op that makes it",
+                    "pass the variable or queue itself",
+                ),
+            )
+
+
+def needed_ops(fetches: Iterable[Operation], fed: frozenset[Tensor]) -> set[Operation]:
+    """Operations that must run for ``fetches``, given that ``fed`` tensors have values."""
+    needed: set[Operation] = set()
+    stack = list(fetches)
+    while stack:
+        op = stack.pop()
+        if op in needed:
+            continue
+        needed.add(op)
+        for tensor in op._inputs:
+            if tensor in fed:
+                continue
+            source = tensor.op
+            if is_transparent_read(source, fed):
+                source = source._inputs[0].op  # the reader takes the value itself; w/read need not run
+            if source not in needed and source.type != "_Arg":
+                stack.append(source)
+        stack.extend(control for control in op._control_inputs if control not in needed)
+    return needed
+
+
+def parents(op: Operation, fed: frozenset[Tensor], needed: set[Operation]) -> list[Operation]:
+    found = [tensor.op for tensor in op._inputs if tensor not in fed and tensor.op in needed]
+    for tensor in op._inputs:
+        if tensor not in fed and is_transparent_read(tensor.op, fed):
+            source = tensor.op._inputs[0].op
+            if source.type != "_Arg":
+                found.append(source)
+    return found + op._control_inputs
+
+
+def body_roots(outputs: Iterable[Tensor], controls: Iterable[Operation], fed: frozenset[Tensor]) -> list[Operation]:
+    """The ops that a nested body must run to give ``outputs``."""
+    return [
+        *(output.op for output in outputs if output not in fed and output.op.type != "_Arg"),
+        *(op for op in controls if op.type != "_Arg"),
+    ]
+
+
+def topological_order(needed: set[Operation], fed: frozenset[Tensor]) -> list[Operation]:
+    """The lexicographically smallest topological order by creation index."""
+    by_id = sorted(needed, key=lambda op: op._id)
+    if all(parent._id < op._id for op in by_id for parent in parents(op, fed, needed)):
+        return by_id
+    waiting = {op: len(set(parents(op, fed, needed))) for op in by_id}
+    children: dict[Operation, list[Operation]] = {op: [] for op in by_id}
+    for op in by_id:
+        for parent in set(parents(op, fed, needed)):
+            children[parent].append(op)
+    heap = [(op._id, op) for op in by_id if not waiting[op]]
+    heapq.heapify(heap)
+    order = []
+    while heap:
+        _, op = heapq.heappop(heap)
+        order.append(op)
+        for child in children[op]:
+            waiting[child] -= 1
+            if not waiting[child]:
+                heapq.heappush(heap, (child._id, child))
+    if len(order) != len(by_id):
+        stuck = [op for op in by_id if op not in set(order)]
+        raise errors.InvalidArgumentError(
+            None,
+            stuck[0],
+            errors.message(
+                f"a cycle through {', '.join(repr(op.name) for op in stuck[:5])}",
+                "a graph without cycles outside of loops",
+                "use tf.while_loop, or remove the control input that closes the cycle",
+            ),
+        )
+    return order

@@ -1,0 +1,246 @@
+"""Calls, conditionals and loops whose bodies run as plans of their own, one execution at a time.
+
+This is how the interpreter runs them, and how a compiled step runs what cannot be part of a program: bodies that call
+Python, hold strings, act on channels, or whose shapes change from one iteration to the next. A body's plan has its own
+tier, so the body of a long loop is soon one compiled program.
+
+State. Inside a segment the bodies see and change an :class:`Overlay`: the versions that the segment has made so far,
+and the counters of its random ops. What they leave there becomes versions of the segment, so the segment stays one
+transaction. An op whose bodies act on channels is itself a channel op; its bodies commit their own segments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anabranch.core import dtypes
+from anabranch.core.body import Body
+from anabranch.core.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of
+from anabranch.core.dtypes import DType
+from anabranch.core.operation import Operation
+from anabranch.core.state_key import StateKey, ValueKey
+from anabranch.rewrite import effects, reach
+from anabranch.runtime.plan import HostItem, Plan
+from anabranch.runtime.resources import RandomCounter, ResourceHandle, ResourceManager, Slot, Version
+from anabranch.runtime.values import device_value, to_host
+
+if TYPE_CHECKING:
+    from anabranch.runtime.executor import Executor, Step
+
+
+class BodyPlans:
+    """The plans of the nested bodies that a session runs. They are shared by all plans whose ops hold the bodies."""
+
+    def __init__(self, outer: Any) -> None:
+        self._handle_of = outer.handle_of
+        self._placer = outer.placer
+        self._options = outer.options
+        self._plans: dict[Body, tuple[int, Plan]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, body: Body) -> Plan:
+        """The plan of ``body``, with its tier chosen for one more run."""
+        version = body.graph._version
+        found = self._plans.get(body)
+        if found is None or found[0] != version:
+            with body.graph._lock:
+                feeds = [arg for arg in body.args if not arg.dtype.is_ref]
+                plan = Plan(
+                    [*body.outputs, *body.control_outputs],
+                    feeds,
+                    self._handle_of,
+                    self._placer,
+                    self._options,
+                    [arg._shape for arg in feeds],
+                    nested=True,
+                )
+            if found is not None:
+                plan.runs = found[1].runs
+            with self._lock:
+                found = self._plans[body] = (version, plan)
+        return found[1]
+
+
+class Overlay(ResourceManager):
+    """What a segment sees of its variables and random streams, as a manager of its own."""
+
+    def __init__(self, below: ResourceManager) -> None:
+        super().__init__(0)
+        self._below = below
+        self._started: dict[str, tuple[RandomCounter, int]] = {}
+
+    def put(self, slot: Slot, value: Any) -> None:
+        """Shows ``value`` (None: no value) as the variable of ``slot``."""
+        mine = Slot(slot.handle, slot.dtype, slot.shape)
+        if value is not None:
+            mine.version = Version(value)
+            mine.version.pins = 1  # others see this buffer, too
+        self._slots[slot.handle] = mine
+
+    def object(self, handle: ResourceHandle, create: Callable[[], Any]) -> Any:
+        """Channels are not transactional: those below are the ones."""
+        return self._below.object(handle, create)
+
+    def slot(
+        self,
+        handle: ResourceHandle,
+        dtype: DType,
+        shape: tuple[int | None, ...] | None,
+        initial: Callable[[], Any] | None = None,
+    ) -> Slot:
+        """A variable that was put; another one is of the manager below."""
+        found = self._slots.get(handle)
+        return found if found is not None else self._below.slot(handle, dtype, shape, initial)
+
+    def counter(self, name: str, seed: int, seed2: int) -> RandomCounter:
+        """A stream that begins where the one below stands."""
+        found = self._counters.get(name)
+        if found is None:
+            below = self._below.counter(name, seed, seed2)
+            found = self._counters[name] = RandomCounter(below.key, below.position)
+            self._started[name] = (below, below.position)
+        return found
+
+    def advances(self) -> list[tuple[RandomCounter, int]]:
+        """How far each stream of the manager below must move."""
+        return [(below, self._counters[name].position - start) for name, (below, start) in self._started.items()]
+
+
+def run_item(
+    runner: Executor,
+    item: HostItem,
+    env: dict[ValueKey, Any],
+    advances: list[tuple[RandomCounter, int]],
+    step: Step,
+    memo: dict[Any, Any],
+) -> None:
+    """Runs an op with bodies inside a segment."""
+    op = item.op
+    within = effects.summary(op)
+    assert within is not None
+    operands = _operands(runner, op, item.sources, env)
+    entry = item.sources[len(op._inputs) :]
+    remembered = memo.get(op)
+    current = [device_value(env.get(key)) for key in entry if key is not None]
+    if remembered is not None and all(a is b for a, b in zip(remembered[0], (*operands, *current), strict=True)):
+        outputs, finals = remembered[1]
+    else:
+        manager = runner.manager
+        overlay: Overlay | None = None
+        slots: list[Slot] = []
+        if entry or within.random_ops:
+            manager = overlay = Overlay(runner.manager)
+            for key, value in zip(entry, current, strict=True):
+                assert isinstance(key, StateKey)
+                slot = runner._slot(key.maker)
+                overlay.put(slot, value)
+                slots.append(overlay._slots[slot.handle])
+        outputs = _execute(runner, op, operands, manager, step)
+        finals = [slot.version.value if slot.version is not None else None for slot in slots[: len(item.writes)]]
+        if overlay is not None:
+            advances += overlay.advances()
+        if within.io and not within.random_ops:
+            memo[op] = ((*operands, *current), (outputs, finals))
+    for made, value in zip(item.writes, finals, strict=True):
+        if value is not None:
+            env[made] = value
+    _store(runner, op, outputs, env)
+
+
+def run_channel(runner: Executor, op: Operation, env: dict[ValueKey, Any], step: Step) -> None:
+    """Runs an op whose bodies act on channels: between two segments, in segments of its own."""
+    sources = runner.plan.sources(op)
+    reads = [key for key in sources[: len(op._inputs)] if isinstance(key, StateKey)]
+    versions = runner.manager.pin([runner._slot(key.maker) for key in reads], op)
+    try:
+        seen: dict[ValueKey, Any] = {**env, **{k: version.host() for k, version in zip(reads, versions, strict=True)}}
+        operands = _operands(runner, op, sources, seen)
+    finally:
+        runner.manager.unpin(versions)
+    _store(runner, op, _execute(runner, op, operands, runner.manager, step), env)
+
+
+def _operands(
+    runner: Executor, op: Operation, sources: Sequence[ValueKey | None], env: dict[ValueKey, Any]
+) -> list[Any]:
+    """A value for each input: arrays, handles, None for the ref of a variable."""
+    found: list[Any] = []
+    for tensor, key in zip(op._inputs, sources, strict=False):
+        if key is not None:
+            found.append(device_value(env[key]))
+        elif tensor in env:
+            found.append(env[tensor])
+        elif tensor.dtype.base is dtypes.resource:
+            found.append(runner.plan.handle_of(reach.maker_of(tensor)))
+        else:
+            found.append(None)
+    return found
+
+
+def _store(runner: Executor, op: Operation, outputs: Sequence[Any], env: dict[ValueKey, Any]) -> None:
+    for output, value in zip(op._outputs, outputs, strict=True):
+        if output not in runner.plan.fed:
+            env[output] = value
+
+
+class _Body:
+    """A body ready to run any number of times in one manager."""
+
+    def __init__(self, runner: Executor, body: Body, manager: ResourceManager, step: Step):
+        self.plan = runner.bodies.of(body)
+        self.runner = type(runner)(self.plan, manager, runner.bodies)
+        self.step = dataclasses.replace(step, manager=manager)
+        self.count = len(body.outputs)
+        self.values = [i for i, arg in enumerate(body.args) if not arg.dtype.is_ref]
+        self.tier = runner.plan.options.tier
+
+    def run(self, operands: Sequence[Any]) -> list[Any]:
+        if self.plan.tier != "compiled":
+            self.runner.prepare(self.tier)
+        self.plan.runs += 1
+        if self.plan.tier == "interpreted":
+            self.step.nested_cost[0] += self.plan.cost.run
+        results: list[Any] = self.runner.run([operands[i] for i in self.values], self.step)
+        return results[: self.count]
+
+
+def _execute(runner: Executor, op: Operation, operands: list[Any], manager: ResourceManager, step: Step) -> list[Any]:
+    kind = op.definition.type_name
+    uses = bodies_of(op)
+    if kind in CONDITIONALS:
+        chosen = uses[branch_of(op, to_host(operands[0]), len(uses))]
+        inner = _Body(runner, chosen.body, manager, step)
+        results = inner.run(operands[1:])
+    elif kind in LOOPS:
+        condition, inner = (_Body(runner, use.body, manager, step) for use in uses)
+        results = operands
+        while truth(op, to_host(condition.run(results)[0])):
+            step.token.raise_if_cancelled()
+            results = inner.run(results)
+    else:
+        assert kind in CALLS
+        inner = _Body(runner, uses[0].body, manager, step)
+        results = inner.run(operands)
+    return list(results)
+
+
+def truth(op: Operation, value: Any) -> bool:
+    """A predicate as TensorFlow takes it: a bool, a number (not zero), a string (not empty), any other (not empty)."""
+    array = np.asarray(value)
+    if array.ndim:
+        return array.size > 0
+    item = array.item()
+    return bool(item)
+
+
+def branch_of(op: Operation, value: Any, count: int) -> int:
+    """The branch that a predicate or an index chooses; an index out of range chooses the last one."""
+    if op.definition.type_name in ("Case", "StatelessCase"):
+        index = int(value)
+        return index if 0 <= index < count else count - 1
+    return 0 if truth(op, value) else 1

@@ -1,0 +1,498 @@
+"""Calls, conditionals and loops inside a program: traced into XLA's own, with state, random streams and checks.
+
+A body is traced once into a jaxpr (:class:`_Staged`), whatever calls it. Besides the values of its graph it takes the
+versions of variables that it begins with and how far its random streams have come, and returns those that it leaves
+and which of its checks failed first. A conditional whose predicate is known is its branch. A loop ends when a check in
+it fails; its checks are one check of the program, with the order of the program. Only what somebody uses is computed:
+outputs of a conditional and variables of a loop that nobody reads cost nothing.
+
+Lists that grow in a loop are arrays of a fixed capacity there, which follows from how often the loop can run:
+:mod:`anabranch.xla.trips`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.core import dtypes
+from anabranch.core.body import Body
+from anabranch.core.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of, passes_through
+from anabranch.core.operation import Operation, Tensor
+from anabranch.core.state_key import StateKey
+from anabranch.xla import engine, lists, tracing, trips
+from anabranch.xla.lists import TracedOptional
+from anabranch.xla.scope import BoundNeeded, CutNeeded, HostNeeded, Scope, Streams, Wiring, lowerings
+
+LOWERED = frozenset(("OptionalNone", "OptionalFromValue", "OptionalGetValue", "OptionalHasValue"))
+"""Ops without bodies that are traced here."""
+
+
+# --------------------------------------------------------------------------------------------------------- bodies
+class _Result(NamedTuple):
+    """What a body leaves, in values of one trace."""
+
+    outputs: list[Any]
+    finals: dict[Operation, Any]
+    taken: dict[Operation, Any]
+
+
+class _Staged:
+    """A body traced on its own. ``call`` runs it inside any later trace.
+
+    ``known`` outputs are NumPy arrays; the others come out of the jaxpr.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        op: Operation,
+        body: Body,
+        outputs: Sequence[Tensor],
+        args: Sequence[Any],
+        entry: dict[Operation, Any],
+        taken: dict[Operation, Any],
+        index_offset: int,
+    ) -> None:
+        """``args``: a value per argument (None: a handle, or nothing); arrays and lists become inputs."""
+        jax = engine.jax()
+        assert scope.view is not None
+        self.view = scope.view(body, tuple(outputs))
+        self.random_ops = [inner for inner in scope.streams.ops if inner in taken]
+        self.records: tuple[tracing.CheckRecord, ...] = ()
+        self.upper: dict[int, int] = {}
+        dynamic, rebuild = lists.split([args, [entry[maker] for maker in entry], [taken[op] for op in self.random_ops]])
+
+        def function(words: Any, *values: Any) -> Any:
+            given_args, given_entry, given_taken = rebuild(values)
+            checks: list[tracing.Check] = []
+            context = tracing.TraceContext(checks, scope.context.platform, scope.context.precision)
+            streams = Streams(scope.streams.ops, words, dict(zip(self.random_ops, given_taken, strict=True)))
+            env: dict[Any, Any] = {
+                arg: value for arg, value in zip(body.args, given_args, strict=True) if value is not None
+            }
+            env.update((StateKey(maker, 0, 0), value) for maker, value in zip(entry, given_entry, strict=True))
+            inner = Scope(
+                Wiring(self.view.sources, self.view.writes),
+                env,
+                context,
+                streams,
+                view=scope.view,
+                used=self.view.used,
+                rank_of=self.view.analysis.position,
+            )
+            for arg, tensor in zip(body.args, op._inputs[index_offset:], strict=False):
+                bound = scope.upper.get(tensor)
+                if bound is not None and (
+                    op.type not in LOOPS or passes_through(op._attrs["body"], arg.op._attrs["index"])
+                ):
+                    inner.upper[arg] = bound
+                partial = scope.partial.get(tensor)
+                if partial is not None and op.type not in LOOPS:
+                    inner.partial[arg] = partial
+            for member in self.view.ops:
+                inner.everything(member, None)
+            results = [env[key] for key in self.view.keys]
+            for i, key in enumerate(self.view.keys):
+                if key in inner.upper:
+                    self.upper[i] = inner.upper[key]
+            finals = {maker: env[key] for maker, key in self.view.final.items()}
+            checks.sort(key=lambda check: check.rank)
+            self.records = tuple(tracing.record_checks(checks))
+            flags = tracing.pack_checks(checks) if checks else None
+            left = [jax.numpy.asarray(streams.taken.get(item, 0), jax.numpy.int64) for item in self.random_ops]
+            leaves, self.rebuild = lists.split([results, list(finals.values()), left])
+            self.finals = tuple(finals)
+            return leaves, flags
+
+        closed, shape = jax.make_jaxpr(function, return_shape=True)(scope.streams.words, *dynamic)
+        self.closed = closed
+        self.leaf_shapes, self.leaf_flags = shape
+        self._out_tree = jax.tree_util.tree_structure(shape)
+
+    @property
+    def payload_size(self) -> int:
+        """How many words the payloads of its checks take."""
+        return 0 if self.leaf_flags is None else int(self.leaf_flags[1].shape[0])
+
+    def call(self, words: Any, args: Sequence[Any], entry: Sequence[Any], taken: Sequence[Any]) -> tuple[_Result, Any]:
+        """Runs it on values of the same structure; returns what it leaves, and flags or None."""
+        jax = engine.jax()
+        dynamic, _ = lists.split([args, list(entry), list(taken)])
+        flat = engine.jaxpr_as_function(self.closed)(words, *dynamic)
+        leaves, flags = jax.tree_util.tree_unflatten(self._out_tree, flat)
+        outputs, finals, left = self.rebuild(leaves)
+        return _Result(
+            outputs, dict(zip(self.finals, finals, strict=True)), dict(zip(self.random_ops, left, strict=True))
+        ), flags
+
+    def shapes(self) -> _Result:
+        """What it leaves, as shapes and dtypes (known outputs as they are)."""
+        outputs, finals, left = self.rebuild(self.leaf_shapes)
+        return _Result(
+            outputs, dict(zip(self.finals, finals, strict=True)), dict(zip(self.random_ops, left, strict=True))
+        )
+
+
+def _staged(scope: Scope, op: Operation, body: Body, first: int, outputs: Sequence[Tensor], args: Sequence[Any],
+            entry: dict[Operation, Any], taken: dict[Operation, Any]) -> _Staged:  # fmt: skip
+    """Stages a body; what its ops need from outside becomes a need of ``op``."""
+    try:
+        return _Staged(scope, op, body, outputs, args, entry, taken, first)
+    except CutNeeded as cut:
+        raise _outer_cut(scope, op, body, first, cut) from None
+    except BoundNeeded as need:
+        tensor = need.tensor
+        if tensor.op.type == "_Arg" and tensor.op.body is body:
+            index = tensor.op._attrs["index"]
+            if op.type not in LOOPS or passes_through(op._attrs["body"], index):
+                raise BoundNeeded(op._inputs[first + index]) from None
+        raise HostNeeded(op, "an inner loop without a bound") from None
+    except HostNeeded as need:
+        raise HostNeeded(op, str(need)) from None
+
+
+def _outer_cut(scope: Scope, op: Operation, body: Body, first: int, cut: CutNeeded) -> Exception:
+    """What ``op`` needs so that ``cut.tensor`` of its body is known."""
+    seen: set[Tensor] = set()
+    stack = [cut.tensor]
+    args: dict[int, None] = {}
+    while stack:
+        tensor = stack.pop()
+        if tensor in seen:
+            continue
+        seen.add(tensor)
+        inner = tensor.op
+        if inner.type == "_Arg":
+            args[inner._attrs["index"]] = None
+        elif inner.definition.is_stateful or bodies_of(inner):
+            return HostNeeded(op, f"{cut.op.name} needs a value that an iteration computes")
+        elif not inner.definition.shape_only:
+            stack.extend(inner._inputs)
+    sources = scope.wiring.sources[op]
+    for index in args:
+        if op.type in LOOPS and not passes_through(op._attrs["body"], index):
+            return HostNeeded(op, f"{cut.op.name} needs a value that changes between iterations")
+        key = sources[first + index]
+        if key is None or isinstance(key, StateKey):
+            return HostNeeded(op)
+        if not isinstance(scope.env[key], np.ndarray):
+            return CutNeeded(op._inputs[first + index], op)
+    return HostNeeded(op, f"the value of {cut.tensor.name} is not known")
+
+
+def _surroundings(scope: Scope, op: Operation) -> tuple[list[Any], dict[Operation, Any], dict[Operation, Any]]:
+    """Operands by input, versions that the bodies begin with by maker, and how far their random streams have come."""
+    values = scope.operands(op)
+    count = len(op._inputs)
+    keys = scope.wiring.sources[op][count:]
+    entry = {key.maker: value for key, value in zip(keys, values[count:], strict=True) if isinstance(key, StateKey)}
+    jnp = engine.jax().numpy
+    entry = {maker: jnp.asarray(value) for maker, value in entry.items()}
+    drawing = {item for use in bodies_of(op) for item in _drawn(scope, use.body)}
+    taken = {
+        item: jnp.asarray(scope.streams.taken.get(item, 0), jnp.int64) for item in scope.streams.ops if item in drawing
+    }
+    return values[:count], entry, taken
+
+
+def _drawn(scope: Scope, body: Body) -> list[Operation]:
+    assert scope.view is not None
+    found = []
+    for inner in scope.view(body, tuple(body.outputs)).ops:
+        if inner.definition.effect.kind == "random":
+            found.append(inner)
+        for use in bodies_of(inner):
+            found += _drawn(scope, use.body)
+    return found
+
+
+def _entry_of(staged_view: Any, entry: dict[Operation, Any]) -> dict[Operation, Any]:
+    return {key.maker: entry[key.maker] for key in staged_view.entry}
+
+
+def _finish(
+    scope: Scope,
+    op: Operation,
+    live: Sequence[int],
+    outputs: Sequence[Any],
+    finals: dict[Operation, Any],
+    entry: dict[Operation, Any],
+    taken: dict[Operation, Any],
+    ok: Any,
+) -> None:
+    """Puts what an op with bodies leaves where the rest of the trace finds it."""
+    jnp = engine.jax().numpy
+    for i, value in zip(live, outputs, strict=True):
+        tensor = op._outputs[i]
+        if tensor not in scope.wiring.fed:
+            scope.env[tensor] = value
+    for key in scope.wiring.writes.get(op, ()):
+        value = finals.get(key.maker, entry[key.maker])
+        if ok is not None and key.maker in scope.donated and key.maker in finals:
+            value = jnp.where(ok, value, entry[key.maker])
+        scope.env[key] = value
+    scope.streams.taken.update(taken)
+
+
+def _live_outputs(scope: Scope, op: Operation) -> list[int]:
+    return [i for i, output in enumerate(op._outputs) if output in scope.used]
+
+
+def _add_check(
+    scope: Scope, op: Operation, failed: Any, payload: Any, records: tuple[tracing.CheckRecord, ...]
+) -> None:
+    if records:
+        scope._enter(op)
+        scope.context.checks.append(
+            tracing.Check(scope.context.rank, failed < 0, records[0].error, "", (failed, payload), -1, op, records)
+        )
+
+
+# ------------------------------------------------------------------------------------------------- conditionals, calls
+def conditional(scope: Scope, op: Operation, ok: Any) -> None:
+    """If and Case."""
+    operands, entry, taken = _surroundings(scope, op)
+    uses = bodies_of(op)
+    live = _live_outputs(scope, op)
+    chosen = operands[0]
+    if isinstance(chosen, np.ndarray):
+        _call(scope, op, uses[_known_branch(op, chosen, len(uses))].body, 1, live, operands, entry, taken, ok)
+        return
+    jax = engine.jax()
+    jnp = jax.numpy
+    if op.type in ("Case", "StatelessCase"):
+        index = jnp.where((chosen >= 0) & (chosen < len(uses)), chosen, len(uses) - 1).astype(jnp.int32)
+    elif chosen.ndim:
+        index = jnp.int32(0 if chosen.size else 1)
+    else:
+        index = jnp.where(chosen if chosen.dtype == bool else chosen != 0, 0, 1).astype(jnp.int32)
+    branches = []
+    for use in uses:
+        outputs = [use.body.outputs[i] for i in live]
+        assert scope.view is not None
+        inner_entry = _entry_of(scope.view(use.body, tuple(outputs)), entry)
+        branches.append((_staged(scope, op, use.body, 1, outputs, operands[1:], inner_entry, taken), inner_entry))
+    shapes = [staged.shapes() for staged, _ in branches]
+    common = [lists.common(op, [shape.outputs[i] for shape in shapes]) for i in range(len(live))]
+    written = list(dict.fromkeys(maker for shape in shapes for maker in shape.finals))
+    size = max(staged.payload_size for staged, _ in branches)
+    dynamic, rebuild = lists.split(operands[1:])
+
+    def run(staged: _Staged, inner_entry: dict[Operation, Any], offset: int) -> Callable[..., Any]:
+        def branch(given: Any) -> Any:
+            words, args, state, counts = given
+            values = dict(zip(entry, state, strict=True))
+            result, flags = staged.call(words, rebuild(args), [values[maker] for maker in inner_entry], counts)
+            outputs = [lists.fit(kind, value) for kind, value in zip(common, result.outputs, strict=True)]
+            finals = [jnp.asarray(result.finals.get(maker, values[maker])) for maker in written]
+            failed, payload = jnp.int32(-1), jnp.zeros((size,), jnp.int64)
+            if flags is not None:
+                failed = jnp.where(flags[0] < 0, jnp.int32(-1), flags[0] + offset)
+                payload = payload.at[: flags[1].shape[0]].set(flags[1])
+            return outputs, finals, list(result.taken.values()), failed, payload
+
+        return branch
+
+    offset = 0
+    functions = []
+    records: list[tracing.CheckRecord] = []
+    for staged, inner_entry in branches:
+        functions.append(run(staged, inner_entry, offset))
+        offset += len(staged.records)
+        records += staged.records
+    given = (
+        scope.streams.words,
+        dynamic,
+        list(entry.values()),
+        list(taken.values()),
+    )
+    outputs, finals, counts, failed, payload = jax.lax.switch(index, functions, given)
+    outputs = [lists.known(kind, value) for kind, value in zip(common, outputs, strict=True)]
+    _finish(
+        scope,
+        op,
+        live,
+        outputs,
+        dict(zip(written, finals, strict=True)),
+        entry,
+        dict(zip(taken, counts, strict=True)),
+        ok,
+    )
+    _add_check(scope, op, failed, payload, tuple(records))
+
+
+def _known_branch(op: Operation, value: np.ndarray, count: int) -> int:
+    if op.type in ("Case", "StatelessCase"):
+        index = int(value)
+        return index if 0 <= index < count else count - 1
+    return 0 if (value.size > 0 if value.ndim else bool(value.item())) else 1
+
+
+def call(scope: Scope, op: Operation, ok: Any) -> None:
+    """A call of a function."""
+    operands, entry, taken = _surroundings(scope, op)
+    _call(scope, op, bodies_of(op)[0].body, 0, _live_outputs(scope, op), operands, entry, taken, ok)
+
+
+def _call(scope: Scope, op: Operation, body: Body, first: int, live: list[int], operands: list[Any],
+          entry: dict[Operation, Any], taken: dict[Operation, Any], ok: Any) -> None:  # fmt: skip
+    outputs = [body.outputs[i] for i in live]
+    assert scope.view is not None
+    inner_entry = _entry_of(scope.view(body, tuple(outputs)), entry)
+    staged = _staged(scope, op, body, first, outputs, operands[first:], inner_entry, taken)
+    result, flags = staged.call(scope.streams.words, operands[first:], list(inner_entry.values()), list(taken.values()))
+    _finish(scope, op, live, result.outputs, result.finals, entry, result.taken, ok)
+    for place, bound in staged.upper.items():
+        scope.upper[op._outputs[live[place]]] = bound
+    if flags is not None:
+        _add_check(scope, op, flags[0], flags[1], staged.records)
+
+
+# ---------------------------------------------------------------------------------------------------------------- loops
+def loop(scope: Scope, op: Operation, ok: Any) -> None:
+    """While."""
+    operands, entry, taken = _surroundings(scope, op)
+    condition: Body = op._attrs["cond"]
+    body: Body = op._attrs["body"]
+    assert scope.view is not None
+    invariant = [passes_through(body, i) for i in range(len(body.args))]
+    carried = _carried(scope, op, condition, body, invariant)
+    jax = engine.jax()
+    jnp = jax.numpy
+    bound = trips.bound(scope, op, operands)
+    written = [maker for maker in entry if maker in scope.view(body, tuple(body.outputs[i] for i in carried)).final]
+    written += [maker for maker in scope.view(condition, tuple(condition.outputs)).final if maker not in written]
+    initial = [trips.variable(scope, op, i, operands[i], bound, operands) for i in carried]
+
+    def arguments(values: Sequence[Any]) -> list[Any]:
+        found = [value if invariant[i] else None for i, value in enumerate(operands)]
+        for i, value in zip(carried, values, strict=True):
+            found[i] = value
+        return found
+
+    def state(values: Sequence[Any]) -> dict[Operation, Any]:
+        return {**entry, **dict(zip(written, values, strict=True))}
+
+    outputs = [body.outputs[i] for i in carried]
+    counts = taken
+    variables = [entry[maker] for maker in written]
+    views = (scope.view(condition, tuple(condition.outputs)), scope.view(body, tuple(outputs)))
+
+    def stage(part: Body, view: Any, wanted: Sequence[Tensor]) -> _Staged:
+        return _staged(scope, op, part, 0, wanted, arguments(initial), _entry_of(view, state(variables)), counts)
+
+    for _ in range(4):  # an unmaterialised list takes its elements' shape from what the body puts in
+        staged = stage(body, views[1], outputs)
+        fitted = [lists.fit_variable(op, old, new) for old, new in zip(initial, staged.shapes().outputs, strict=True)]
+        if all(old is new for old, new in zip(initial, fitted, strict=True)):
+            break
+        initial = fitted
+    else:
+        raise HostNeeded(op, "the shape of a loop variable changes")
+    test = stage(condition, views[0], condition.outputs)
+    # A condition that does more than compare runs once for each decision: its result is carried.
+    rotated = bool(test.finals or test.records or _drawn(scope, condition))
+    size = max(part.payload_size for part in (staged, test))
+
+    class Carry(NamedTuple):
+        values: Any
+        variables: Any
+        counts: Any
+        failed: Any
+        payload: Any
+        go: Any
+
+    def execute(part: _Staged, view: Any, carry: Carry, offset: int) -> tuple[_Result, Carry]:
+        current = dict(zip(written, carry.variables, strict=True))
+        result, flags = part.call(
+            scope.streams.words,
+            arguments(carry.values),
+            list(_entry_of(view, {**entry, **current}).values()),
+            carry.counts,
+        )
+        failed, payload = carry.failed, carry.payload
+        if flags is not None:
+            failed = jnp.where(flags[0] < 0, failed, flags[0] + offset)
+            payload = payload.at[: flags[1].shape[0]].set(flags[1])
+        left = [jnp.asarray(result.finals.get(maker, current[maker])) for maker in written]
+        return result, carry._replace(
+            variables=left, counts=[result.taken[item] for item in counts], failed=failed, payload=payload
+        )
+
+    def predicate(carry: Carry) -> tuple[Any, Carry]:
+        result, after = execute(test, views[0], carry, len(staged.records))
+        value = jnp.asarray(result.outputs[0])
+        go = (jnp.asarray(value.size > 0) if value.ndim else value != 0) & (after.failed < 0)
+        return (go if ok is None or not written else go & ok), after
+
+    def iterate(carry: Carry) -> Carry:
+        result, after = execute(staged, views[1], carry, 0)
+        values = [lists.fit(lists.kind_of(old), new) for old, new in zip(carry.values, result.outputs, strict=True)]
+        after = after._replace(values=values)
+        if rotated:
+            go, after = predicate(after)
+            after = after._replace(go=go & (after.failed < 0))
+        return after
+
+    start = Carry(
+        initial, variables, list(counts.values()), jnp.int32(-1), jnp.zeros((size,), jnp.int64), jnp.asarray(True)
+    )
+    if rotated:
+        go, start = predicate(start)
+        start = start._replace(go=go)
+        end = jax.lax.while_loop(lambda carry: carry.go, iterate, start)
+    else:
+        end = jax.lax.while_loop(lambda carry: predicate(carry)[0], iterate, start)
+    live = [i for i in _live_outputs(scope, op)]
+    by_index = dict(zip(carried, end.values, strict=True))
+    results = [operands[i] if invariant[i] else by_index[i] for i in live]
+    _finish(scope, op, live, results, dict(zip(written, end.variables, strict=True)), entry,
+            dict(zip(counts, end.counts, strict=True)), None)  # fmt: skip
+    trips.learn(scope, op, operands, bound)
+    _add_check(scope, op, end.failed, end.payload, (*staged.records, *test.records))
+
+
+def _carried(scope: Scope, op: Operation, condition: Body, body: Body, invariant: Sequence[bool]) -> list[int]:
+    """The loop variables that change and that are used: by the condition, an effect, an output, or one another."""
+    assert scope.view is not None
+    live = {i for i in _live_outputs(scope, op) if not invariant[i]}
+
+    def used(part: Body, outputs: Sequence[Tensor]) -> set[int]:
+        found = scope.view(part, tuple(outputs)).used  # type: ignore[misc]
+        return {i for i, arg in enumerate(part.args) if arg in found and not invariant[i]}
+
+    live |= used(condition, condition.outputs)
+    while True:
+        ordered = sorted(live)
+        more = used(body, [body.outputs[i] for i in ordered]) - live
+        if not more:
+            return ordered
+        live |= more
+
+
+# ------------------------------------------------------------------------------------------------------------ optionals
+def optional(scope: Scope, op: Operation, ok: Any) -> None:
+    """Optionals: a value that one branch of a conditional has and the other has not."""
+    operands = scope.operands(op)
+    if op.type == "OptionalNone":
+        scope.env[op._outputs[0]] = TracedOptional(None)
+    elif op.type == "OptionalFromValue":
+        scope.env[op._outputs[0]] = TracedOptional(tuple(operands))
+    elif op.type == "OptionalHasValue":
+        raise HostNeeded(op, "whether an optional has a value")
+    else:
+        values = operands[0].values
+        if values is None:
+            raise HostNeeded(op, "an optional without value")
+        for output, value in zip(op._outputs, values, strict=True):
+            scope.env[output] = value
+
+
+lowerings.update(dict.fromkeys(CONDITIONALS, conditional))
+lowerings.update(dict.fromkeys(CALLS, call))
+lowerings.update(dict.fromkeys(LOOPS, loop))
+lowerings.update(dict.fromkeys(LOWERED, optional))
+assert dtypes.variant  # lists and optionals are of this dtype

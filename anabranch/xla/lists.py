@@ -1,0 +1,220 @@
+"""Values of a trace that are more than an array: lists and optionals, and how conditionals and loops carry them.
+
+Inside a program a list is an array of fixed capacity with a size (:class:`~anabranch.core.list_values.TracedList`).
+Branches of a conditional must return the same kind of value, and a loop must keep the kind of each of its variables;
+the functions here find the kind that serves all, bring values to it, and say when there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.core.list_values import TracedList
+from anabranch.core.operation import Operation
+from anabranch.xla import engine
+from anabranch.xla.scope import HostNeeded
+
+
+class TracedOptional:
+    """An optional in a trace: a tuple of values, or None if it has none."""
+
+    shape = ()
+    dtype = np.dtype(object)
+
+    def __init__(self, values: tuple[Any, ...] | None) -> None:
+        self.values = values
+
+
+def signature(value: Any) -> Any:
+    """What a program compiled for ``value`` depends on."""
+    if isinstance(value, TracedList):
+        leaves, aux = value.flatten()
+        return (aux, tuple(signature(leaf) for leaf in leaves))
+    return (value.shape, value.dtype)
+
+
+# ------------------------------------------------------------------------------------------------------ taking apart
+def split(structure: Sequence[Any]) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
+    """The traced arrays in a nested list of values, and the function that puts others in their places.
+
+    NumPy arrays and None stay what they are.
+    """
+    leaves: list[Any] = []
+
+    def take(value: Any) -> Callable[[Sequence[Any]], Any]:
+        if isinstance(value, (list, tuple)):
+            parts = [take(item) for item in value]
+            return lambda given: [part(given) for part in parts]
+        if isinstance(value, TracedList):
+            inner, aux = value.flatten()
+            rest = [take(leaf) for leaf in inner]
+            return lambda given: TracedList.unflatten(aux, [part(given) for part in rest])
+        if isinstance(value, TracedOptional):
+            if value.values is None:
+                return lambda given: TracedOptional(None)
+            held = [take(item) for item in value.values]
+            return lambda given: TracedOptional(tuple(part(given) for part in held))
+        if value is None or isinstance(value, np.ndarray):
+            return lambda given: value
+        place = len(leaves)
+        leaves.append(value)
+        return lambda given: given[place]
+
+    whole = take(list(structure))
+    return leaves, whole
+
+
+# -------------------------------------------------------------------------------------------------------------- kinds
+class ArrayKind(NamedTuple):
+    """An array of a shape and dtype."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+class KnownKind(NamedTuple):
+    """The same known array in all branches."""
+
+    value: np.ndarray
+
+
+class ListKind(NamedTuple):
+    """A list: one like it (whose arrays are shapes or values), its capacity, and its size if that is known."""
+
+    like: TracedList
+    capacity: int | None
+    size: int | None
+
+
+class OptionalKind(NamedTuple):
+    """An optional with values of these kinds; None: no branch has any."""
+
+    values: tuple[Any, ...] | None
+
+
+def kind_of(value: Any) -> Any:
+    """The kind of one value."""
+    if isinstance(value, TracedList):
+        known = int(value.size) if isinstance(value.size, np.ndarray) else None
+        return ListKind(value, value.capacity, known)
+    if isinstance(value, TracedOptional):
+        return OptionalKind(None if value.values is None else tuple(kind_of(item) for item in value.values))
+    return ArrayKind(tuple(value.shape), np.dtype(value.dtype))
+
+
+def common(op: Operation, values: Sequence[Any]) -> Any:
+    """The kind that serves the same output of all branches.
+
+    Raises:
+        HostNeeded: there is none: the shapes differ.
+    """
+    if all(isinstance(value, np.ndarray) for value in values):
+        first = values[0]
+        if all(
+            value.dtype == first.dtype and value.shape == first.shape and value.tobytes() == first.tobytes()
+            for value in values
+        ):
+            return KnownKind(first)
+    return _join(op, [kind_of(value) for value in values])
+
+
+def _join(op: Operation, kinds: Sequence[Any]) -> Any:
+    first = kinds[0]
+    if all(isinstance(kind, ArrayKind) for kind in kinds):
+        if any(kind != first for kind in kinds):
+            raise HostNeeded(op, "its branches give different shapes")
+        return first
+    if all(isinstance(kind, OptionalKind) for kind in kinds):
+        held = [kind.values for kind in kinds if kind.values is not None]
+        if not held:
+            return OptionalKind(None)
+        return OptionalKind(tuple(_join(op, list(parts)) for parts in zip(*held, strict=True)))
+    if all(isinstance(kind, ListKind) for kind in kinds):
+        like = next((kind.like for kind in kinds if kind.like.items is not None), first.like)
+        capacities = [kind.capacity for kind in kinds if kind.capacity is not None]
+        sizes = {kind.size for kind in kinds}
+        return ListKind(like, max(capacities, default=None), sizes.pop() if len(sizes) == 1 else None)
+    raise HostNeeded(op, "its branches give different kinds of values")
+
+
+def fit(kind: Any, value: Any) -> Any:
+    """``value`` as one of ``kind``; ``zeros(kind)`` for an optional that has none."""
+    jnp = engine.jax().numpy
+    if isinstance(kind, KnownKind):
+        return jnp.zeros((0,), jnp.int8)
+    if isinstance(kind, ListKind):
+        if kind.like.items is not None and value.items is None:
+            value = value.materialised(kind.like)
+        if kind.capacity is not None and value.capacity != kind.capacity:
+            value = value.with_capacity(kind.capacity)
+        if kind.size is None and isinstance(value.size, np.ndarray):
+            value = value.with_size(jnp.asarray(value.size, jnp.int32))
+        return value
+    if isinstance(kind, OptionalKind):
+        if kind.values is None:
+            return TracedOptional(None)
+        if value.values is None:
+            return TracedOptional(tuple(_zeros(item) for item in kind.values))
+        return TracedOptional(tuple(fit(item, part) for item, part in zip(kind.values, value.values, strict=True)))
+    return jnp.asarray(value, kind.dtype)
+
+
+def _zeros(kind: Any) -> Any:
+    jnp = engine.jax().numpy
+    if isinstance(kind, ListKind):
+        like = kind.like
+        leaves, aux = like.flatten()
+        made = TracedList.unflatten(aux, [jnp.zeros(leaf.shape, leaf.dtype) for leaf in leaves])
+        return fit(kind, made)
+    if isinstance(kind, OptionalKind):
+        return TracedOptional(None if kind.values is None else tuple(_zeros(item) for item in kind.values))
+    return jnp.zeros(kind.shape, kind.dtype)
+
+
+def known(kind: Any, value: Any) -> Any:
+    """A result of ``kind``, with what is known of it."""
+    return kind.value if isinstance(kind, KnownKind) else value
+
+
+# ------------------------------------------------------------------------------------------------------ loop variables
+def fit_variable(op: Operation, old: Any, new: Any) -> Any:
+    """``old`` if an iteration keeps its kind, else a value of a kind that an iteration may keep.
+
+    Raises:
+        HostNeeded: the shape changes from one iteration to the next.
+    """
+    jnp = engine.jax().numpy
+    if isinstance(old, TracedList) and isinstance(new, TracedList):
+        if old.items is None and new.items is not None:
+            made = old.materialised(new)
+            return made
+        same = isinstance(old.size, np.ndarray) and isinstance(new.size, np.ndarray) and int(old.size) == int(new.size)
+        if isinstance(old.size, np.ndarray) and not same:
+            return old.with_size(jnp.asarray(old.size, jnp.int32))
+        if (old.items is None) != (new.items is None) or _shapes(old) != _shapes(new):
+            raise HostNeeded(op, "the elements of a list change their shape")
+        return old
+    if isinstance(old, (TracedList, TracedOptional)) or isinstance(new, (TracedList, TracedOptional)):
+        raise HostNeeded(op, "a loop variable changes its kind")
+    if tuple(old.shape) != tuple(new.shape):
+        raise HostNeeded(op, f"a loop variable of shape {tuple(old.shape)} becomes one of shape {tuple(new.shape)}")
+    return old
+
+
+def _shapes(value: TracedList) -> list[Any]:
+    return [(tuple(leaf.shape), leaf.dtype) for leaf in engine.jax().tree_util.tree_leaves(value.items)]
+
+
+@engine.when_loaded
+def _register(module: Any) -> None:
+    """Makes lists and optionals known to JAX as containers of arrays."""
+    tree_util = module.tree_util
+    tree_util.register_pytree_node(TracedList, lambda value: value.flatten(), TracedList.unflatten)
+    tree_util.register_pytree_node(
+        TracedOptional,
+        lambda value: ((), None) if value.values is None else (value.values, len(value.values)),
+        lambda count, values: TracedOptional(None if count is None else tuple(values)),
+    )
