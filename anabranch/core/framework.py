@@ -16,6 +16,7 @@ from anabranch.core import (
 from anabranch.core import nest as _nest  # noqa: F401 - imported for what it publishes
 from anabranch.core import random_seed as _random_seed  # noqa: F401
 from anabranch.core import scope_functions as _scope_functions  # noqa: F401
+from anabranch.core import static_value as _static_value  # noqa: F401
 from anabranch.core.api import publish_as
 
 _COMPATIBLE_VERSION = "1.15.0"

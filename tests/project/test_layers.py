@@ -45,6 +45,8 @@ LAYERS: tuple[frozenset[str], ...] = (
 )
 # May import everything; only tests import it.
 TESTING = "testing"
+# Programs and libraries that use the package as its users do. They load when they are named, after all else.
+PROGRAMS = frozenset({"cli", "compat", "contrib"})
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 
 # What `core` may import besides the standard library.
@@ -126,8 +128,8 @@ def test_layers_point_down() -> None:
         if part in ("", TESTING) or part not in LEVEL:
             continue
         for node, target in own_imports(path):
-            if target == "" and part == "cli":
-                continue  # programs, which use the package as its users do
+            if target == "" and part in PROGRAMS:
+                continue
             if target == "":
                 problems.append(f"{place(path, node)}: `{part}` imports a public name from `{PACKAGE}` itself")
             elif target == TESTING or LEVEL.get(target, -1) > LEVEL[part]:

@@ -1,0 +1,247 @@
+"""Checks of tensors, and decorators for what is to go, of ``tf.contrib.framework``."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import anabranch as tf
+from anabranch.core import dtypes, errors, shapes
+from anabranch.core.api import public, publish_as
+from anabranch.core.operation import Tensor
+
+for _name in ("assert_same_float_dtype", "sort", "argsort"):
+    publish_as(f"contrib.framework.{_name}", getattr(tf, _name))
+
+
+@public("contrib.framework.assert_scalar")
+def assert_scalar(tensor: Any, name: str | None = None) -> Tensor:
+    """The tensor, checked to have no dimension; ValueError otherwise."""
+    with tf.name_scope(name, "assert_scalar", [tensor]) as scope:
+        tensor = tf.convert_to_tensor(tensor, name=scope)
+        if tensor.shape.ndims is not None and tensor.shape.ndims != 0:
+            raise ValueError(
+                f"Expected scalar shape for {tensor.name}, saw shape: {tensor.shape}.\n"
+                + errors.message(f"a tensor of shape {tensor.shape}", "a scalar", "tf.squeeze, or an element of it")
+            )
+        return tensor
+
+
+@public("contrib.framework.assert_scalar_int")
+def assert_scalar_int(tensor: Any, name: str | None = None) -> Tensor:
+    """The tensor, checked to be an integer scalar; ValueError otherwise."""
+    with tf.name_scope(name, "assert_scalar_int", [tensor]):
+        tensor = tf.convert_to_tensor(tensor)
+        if not tensor.dtype.base_dtype.is_integer:
+            raise ValueError(
+                f"Expected integer type for {tensor.name}, received type: {tensor.dtype}.\n"
+                + errors.message(f"a tensor of {tensor.dtype.name}", "an integer", "tf.cast(x, tf.int32)")
+            )
+        return assert_scalar(tensor)
+
+
+@public("contrib.framework.is_tensor")
+def is_tensor(x: Any) -> bool:
+    """Whether a value is a tensor, a sparse tensor or a variable."""
+    return isinstance(x, Tensor | tf.SparseTensor | tf.Variable)
+
+
+@public("contrib.framework.convert_to_tensor_or_sparse_tensor")
+def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """A sparse tensor as it is, anything else as a tensor; RuntimeError if ``dtype`` is another than a sparse one's."""
+    if isinstance(value, tf.SparseTensorValue):
+        value = tf.SparseTensor(*value)
+    if isinstance(value, tf.SparseTensor):
+        if dtype is not None and not dtypes.as_dtype(dtype).is_compatible_with(value.dtype):
+            raise RuntimeError(
+                f"Sparse dtype: requested = {dtypes.as_dtype(dtype).name}, actual = {value.dtype.name}\n"
+                + errors.message(f"a sparse tensor of {value.dtype.name}", f"{dtype}", "tf.cast before")
+            )
+        return value
+    return tf.convert_to_tensor(value, dtype, name)
+
+
+@public("contrib.framework.with_shape")
+def with_shape(expected_shape: Any, tensor: Any) -> Tensor:
+    """The tensor, checked to have a shape: now if its shape is known, when it runs otherwise.
+
+    Args:
+        expected_shape: sizes (-1 or None for any), or an integer tensor.
+        tensor: the tensor.
+
+    Raises:
+        ValueError: the shape is known and is another one.
+    """
+    tensor = tf.convert_to_tensor(tensor)
+    if isinstance(expected_shape, Tensor):
+        known = tf.contrib.util.constant_value(expected_shape)
+        if known is None:
+            check = tf.Assert(
+                tf.reduce_all(tf.equal(tf.cast(expected_shape, dtypes.int32), tf.shape(tensor))),
+                ["Wrong shape for", tensor.name, "expected", expected_shape, "got", tf.shape(tensor)],
+            )
+            with tf.control_dependencies([check]):
+                return tf.identity(tensor)
+        expected_shape = [int(size) for size in known]
+    wanted = shapes.TensorShape(
+        [None if size in (-1, None) else size for size in shapes.TensorShape(expected_shape).as_list()]
+        if not isinstance(expected_shape, list | tuple)
+        else [None if size in (-1, None) else size for size in expected_shape]
+    )
+    if not tensor.shape.is_compatible_with(wanted):
+        raise ValueError(
+            f"Invalid shape for {tensor.name}: expected {wanted}, got {tensor.shape}\n"
+            + errors.message(f"a tensor of shape {tensor.shape}", f"shape {wanted}", "tf.reshape")
+        )
+    if tensor.shape.is_fully_defined():
+        return tensor
+    sizes = [-1 if size is None else size for size in wanted.as_list()]
+    actual = tf.shape(tensor)
+    right_rank = tf.equal(tf.rank(tensor), len(sizes))
+    check_rank = tf.Assert(right_rank, ["Wrong rank of", tensor.name, "expected", len(sizes), "got", actual])
+    with tf.control_dependencies([check_rank]):
+        fits = tf.reduce_all(tf.logical_or(tf.equal(sizes, -1), tf.equal(actual, sizes)))
+    check = tf.Assert(fits, ["Wrong shape of", tensor.name, "expected", sizes, "got", actual])
+    with tf.control_dependencies([check]):
+        checked = tf.identity(tensor)
+    checked.set_shape(tensor.shape.merge_with(wanted))
+    return checked
+
+
+@public("contrib.framework.with_same_shape")
+def with_same_shape(expected_tensor: Any, tensor: Any) -> Tensor:
+    """The tensor, checked to have the shape of another one."""
+    expected_tensor = tf.convert_to_tensor(expected_tensor)
+    if expected_tensor.shape.is_fully_defined():
+        return with_shape(expected_tensor.shape.as_list(), tensor)
+    return with_shape(tf.shape(expected_tensor), tensor)
+
+
+@public("contrib.framework.remove_squeezable_dimensions")
+def remove_squeezable_dimensions(
+    labels: Any, predictions: Any, expected_rank_diff: int = 0, name: str | None = None
+) -> Any:
+    """``labels`` and ``predictions``, the last dimension of one squeezed if it is 1 and the ranks differ by one."""
+    with tf.name_scope(name, "remove_squeezable_dimensions", [labels, predictions]):
+        predictions, labels = tf.convert_to_tensor(predictions), tf.convert_to_tensor(labels)
+        of_predictions, of_labels = predictions.shape.ndims, labels.shape.ndims
+        if of_predictions is not None and of_labels is not None:
+            difference = of_predictions - of_labels
+            if difference == expected_rank_diff + 1 and predictions.shape.dims[-1].is_compatible_with(1):
+                predictions = tf.squeeze(predictions, [-1])
+            elif difference == expected_rank_diff - 1 and labels.shape.dims[-1].is_compatible_with(1):
+                labels = tf.squeeze(labels, [-1])
+            return labels, predictions
+        raise NotImplementedError(
+            errors.message(
+                "labels or predictions of unknown rank",
+                "known ranks",
+                "labels.set_shape(...) and predictions.set_shape(...)",
+            )
+        )
+
+
+@public("contrib.framework.reduce_sum_n")
+def reduce_sum_n(tensors: Any, name: str | None = None) -> Tensor:
+    """The sum of all elements of all tensors, a scalar."""
+    if not tensors:
+        raise ValueError(errors.message("no tensors", "at least one", "reduce_sum_n([x])"))
+    with tf.name_scope(name, "reduce_sum_n", tensors) as scope:
+        sums = [tf.reduce_sum(tensor, name=f"{getattr(tensor, 'op', tensor).name}/sum") for tensor in tensors]
+        return sums[0] if len(sums) == 1 else tf.add_n(sums, name=scope)
+
+
+# -------------------------------------------------------------------------------------------------------- deprecations
+@public("contrib.framework.deprecated")
+def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> Callable[..., Any]:
+    """Decorator of a function that is to go: it warns when it is called.
+
+    Args:
+        date: after which it goes, as text ``YYYY-MM-DD``; None: some time.
+        instructions: what to use instead.
+        warn_once: warn at the first call only.
+    """
+    if not instructions:
+        raise ValueError(errors.message("no instructions", "what to use instead", "deprecated(None, 'Use f.')"))
+
+    def decorate(func: Any) -> Any:
+        warned = False
+
+        @functools.wraps(func)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            nonlocal warned
+            if not (warned and warn_once):
+                warned = True
+                when = "in a future version" if date is None else f"after {date}"
+                warnings.warn(
+                    f"{func.__qualname__} is deprecated and will be removed {when}. {instructions}",
+                    DeprecationWarning, stacklevel=2,
+                )  # fmt: skip
+            return func(*args, **kwargs)
+
+        return called
+
+    return decorate
+
+
+@public("contrib.framework.deprecated_args")
+def deprecated_args(date: str | None, instructions: str, *names: Any, **options: Any) -> Callable[..., Any]:
+    """Decorator of a function some of whose arguments are to go: it warns when they are given.
+
+    Args:
+        date: after which they go; None: some time.
+        instructions: what to use instead.
+        *names: the arguments, or pairs of an argument and the value for which there is no warning.
+        **options: ``warn_once``.
+    """
+    quiet = {name if isinstance(name, str) else name[0]: () if isinstance(name, str) else name[1:] for name in names}
+    once = options.pop("warn_once", True)
+    if options:
+        raise TypeError(errors.message(f"options {sorted(options)}", "warn_once", "leave them out"))
+
+    def decorate(func: Any) -> Any:
+        signature = inspect.signature(func)
+        seen: set[str] = set()
+
+        @functools.wraps(func)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            for name, value in signature.bind_partial(*args, **kwargs).arguments.items():
+                if name in quiet and value not in quiet[name] and not (name in seen and once):
+                    seen.add(name)
+                    warnings.warn(
+                        f"{func.__qualname__}: {name} is deprecated. {instructions}", DeprecationWarning, stacklevel=2
+                    )
+            return func(*args, **kwargs)
+
+        return called
+
+    return decorate
+
+
+@public("contrib.framework.deprecated_arg_values")
+def deprecated_arg_values(
+    date: str | None, instructions: str, warn_once: bool = True, **deprecated_kwargs: Any
+) -> Callable[..., Any]:
+    """Decorator of a function some of whose arguments' values are to go: it warns when they are given."""
+
+    def decorate(func: Any) -> Any:
+        signature = inspect.signature(func)
+        seen: set[str] = set()
+
+        @functools.wraps(func)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            for name, value in signature.bind_partial(*args, **kwargs).arguments.items():
+                if name in deprecated_kwargs and value == deprecated_kwargs[name] and not (name in seen and warn_once):
+                    seen.add(name)
+                    warnings.warn(
+                        f"{func.__qualname__}: {name}={value!r} is deprecated. {instructions}",
+                        DeprecationWarning, stacklevel=2,
+                    )  # fmt: skip
+            return func(*args, **kwargs)
+
+        return called
+
+    return decorate

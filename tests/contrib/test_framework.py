@@ -1,0 +1,178 @@
+"""Argument scopes, variables by name, assertions, sorting."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import anabranch as tf
+from anabranch.contrib import framework
+
+
+@framework.add_arg_scope
+def show(x: int, a: int = 1, b: int = 2) -> tuple[int, int, int]:
+    """Its arguments."""
+    return x, a, b
+
+
+@framework.add_arg_scope
+def other(a: int = 0) -> int:
+    """Its argument."""
+    return a
+
+
+@pytest.fixture(autouse=True)
+def graph() -> object:
+    with tf.Graph().as_default() as made:
+        yield made
+
+
+def test_inner_scopes_and_arguments_win() -> None:
+    with framework.arg_scope([show, other], a=10):
+        assert show(0) == (0, 10, 2)
+        assert other() == 10
+        with framework.arg_scope([show], a=20, b=30) as inner:
+            assert show(0) == (0, 20, 30)
+            assert show(0, b=5) == (0, 20, 5)
+            assert other() == 10
+        assert show(0) == (0, 10, 2)
+    with framework.arg_scope(inner):
+        assert show(0) == (0, 20, 30)
+    assert show(0) == (0, 1, 2)
+
+
+def test_scopes_are_left_after_an_error_and_belong_to_a_thread() -> None:
+    with pytest.raises(KeyError, match="x"), framework.arg_scope([show], a=10):
+        raise KeyError("x")
+    assert framework.current_arg_scope() == {}
+    seen = []
+    with framework.arg_scope([show], a=10):
+        thread = threading.Thread(target=lambda: seen.append(show(0)))
+        thread.start()
+        thread.join()
+    assert seen == [(0, 1, 2)]
+
+
+def test_what_takes_scopes() -> None:
+    assert framework.has_arg_scope(show)
+    assert not framework.has_arg_scope(len)
+    assert framework.arg_scoped_arguments(show) == ("a", "b")
+    with pytest.raises(ValueError, match="not decorated with @add_arg_scope"), framework.arg_scope([len], a=1):
+        pass
+    with pytest.raises(ValueError, match="kwargs must be empty"), framework.arg_scope({}, a=1):
+        pass
+    with pytest.raises(TypeError, match="list/tuple or reused scope"), framework.arg_scope(show, a=1):
+        pass
+
+
+def test_variables_by_scope_name_and_suffix() -> None:
+    with tf.variable_scope("a"):
+        weights = framework.model_variable("weights", [2], regularizer=tf.nn.l2_loss)
+        with tf.variable_scope("b"):
+            biases = framework.variable("biases", [3], trainable=False)
+    local = framework.local_variable(0, name="count")
+    assert weights.dtype.base_dtype == tf.float32
+    assert framework.get_variables() == [weights, biases]
+    assert framework.get_variables("a/b") == [biases]
+    assert framework.get_variables(suffix="weights") == [weights]
+    assert framework.get_model_variables() == [weights]
+    assert framework.get_local_variables() == [local]
+    assert framework.get_trainable_variables() == [weights]
+    assert framework.get_variables_by_name("biases") == [biases]
+    assert framework.get_variables_by_suffix("ases") == [biases]
+    assert framework.get_unique_variable("a/weights") is weights
+    assert framework.get_variables_to_restore(exclude=["a/b"]) == [weights]
+    assert framework.get_variables_to_restore(include=["a/b"]) == [biases]
+    assert framework.filter_variables([weights, biases], include_patterns=["b/"]) == [biases]
+    assert framework.filter_variables([weights, biases], exclude_patterns=["b/"], reg_search=False) == [weights, biases]
+    assert len(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)) == 1
+    with pytest.raises(ValueError, match="Couldn't find variable"):
+        framework.get_unique_variable("none")
+    with pytest.raises(TypeError, match=r"Instead: exclude=\['a'\]"):
+        framework.get_variables_to_restore(exclude="a")
+
+
+def test_devices_of_variables() -> None:
+    chooser = framework.VariableDeviceChooser(num_tasks=2)
+    with framework.arg_scope([framework.variable], device=chooser):
+        made = [framework.variable(f"v{i}", [1]) for i in range(3)]
+    assert [v.device for v in made] == [f"/job:ps/task:{i}/device:CPU:0" for i in (0, 1, 0)]
+
+
+def test_values_are_assigned_by_name() -> None:
+    v = framework.variable("v", [2, 1])
+    with tf.Session() as session:
+        framework.assign_from_values_fn({"v": [1.0, 2.0]})(session)
+        assert session.run(v).tolist() == [[1.0], [2.0]]
+
+
+def test_assertions() -> None:
+    assert framework.assert_scalar_int(3).dtype == tf.int32
+    with pytest.raises(ValueError, match="Expected scalar shape"):
+        framework.assert_scalar([1])
+    with pytest.raises(ValueError, match="Expected integer type"):
+        framework.assert_scalar_int(1.0)
+    assert framework.is_tensor(tf.constant(1))
+    assert not framework.is_tensor(1)
+    labels, predictions = framework.remove_squeezable_dimensions(tf.zeros([2, 1]), tf.zeros([2]))
+    assert labels.shape == predictions.shape
+    with tf.Session() as session:
+        assert session.run(framework.reduce_sum_n([tf.ones([2]), tf.constant(3.0)])) == 5.0
+
+
+def test_shapes_are_checked_now_or_when_run() -> None:
+    with pytest.raises(ValueError, match=r"expected \(3,\), got \(2,\)"):
+        framework.with_shape([3], [1, 2])
+    place = tf.placeholder(tf.float32)
+    checked = framework.with_shape([-1, 2], place)
+    assert checked.shape.as_list() == [None, 2]
+    same = framework.with_same_shape(place, place)
+    with tf.Session() as session:
+        assert session.run(checked, {place: np.ones((3, 2))}).shape == (3, 2)
+        assert session.run(same, {place: np.ones(2)}).shape == (2,)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Wrong shape of"):
+            session.run(checked, {place: np.ones((3, 3))})
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Wrong rank of"):
+            session.run(checked, {place: np.ones(3)})
+
+
+@given(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=8), st.booleans())
+def test_sorting_integers(values: list[int], descending: bool) -> None:
+    direction = "DESCENDING" if descending else "ASCENDING"
+    with tf.Graph().as_default(), tf.Session() as session:
+        found, order = session.run([tf.sort(values, direction=direction), tf.argsort(values, direction=direction)])
+    assert found.tolist() == sorted(values, reverse=descending)
+    assert order.tolist() == sorted(range(len(values)), key=lambda i: -values[i] if descending else values[i])
+
+
+def test_sorting_along_axes() -> None:
+    x = np.random.RandomState(0).rand(3, 4, 5).astype(np.float32)
+    with tf.Session() as session:
+        for axis in (-1, 0, 1):
+            assert (session.run(tf.sort(x, axis)) == np.sort(x, axis)).all()
+            assert (session.run(framework.argsort(x, axis)) == np.argsort(x, axis)).all()
+    with pytest.raises(ValueError, match="axis 3 of rank 3"):
+        tf.sort(x, 3)
+    with pytest.raises(ValueError, match="direction='UP'"):
+        tf.sort(x, direction="UP")
+
+
+def test_deprecations_warn_once() -> None:
+    @framework.deprecated("2020-01-01", "Use new.")
+    def old() -> int:
+        return 1
+
+    @framework.deprecated_args(None, "Drop it.", "x", ("y", None))
+    def some(x: int = 0, y: object = None) -> int:
+        return x
+
+    with pytest.warns(DeprecationWarning, match=r"old is deprecated and will be removed after 2020-01-01\. Use new\."):
+        assert old() == 1
+    assert old() == 1
+    some(y=None)
+    with pytest.warns(DeprecationWarning, match=r"x is deprecated\. Drop it\."):
+        some(x=3)
