@@ -81,7 +81,7 @@ def inner_ops(op: Operation) -> Iterator[Operation]:
 
 def wants_value(op: Operation) -> bool:
     """Whether ref edges into ``op`` that its effect does not name are read as values."""
-    return op.definition.makes is None and op.definition.effect.kind not in ("channel", "body")
+    return op.definition.makes is None and op.definition.effect.kind != "body"
 
 
 def summary(op: Operation) -> Summary | None:
