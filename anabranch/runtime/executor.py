@@ -205,6 +205,12 @@ class Executor:
             except _Conflict:
                 overtaken += 1
                 continue
+            except nested.Hot:
+                with self.plan._arranging:
+                    if self.plan.tier == "interpreted":
+                        self.plan.why = "a loop in it ran as long as compiling takes"
+                        self.plan.arrange("compiled")
+                continue
             except (_OtherLayout, _CutAnew):
                 step.token.raise_if_cancelled()
                 continue

@@ -25,6 +25,7 @@ from anabranch.core.dtypes import DType
 from anabranch.core.operation import Operation
 from anabranch.core.state_key import StateKey, ValueKey
 from anabranch.rewrite import effects, reach
+from anabranch.runtime import policy
 from anabranch.runtime.plan import HostItem, Plan
 from anabranch.runtime.resources import RandomCounter, ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.values import device_value, to_host
@@ -64,6 +65,10 @@ class BodyPlans:
             with self._lock:
                 found = self._plans[body] = (version, plan)
         return found[1]
+
+
+class Hot(Exception):
+    """An interpreted loop runs so often that the segment is better compiled and run from its beginning."""
 
 
 class Overlay(ResourceManager):
@@ -119,7 +124,11 @@ def run_item(
     step: Step,
     memo: dict[Any, Any],
 ) -> None:
-    """Runs an op with bodies inside a segment."""
+    """Runs an op with bodies inside a segment.
+
+    Raises:
+        Hot: a loop has taken as long as compiling the segment would take: it is to be begun anew, compiled.
+    """
     op = item.op
     within = effects.summary(op)
     assert within is not None
@@ -140,7 +149,10 @@ def run_item(
                 slot = runner._slot(key.maker)
                 overlay.put(slot, value)
                 slots.append(overlay._slots[slot.handle])
-        outputs = _execute(runner, op, operands, manager, step)
+        plan = runner.plan
+        restart = plan.tier == "interpreted" and plan.options.tier == "auto"
+        restart &= not any(segment.calls_python for segment in plan.segments)
+        outputs = _execute(runner, op, operands, manager, step, restart)
         finals = [slot.version.value if slot.version is not None else None for slot in slots[: len(item.writes)]]
         if overlay is not None:
             advances += overlay.advances()
@@ -203,13 +215,19 @@ class _Body:
         if self.plan.tier != "compiled":
             self.runner.prepare(self.tier)
         self.plan.runs += 1
-        if self.plan.tier == "interpreted":
-            self.step.nested_cost[0] += self.plan.cost.run
+        self.step.nested_cost[0] += self.plan.cost.run if self.plan.tier == "interpreted" else policy.PROGRAM_RUN
         results: list[Any] = self.runner.run([operands[i] for i in self.values], self.step)
         return results[: self.count]
 
 
-def _execute(runner: Executor, op: Operation, operands: list[Any], manager: ResourceManager, step: Step) -> list[Any]:
+def _execute(
+    runner: Executor,
+    op: Operation,
+    operands: list[Any],
+    manager: ResourceManager,
+    step: Step,
+    restart: bool = False,
+) -> list[Any]:
     kind = op.definition.type_name
     uses = bodies_of(op)
     if kind in CONDITIONALS:
@@ -219,9 +237,12 @@ def _execute(runner: Executor, op: Operation, operands: list[Any], manager: Reso
     elif kind in LOOPS:
         condition, inner = (_Body(runner, use.body, manager, step) for use in uses)
         results = operands
+        most = step.nested_cost[0] + runner.plan.cost.compile if restart else float("inf")
         while truth(op, to_host(condition.run(results)[0])):
             step.token.raise_if_cancelled()
             results = inner.run(results)
+            if step.nested_cost[0] > most:
+                raise Hot
     else:
         assert kind in CALLS
         inner = _Body(runner, uses[0].body, manager, step)

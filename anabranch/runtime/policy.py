@@ -27,6 +27,8 @@ HOST_PER_FLOP = 0.00003
 OWN_PROGRAM = 30_000.0
 """Compiling one op that has no host kernel, for itself."""
 OWN_PROGRAM_RUN = 60.0
+PROGRAM_RUN = 50.0
+"""Running the body of a conditional or loop as a program of its own."""
 COMPILE_BASE = 40_000.0
 COMPILE_OP = 3_000.0
 LOOP_RUNS = 20
