@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from anabranch.core import list_values
 from anabranch.core.list_values import TracedList
 from anabranch.core.operation import Operation
 from anabranch.xla import engine
@@ -211,6 +212,7 @@ def _shapes(value: TracedList) -> list[Any]:
 @engine.when_loaded
 def _register(module: Any) -> None:
     """Makes lists and optionals known to JAX as containers of arrays."""
+    list_values.set_backend(module.numpy, module.lax)
     tree_util = module.tree_util
     tree_util.register_pytree_node(TracedList, lambda value: value.flatten(), TracedList.unflatten)
     tree_util.register_pytree_node(

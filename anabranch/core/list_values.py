@@ -1,0 +1,607 @@
+"""Lists of tensors: the values behind the variant tensors that the ``TensorList`` ops make.
+
+Both classes are values: an operation gives a new list and leaves the old one as it was.
+
+:class:`HostList` lives in the interpreter. The newest version of a list owns one Python list of elements, and a version
+that was changed remembers how to undo the change, so that a loop that pushes, pops or writes pays for one element each
+time. A version that is read after it was changed gets a Python list of its own. Elements are arrays, lists, or None
+where nothing was written yet; an element that is popped is kept by nobody.
+
+:class:`TracedList` lives in a traced program: an array of *capacity* elements (of which *size* are there), or a list
+of such arrays for lists of lists. The shape of the elements may be unknown until the first one comes: the list is
+*unmaterialised* until then. What was not written yet is zero. A size that is known while tracing is a NumPy scalar;
+then a list grows without bound. In a loop the size is traced and the capacity is *reserved* before.
+
+No module below the compiled tier imports JAX, so that tier hands its array functions in: :func:`set_backend`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.dtypes import DType
+from anabranch.core.kernels import NotCompilable
+from anabranch.core.shapes import RawShape
+
+_OBJECT = np.dtype(object)
+_POP, _PUSH = -2, -1  # besides these, a change that is undone names an index
+
+
+def _unequal(first: int, second: int) -> errors.InvalidArgumentError:
+    return errors.InvalidArgumentError(
+        None,
+        None,
+        "Trying to add two lists of tensors with different number of elements. "
+        + errors.message(f"lists of {first} and {second} elements", "lists of one length", "tf.stack what is there"),
+    )
+
+
+class HostList:
+    """A list of tensors in the interpreter; see the module."""
+
+    __slots__ = (
+        "__weakref__", "_blank", "_items", "_length", "_next", "_only", "_undo", "element_dtype", "element_shape",
+        "limit", "whole",
+    )  # fmt: skip
+    shape = ()
+    ndim = 0
+    size = 1
+    dtype = _OBJECT
+
+    def __init__(
+        self,
+        element_dtype: DType,
+        element_shape: RawShape,
+        elements: Iterable[Any] = (),
+        limit: int = -1,
+        whole: np.ndarray | None = None,
+    ) -> None:
+        """``limit``: the most elements that it may have, or -1. ``whole``: the elements as one array, if there is."""
+        self._items: list[Any] | None = list(elements)
+        self._length = len(self._items)
+        self._next: HostList | None = None
+        self._undo: tuple[int, Any] | None = None
+        self._blank = False
+        self._only: int | None = None
+        self.element_dtype = element_dtype
+        self.element_shape = element_shape
+        self.limit = limit
+        self.whole = whole
+
+    @classmethod
+    def blank(cls, element_dtype: DType, element_shape: RawShape, count: int) -> HostList:
+        """A list of ``count`` elements that nobody has written yet."""
+        made = cls(element_dtype, element_shape, [None] * count)
+        made._blank = True
+        return made
+
+    @classmethod
+    def from_array(cls, element_dtype: DType, element_shape: RawShape, array: np.ndarray) -> HostList:
+        """The parts of an array along its first dimension."""
+        return cls(element_dtype, element_shape, [array[i] for i in range(len(array))], whole=array)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+    @property
+    def length(self) -> int:
+        """Number of elements."""
+        return self._length
+
+    @property
+    def elements(self) -> Sequence[Any]:
+        """The elements, None where nothing was written. Not to be changed."""
+        return self._own()
+
+    def get(self, index: int) -> Any:
+        """An element, or None if nothing was written there."""
+        return self._own()[index]
+
+    def _own(self) -> list[Any]:
+        if self._items is None:
+            changes = []
+            node = self
+            while node._items is None:
+                assert node._undo is not None
+                assert node._next is not None
+                changes.append(node._undo)
+                node = node._next
+            items = list(node._items)
+            for index, value in reversed(changes):
+                if index == _POP:
+                    items.pop()
+                elif index == _PUSH:
+                    items.append(value)
+                else:
+                    items[index] = value
+            self._items, self._next, self._undo = items, None, None
+        return self._items
+
+    # -- changing -----------------------------------------------------------------------------------------------------
+    def _successor(self, items: list[Any], undo: tuple[int, Any]) -> HostList:
+        made = HostList.__new__(HostList)
+        made._items, made._length = items, len(items)
+        made._next = made._undo = made._only = made.whole = None
+        made._blank = False
+        made.element_dtype, made.element_shape, made.limit = self.element_dtype, self.element_shape, self.limit
+        self._items, self._next, self._undo = None, made, undo
+        return made
+
+    def like(self, elements: Iterable[Any]) -> HostList:
+        """A list of the same kind with other elements."""
+        return HostList(self.element_dtype, self.element_shape, elements, self.limit)
+
+    def push(self, value: Any) -> HostList:
+        """The list with one more element."""
+        items = self._own()
+        items.append(value)
+        return self._successor(items, (_POP, None))
+
+    def pop(self) -> tuple[HostList, Any]:
+        """The list without its last element, and that element."""
+        items = self._own()
+        value = items.pop()
+        return self._successor(items, (_PUSH, value)), value
+
+    def set(self, index: int, value: Any) -> HostList:
+        """The list with another element at ``index``."""
+        items = self._own()
+        old, items[index] = items[index], value
+        made = self._successor(items, (index, old))
+        made._only = index if self._blank else None
+        return made
+
+    def resized(self, count: int) -> HostList:
+        """The list cut, or filled up with elements that nobody has written."""
+        items = self._own()[:count]
+        return self.like(items + [None] * (count - len(items)))
+
+    # -- arithmetic of gradients --------------------------------------------------------------------------------------
+    def zeros(self) -> HostList:
+        """A list with zeros in place of the elements."""
+        return self.like(
+            None if item is None else item.zeros() if isinstance(item, HostList) else np.zeros(item.shape, item.dtype)
+            for item in self._own()
+        )
+
+    def plus(self, other: HostList) -> HostList:
+        """The sum, element by element; what nobody has written counts as zeros."""
+        if self._length != other._length:
+            raise _unequal(self._length, other._length)
+        if self._only is not None and other._only is None:
+            self, other = other, self
+        if other._only is not None:  # the gradient of one element: all others stay what they are
+            index = other._only
+            return self.set(index, _sum(self.get(index), other.get(index)))
+        return self.like(map(_sum, self._own(), other._own()))
+
+    def __repr__(self) -> str:
+        return f"HostList({self.element_dtype.name}, {list(self._own())!r})"
+
+
+def _sum(first: Any, second: Any) -> Any:
+    if first is None or second is None:
+        return second if first is None else first
+    return first.plus(second) if isinstance(first, HostList) else np.asarray(first) + np.asarray(second)
+
+
+# ------------------------------------------------------------------------------------------------------ traced programs
+_backend: list[Any] = []
+
+
+def set_backend(numpy: Any, lax: Any) -> None:
+    """Hands in ``jax.numpy`` and ``jax.lax``; the compiled tier does when JAX is loaded."""
+    _backend[:] = [numpy, lax]
+
+
+def _xp() -> Any:
+    return _backend[0]
+
+
+class TracedList:
+    """A list of tensors in a traced program; see the module.
+
+    An unmaterialised list with one written element (``single``) is the gradient of a read: adding it to another list
+    touches that element alone. It becomes an array as soon as anything else asks for :attr:`items`.
+    """
+
+    __slots__ = ("__weakref__", "_capacity", "_items", "_single", "element_dtype", "element_shape", "limit", "reserved",
+                 "size")  # fmt: skip
+    shape = ()
+    ndim = 0
+    dtype = _OBJECT
+
+    def __init__(
+        self,
+        element_dtype: DType,
+        element_shape: RawShape,
+        items: Any,
+        size: Any,
+        capacity: int | None = None,
+        reserved: bool = False,
+        limit: int = -1,
+    ) -> None:
+        """``capacity`` is needed where ``items`` is None. ``reserved``: pushes stay within the capacity, as who
+        reserved it has counted them.
+        """
+        self.element_dtype = element_dtype
+        self.element_shape = element_shape
+        self.size = np.array(size, np.int32) if isinstance(size, int) else size
+        self._items = items
+        self._single: tuple[Any, Any] | None = None
+        self._capacity = capacity if capacity is not None else 0
+        self.reserved = reserved
+        self.limit = limit
+
+    # -- facts --------------------------------------------------------------------------------------------------------
+    @property
+    def items(self) -> Any:
+        """An array ``[capacity, *element]``, a list of batched lists, or None while no element is known."""
+        if self._items is None and self._single is not None:
+            index, value = self._single
+            self._items = _write(_zeros(value, self._capacity), index, value)
+            self._single = None
+        return self._items
+
+    @property
+    def capacity(self) -> int:
+        """How many elements there is room for."""
+        if self._items is None:
+            return self._capacity
+        return _extent(self._items)
+
+    @property
+    def known_size(self) -> int | None:
+        """The number of elements if it is known while tracing."""
+        return int(self.size) if _known(self.size) else None
+
+    def _copy(self, **changes: Any) -> TracedList:
+        made = TracedList.__new__(TracedList)
+        made.element_dtype, made.element_shape, made.limit = self.element_dtype, self.element_shape, self.limit
+        made._items, made._single, made._capacity = self._items, self._single, self._capacity
+        made.size, made.reserved = self.size, self.reserved
+        for key, value in changes.items():
+            setattr(made, key, value)
+        return made
+
+    def flatten(self) -> tuple[tuple[Any, ...], Any]:
+        """The arrays (and batched lists) in it, and what else there is to know, hashable."""
+        items, known = self.items, self.known_size
+        leaves = () if items is None else (items,)
+        if known is None:
+            leaves = (*leaves, self.size)
+        held = self._capacity if items is None else None
+        return leaves, (held, known, self.element_dtype, self.element_shape, self.reserved, self.limit)
+
+    @classmethod
+    def unflatten(cls, aux: Any, leaves: Sequence[Any]) -> TracedList:
+        """The list that :meth:`flatten` took apart, with other arrays in it."""
+        held, known, dtype, shape, reserved, limit = aux
+        rest = list(leaves)
+        items = rest.pop(0) if held is None else None
+        size = np.array(known, np.int32) if known is not None else rest.pop(0)
+        return cls(dtype, shape, items, size, held, reserved, limit)
+
+    # -- room ---------------------------------------------------------------------------------------------------------
+    def with_size(self, size: Any) -> TracedList:
+        """The list with another size, traced for example."""
+        return self._copy(size=size)
+
+    def with_capacity(self, capacity: int) -> TracedList:
+        """The list with room for ``capacity`` elements, reserved: later pushes stay within it."""
+        if self.items is None:
+            return self._copy(_capacity=capacity, reserved=True)
+        return self._copy(_items=_with_extent(self._items, capacity), reserved=True)
+
+    def released(self) -> TracedList:
+        """The list after the loop that room was reserved for: a push makes its own room."""
+        return self._copy(reserved=False)
+
+    def materialised(self, like: TracedList) -> TracedList:
+        """The list with elements such as those of ``like`` (whose arrays may be mere shapes), all zero so far."""
+        if self.items is not None or like.items is None:
+            return self
+        return self._copy(_items=_map(lambda leaf: _blank_leaf(leaf, self._capacity), like.items))
+
+    def _ready_for(self, element: Any) -> tuple[TracedList, Any]:
+        """The list and an element of one form."""
+        if isinstance(element, TracedList):  # each element has its own size
+            element = element._copy(size=_xp().asarray(element.size, np.int32), reserved=False)
+        if self.items is None:
+            return self._copy(_items=_zeros(element, self._capacity)), element
+        items, element = _unified(self._items, element)
+        return (self if items is self._items else self._copy(_items=items)), element
+
+    # -- elements -----------------------------------------------------------------------------------------------------
+    def get(self, index: Any) -> Any:
+        """The element at an index that was checked; zeros if nothing was written there."""
+        return _read(self.items, index)
+
+    def set(self, index: Any, element: Any) -> TracedList:
+        """The list with another element at an index that was checked."""
+        if self.items is None and self._single is None and not self.reserved and not isinstance(element, TracedList):
+            made = self._copy()
+            made._single = (index, element)
+            return made
+        whole, element = self._ready_for(element)
+        return whole._copy(_items=_write(whole._items, index, element))
+
+    def push(self, element: Any) -> TracedList:
+        """The list with one more element."""
+        whole, element = self._ready_for(element)
+        known, items = self.known_size, whole._items
+        if known is not None and known == whole.capacity:
+            joined = _join(items, _map(lambda leaf: leaf[None], element))
+            return whole._copy(_items=joined, size=np.array(known + 1, np.int32))
+        if known is None and not self.reserved:  # the size may be the capacity
+            items = _with_extent(items, whole.capacity + 1)
+        size = np.array(known + 1, np.int32) if known is not None else (self.size + 1).astype(np.int32)
+        return whole._copy(_items=_write(items, self.size, element), size=size)
+
+    def shortened(self) -> TracedList:
+        """The list without its last element."""
+        known = self.known_size
+        return self._copy(size=np.array(known - 1, np.int32) if known is not None else (self.size - 1).astype(np.int32))
+
+    def resized(self, count: int) -> TracedList:
+        """The list, of known size, cut or filled up with zeros."""
+        known = self.known_size
+        if known is None:
+            raise NotCompilable("a list of unknown size is resized")
+        if self.items is None:
+            return self._copy(size=np.array(count, np.int32), _capacity=count, reserved=False)
+        items = _with_extent(_cut(self._items, known), count)
+        return self._copy(_items=items, size=np.array(count, np.int32), reserved=False)
+
+    def stacked(self) -> Any:
+        """All elements as one array; the size must be known."""
+        known = self.known_size
+        if known is None:
+            raise NotCompilable("the size of a list that is stacked is known only afterwards")
+        if isinstance(self.items, TracedList):
+            raise NotCompilable("a list of lists is stacked")
+        return _cut(self._items, known)
+
+    # -- arithmetic of gradients --------------------------------------------------------------------------------------
+    def zeros(self) -> TracedList:
+        """A list with zeros in place of the elements."""
+        if self.items is None:
+            return self
+        return self._copy(_items=_map(lambda leaf: _xp().zeros(leaf.shape, leaf.dtype), self._items, sizes=False))
+
+    def plus(self, other: TracedList) -> TracedList:
+        """The sum, element by element."""
+        mine, theirs = self.known_size, other.known_size
+        if mine is not None and theirs is not None and mine != theirs:
+            raise _unequal(mine, theirs)
+        if self._items is None and self._single is not None and other._single is None:
+            self, other = other, self
+            mine, theirs = theirs, mine
+        if self.items is not None and other._items is None and other._single is not None:
+            index, value = other._single
+            whole, value = self._ready_for(value)
+            added = _write(whole._items, index, _add(_read(whole._items, index), value))
+            return whole._copy(_items=added, size=self.size if mine is not None else other.size)
+        first, second = (self.materialised(other), other.materialised(self))
+        if first.items is None:
+            return self if mine is not None else other
+        most = max(first.capacity, second.capacity)
+        a, b = _fitted(_with_extent(first._items, most), _with_extent(second._items, most))
+        return first._copy(_items=_add(a, b), size=self.size if mine is not None else other.size)
+
+    def __repr__(self) -> str:
+        return f"TracedList({self.element_dtype.name}, capacity={self.capacity}, size={self.size})"
+
+
+# -------------------------------------------------------------------------------- trees of arrays: [n, ...] or batched
+# The items of a list of lists are one TracedList whose arrays (and size, unless all are known to be equal) have the
+# outer capacity as their first dimension.
+def _map(function: Callable[[Any], Any], tree: Any, sizes: bool = True) -> Any:
+    if not isinstance(tree, TracedList):
+        return function(tree)
+    items = None if tree.items is None else _map(function, tree._items, sizes)
+    size = tree.size if not sizes or _known(tree.size) else function(tree.size)
+    return tree._copy(_items=items, size=size)
+
+
+def _zip(function: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
+    """A function of the leaves of two trees of one form."""
+    if not isinstance(first, TracedList):
+        return function(first, second)
+    items = None if first.items is None else _zip(function, first._items, second.items)
+    if _known(first.size):
+        return first._copy(_items=items)
+    return first._copy(_items=items, size=function(first.size, second.size))
+
+
+def _leaf(tree: Any) -> Any:
+    """Some array of a tree: batched lists always have their sizes."""
+    return tree.size if isinstance(tree, TracedList) else tree
+
+
+def _known(size: Any) -> bool:
+    return isinstance(size, np.ndarray) and size.ndim == 0
+
+
+def _extent(items: Any) -> int:
+    return int(_leaf(items).shape[0])
+
+
+def _blank_leaf(leaf: Any, count: int) -> Any:
+    return _xp().zeros((count, *leaf.shape[1:]), leaf.dtype)
+
+
+def _zeros(element: Any, count: int) -> Any:
+    """Room for ``count`` elements like this one."""
+    return _map(lambda leaf: _xp().zeros((count, *np.shape(leaf)), leaf.dtype), element)
+
+
+def _at(tree: Any, place: int) -> Any:
+    return _map(lambda leaf: leaf[place], tree)
+
+
+def _read(items: Any, index: Any) -> Any:
+    if isinstance(index, (int, np.ndarray, np.integer)):
+        return _at(items, int(index))
+    return _map(lambda leaf: _backend[1].dynamic_index_in_dim(leaf, index, 0, keepdims=False), items)
+
+
+def _write(items: Any, index: Any, element: Any) -> Any:
+    update = _backend[1].dynamic_update_index_in_dim
+    place = np.int32(index) if isinstance(index, (int, np.ndarray, np.integer)) else index
+    return _zip(lambda leaf, value: update(leaf, _xp().asarray(value, leaf.dtype), place, 0), items, element)
+
+
+def _join(items: Any, more: Any) -> Any:
+    return _zip(lambda leaf, value: _xp().concatenate([leaf, _xp().asarray(value, leaf.dtype)]), items, more)
+
+
+def _cut(items: Any, count: int) -> Any:
+    return _map(lambda leaf: leaf if leaf.shape[0] == count else leaf[:count], items)
+
+
+def _with_extent(items: Any, count: int) -> Any:
+    return _map(lambda leaf: leaf[:count] if leaf.shape[0] > count else _padded(leaf, count), items)
+
+
+def _add(first: Any, second: Any) -> Any:
+    if not isinstance(first, TracedList):
+        return first + second
+    items = None if first.items is None else _add(first._items, second.items)
+    return first._copy(_items=items, size=_xp().maximum(first.size, second.size))
+
+
+def _unified(items: Any, element: Any) -> tuple[Any, Any]:
+    """The items of a list, and an element, of one form.
+
+    Raises:
+        NotCompilable: there is none.
+    """
+    if not isinstance(element, TracedList):
+        if isinstance(items, TracedList) or tuple(items.shape[1:]) != tuple(np.shape(element)):
+            raise NotCompilable("a list with elements of different shapes")
+        return items, element
+    batch = _map(lambda leaf: leaf[None], element)
+    items, batch = _fitted(items, batch)
+    return items, _map(lambda leaf: leaf[0], batch)
+
+
+def _fitted(first: Any, second: Any, depth: int = 1) -> tuple[Any, Any]:
+    """Two trees whose leaves have the same shape from axis ``depth`` on."""
+    if isinstance(first, TracedList) != isinstance(second, TracedList):
+        raise NotCompilable("a list with elements of different kinds")
+    if not isinstance(first, TracedList):
+        if tuple(first.shape[depth:]) != tuple(second.shape[depth:]):
+            raise NotCompilable("a list with elements of different shapes")
+        return first, second
+    if first.items is None and second.items is None:
+        most = max(first._capacity, second._capacity)
+        return first._copy(_capacity=most), second._copy(_capacity=most)
+    first, second = _like(first, second, depth), _like(second, first, depth)
+    a, b = _fitted(first._items, second._items, depth + 1)
+    most = max(_leaf(a).shape[depth], _leaf(b).shape[depth])
+    return (
+        first._copy(_items=_map(lambda leaf: _padded(leaf, most, depth), a)),
+        second._copy(_items=_map(lambda leaf: _padded(leaf, most, depth), b)),
+    )
+
+
+def _like(batch: TracedList, like: TracedList, depth: int) -> TracedList:
+    """Batched lists with room for elements such as those of other batched lists."""
+    if batch.items is not None:
+        return batch
+    lead = (*np.shape(batch.size), batch._capacity)
+    return batch._copy(
+        _items=_map(lambda leaf: _xp().zeros((*lead, *leaf.shape[depth + 1 :]), leaf.dtype), like._items)
+    )
+
+
+def _padded(leaf: Any, count: int, axis: int = 0) -> Any:
+    have = leaf.shape[axis]
+    if have >= count:
+        return leaf
+    xp = np if isinstance(leaf, np.ndarray) else _xp()
+    form = (*leaf.shape[:axis], count - have, *leaf.shape[axis + 1 :])
+    return xp.concatenate([leaf, xp.zeros(form, leaf.dtype)], axis=axis)
+
+
+# ---------------------------------------------------------------------------------------------------- between the tiers
+def to_host(traced: TracedList) -> HostList:
+    """The list that a program returned, for the interpreter."""
+    items = None if traced.items is None else _map(np.asarray, traced._items)
+    return _host(traced, items, int(traced.size))
+
+
+def _host(traced: TracedList, items: Any, size: int) -> HostList:
+    dtype, shape = traced.element_dtype, traced.element_shape
+    if items is None:
+        made = HostList.blank(dtype, shape, size)
+    elif not isinstance(items, TracedList):
+        made = HostList.from_array(dtype, shape, items[:size])
+    else:
+        sizes = items.size
+        inner = [None if items.items is None else _at(items._items, i) for i in range(size)]
+        made = HostList(dtype, shape, [_host(items, part, int(sizes[i])) for i, part in enumerate(inner)])
+    made.limit = traced.limit
+    return made
+
+
+def from_host(value: HostList, xp: Any = np, capacity: int | None = None) -> TracedList:
+    """A list of the interpreter for a program, with room for ``capacity`` elements if that is given.
+
+    Raises:
+        NotCompilable: its elements have different shapes, or are no numbers.
+    """
+    made = _traced(value)
+    size = value.length
+    if made._items is None:
+        made = made._copy(_capacity=max(size, capacity or 0))
+    else:
+        most = max(size, capacity or 0)
+        made = made._copy(_items=_map(lambda leaf: xp.asarray(_padded(leaf, most)), made._items))
+    return made
+
+
+def _traced(value: HostList) -> TracedList:
+    """The list with NumPy arrays for items."""
+    dtype, shape, size = value.element_dtype, value.element_shape, value.length
+
+    def made(items: Any) -> TracedList:
+        return TracedList(dtype, shape, items, size, size, limit=value.limit)
+
+    if value.whole is not None and value.whole.dtype != _OBJECT:
+        return made(np.asarray(value.whole))
+    written = [item for item in value.elements if item is not None]
+    if not written:
+        return made(None)
+    if isinstance(written[0], HostList):
+        return made(_batched([_traced(item) if item is not None else None for item in value.elements]))
+    found = {(tuple(item.shape), item.dtype) for item in written}
+    if len(found) > 1 or next(iter(found))[1] == _OBJECT:
+        raise NotCompilable("a list with elements of different shapes, or of strings")
+    ((form, kind),) = found
+    return made(np.stack([np.zeros(form, kind) if item is None else np.asarray(item) for item in value.elements]))
+
+
+def _batched(parts: Sequence[TracedList | None]) -> TracedList:
+    """Lists (with NumPy arrays) as one batched list."""
+    like = next((part for part in parts if part is not None and part._items is not None), None)
+    first = next(part for part in parts if part is not None)
+    sizes = np.array([0 if part is None else int(part.size) for part in parts], np.int32)
+    most = max(0 if part is None else part.capacity for part in parts)
+    made = first._copy(size=sizes, _capacity=most, _items=None)
+    if like is None:
+        return made
+    if isinstance(like._items, TracedList):
+        raise NotCompilable("lists of lists of lists that come from the interpreter")
+    rows = []
+    for part in parts:
+        if part is None or part._items is None:
+            rows.append(np.zeros((most, *like._items.shape[1:]), like._items.dtype))
+        elif part._items.shape[1:] != like._items.shape[1:]:
+            raise NotCompilable("a list of lists with elements of different shapes")
+        else:
+            rows.append(_padded(part._items, most))
+    return made._copy(_items=np.stack(rows))
