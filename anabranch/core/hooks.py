@@ -37,6 +37,9 @@ NAMES = {
     "op_def": "core.graph_def: (definition) -> OpDef",
     "attr_from_proto": "core.graph_def: (AttrValue) -> stored attribute value",
     "control_flow_gradient": "autodiff.control_flow: (op, grads) -> a gradient or None per input, for ops with bodies",
+    "write_checkpoint": "formats.checkpoints: (version, prefix, [(name, slice, dtype, array)])",
+    "read_checkpoint": "formats.checkpoints: (prefix, [(name, slice, dtype)]) -> list of arrays",
+    "merge_checkpoints": "formats.bundle: (prefixes, target, delete_old_dirs, allow_missing_files)",
     "graph_def": "core.graph_def: (graph, from_version, add_shapes) -> GraphDef",
 }
 for _name in NAMES:
@@ -88,3 +91,18 @@ def graph_def(*args: Any) -> Any:
 def control_flow_gradient(*args: Any) -> Any:
     """See :data:`NAMES`."""
     return _slots["control_flow_gradient"](*args)
+
+
+def write_checkpoint(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["write_checkpoint"](*args)
+
+
+def read_checkpoint(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["read_checkpoint"](*args)
+
+
+def merge_checkpoints(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["merge_checkpoints"](*args)

@@ -6,6 +6,7 @@ from typing import Any
 
 from anabranch.core.api import publish_as
 from anabranch.core.protos import (
+    checkpoint_pb2,
     cluster_pb2,
     config_pb2,
     event_pb2,
@@ -29,6 +30,7 @@ _TRAIN: dict[Any, str] = {
     cluster_pb2: "ClusterDef JobDef",
     server_pb2: "ServerDef",
     training_pb2: "SaverDef",
+    checkpoint_pb2: "CheckpointState",
 }
 for _prefix, _table in (("", _TOP), ("train.", _TRAIN)):
     for _module, _names in _table.items():

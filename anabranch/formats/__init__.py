@@ -1,5 +1,5 @@
 """Files that TensorFlow reads and writes: checkpoints, records, saved models."""
 
-from anabranch.formats import tfrecord
+from anabranch.formats import checkpoints, tfrecord
 
-__all__ = ["tfrecord"]
+__all__ = ["checkpoints", "tfrecord"]

@@ -27,6 +27,7 @@ MODULES: tuple[str, ...] = (
     "summary_pb2",
     "event_pb2",
     "tensor_bundle_pb2",
+    "checkpoint_pb2",
     "cluster_pb2",
     "step_stats_pb2",
     "debug_pb2",

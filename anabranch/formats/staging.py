@@ -1,0 +1,120 @@
+"""Files that appear whole or not at all: written beside their places, forced to the disk, then renamed.
+
+A file that is being written is called ``NAME.tempstate-HOST-PID-N``. If a process dies in the middle, its file is
+removed by the next one on that host that writes under the same name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import glob
+import itertools
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+from anabranch.core import errors
+from anabranch.formats.records import io_error
+
+_MARK = ".tempstate-"
+_numbers = itertools.count()
+
+
+def failure(problem: OSError, path: str) -> errors.OpError:
+    """What TensorFlow raises for a failure of the file system, a limit on the size of files included."""
+    if problem.errno == errno.EFBIG:
+        return errors.ResourceExhaustedError(None, None, f"{path}; {problem.strerror}")
+    return io_error(problem, path)
+
+
+def _host() -> str:
+    return socket.gethostname().replace("-", "_").replace(os.sep, "_")
+
+
+class Staged:
+    """Files on their way to their places.
+
+    Leaving the block without :meth:`commit` removes what was written.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[str, str] = {}  # place -> file beside it
+        self._own: set[str] = set()
+
+    def __enter__(self) -> Staged:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        for beside in self._own.intersection(self._files.values()):
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
+        self._files.clear()
+
+    @contextlib.contextmanager
+    def open(self, place: str, buffering: int = 1 << 20) -> Iterator[Any]:
+        """A new binary file that will stand at ``place``; on the disk when the block ends."""
+        beside = f"{place}{_MARK}{_host()}-{os.getpid()}-{next(_numbers)}"
+        try:
+            with open(beside, "xb", buffering=buffering) as stream:
+                self._files[place] = beside
+                self._own.add(beside)
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as problem:
+            raise failure(problem, place) from problem
+
+    def move(self, beside: str, place: str) -> None:
+        """Takes a file that is complete, and will stand at ``place``; it is left where it is on a failure."""
+        self._files[place] = beside
+
+    def commit(self) -> None:
+        """Renames all files to their places in the order in which they were opened; the last one makes them count."""
+        folders = set()
+        for place, beside in list(self._files.items()):
+            try:
+                os.replace(beside, place)
+            except OSError as problem:
+                raise failure(problem, place) from problem
+            del self._files[place]
+            folders.add(os.path.dirname(place) or ".")
+        for folder in folders:
+            sync_folder(folder)
+
+
+def sync_folder(folder: str) -> None:
+    """Forces the names in a folder to the disk, where the system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def remove_leftovers(place: str) -> None:
+    """Removes files for ``place`` (a pattern may stand at its end) whose writers on this host are gone."""
+    for path in glob.glob(f"{place}{_MARK}*"):
+        host, _, rest = path.rpartition(_MARK)[2].partition("-")
+        process = rest.partition("-")[0]
+        if host != _host() or not process.isdigit() or int(process) == os.getpid():
+            continue
+        try:
+            os.kill(int(process), 0)
+        except ProcessLookupError:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        except OSError:  # it lives, and is another user's
+            continue
+
+
+def make_folder_of(path: str) -> None:
+    """Makes the folder in which ``path`` stands."""
+    folder = os.path.dirname(path)
+    if folder:
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as problem:
+            raise failure(problem, folder) from problem
