@@ -471,7 +471,11 @@ class Executor:
             self._interpret(item, state, env, advances, step)  # a variable without value that the step may do without
             return
         engine.refuse_after_fork()
-        inputs = engine.moved([device_value(env[key]) for key in program.inputs], program.device)
+        try:
+            inputs = engine.moved([device_value(env[key]) for key in program.inputs], program.device)
+        except kernels.NotCompilable:  # a list whose elements do not fit into one array
+            self._interpret(item, state, env, advances, step)
+            return
         static = {i: to_host(env[program.inputs[i]]) for i in item.static} if item.static else {}
         rng = NO_RNG
         if program.random_ops:

@@ -28,7 +28,7 @@ from anabranch.rewrite import effects, reach
 from anabranch.runtime import policy
 from anabranch.runtime.plan import HostItem, Plan
 from anabranch.runtime.resources import RandomCounter, ResourceHandle, ResourceManager, Slot, Version
-from anabranch.runtime.values import device_value, to_host
+from anabranch.runtime.values import Published, device_value, to_host
 
 if TYPE_CHECKING:
     from anabranch.runtime.executor import Executor, Step
@@ -184,7 +184,8 @@ def _operands(
     found: list[Any] = []
     for tensor, key in zip(op._inputs, sources, strict=False):
         if key is not None:
-            found.append(device_value(env[key]))
+            value = env[key]
+            found.append(value.value if isinstance(value, (Version, Published)) else value)
         elif tensor in env:
             found.append(env[tensor])
         elif tensor.dtype.base is dtypes.resource:

@@ -318,9 +318,31 @@ class Plan:
 
     def runs_on_host(self, op: Operation) -> bool:
         """Whether an op cannot be part of a program."""
-        if op in self._host_slices or op in self.on_host:
+        if op in self._host_slices or op in self.on_host or op in self._host_lists:
             return True
         return _needs_host(op, self.sources(op), self.constants)
+
+    @functools.cached_property
+    def _host_lists(self) -> frozenset[Operation]:
+        """Ops on lists that come from, or go to, another execution of a body: there they stay lists of the host."""
+        if not self.nested:
+            return frozenset()
+        variants = {tensor for tensor in (*self.feeds, *self._fetched) if isinstance(tensor, Tensor)}
+        stack = [tensor for tensor in variants if tensor.dtype.base is dtypes.variant]
+        seen: set[Tensor] = set(stack)
+        found: set[Operation] = set()
+        inside = set(self.analysis.order)
+        while stack:
+            tensor = stack.pop()
+            for op in (tensor.op, *tensor._consumers):
+                if op not in inside:
+                    continue
+                found.add(op)
+                for other in (*op._inputs, *op._outputs):
+                    if other.dtype.base is dtypes.variant and other not in seen:
+                        seen.add(other)
+                        stack.append(other)
+        return frozenset(found)
 
     _host_slices: frozenset[Operation] = frozenset()
 

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.core.list_values import HostList, TracedList
+from anabranch.core.optional_values import HostOptional
 from anabranch.runtime.resources import ResourceHandle, Version
+from anabranch.xla import lists
 
 NO_RNG = np.zeros((0, 6), np.uint32)
 
@@ -22,7 +25,9 @@ class Published:
 
 def device_value(value: Any) -> Any:
     """The array behind a version."""
-    return value.value if isinstance(value, (Version, Published)) else value
+    if isinstance(value, (Version, Published)):
+        return value.value
+    return lists.for_program(value) if isinstance(value, (HostList, HostOptional)) else value
 
 
 def to_host(value: Any) -> Any:
@@ -35,6 +40,8 @@ def to_host(value: Any) -> Any:
         return np.array(value.value)
     if value is None or isinstance(value, ResourceHandle):
         return value
+    if isinstance(value, (TracedList, lists.TracedOptional)):
+        return lists.for_host(value)
     return np.array(value) if hasattr(value, "__array__") else value
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from anabranch.core import dtypes
 from anabranch.core.body import Body
 from anabranch.core.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of, passes_through
+from anabranch.core.list_values import TracedList
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey
 from anabranch.xla import engine, lists, tracing, trips
@@ -447,7 +448,10 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
     else:
         end = jax.lax.while_loop(lambda carry: predicate(carry)[0], iterate, start)
     live = [i for i in _live_outputs(scope, op)]
-    by_index = dict(zip(carried, end.values, strict=True))
+    by_index = {
+        i: value.released() if isinstance(value, TracedList) else value
+        for i, value in zip(carried, end.values, strict=True)
+    }
     results = [operands[i] if invariant[i] else by_index[i] for i in live]
     _finish(scope, op, live, results, dict(zip(written, end.variables, strict=True)), entry,
             dict(zip(counts, end.counts, strict=True)), None)  # fmt: skip

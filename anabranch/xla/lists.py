@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.core import list_values
-from anabranch.core.list_values import TracedList
+from anabranch.core.list_values import HostList, TracedList, from_host, set_backend, to_host
 from anabranch.core.operation import Operation
+from anabranch.core.optional_values import HostOptional
 from anabranch.xla import engine
 from anabranch.xla.scope import HostNeeded
 
@@ -28,12 +29,50 @@ class TracedOptional:
     def __init__(self, values: tuple[Any, ...] | None) -> None:
         self.values = values
 
+    def zeros(self) -> TracedOptional:
+        """The same with zeros in place of the values."""
+        jnp = engine.jax().numpy
+        parts = [part.zeros() if hasattr(part, "zeros") else jnp.zeros_like(part) for part in self.values or ()]
+        return TracedOptional(None if self.values is None else tuple(parts))
+
+    def plus(self, other: TracedOptional) -> TracedOptional:
+        """The sum; one that has no values counts as zeros."""
+        if self.values is None or other.values is None:
+            return other if self.values is None else self
+        pairs = zip(self.values, other.values, strict=True)
+        return TracedOptional(tuple(a.plus(b) if hasattr(a, "plus") else a + b for a, b in pairs))
+
+
+def for_host(value: Any) -> Any:
+    """A list or optional of a program as the interpreter has it."""
+    if isinstance(value, TracedList):
+        return to_host(value)
+    held = None if value.values is None else [for_host(v) if hasattr(v, "plus") else np.array(v) for v in value.values]
+    return HostOptional(held)
+
+
+def for_program(value: Any) -> Any:
+    """A list or optional of the interpreter as a program has it.
+
+    Raises:
+        NotCompilable: its elements do not fit into one array.
+    """
+    if isinstance(value, HostList):
+        return from_host(value)
+    return TracedOptional(
+        None
+        if value.values is None
+        else tuple(for_program(v) if isinstance(v, (HostList, HostOptional)) else v for v in value.values)
+    )
+
 
 def signature(value: Any) -> Any:
     """What a program compiled for ``value`` depends on."""
     if isinstance(value, TracedList):
         leaves, aux = value.flatten()
         return (aux, tuple(signature(leaf) for leaf in leaves))
+    if isinstance(value, TracedOptional):
+        return None if value.values is None else tuple(signature(part) for part in value.values)
     return (value.shape, value.dtype)
 
 
@@ -86,7 +125,7 @@ class ListKind(NamedTuple):
     """A list: one like it (whose arrays are shapes or values), its capacity, and its size if that is known."""
 
     like: TracedList
-    capacity: int | None
+    capacity: int
     size: int | None
 
 
@@ -99,8 +138,7 @@ class OptionalKind(NamedTuple):
 def kind_of(value: Any) -> Any:
     """The kind of one value."""
     if isinstance(value, TracedList):
-        known = int(value.size) if isinstance(value.size, np.ndarray) else None
-        return ListKind(value, value.capacity, known)
+        return ListKind(value, value.capacity, value.known_size)
     if isinstance(value, TracedOptional):
         return OptionalKind(None if value.values is None else tuple(kind_of(item) for item in value.values))
     return ArrayKind(tuple(value.shape), np.dtype(value.dtype))
@@ -135,9 +173,8 @@ def _join(op: Operation, kinds: Sequence[Any]) -> Any:
         return OptionalKind(tuple(_join(op, list(parts)) for parts in zip(*held, strict=True)))
     if all(isinstance(kind, ListKind) for kind in kinds):
         like = next((kind.like for kind in kinds if kind.like.items is not None), first.like)
-        capacities = [kind.capacity for kind in kinds if kind.capacity is not None]
         sizes = {kind.size for kind in kinds}
-        return ListKind(like, max(capacities, default=None), sizes.pop() if len(sizes) == 1 else None)
+        return ListKind(like, max(kind.capacity for kind in kinds), sizes.pop() if len(sizes) == 1 else None)
     raise HostNeeded(op, "its branches give different kinds of values")
 
 
@@ -147,13 +184,14 @@ def fit(kind: Any, value: Any) -> Any:
     if isinstance(kind, KnownKind):
         return jnp.zeros((0,), jnp.int8)
     if isinstance(kind, ListKind):
-        if kind.like.items is not None and value.items is None:
-            value = value.materialised(kind.like)
-        if kind.capacity is not None and value.capacity != kind.capacity:
+        value = value.materialised(kind.like)
+        if value.capacity != kind.capacity:
             value = value.with_capacity(kind.capacity)
-        if kind.size is None and isinstance(value.size, np.ndarray):
+        if kind.size is None and value.known_size is not None:
             value = value.with_size(jnp.asarray(value.size, jnp.int32))
-        return value
+        aux = kind.like.flatten()[1]  # (room while there is no element, size, ...): see TracedList.flatten
+        held = kind.capacity if kind.like.items is None else None
+        return TracedList.unflatten((held, kind.size, *aux[2:]), value.flatten()[0])
     if isinstance(kind, OptionalKind):
         if kind.values is None:
             return TracedOptional(None)
@@ -190,10 +228,8 @@ def fit_variable(op: Operation, old: Any, new: Any) -> Any:
     jnp = engine.jax().numpy
     if isinstance(old, TracedList) and isinstance(new, TracedList):
         if old.items is None and new.items is not None:
-            made = old.materialised(new)
-            return made
-        same = isinstance(old.size, np.ndarray) and isinstance(new.size, np.ndarray) and int(old.size) == int(new.size)
-        if isinstance(old.size, np.ndarray) and not same:
+            return old.materialised(new)
+        if old.known_size is not None and old.known_size != new.known_size:
             return old.with_size(jnp.asarray(old.size, jnp.int32))
         if (old.items is None) != (new.items is None) or _shapes(old) != _shapes(new):
             raise HostNeeded(op, "the elements of a list change their shape")
@@ -211,7 +247,8 @@ def _shapes(value: TracedList) -> list[Any]:
 
 @engine.when_loaded
 def _register(module: Any) -> None:
-    """Makes lists and optionals known to JAX as containers of arrays."""
+    """Makes lists and optionals known to JAX as containers of arrays, and its functions to them."""
+    set_backend(module.numpy, module.lax)
     list_values.set_backend(module.numpy, module.lax)
     tree_util = module.tree_util
     tree_util.register_pytree_node(TracedList, lambda value: value.flatten(), TracedList.unflatten)

@@ -163,7 +163,10 @@ class Scope:
         lower = lowerings.get(op.type)
         if lower is not None:
             self._enter(op)
-            lower(self, op, ok)
+            try:
+                lower(self, op, ok)
+            except kernels.NotCompilable as reason:
+                raise HostNeeded(op, str(reason)) from None
             return
         operands = self.operands(op)
         known = all(isinstance(value, np.ndarray) for value in operands)

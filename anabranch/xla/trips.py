@@ -58,8 +58,7 @@ def variable(scope: Scope, op: Operation, index: int, value: Any, most: int | No
     if pushes:
         if most is None:
             raise need(scope, op, operands)
-        have = int(value.size) if isinstance(value.size, np.ndarray) else value.capacity
-        assert have is not None
+        have = value.known_size if value.known_size is not None else value.capacity
         value = value.with_capacity(have + pushes * most)
     return value
 
