@@ -1,0 +1,121 @@
+"""Strings: TensorFlow's results for each op; shapes; what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.core.build import build
+
+CASES = json.loads((Path(__file__).parents[1] / "golden" / "strings.json").read_text())
+# Which op types the cases run; `test_each_op_has_a_case` holds the list against what the graphs contain.
+OPS = {
+    "StringLower", "StringUpper", "StringStrip", "StringLength", "Substr", "StringToNumber", "EncodeBase64",
+    "DecodeBase64", "StringJoin", "ReduceJoin", "StringSplit", "StringSplitV2", "StaticRegexReplace",
+    "StaticRegexFullMatch", "AsString",
+}  # fmt: skip
+
+
+def encoded(value):
+    if isinstance(value, list):
+        return [encoded(item) for item in value]
+    return value.encode("latin-1") if isinstance(value, str) else value
+
+
+def shown(value):
+    array = np.asarray(value)
+    if array.dtype.kind in "OS":
+        return np.vectorize(lambda item: item.decode("latin-1"), otypes=[object])(array).tolist()
+    return array.tolist()
+
+
+def called(case):
+    function = tf
+    for part in case["function"].split("."):
+        function = getattr(function, part)
+    return function(*[encoded(arg) for arg in case["args"]], **case["kwargs"])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['function']}-{CASES.index(case)}")
+def test_as_tensorflow(case) -> None:
+    wanted = case["result"]
+    with tf.Graph().as_default(), tf.Session() as session:
+        if isinstance(wanted, dict) and "error" in wanted:
+            with pytest.raises((tf.errors.OpError, ValueError), match=r"."):
+                session.run(called(case))
+            return
+        result = called(case)
+        value = session.run(result)
+        if isinstance(result, tf.SparseTensor):
+            assert {
+                "indices": shown(value.indices),
+                "values": shown(value.values),
+                "shape": shown(value.dense_shape),
+            } == wanted
+        else:
+            assert result.shape.is_compatible_with(np.shape(value))
+            assert shown(value) == wanted
+
+
+def test_each_op_has_a_case() -> None:
+    found = set()
+    for case in CASES:
+        with tf.Graph().as_default() as graph:
+            if not (isinstance(case["result"], dict) and "error" in case["result"]):
+                called(case)
+                found |= {op.type for op in graph.get_operations()} & OPS
+    assert found == OPS
+
+
+def test_patterns_from_tensors() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        pattern = tf.placeholder(tf.string, [])
+        replaced = tf.strings.regex_replace(["abc"], pattern, "-")
+        matched = tf.strings.regex_full_match(["abc", "b"], pattern)
+        assert (replaced.op.type, matched.op.type) == ("RegexReplace", "RegexFullMatch")
+        assert session.run([replaced, matched], {pattern: "b"})[0].tolist() == [b"a-c"]
+        assert session.run(matched, {pattern: "b"}).tolist() == [False, True]
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"Invalid pattern: \[, error"):
+            session.run(replaced, {pattern: "["})
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"\\p is not supported here"):
+            session.run(replaced, {pattern: r"\pL"})
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"negated class"):
+            session.run(replaced, {pattern: "[[:^alpha:]]"})
+
+
+def test_static_shapes() -> None:
+    with tf.Graph().as_default():
+        words = tf.placeholder(tf.string, [None, 3])
+        assert tf.reduce_join(words, 1).shape.as_list() == [None]
+        assert tf.reduce_join(words, 0, keep_dims=True).shape.as_list() == [1, 3]
+        assert tf.string_join([words, "x"]).shape.as_list() == [None, 3]
+        assert tf.substr(words, [0, 1, 0], [1, 1, 1]).shape.as_list() == [None, 3]
+        assert tf.reduce_join(tf.placeholder(tf.string)).shape.ndims is None
+        assert tf.string_split(tf.placeholder(tf.string, [4])).dense_shape.shape.as_list() == [2]
+
+
+def test_rank_is_not_known() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        words = tf.placeholder(tf.string)
+        joined = tf.reduce_join(words)
+        assert session.run(joined, {words: [["a", "b"], ["c", "d"]]}) == b"abcd"
+
+
+def test_what_is_refused() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        with pytest.raises(ValueError, match="Cannot specify both 'axis' and 'reduction_indices'"):
+            tf.reduce_join(["a"], 0, reduction_indices=0)
+        with pytest.raises(ValueError, match="Unsupported encoding 'latin'"):
+            tf.strings.lower(["a"], encoding="latin")
+        with pytest.raises(NotImplementedError, match="result_type='RaggedTensor'"):
+            tf.strings.split(["a"], result_type="RaggedTensor")
+        with pytest.raises(ValueError, match="Cannot specify both 'sep' and 'delimiter'"):
+            tf.string_split(["a"], " ", delimiter=" ")
+        shape = tf.placeholder(tf.string)
+        joined = build("StringJoin", [shape, tf.constant(["a", "b"])])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Input shapes do not match"):
+            session.run(joined, {shape: ["a", "b", "c"]})
