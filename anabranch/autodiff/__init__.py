@@ -1,5 +1,6 @@
 """Differentiation of graphs: rules of ops and of users, the reverse walk that applies them, and what is built on it."""
 
-from anabranch.autodiff import control_flow, custom, gradients, registry
+from anabranch.autodiff import branches, control_flow, custom, gradients, loops, registry
 
-__all__ = ["control_flow", "custom", "gradients", "registry"]  # imported for the names that they publish
+# Imported for the names that they publish and the slots that they fill.
+__all__ = ["branches", "control_flow", "custom", "gradients", "loops", "registry"]

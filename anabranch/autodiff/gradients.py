@@ -10,22 +10,28 @@ Rules build ordinary operations: a gradient can be fetched, saved, and different
 scope ``gradients/<op>_grad`` on behalf of the forward op, whose line errors show too.
 
 Nested bodies. A body's argument that captures a tensor stands for that tensor: the walk passes from the one to the
-other, and the new ops are made in the innermost body that holds a y.
+other, and the new ops are made in the innermost body that holds a y. An op that holds bodies is differentiated by
+:mod:`anabranch.autodiff.control_flow`, which walks through each of its bodies, from its outputs to its arguments, and
+makes a new op of the same kind. The plain read of a reference variable that a body captures is captured as the
+reference; where an x (or a tensor to stop at) is such a read, the reference counts as that read.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import enum
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from anabranch.autodiff import registry
 from anabranch.autodiff.aggregation import aggregate, check_method
-from anabranch.core import dtypes, errors, shapes
+from anabranch.core import body_ops, dtypes, errors, hooks, shapes
 from anabranch.core.api import public
-from anabranch.core.body import Body
+from anabranch.core.body import Body, is_transparent_read
 from anabranch.core.build import build
 from anabranch.core.convert import constant, convert_to_tensor
 from anabranch.core.graph import Graph, graph_of
@@ -112,12 +118,15 @@ def gradients(
         x_tensors = [_source_tensor(item, i) for i, item in enumerate(xs)]
         stop_tensors = [_source_tensor(item, i) for i, item in enumerate(stops)]
         body = _innermost_body(graph, y_tensors)
+        options = Options(method, colocate_gradients_with_ops, gate_gradients, tuple(stop_tensors))
         with graph.building(body):
-            walk = _Walk(graph, y_tensors, x_tensors, stop_tensors, method, colocate_gradients_with_ops, gate_gradients)
-            found = walk.run(starts)
+            try:
+                found = Walk(graph, y_tensors, x_tensors, options).run(starts)
+            finally:
+                body_ops.restore_order(graph)
     with graph.as_default(), graph.building(body):
         return [
-            _zeros_like(x) if gradient is None and unconnected is UnconnectedGradients.ZERO else gradient
+            zeros_like(x) if gradient is None and unconnected is UnconnectedGradients.ZERO else gradient
             for x, gradient in zip(x_tensors, found, strict=True)
         ]
 
@@ -192,27 +201,39 @@ def _innermost_body(graph: Graph, ys: Sequence[Tensor]) -> Body:
 
 
 # --------------------------------------------------------------------------------------------------------------- walk
-class _Walk:
-    """One reverse walk: what it has found so far, by op and output."""
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What a call of ``gradients`` says about all the ops it makes, those in bodies too."""
+
+    method: int
+    colocate: bool
+    gate: bool
+    stops: tuple[Tensor, ...]
+
+
+class Walk:
+    """One reverse walk: what it has found so far, by op and output.
+
+    Args:
+        graph: the graph.
+        ys: tensors to differentiate.
+        xs: tensors to differentiate with respect to.
+        options: see :class:`Options`.
+        within: a body whose arguments the walk ends at; None for all of the graph.
+    """
 
     def __init__(
-        self,
-        graph: Graph,
-        ys: list[Tensor],
-        xs: list[Tensor],
-        stops: list[Tensor],
-        method: int,
-        colocate: bool,
-        gate: bool,
+        self, graph: Graph, ys: Sequence[Tensor], xs: Sequence[Tensor], options: Options, within: Body | None = None
     ) -> None:
         self.graph = graph
+        self.options = options
+        self.within = within
         self.captured: dict[Body, dict[Tensor, Tensor]] = {}
         """By body: argument -> the outer tensor that it captures."""
+        self.reads = {} if within is not None else _reads((*xs, *options.stops))
+        """References -> the plain reads of them among xs and stops."""
         self.ys = [self._outer(y) for y in ys]
         self.xs = [self._outer(x) for x in xs]
-        self.method = method
-        self.colocate = colocate
-        self.gate = gate
         self.inputs: dict[Operation, list[Tensor]] = {}
         """Inputs of each op that was met, captures resolved."""
         self.between = self._ops_between()
@@ -222,15 +243,19 @@ class _Walk:
             for tensor in self.inputs[op]:
                 if tensor.op in self.waiting:
                     self.waiting[tensor.op] += 1
-        self.stops = self._stops([self._outer(stop) for stop in stops])
+        self.stops = self._stops([self._outer(stop) for stop in options.stops if self._is_met(stop)])
         self.grads: dict[Operation, list[list[Any]]] = {}
         """Gradients by op and output, those of one output in the order of arrival."""
+
+    def _is_met(self, stop: Tensor) -> bool:
+        """Whether a stop is a tensor of this walk: one inside a body is a matter of the walk through that body."""
+        return self.within is None or stop.op.body is self.within
 
     def _outer(self, tensor: Tensor) -> Tensor:
         """The tensor that a capturing argument stands for, through any number of bodies; otherwise the tensor
         itself.
         """
-        while tensor.op.type == "_Arg":
+        while tensor.op.type == "_Arg" and tensor.op.body is not self.within:
             body = tensor.op.body
             captured = self.captured.get(body)
             if captured is None:
@@ -238,8 +263,15 @@ class _Walk:
             source = captured.get(tensor)
             if source is None:
                 break
-            tensor = source
+            tensor = self.reads.get(source, source)
         return tensor
+
+    def _sources(self, op: Operation) -> list[Tensor]:
+        """Inputs of an op, captures resolved."""
+        found = [self._outer(tensor) for tensor in op._inputs]
+        if self.reads and op.definition.effect.kind == "body":
+            return [self.reads.get(tensor, tensor) for tensor in found]
+        return found
 
     def _ops_between(self) -> list[Operation]:
         """The ops on a path of differentiable tensors from an x to a y, from ys backwards."""
@@ -248,7 +280,7 @@ class _Walk:
         queue = collections.deque(met)
         while queue:
             op = queue.popleft()
-            sources = self.inputs[op] = [self._outer(tensor) for tensor in op._inputs]
+            sources = self.inputs[op] = self._sources(op)
             for tensor in sources:
                 if is_differentiable(tensor):
                     uses.setdefault(tensor.op, []).append(op)
@@ -278,6 +310,16 @@ class _Walk:
             with self._colocated(y.op):
                 gradient = _default_start(y, i) if start is None else _given_start(y, start, i)
             self._add(y, gradient)
+        return self.propagate()
+
+    def run_from(self, starts: Sequence[Any]) -> list[Any]:
+        """Walks back from gradients that are known to fit the ys."""
+        for y, start in zip(self.ys, starts, strict=True):
+            self._add(y, start)
+        return self.propagate()
+
+    def propagate(self) -> list[Any]:
+        """Walks back from the gradients added so far."""
         queue = collections.deque(op for op in dict.fromkeys(y.op for y in self.ys) if self.waiting.get(op) == 0)
         while queue:
             op = queue.popleft()
@@ -286,7 +328,7 @@ class _Walk:
                 if gathered is not None:
                     for output, parts in enumerate(gathered):
                         if len(parts) > 1:
-                            gathered[output] = [aggregate(op, parts, self.method)]
+                            gathered[output] = [aggregate(op, parts, self.options.method)]
                     if op not in self.stops:
                         self._differentiate(op, [parts[0] if parts else None for parts in gathered])
             for tensor in self.inputs[op]:
@@ -301,7 +343,7 @@ class _Walk:
         gathered = self.grads.get(x.op)
         if gathered is None or not gathered[x.value_index]:
             return None
-        return aggregate(x.op, gathered[x.value_index], self.method)
+        return aggregate(x.op, gathered[x.value_index], self.options.method)
 
     def _add(self, tensor: Tensor, gradient: Any) -> None:
         gathered = self.grads.get(tensor.op)
@@ -310,7 +352,7 @@ class _Walk:
         gathered[tensor.value_index].append(gradient)
 
     def _colocated(self, op: Operation) -> contextlib.AbstractContextManager[Any]:
-        return self.graph.colocate_with(op, ignore_existing=True) if self.colocate else contextlib.nullcontext()
+        return self.graph.colocate_with(op, ignore_existing=True) if self.options.colocate else contextlib.nullcontext()
 
     def _differentiate(self, op: Operation, grads: list[Any]) -> None:
         """Applies the op's rule and hands what it returns to the ops that made its inputs."""
@@ -319,18 +361,32 @@ class _Walk:
         rule = registry.rule_of(op)
         if rule.function is None:
             return
-        for i, output in enumerate(op._outputs):
-            if grads[i] is None and is_differentiable(output) and output.dtype.base is not dtypes.resource:
-                grads[i] = build("ZerosLike", output, name="zeros_like")
+        inputs = self.inputs[op]
+        holds_bodies = op.definition.effect.kind == "body" and not rule.of_user
+        if not holds_bodies:
+            for i, output in enumerate(op._outputs):
+                if grads[i] is None and is_differentiable(output) and output.dtype.base is not dtypes.resource:
+                    grads[i] = self._zeros_of(output)
         graph = self.graph
         with graph.name_scope(f"{op.name}_grad"), graph.original_op(op), self._site_of(rule):
-            found = _checked(op, rule, registry.call(rule, op, grads))
-            if self.gate and sum(gradient is not None for gradient in found) > 1:
+            if holds_bodies:
+                wanted = [is_differentiable(tensor) and tensor.op in self.waiting for tensor in inputs]
+                returned = hooks.control_flow_gradient(op, grads, wanted, self.options)
+            else:
+                returned = registry.call(rule, op, grads)
+            found = _checked(op, rule, returned, len(inputs))
+            if self.options.gate and sum(gradient is not None for gradient in found) > 1:
                 with graph.device(None), graph.colocate_with(None, ignore_existing=True):
                     found = gated(graph, found)
-        for tensor, gradient in zip(self.inputs[op], found, strict=True):
+        for tensor, gradient in zip(inputs, found, strict=True):
             if gradient is not None:
                 self._add(tensor, gradient)
+
+    def _zeros_of(self, output: Tensor) -> Tensor:
+        """Zeros for an output that no gradient reaches; in a body without taking its value along."""
+        if self.within is not None and shapes.is_static(output._shape) and output.dtype.base is not dtypes.variant:
+            return zeros_of_shape(output._shape, output.dtype.base)
+        return build("ZerosLike", output, name="zeros_like")
 
     @contextlib.contextmanager
     def _site_of(self, rule: registry.Rule) -> Iterator[None]:
@@ -346,6 +402,20 @@ class _Walk:
             yield
         finally:
             scopes.site = old
+
+
+def _reads(tensors: Sequence[Tensor]) -> dict[Tensor, Tensor]:
+    found: dict[Tensor, Tensor] = {}
+    for tensor in tensors:
+        if is_transparent_read(tensor):
+            found.setdefault(tensor.op._inputs[0], tensor)
+    return found
+
+
+def zeros_of_shape(shape: shapes.RawShape, dtype: dtypes.DType) -> Tensor:
+    """Zeros of a known shape."""
+    assert shape is not None
+    return constant(np.broadcast_to(np.zeros((), dtype.np), [size or 0 for size in shape]), dtype, name="zeros")
 
 
 # ------------------------------------------------------------------------------------------------- where a walk starts
@@ -411,7 +481,8 @@ def _check_start(y: Tensor, given: dtypes.DType) -> None:
         )
 
 
-def _zeros_like(x: Tensor) -> Tensor:
+def zeros_like(x: Tensor) -> Tensor:
+    """Zeros of the dtype and shape of a gradient with respect to ``x``."""
     if x.dtype.base is not dtypes.resource:
         return build("ZerosLike", x, name="zeros_like")
     handle = x.handle_data
@@ -430,27 +501,29 @@ def _zeros_like(x: Tensor) -> Tensor:
 
 
 # -------------------------------------------------------------------------------------------------- what a rule returns
-def _checked(op: Operation, rule: registry.Rule, returned: Any) -> list[Any]:
-    """The gradients that a rule returned, one for each input, of the inputs' dtypes and shapes."""
+def _checked(op: Operation, rule: registry.Rule, returned: Any, count: int) -> list[Any]:
+    """The gradients that a rule returned, one for each of the ``count`` inputs that the op had, of the inputs' dtypes
+    and shapes.
+    """
     found = (
         list(returned)
         if isinstance(returned, (list, tuple)) and not isinstance(returned, IndexedSlices)
         else [returned]
     )
-    if len(found) != len(op._inputs):
+    if len(found) != count:
         raise ValueError(
-            f"Num gradients {len(found)} generated for op {op.name!r} do not match num inputs {len(op._inputs)}\n"
+            f"Num gradients {len(found)} generated for op {op.name!r} do not match num inputs {count}\n"
             + errors.message(
                 f"{len(found)} gradients from {rule.told} for op {op.name!r} of type {op.type!r}",
-                f"one for each of its {len(op._inputs)} inputs, None where no gradient flows",
+                f"one for each of its {count} inputs, None where no gradient flows",
                 "return [grad_of_first_input, None, ...]",
                 at=op.user_site,
             )
         )
-    for i, (tensor, gradient) in enumerate(zip(op._inputs, found, strict=True)):
+    for i, (tensor, gradient) in enumerate(zip(op._inputs[:count], found, strict=True)):
         if gradient is None:
             continue
-        dtype = _dtype_of_gradient(tensor)
+        dtype = dtype_of_gradient(tensor)
         if not isinstance(gradient, (Tensor, IndexedSlices)):
             gradient = found[i] = convert_to_tensor(gradient, dtype)
         if dtype is not None and gradient.dtype.base != dtype:
@@ -468,7 +541,8 @@ def _checked(op: Operation, rule: registry.Rule, returned: Any) -> list[Any]:
     return found
 
 
-def _dtype_of_gradient(tensor: Tensor) -> dtypes.DType | None:
+def dtype_of_gradient(tensor: Tensor) -> dtypes.DType | None:
+    """The dtype of gradients with respect to a tensor; None if it is a handle to what is not known."""
     if tensor.dtype.base is dtypes.resource:
         return tensor.handle_data.dtype.base if tensor.handle_data is not None else None
     return tensor.dtype.base

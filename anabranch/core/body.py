@@ -45,6 +45,10 @@ class Body:
         """The body whose gradient this body computes."""
         self.intermediates: dict[Tensor, Tensor] = {}
         """Tensors of :attr:`forward` -> the arguments that stand for them."""
+        self.exposed: dict[Tensor, tuple[Tensor, bool]] = {}
+        """Tensors of the body -> the owner's output that a gradient takes them from, and whether that is an optional
+        or a list of their values.
+        """
         self.outer_control_inputs: dict[Operation, None] = {}
         """Operations of enclosing bodies that must run before the owner."""
         self.function: NamedAttrs | None = None
@@ -106,7 +110,7 @@ class Body:
             found._handle = outer._handle
             found._known = inference.partial_value(outer)
             self.captures[outer] = found
-        if tensor.op.body is not self.parent:
+        if tensor.op.body is not self.parent and tensor.op.body.encloses(self):
             self.captures[tensor] = found
         return found
 

@@ -131,6 +131,18 @@ def own(op: Operation) -> None:
         use.body.outer_control_inputs.clear()
 
 
+def input_changed(op: Operation, index: int, old: Tensor, new: Tensor) -> None:
+    """Lets the bodies of an op capture ``new``, its input ``index`` now, where they captured ``old``."""
+    for use in bodies_of(op):
+        if index >= use.first and old in use.body.captures:
+            arg = use.body.args[index - use.first]
+            if use.body.captures[old] is arg:
+                del use.body.captures[old]
+                use.body.captures.setdefault(new, arg)
+            if arg._handle is None:
+                arg._handle = new._handle
+
+
 # ------------------------------------------------------------------------------------------------------------- growing
 def add_input(op: Operation, tensor: Tensor) -> tuple[Tensor, ...]:
     """Appends an input to an op with bodies; returns the argument that each of its bodies gets.

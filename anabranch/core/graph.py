@@ -384,6 +384,7 @@ class Graph(GraphScopes):
             tensor = op.body.capture(tensor)
             op._inputs = (*op._inputs[:index], tensor, *op._inputs[index + 1 :])
             tensor._consumers.append(op)
+            body_ops.input_changed(op, index, old, tensor)
             self._version += 1
 
     def _set_device(self, op: Operation, device: Any) -> None:

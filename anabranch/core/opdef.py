@@ -48,8 +48,8 @@ from anabranch.core.attrs import (
 __all__ = [
     "BODY", "DERIVED", "IO", "PURE", "PURE_BODY", "RANDOM", "REQUIRED", "SELECT", "ArgSpec", "Attr", "Bool", "Effect",
     "Float", "Func", "Int", "List", "NotDifferentiable", "Op", "OpDefinition", "Predication", "Shape", "String",
-    "TensorAttr", "Type", "all_definitions", "attr_key", "channel", "define", "find", "lookup", "read", "rows", "set_family_loader",
-    "write",
+    "TensorAttr", "Type", "all_definitions", "attr_key", "channel", "define", "find", "lookup", "read", "rows",
+    "set_family_loader", "write",
 ]  # fmt: skip
 
 

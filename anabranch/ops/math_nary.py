@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ from anabranch.ops.numerics import NUMBERS
 
 
 def _sum(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
+    if hasattr(inputs[0], "plus"):  # lists and optionals, which know their own sum
+        return functools.reduce(lambda total, value: total.plus(value), inputs)
     if attrs["T"].np is None:
         ctx.check(False, errors.UnimplementedError, "AddN of " + attrs["T"].name + " has no kernel; add the values")
     if ctx.host:

@@ -249,6 +249,8 @@ _unary("Rint", "Nearest integer, halves to the even one.", FLOATS, _plain("rint"
 def _filled(fill: Any) -> dict[str, Any]:
     def kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
         (x,) = inputs
+        if hasattr(x, "zeros"):  # a list or an optional, which knows its own
+            return x.zeros()
         if ctx.host:
             if attrs["T"].np is None:
                 ctx.check(False, errors.UnimplementedError, "{0} of " + attrs["T"].name, "zeros")

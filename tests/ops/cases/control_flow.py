@@ -8,4 +8,12 @@ FILE = "tests/ops/test_control_flow.py"
 KINDS = ("If", "StatelessIf", "Case", "StatelessCase", "While", "StatelessWhile", "PartitionedCall",
          "StatefulPartitionedCall")  # fmt: skip
 
-ROWS = [elsewhere(kind, FILE, f'"{kind}"') for kind in KINDS]
+GRADIENTS = "tests/autodiff/test_control_flow.py"
+
+ROWS = [
+    *[elsewhere(kind, FILE, f'"{kind}"') for kind in KINDS],
+    *[
+        elsewhere(kind, GRADIENTS, kind)
+        for kind in ("OptionalNone", "OptionalFromValue", "OptionalGetValue", "OptionalHasValue")
+    ],
+]

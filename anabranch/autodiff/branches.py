@@ -1,0 +1,197 @@
+"""Gradients of conditionals and calls: `If`, `Case`, `PartitionedCall`.
+
+The gradient is an op of the same kind under the same predicate: each of its branches differentiates one branch of the
+forward op. What a branch needs of the forward one is taken out through a further output of the forward op. The other
+branches give zeros of the same shape there, which nobody reads; where the shape is not known, the output is an
+*optional*, present only if its branch was taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.autodiff import gradients as walks
+from anabranch.autodiff.control_flow import (
+    bind,
+    dense_for,
+    differentiate_body,
+    drop_unused,
+    move_shapes,
+    placeholders,
+    prune,
+    register,
+    substitute,
+    zeros_for,
+)
+from anabranch.core import body_ops, composites, dtypes, inference, shapes
+from anabranch.core.body import Body
+from anabranch.core.build import build, build_operation
+from anabranch.core.convert import constant
+from anabranch.core.indexed_slices import IndexedSlices
+from anabranch.core.operation import Operation, Tensor
+
+
+def _differentiate(op: Operation, grads: Sequence[Any], wanted: Sequence[bool], options: walks.Options) -> list[Any]:
+    graph = op.graph
+    uses = body_ops.bodies_of(op)
+    first = uses[0].first
+    given = [i for i, grad in enumerate(grads) if grad is not None and walks.is_differentiable(op._outputs[i])]
+    asked = [k for k in range(len(op._inputs) - first) if wanted[first + k]]
+    if not given or not asked:
+        return []
+    parts = []
+    for use in uses:
+        body = graph.new_body(f"{use.attr}_grad")
+        ys = [use.body.outputs[i] for i in given]
+        xs = [use.body.args[k] for k in asked]
+        parts.append(differentiate_body(use.body, body, ys, [grads[i] for i in given], xs, options))
+    kept = [n for n in range(len(asked)) if any(part.found[n] is not None for part in parts)]
+    if not kept:
+        return []
+    structure: list[Any] = []
+    dense_shapes: list[Any] = []
+    for n in kept:
+        gradients = [part.found[n] for part in parts]
+        dense_shapes.append(None)
+        if _all_slices(gradients):
+            dense_shapes[-1] = known = _one_dense_shape(gradients)
+            if known is not None:
+                for part in parts:
+                    part.found[n] = IndexedSlices(part.found[n].values, part.found[n].indices)
+        else:
+            for part, use in zip(parts, uses, strict=True):
+                arg = use.body.args[asked[n]]
+                gradient = part.found[n]
+                part.found[n] = zeros_for(part.body, arg) if gradient is None else dense_for(part.body, gradient, arg)
+        structure.append(parts[0].found[n])
+    bodies = [part.body for part in parts]
+    for part in parts:
+        with graph.building(part.body), graph.control_dependencies(None):
+            flat = composites.flatten([part.found[n] for n in kept])
+            part.body.outputs = [_value(part.body, tensor) for tensor in flat]
+        prune(part.body)
+        move_shapes(part.body)
+    for number, body in enumerate(bodies):
+        _bring_in(op, number, body)
+    for body in bodies:
+        prune(body)
+    made = _make(op, bodies)
+    packed = composites.pack(structure, made._outputs)
+    found: list[Any] = [None] * len(op._inputs)
+    for n, gradient, known in zip(kept, packed, dense_shapes, strict=True):
+        if known is not None:
+            gradient = IndexedSlices(gradient.values, gradient.indices, constant(known))
+        found[first + asked[n]] = gradient
+    return found
+
+
+def _value(body: Body, tensor: Tensor) -> Tensor:
+    found = body.capture(tensor)
+    return build("Identity", found) if found.dtype.is_ref else found
+
+
+def _all_slices(gradients: Sequence[Any]) -> bool:
+    """Whether all branches give slices of as many rows, so that slices can come out of the conditional."""
+    if not all(isinstance(gradient, IndexedSlices) for gradient in gradients):
+        return False
+    if len(gradients) == 1:
+        return True
+    forms = {
+        (
+            gradient.values._shape,
+            gradient.indices.dtype.base,
+            None if gradient.dense_shape is None else gradient.dense_shape.dtype.base,
+        )
+        for gradient in gradients
+    }
+    return len(forms) == 1 and shapes.is_static(gradients[0].values._shape)
+
+
+def _one_dense_shape(gradients: Sequence[IndexedSlices]) -> np.ndarray | None:
+    """The dense shape of slices if it is known, so that it need not come out of the branches."""
+    known = [None if item.dense_shape is None else inference.partial_value(item.dense_shape) for item in gradients]
+    first = known[0]
+    if not isinstance(first, np.ndarray):
+        return None
+    return first if all(isinstance(other, np.ndarray) and np.array_equal(first, other) for other in known) else None
+
+
+def _make(op: Operation, bodies: list[Body]) -> Operation:
+    """The gradient op, of the kind of ``op``."""
+    captured = body_ops.line_up(bodies)
+    stateful = any(body_ops.is_stateful(body) for body in bodies)
+    types = [output.dtype.base for output in bodies[0].outputs]
+    kind = op.type.removeprefix("Stateless").removeprefix("Stateful")
+    attrs: dict[str, Any] = {"Tout": types}
+    if kind == "PartitionedCall":
+        kind = f"Stateful{kind}" if stateful else kind
+        inputs: list[Any] = [captured]
+        attrs["f"] = bodies[0]
+    else:
+        inputs = [op._inputs[0], captured]
+        if kind == "If":
+            attrs |= {"then_branch": bodies[0], "else_branch": bodies[1]}
+        else:
+            attrs["branches"] = bodies
+        kind = kind if stateful else f"Stateless{kind}"
+    scope = op.graph.get_name_scope()
+    made = build_operation(kind, inputs, attrs, f"{scope}/" if scope else None)
+    body_ops.own(made)
+    return made
+
+
+# ------------------------------------------------------------------------------------------------------- intermediates
+def _bring_in(op: Operation, number: int, body: Body) -> None:
+    """Brings into a gradient body what it needs of the forward branch ``number``."""
+    forward = body.forward
+    assert forward is not None
+    graph = op.graph
+    for tensor, arg in placeholders(body):
+        outer, optional = _exposed(op, number, forward, tensor)
+        if not optional:
+            bind(body, arg, outer)
+            continue
+        with graph.building(body), graph.control_dependencies(None):
+            (value,) = build(
+                "OptionalGetValue", body.capture(outer), output_types=[tensor.dtype.base], output_shapes=[tensor._shape]
+            )
+        value._handle = tensor._handle
+        substitute(arg, value)
+    drop_unused(body)
+
+
+def _exposed(op: Operation, number: int, forward: Body, tensor: Tensor) -> tuple[Tensor, bool]:
+    """The output of the forward op that holds a tensor of a branch, and whether it is an optional."""
+    for index, output in enumerate(forward.outputs):
+        if output is tensor:
+            return op._outputs[index], False
+    known = forward.exposed.get(tensor)
+    if known is not None:
+        return known
+    uses = body_ops.bodies_of(op)
+    optional = len(uses) > 1 and (
+        not shapes.is_static(tensor._shape) or tensor.dtype.base in (dtypes.variant, dtypes.resource)
+    )
+    graph = op.graph
+    outputs = []
+    for k, use in enumerate(uses):
+        with graph.building(use.body), graph.control_dependencies(None), graph.bare_scopes():
+            with graph.name_scope(None), graph.name_scope(f"{tensor.op.name}/exposed/"):
+                if k == number:
+                    outputs.append(build("OptionalFromValue", [tensor]) if optional else _value(use.body, tensor))
+                elif optional:
+                    outputs.append(build("OptionalNone"))
+                else:
+                    outputs.append(walks.zeros_of_shape(tensor._shape, tensor.dtype.base))
+    outer = body_ops.add_output(op, outputs)
+    if not optional:
+        outer._handle = tensor._handle
+        outer._shape = tensor._shape
+    forward.exposed[tensor] = (outer, optional)
+    return outer, optional
+
+
+register(body_ops.CONDITIONALS | body_ops.CALLS, _differentiate)

@@ -1,0 +1,464 @@
+"""Gradients of loops: `While`.
+
+The gradient of a loop is a loop that runs as many times, backwards. Its variables are the iterations done, their
+number (the forward loop's counter), the gradients with respect to the forward variables at the start of an iteration,
+and the lists of what it needs of that iteration. Only those variables take part that lie on a path of differentiable
+operations from an output that has a gradient to an input whose gradient is wanted. The gradient of a variable that the
+loop does not change is a sum over iterations; slices of it (the gradient of a gather from a table) are added to a dense
+sum.
+
+What an iteration's backward pass needs of its forward pass comes from one of three places:
+
+- it is computed again, where it follows cheaply from what does not change or counts: values from outside, constants,
+  the number of the iteration and integers that grow by a constant;
+- its shape alone is needed: the shape is kept (see :func:`control_flow.move_shapes`);
+- it is kept: the forward loop pushes it to a `TensorList`, the backward loop pops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.autodiff import gradients as walks
+from anabranch.autodiff import registry
+from anabranch.autodiff.control_flow import (
+    dense_for,
+    differentiate_body,
+    drop_unused,
+    move_shapes,
+    placeholders,
+    prune,
+    register,
+    substitute,
+    zeros_for,
+)
+from anabranch.core import body_ops, dtypes, inference, opdef, shapes
+from anabranch.core.body import Body
+from anabranch.core.build import build, build_operation
+from anabranch.core.convert import constant
+from anabranch.core.indexed_slices import IndexedSlices
+from anabranch.core.operation import Operation, Tensor
+
+NO_GRADIENT = "_no_gradient"
+MOST_RECOMPUTED = 16
+"""Operations that are computed again for one value; where there are more, the value is kept."""
+_HEAVY = frozenset(
+    ("Einsum", "Cholesky", "Svd", "Qr", "SelfAdjointEigV2", "MatrixInverse", "MatrixSolve", "TopKV2", "Unique", "Where",
+     "FFT", "IFFT")
+)  # fmt: skip
+
+
+def _differentiate(op: Operation, grads: Sequence[Any], wanted: Sequence[bool], options: walks.Options) -> list[Any]:
+    if op._attrs.get(NO_GRADIENT):
+        return []
+    return _Loop(op, grads, wanted, options).run()
+
+
+class _Loop:
+    """The gradient of one loop."""
+
+    def __init__(self, op: Operation, grads: Sequence[Any], wanted: Sequence[bool], options: walks.Options) -> None:
+        self.op = op
+        self.graph = op.graph
+        self.grads = grads
+        self.wanted = wanted
+        self.options = options
+        self.forward: Body = op._attrs["body"]
+        count = len(op._inputs)
+        self.invariant = [body_ops.passes_through(self.forward, i) for i in range(count)]
+        self.taking_part = self._taking_part()
+        self.lists: list[tuple[Tensor, Tensor]] = []
+        """Outer lists, and the list arguments of the gradient body; what it leaves of them comes after."""
+        self.rest: list[Tensor] = []
+
+    # ----------------------------------------------------------------------------------------------- which variables
+    def _taking_part(self) -> list[int]:
+        """Variables that have a gradient and whose gradient leads to a wanted one."""
+        forward, count = self.forward, len(self.op._inputs)
+        depends = _dependencies(forward)
+        reached = {i for i, grad in enumerate(self.grads[:count]) if grad is not None and self._can(i)}
+        waiting = list(reached)
+        while waiting:
+            i = waiting.pop()
+            for j in depends[i]:
+                if j not in reached and self._can(j):
+                    reached.add(j)
+                    waiting.append(j)
+        useful = {j for j in range(count) if j < len(self.wanted) and self.wanted[j] and self._can(j)}
+        changed = True
+        while changed:
+            more = {i for i in range(count) if i not in useful and not self.invariant[i] and depends[i] & useful}
+            useful |= more
+            changed = bool(more)
+        return sorted(reached & useful)
+
+    def _can(self, index: int) -> bool:
+        return walks.is_differentiable(self.forward.args[index])
+
+    # ----------------------------------------------------------------------------------------------------------- build
+    def run(self) -> list[Any]:
+        """Builds the gradient loop; a gradient or None for each input."""
+        taking_part = self.taking_part
+        if not any(self.wanted[i] for i in taking_part if i < len(self.wanted)):
+            return []
+        graph, forward = self.graph, self.forward
+        body = graph.new_body("while_grad_body")
+        body.forward = forward
+        self.body = body
+        with graph.building(body):
+            counter = body.add_arg(dtypes.int32, (), "grad_counter")
+            total = body.add_arg(dtypes.int32, (), "forward_counter")
+            self.counter, self.total = counter, total
+            self.index: Tensor | None = None
+            args = [body.add_arg(*self._gradient_type(i), f"grad_{i}") for i in taking_part]
+            for i, arg in zip(taking_part, args, strict=True):
+                arg._handle = forward.args[i]._handle if arg.dtype.base is dtypes.variant else None
+        state = [i for i in taking_part if not self.invariant[i]]
+        ys = [forward.outputs[i] for i in state]
+        starts = [args[taking_part.index(i)] for i in state]
+        xs = [forward.args[i] for i in taking_part]
+        found = differentiate_body(forward, body, ys, starts, xs, self.options).found
+        with graph.building(body), graph.control_dependencies(None):
+            following = build("AddV2", counter, constant(1, dtypes.int32, name="one"), name="next_counter")
+            body.outputs = [following, total]
+            for i, arg, gradient in zip(taking_part, args, found, strict=True):
+                body.outputs.append(self._next(i, arg, gradient))
+        prune(body)
+        move_shapes(body)
+        self._bring_in()
+        prune(body)
+        return self._make(args)
+
+    def _gradient_type(self, index: int) -> tuple[dtypes.DType, shapes.RawShape]:
+        arg = self.forward.args[index]
+        if arg.dtype.base is dtypes.resource:
+            assert arg._handle is not None
+            return arg._handle.dtype.base, arg._handle.shape
+        return arg.dtype.base, self.op._outputs[index]._shape
+
+    def _next(self, index: int, arg: Tensor, gradient: Any) -> Tensor:
+        """The gradient with respect to a variable at the start of the iteration."""
+        variable = self.forward.args[index]
+        if not self.invariant[index]:
+            if gradient is None:
+                return zeros_for(self.body, variable)
+            return self.body.capture(dense_for(self.body, gradient, variable))
+        if gradient is None:
+            return arg
+        if isinstance(gradient, IndexedSlices):
+            rows = build("ExpandDims", gradient.indices, -1)
+            return build("TensorScatterAdd", arg, rows, gradient.values)
+        return build("AddN", [arg, gradient])
+
+    def _first(self, index: int) -> Tensor:
+        """The gradient that the gradient loop starts with for a variable: that of the forward loop's output."""
+        grad, output = self.grads[index] if index < len(self.grads) else None, self.op._outputs[index]
+        if grad is None:
+            if output.dtype.base is dtypes.resource or self.invariant[index]:
+                output = self.op._inputs[index]
+            handle = output._handle
+            shape = handle.shape if output.dtype.base is dtypes.resource and handle is not None else output._shape
+            dtype = walks.dtype_of_gradient(output) or output.dtype.base
+            if shapes.is_static(shape) and dtype is not dtypes.variant:
+                return walks.zeros_of_shape(shape, dtype)
+            return walks.zeros_like(output)
+        return dense_for(self.graph.current_body, grad, output)
+
+    def _make(self, args: list[Tensor]) -> list[Any]:
+        graph, body = self.graph, self.body
+        condition = graph.new_body("while_grad_cond")
+        with graph.building(condition), graph.control_dependencies(None):
+            for arg in [self.counter, self.total, *args, *(arg for _, arg in self.lists)]:
+                copy = condition.add_arg(arg.dtype, arg._shape, arg.op.name.rsplit("/", 1)[-1])
+                copy._handle = arg._handle
+            condition.outputs = [build("Less", condition.args[0], condition.args[1])]
+        self._order_arguments(args)
+        body.outputs += self.rest
+        captured = body_ops.line_up([condition, body])
+        body.outputs += [body.captures[outer] for outer in captured]
+        inputs = [
+            constant(0, dtypes.int32, name="grad_counter"),
+            self._trips(),
+            *(self._first(i) for i in self.taking_part),
+            *(outer for outer, _ in self.lists),
+        ]
+        listed = [arg._shape for arg in body.args]
+        stateful = body_ops.is_stateful(body)
+        attrs = {
+            "cond": condition,
+            "body": body,
+            "output_shapes": listed,
+            "parallel_iterations": self.op._attrs["parallel_iterations"],
+        }
+        scope = graph.get_name_scope()
+        made = build_operation(
+            "While" if stateful else "StatelessWhile", [inputs + captured], attrs, f"{scope}/" if scope else None
+        )
+        body_ops.own(made)
+        found: list[Any] = [None] * len(self.op._inputs)
+        for position, i in enumerate(self.taking_part):
+            if i < len(self.wanted) and self.wanted[i]:
+                found[i] = made._outputs[2 + position]
+        return found
+
+    def _order_arguments(self, args: list[Tensor]) -> None:
+        """Declared arguments first: they were made before some captures and after others."""
+        declared = [self.counter, self.total, *args, *(arg for _, arg in self.lists)]
+        others = [arg for arg in self.body.args if arg not in set(declared)]
+        self.body.args[:] = [*declared, *others]
+        for index, arg in enumerate(self.body.args):
+            arg.op._attrs["index"] = index
+
+    def _trips(self) -> Tensor:
+        """How many iterations the forward loop has done."""
+        return self.op._outputs[_counter_of(self.op)]
+
+    # --------------------------------------------------------------------------------------------------- intermediates
+    def _bring_in(self) -> None:
+        for tensor, arg in placeholders(self.body):
+            again = self._again(tensor)
+            substitute(arg, again if again is not None else self._popped(tensor))
+        drop_unused(self.body)
+
+    def _again(self, tensor: Tensor) -> Tensor | None:
+        """A forward value computed again in the gradient body; None if it must be kept."""
+        plan: dict[Tensor, Any] = {}
+        if not _recomputable(self, tensor, plan) or len(plan) > MOST_RECOMPUTED:
+            return None
+        return self._recompute(tensor)
+
+    def _recompute(self, tensor: Tensor) -> Tensor:
+        body = self.body
+        known = body.intermediates.get(tensor)
+        if known is not None and not self._is_placeholder(known):
+            return known
+        op = tensor.op
+        if op.type == "_Arg":
+            made = self._counted(op._attrs["index"])
+        elif op.type == "Const":
+            made = body.capture(tensor)
+        else:
+            copy = body_ops.copy_op(op, [self._recompute(source) for source in op._inputs], body)
+            for output, source in zip(copy._outputs, op._outputs, strict=True):
+                held = body.intermediates.get(source)
+                if held is None or not self._is_placeholder(held):
+                    body.intermediates[source] = output
+            made = copy._outputs[tensor.value_index]
+        return made
+
+    def _is_placeholder(self, arg: Tensor) -> bool:
+        return arg.op.type == "_Arg" and arg not in self.body.captures.values()
+
+    def _counted(self, index: int) -> Tensor:
+        """A variable that does not change, or grows by a constant, at the start of the iteration."""
+        body, graph = self.body, self.graph
+        if self.invariant[index]:
+            return body.capture(self.op._inputs[index])
+        step = step_of(self.forward, index)
+        assert step is not None
+        with graph.building(body), graph.control_dependencies(None):
+            if self.index is None:
+                self.index = build(
+                    "Sub", build("Sub", self.total, self.counter), constant(1, dtypes.int32), name="index"
+                )
+            iteration: Tensor = self.index
+            first = self.op._inputs[index]
+            dtype = first.dtype.base
+            if dtype is not dtypes.int32:
+                iteration = build("Cast", iteration, DstT=dtype)
+            known = inference.partial_value(first)
+            if step != 1:
+                iteration = build("Mul", iteration, constant(step, dtype))
+            if isinstance(known, np.ndarray) and not known.any():
+                return iteration
+            return build("AddV2", first, iteration)
+
+    def _popped(self, tensor: Tensor) -> Tensor:
+        """A forward value that the forward loop keeps in a list."""
+        graph, body = self.graph, self.body
+        outer = self._list_of(tensor)
+        dtype = tensor.dtype.base
+        with graph.building(body), graph.control_dependencies(None):
+            arg = body.add_arg(dtypes.variant, (), f"{tensor.op.name.rsplit('/', 1)[-1]}_list")
+            arg._handle = outer._handle
+            rest, value = build("TensorListPopBack", arg, _shape_constant(_element_shape(tensor)), element_dtype=dtype)
+        if shapes.is_compatible(value._shape, tensor._shape):
+            value._shape = shapes.merge(value._shape, tensor._shape)
+        value._handle = tensor._handle
+        self.lists.append((outer, arg))
+        self.rest.append(rest)
+        return value
+
+    def _list_of(self, tensor: Tensor) -> Tensor:
+        """The output of the forward loop that is the list of the values of ``tensor``, one per iteration."""
+        known = self.forward.exposed.get(tensor)
+        if known is not None:
+            return known[0]
+        op, graph, forward = self.op, self.graph, self.forward
+        dtype = tensor.dtype.base
+        with graph.building(op.body), graph.control_dependencies(None), graph.bare_scopes(), graph.name_scope(None):
+            with graph.name_scope(f"{tensor.op.name}/kept/"):
+                shape = _shape_constant(_element_shape(tensor))
+                most = constant(-1, dtypes.int32, name="max_num_elements")
+                empty = build("EmptyTensorList", shape, most, element_dtype=dtype)
+                arg, index = body_ops.add_loop_variable(op, empty)
+                with graph.building(forward):
+                    pushed = build("TensorListPushBack", arg, tensor, element_dtype=dtype)
+        forward.outputs[index] = pushed
+        graph._version += 1
+        outer = op._outputs[index]
+        forward.exposed[tensor] = (outer, True)
+        return outer
+
+
+def _element_shape(tensor: Tensor) -> shapes.RawShape:
+    return () if tensor.dtype.base in (dtypes.variant, dtypes.resource) else tensor._shape
+
+
+def _shape_constant(shape: shapes.RawShape) -> Tensor:
+    if shape is None:
+        return constant(-1, dtypes.int32, name="element_shape")
+    return constant([-1 if size is None else size for size in shape], dtypes.int32, name="element_shape")
+
+
+# -------------------------------------------------------------------------------------------------- what a loop does
+def _dependencies(body: Body) -> list[set[int]]:
+    """For each output of a loop's body, the arguments that it depends on through differentiable operations."""
+    masks: dict[Tensor, int] = {arg: 1 << i for i, arg in enumerate(body.args)}
+    for op in _in_order(body):
+        mask = 0
+        for tensor in op._inputs:
+            if walks.is_differentiable(tensor):
+                mask |= masks.get(tensor, 0)
+        if not mask or (
+            not op._attrs.get(registry.OVERRIDE) and isinstance(op.definition.gradient, opdef.NotDifferentiable)
+        ):
+            continue
+        for output in op._outputs:
+            if walks.is_differentiable(output):
+                masks[output] = mask
+    found = []
+    for output in body.outputs:
+        mask = masks.get(output, 0)
+        found.append({i for i in range(len(body.args)) if mask >> i & 1})
+    return found
+
+
+def _in_order(body: Body) -> list[Operation]:
+    """Operations of a body after those that they take values from, also while the graph is out of order."""
+    if body.graph._disordered is None:
+        return body.operations
+    order: list[Operation] = []
+    done: set[Operation] = set()
+    for start in body.operations:
+        stack = [start]
+        while stack:
+            op = stack[-1]
+            if op in done:
+                stack.pop()
+                continue
+            waiting = [tensor.op for tensor in op._inputs if tensor.op not in done]
+            if waiting:
+                stack.extend(waiting)
+                continue
+            stack.pop()
+            done.add(op)
+            order.append(op)
+    return order
+
+
+def step_of(body: Body, index: int) -> int | None:
+    """By how much an integer variable of a loop grows in each iteration; None if that is no constant."""
+    arg, output = body.args[index], body.outputs[index]
+    if not arg.dtype.is_integer or arg._shape != ():
+        return None
+    while output.op.type == "Identity" and not output.op._control_inputs:
+        output = output.op._inputs[0]
+    op = output.op
+    if op.type not in ("Add", "AddV2", "Sub"):
+        return None
+    first, second = (_behind_identities(tensor) for tensor in op._inputs)
+    if second is arg and op.type != "Sub":
+        first, second = second, first
+    known = inference.partial_value(second)
+    if first is not arg or not isinstance(known, np.ndarray) or known.size != 1:
+        return None
+    return -int(known.item()) if op.type == "Sub" else int(known.item())
+
+
+def _behind_identities(tensor: Tensor) -> Tensor:
+    while tensor.op.type == "Identity" and not tensor.op._control_inputs:
+        tensor = tensor.op._inputs[0]
+    return tensor
+
+
+def _counter_of(op: Operation) -> int:
+    """The index of a variable of a loop that counts its iterations from 0; one is added if there is none."""
+    body: Body = op._attrs["body"]
+    for index, tensor in enumerate(op._inputs):
+        if tensor.dtype.base is dtypes.int32 and step_of(body, index) == 1:
+            known = inference.partial_value(tensor)
+            if isinstance(known, np.ndarray) and known.size == 1 and not known.any():
+                return index
+    graph = op.graph
+    with graph.building(op.body), graph.control_dependencies(None), graph.bare_scopes(), graph.name_scope(None):
+        with graph.name_scope(f"{op.name}/counter/"):
+            arg, index = body_ops.add_loop_variable(op, constant(0, dtypes.int32))
+            with graph.building(body):
+                body.outputs[index] = build("AddV2", arg, constant(1, dtypes.int32))
+    graph._version += 1
+    return index
+
+
+def _recomputable(loop: _Loop, tensor: Tensor, plan: dict[Tensor, Any]) -> bool:
+    """Whether a forward value follows cheaply from what does not change, constants and counters."""
+    stack = [tensor]
+    while stack:
+        current = stack.pop()
+        if current in plan:
+            continue
+        plan[current] = None
+        if len(plan) > MOST_RECOMPUTED:
+            return False
+        op = current.op
+        if op.type == "_Arg":
+            index = op._attrs["index"]
+            if not loop.invariant[index] and step_of(loop.forward, index) is None:
+                return False
+            continue
+        definition = op.definition
+        if (
+            definition.is_stateful
+            or definition.effect.kind == "body"
+            or not definition.deterministic
+            or op._control_inputs
+            or (definition.flops is not None and not _invariant(loop, op))
+            or definition.type_name in _HEAVY
+        ):
+            return False
+        stack.extend(op._inputs)
+    return True
+
+
+def _invariant(loop: _Loop, op: Operation) -> bool:
+    """Whether an op has the same inputs in all iterations, so that a compiler computes it once."""
+    seen: set[Operation] = set()
+    stack = [op]
+    while stack:
+        current = stack.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if current.type == "_Arg":
+            if not loop.invariant[current._attrs["index"]]:
+                return False
+        elif current.definition.is_stateful or len(seen) > MOST_RECOMPUTED:
+            return False
+        stack.extend(tensor.op for tensor in current._inputs)
+    return True
+
+
+register(body_ops.LOOPS, _differentiate)
