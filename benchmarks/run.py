@@ -1,6 +1,9 @@
 """Runs cases in several peers, interleaved, and prints medians and ratios.
 
-python benchmarks/run.py [--python PEER=INTERPRETER ...] [--rounds N] [CASE ...]
+python benchmarks/run.py [--python ENV=INTERPRETER ...] [--rounds N] [--json FILE] [--markdown FILE] [CASE ...]
+
+The tables of docs/performance.md come from one such call with `--python tf=... --python torch=...`, all cases, on an
+idle machine: the load is printed with the table, as it says what the figures are worth.
 """
 
 from __future__ import annotations
@@ -27,6 +30,12 @@ CASES = {
     "assert_step": (10, "update of 100 MB of variables with an Assert on the inputs"),
     "plain_step": (10, "the same without"),
 }
+WIDE = {
+    "mlp_wide": (20, "MLP 784-4096-4096-10, batch 1024, SGD step"),
+    "conv6_wide": (5, "six-layer conv net, 32x32, batch 256, SGD step"),
+}
+"""For machines with an accelerator; only when named."""
+ALL = {**CASES, **WIDE}
 # peer -> module and environment
 PEERS = {
     "anabranch": ("anabranch_peer", "anabranch"),
@@ -80,29 +89,27 @@ def main() -> None:
         help="interpreter of an environment (tf, torch)",
     )
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--json", help="write all medians to this file")
-    parser.add_argument("cases", nargs="*", default=list(CASES), help=f"among {', '.join(CASES)}")
+    parser.add_argument("--json", help="write all medians to this file, after each case")
+    parser.add_argument("--markdown", help="write the table to this file, too")
+    parser.add_argument("cases", nargs="*", default=list(CASES), help=f"among {', '.join(ALL)}")
     options = parser.parse_args()
     interpreters = {"anabranch": sys.executable, **dict(item.split("=", 1) for item in options.python)}
     peers = {name: (module, interpreters[env]) for name, (module, env) in PEERS.items() if env in interpreters}
     workers = {name: Worker(module, interpreter) for name, (module, interpreter) in peers.items()}
+    lines: list[str] = []
+
+    def tell(text: str) -> None:
+        print(text, flush=True)
+        lines.append(text)
+        if options.markdown:
+            Path(options.markdown).write_text("\n".join(lines) + "\n")
+
     found: dict[str, dict[str, float]] = {}
-    print("| case | " + " | ".join(workers) + " | to the best peer |")
-    print("|---|" + "---|" * (len(workers) + 1))
+    load = os.getloadavg()[0]
+    tell("| case | " + " | ".join(workers) + " | to the best peer |")
+    tell("|---|" + "---|" * (len(workers) + 1))
     for case in options.cases:
-        calls = CASES[case][0]
-        medians: dict[str, list[float]] = {name: [] for name in workers}
-        errors: dict[str, str] = {}
-        for _ in range(options.rounds):
-            for name, worker in workers.items():
-                if name in errors:
-                    continue
-                answer = worker.ask(case=case, calls=calls)
-                if "error" in answer:
-                    errors[name] = answer["error"]
-                else:
-                    medians[name].append(statistics.median(answer["times"]))
-        row = {name: statistics.median(values) for name, values in medians.items() if values}
+        row, errors = measure(case, workers, options.rounds)
         found[case] = row
         others = [value for name, value in row.items() if name != "anabranch"]
         ratio = f"{row['anabranch'] / min(others):.2f}" if others and "anabranch" in row else "-"
@@ -110,14 +117,32 @@ def main() -> None:
             show(row[name]) if name in row else ("-" if "has no case" in errors.get(name, "") else "failed")
             for name in workers
         ]
-        print(f"| {CASES[case][1]} | " + " | ".join(cells) + f" | {ratio} |", flush=True)
+        tell(f"| {ALL[case][1]} | " + " | ".join(cells) + f" | {ratio} |")
         for name, text in errors.items():
             if "has no case" not in text:
-                print(f"<!-- {case} {name}: {text} -->", file=sys.stderr)
+                print(f"<!-- {case} {name}: {text} -->", file=sys.stderr, flush=True)
+        if options.json:
+            Path(options.json).write_text(json.dumps(found, indent=1))
+    told = ", ".join(f"{name} {worker.ask(version=True).get('version', '?')}" for name, worker in workers.items())
+    tell(f"\n{told}; {os.cpu_count()} cores; load before {load:.2f}; {options.rounds} rounds interleaved, medians.")
     for worker in workers.values():
         worker.close()
-    if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=1))
+
+
+def measure(case: str, workers: dict[str, Worker], rounds: int) -> tuple[dict[str, float], dict[str, str]]:
+    """Microseconds of a case per peer, and what went wrong: each round asks one peer after the other."""
+    medians: dict[str, list[float]] = {name: [] for name in workers}
+    errors: dict[str, str] = {}
+    for _ in range(rounds):
+        for name, worker in workers.items():
+            if name in errors:
+                continue
+            answer = worker.ask(case=case, calls=ALL[case][0])
+            if "error" in answer:
+                errors[name] = answer["error"]
+            else:
+                medians[name].append(statistics.median(answer["times"]))
+    return {name: statistics.median(values) for name, values in medians.items() if values}, errors
 
 
 def show(microseconds: float) -> str:

@@ -16,6 +16,10 @@ def main() -> None:
     ready = {}
     for line in sys.stdin:
         command = json.loads(line)
+        if command.get("version"):
+            answers.write(json.dumps({"version": version(sys.argv[1])}) + "\n")
+            answers.flush()
+            continue
         name = command["case"]
         try:
             if name not in ready:
@@ -39,6 +43,12 @@ def main() -> None:
             answer = {"error": f"{type(problem).__name__}: {problem}"[:300]}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
+
+
+def version(peer: str) -> str:
+    """Version of the system behind a peer."""
+    names = {"anabranch_peer": "anabranch", "jax_peer": "jax", "tf_peer": "tensorflow"}
+    return str(importlib.import_module(names.get(peer, "torch")).__version__)
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ def cross_entropy(logits, y):
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits))
 
 
-def mlp():
-    x, y, weights = shapes.mlp()
+def mlp(*sizes):
+    x, y, weights = shapes.mlp(*sizes)
     with tf.Graph().as_default() as graph:
         images, labels = tf.placeholder(tf.float32, x.shape), tf.placeholder(tf.int64, y.shape)
         hidden = images
@@ -52,8 +52,8 @@ def mlp():
         return hot(session_of(graph), [loss, step], {images: x, labels: y})
 
 
-def conv6():
-    x, y, weights = shapes.conv6()
+def conv6(*sizes):
+    x, y, weights = shapes.conv6(*sizes)
     with tf.Graph().as_default() as graph:
         images, labels = tf.placeholder(tf.float32, x.shape), tf.placeholder(tf.int64, y.shape)
         hidden = images
@@ -61,7 +61,7 @@ def conv6():
             hidden = tf.nn.relu(tf.nn.conv2d(hidden, tf.Variable(w), [1, 1, 1, 1], "SAME"))
             if i in shapes.POOLED:
                 hidden = tf.nn.max_pool(hidden, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
-        logits = tf.matmul(tf.reshape(hidden, [32, -1]), tf.Variable(weights[-1]))
+        logits = tf.matmul(tf.reshape(hidden, [len(x), -1]), tf.Variable(weights[-1]))
         loss = cross_entropy(logits, labels)
         step = tf.train.GradientDescentOptimizer(0.001).minimize(loss)
         return hot(session_of(graph), [loss, step], {images: x, labels: y})
@@ -106,6 +106,8 @@ CASES = {
     "train_small": train_small,
     "mlp": mlp,
     "conv6": conv6,
+    "mlp_wide": lambda: mlp(*shapes.WIDE_MLP),
+    "conv6_wide": lambda: conv6(*shapes.WIDE_CONV),
     "digits": digits,
     "embedding": embedding,
     "embedding_small": lambda: embedding(10_000),

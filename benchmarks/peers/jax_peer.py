@@ -38,8 +38,8 @@ def cross_entropy(logits, y):
     return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), y[:, None], 1))
 
 
-def mlp():
-    x, y, weights = shapes.mlp()
+def mlp(*sizes):
+    x, y, weights = shapes.mlp(*sizes)
     params = [(w, np.zeros(w.shape[1], np.float32)) for w in weights]
 
     def loss(params, x, y):
@@ -60,15 +60,15 @@ def conv(x, w):
     return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
 
-def conv6():
-    x, y, weights = shapes.conv6()
+def conv6(*sizes):
+    x, y, weights = shapes.conv6(*sizes)
 
     def loss(params, x, y):
         for i, w in enumerate(params[:-1]):
             x = jax.nn.relu(conv(x, w))
             if i in shapes.POOLED:
                 x = pool(x)
-        return cross_entropy(x.reshape(32, -1) @ params[-1], y)
+        return cross_entropy(x.reshape(len(x), -1) @ params[-1], y)
 
     return stepping(loss, weights, (x, y), 0.001)
 
@@ -136,6 +136,8 @@ CASES = {
     "train_small": train_small,
     "mlp": mlp,
     "conv6": conv6,
+    "mlp_wide": lambda: mlp(*shapes.WIDE_MLP),
+    "conv6_wide": lambda: conv6(*shapes.WIDE_CONV),
     "digits": digits,
     "embedding_unchecked": embedding,
     "embedding": embedding,

@@ -7,21 +7,23 @@ import numpy as np
 LAYERS = [(3, 64, 1), (64, 64, 1), (64, 128, 1), (128, 128, 1), (128, 256, 1), (256, 256, 1)]
 """Channels in, channels out and stride of the six convolutions; a 2x2 pool after each second one."""
 POOLED = (1, 3, 5)
+WIDE_MLP, WIDE_CONV = (1024, 4096), (256,)
+"""Batch and width of `mlp_wide`, batch of `conv6_wide`: what fills a GPU."""
 rng = np.random.RandomState(0)
 
 
-def mlp():
+def mlp(batch=128, width=512):
     """Images, labels and weights of the MLP."""
-    sizes = [784, 512, 512, 10]
+    sizes = [784, width, width, 10]
     weights = [(rng.randn(a, b) * (2 / a) ** 0.5).astype(np.float32) for a, b in itertools.pairwise(sizes)]
-    return rng.rand(128, 784).astype(np.float32), rng.randint(0, 10, 128).astype(np.int64), weights
+    return rng.rand(batch, 784).astype(np.float32), rng.randint(0, 10, batch).astype(np.int64), weights
 
 
-def conv6():
+def conv6(batch=32):
     """Images, labels and weights of the six-layer network; the last is the dense head."""
     weights = [(rng.randn(3, 3, a, b) * (2 / (9 * a)) ** 0.5).astype(np.float32) for a, b, _ in LAYERS]
     weights.append((rng.randn(4 * 4 * 256, 10) * 0.01).astype(np.float32))
-    return rng.rand(32, 32, 32, 3).astype(np.float32), rng.randint(0, 10, 32).astype(np.int64), weights
+    return rng.rand(batch, 32, 32, 3).astype(np.float32), rng.randint(0, 10, batch).astype(np.int64), weights
 
 
 def digits():

@@ -1,4 +1,7 @@
-"""The cases in PyTorch, eager; ``torch_compiled_peer`` compiles the same steps."""
+"""The cases in PyTorch, eager; ``torch_compiled_peer`` compiles the same steps.
+
+On a GPU, if there is one: a batch then goes there in each step, as a feed does, and products take TF32 as XLA's do.
+"""
 
 import numpy as np
 import torch
@@ -7,6 +10,26 @@ import torch.nn.functional as F
 from peers import shapes
 
 torch.set_num_threads(max(1, torch.get_num_threads()))
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+if DEVICE.type == "cuda":
+    torch.set_float32_matmul_precision("high")
+
+
+def there(array, grad=False):
+    """A parameter on the device."""
+    return torch.tensor(array, device=DEVICE, requires_grad=grad)
+
+
+def fed(arrays):
+    """Tensors of a batch, on the device: made anew in each step where it has a memory of its own."""
+    tensors = [torch.as_tensor(array) for array in arrays]
+    return (lambda: tensors) if DEVICE.type == "cpu" else (lambda: [item.to(DEVICE) for item in tensors])
+
+
+def finished():
+    """Waits until the device has done what was asked of it."""
+    if DEVICE.type == "cuda":
+        torch.cuda.synchronize()
 
 
 def compiled(step):
@@ -15,27 +38,29 @@ def compiled(step):
 
 
 def stepping(loss, weights, batch, rate):
-    params = [torch.tensor(w, requires_grad=True) for w in weights]
-    batch = [torch.tensor(item) for item in batch]
+    params = [there(w, True) for w in weights]
+    batch = fed(batch)
     forward = compiled(loss)
 
     def step():
-        value = forward(params, *batch)
+        value = forward(params, *batch())
         value.backward()
         with torch.no_grad():
             for p in params:
                 p -= rate * p.grad
                 p.grad = None
-        return value.detach().numpy()
+        found = value.detach().cpu().numpy()
+        finished()
+        return found
 
     return step
 
 
 def matmul_small():
     x, weights = shapes.small()
-    w = torch.tensor(weights[0])
+    w, batch = there(weights[0]), fed([x])
     product = compiled(lambda a, b: a @ b)
-    return lambda: product(torch.tensor(x), w).numpy()
+    return lambda: product(*batch(), w).cpu().numpy()
 
 
 def train_small():
@@ -43,8 +68,8 @@ def train_small():
     return stepping(lambda ws, x: sum(((x @ w) ** 2).sum() for w in ws), weights, (x,), 1e-6)
 
 
-def mlp():
-    x, y, weights = shapes.mlp()
+def mlp(*sizes):
+    x, y, weights = shapes.mlp(*sizes)
     params = [item for w in weights for item in (w, np.zeros(w.shape[1], np.float32))]
 
     def loss(params, x, y):
@@ -61,8 +86,8 @@ def channels_first(weights):
     return [np.ascontiguousarray(w.transpose(3, 2, 0, 1)) if w.ndim == 4 else w for w in weights]
 
 
-def conv6():
-    x, y, weights = shapes.conv6()
+def conv6(*sizes):
+    x, y, weights = shapes.conv6(*sizes)
 
     def loss(params, x, y):
         x = x.contiguous(memory_format=torch.channels_last)
@@ -72,14 +97,14 @@ def conv6():
                 x = F.max_pool2d(x, 2)
         return F.cross_entropy(x.flatten(1) @ params[-1], y)
 
-    return stepping(loss, channels_first(weights), (x.transpose(0, 3, 1, 2), y), 0.001)
+    return stepping(loss, channels_first(weights), (np.ascontiguousarray(x.transpose(0, 3, 1, 2)), y), 0.001)
 
 
 def digits():
     x, y, weights = shapes.digits()
-    params = [torch.tensor(w, requires_grad=True) for w in channels_first(weights)]
+    params = [there(w, True) for w in channels_first(weights)]
     optimizer = torch.optim.Adam(params, lr=1e-4)
-    images, labels = torch.tensor(np.ascontiguousarray(x.transpose(0, 3, 1, 2))), torch.tensor(y)
+    batch = fed([np.ascontiguousarray(x.transpose(0, 3, 1, 2)), y])
 
     def loss(params, x, y):
         for w in params[:2]:
@@ -90,37 +115,45 @@ def digits():
 
     def step():
         optimizer.zero_grad()
-        value = forward(params, images, labels)
+        value = forward(params, *batch())
         value.backward()
         optimizer.step()
-        return value.detach().numpy()
+        found = value.detach().cpu().numpy()
+        finished()
+        return found
 
     return step
 
 
 def embedding(rows=shapes.ROWS):
-    table = torch.zeros(rows, shapes.WIDTH, requires_grad=True)
-    ids = torch.tensor(np.random.RandomState(0).randint(0, rows, shapes.BATCH))
+    table = torch.zeros(rows, shapes.WIDTH, device=DEVICE, requires_grad=True)
+    batch = fed([np.random.RandomState(0).randint(0, rows, shapes.BATCH)])
     optimizer = torch.optim.SGD([table], lr=0.01)
 
     def step():
         optimizer.zero_grad()
-        ((F.embedding(ids, table, sparse=True) - 1.0) ** 2).sum().backward()
+        ((F.embedding(batch()[0], table, sparse=True) - 1.0) ** 2).sum().backward()
         optimizer.step()
+        finished()
 
     return step
 
 
 def plain_step():
-    variables = [torch.zeros(1250, 1000) for _ in range(20)]
-    x = torch.ones(1000)
+    variables = [torch.zeros(1250, 1000, device=DEVICE) for _ in range(20)]
+    batch = fed([np.ones(1000, np.float32)])
 
     def update(variables, x):
         for v in variables:
             v -= v * 0.01 + x
 
     forward = compiled(update)
-    return lambda: forward(variables, x)
+
+    def step():
+        forward(variables, *batch())
+        finished()
+
+    return step
 
 
 CASES = {
@@ -128,6 +161,8 @@ CASES = {
     "train_small": train_small,
     "mlp": mlp,
     "conv6": conv6,
+    "mlp_wide": lambda: mlp(*shapes.WIDE_MLP),
+    "conv6_wide": lambda: conv6(*shapes.WIDE_CONV),
     "digits": digits,
     "embedding": embedding,
     "embedding_small": lambda: embedding(10_000),
