@@ -18,7 +18,7 @@ from anabranch.core import api, errors
 _find, _listing = api.module_attributes("contrib")
 _modules = frozenset(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
 # Libraries of TensorFlow 1.15's contrib that are not here, and what does their work.
-_ELSEWHERE = {
+ELSEWHERE = {
     "bayesflow": "tf.random_* and a loop of your own",
     "boosted_trees": "scikit-learn or XGBoost",
     "cloud": "fsspec, and local files for the program",
@@ -31,7 +31,6 @@ _ELSEWHERE = {
     "factorization": "scikit-learn",
     "gan": "losses and optimizers used directly",
     "keras": "tf.layers",
-    "learn": "tf.layers and a training loop of your own",
     "nccl": "tf.add_n: copies are added on one device",
     "quantize": "float graphs",
     "tensor_forest": "scikit-learn",
@@ -48,13 +47,13 @@ def __getattr__(name: str) -> Any:
     try:
         return _find(name)
     except AttributeError:
-        if name not in _ELSEWHERE:
+        if name not in ELSEWHERE:
             raise
         raise AttributeError(
             errors.message(
                 f"tf.contrib.{name}, a library of TensorFlow 1.x that is not here",
                 f"one of {', '.join(__dir__())}",
-                _ELSEWHERE[name],
+                ELSEWHERE[name],
             ),
             name=name,
         ) from None

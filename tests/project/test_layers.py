@@ -41,7 +41,7 @@ LAYERS: tuple[frozenset[str], ...] = (
         }
     ),
     frozenset({"cli", "compat", "keras", "lite", "serving"}),
-    frozenset({"_public"}),
+    frozenset({"_public", "__main__"}),
 )
 # May import everything; only tests import it.
 TESTING = "testing"

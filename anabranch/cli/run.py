@@ -1,0 +1,133 @@
+"""``anabranch run``: a program written for TensorFlow 1.x, run as Python runs it.
+
+The program sees ``sys.argv``, ``__main__``, the working folder and ``sys.path[0]`` as under ``python SCRIPT ARGS`` (or
+``python -m MODULE ARGS``). What differs: ``import tensorflow`` finds Anabranch, and NumPy has names that it lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import io
+import os
+import runpy
+import sys
+import types
+from collections.abc import Sequence
+from importlib.machinery import SourceFileLoader
+from typing import Any
+
+from anabranch.compat import hook, numpy_names
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """Adds the command to those of ``anabranch``."""
+    made = commands.add_parser("run", help="run a program written for TensorFlow 1.x", description=__doc__)
+    _arguments(made)
+    return made
+
+
+def _arguments(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--replace-tensorflow", action="store_true", help="run on Anabranch although a TensorFlow is installed"
+    )
+    made.add_argument(
+        "--plain-numpy", action="store_true", help="do not provide names that NumPy no longer has (np.int, np.float)"
+    )
+    made.add_argument("-m", dest="module", metavar="MODULE", help="run a module instead of a script")
+    made.add_argument("script", nargs="?", metavar="SCRIPT", help="the program; what follows belongs to it")
+    made.add_argument("arguments", nargs="*", metavar="ARGS", help="arguments of the program")
+
+
+def split(argv: Sequence[str]) -> tuple[list[str], str | None, str | None, list[str]]:
+    """Own options, script, module and the program's arguments of a command line."""
+    own: list[str] = []
+    for position, item in enumerate(argv):
+        if item == "-m":
+            return own, None, (argv[position + 1] if position + 1 < len(argv) else ""), list(argv[position + 2 :])
+        if not item.startswith("-") or item == "-":
+            return own, item, None, list(argv[position + 1 :])
+        own.append(item)
+    return own, None, None, []
+
+
+def run_command(argv: Sequence[str]) -> int:
+    """Runs a program; returns its exit status."""
+    own, script, module, arguments = split(argv)
+    parser = argparse.ArgumentParser(
+        prog="anabranch run",
+        description="Runs a program written for TensorFlow 1.x.",
+        usage="anabranch run [options] SCRIPT [ARGS...]\n       anabranch run [options] -m MODULE [ARGS...]",
+    )
+    _arguments(parser)
+    options = parser.parse_args([*own, *([script] if script is not None else [])])
+    if script is None and not module:
+        parser.error("no program: write `anabranch run SCRIPT` or `anabranch run -m MODULE`")
+    try:
+        hook.install(replace=options.replace_tensorflow)
+    except ImportError as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    if not options.plain_numpy:
+        numpy_names.provide()
+    if script is None:
+        assert module is not None
+        return run_module(module, arguments)
+    return run_script(script, arguments)
+
+
+def run_module(module: str, arguments: Sequence[str]) -> int:
+    """Runs a module as ``python -m`` does."""
+    sys.argv = [module, *arguments]
+    sys.path[0] = os.getcwd()
+    return _status(lambda: runpy.run_module(module, run_name="__main__", alter_sys=True), 3)
+
+
+def run_script(script: str, arguments: Sequence[str]) -> int:
+    """Runs a script as ``python SCRIPT`` does."""
+    sys.argv = [script, *arguments]
+    if os.path.isdir(script) or script.endswith((".zip", ".pyz")):  # a folder or archive with a __main__.py
+        sys.path[0] = script
+        return _status(lambda: runpy.run_path(script, run_name="__main__"), 3)
+    try:
+        with io.open_code(os.path.abspath(script)) as file:
+            source = file.read()
+    except OSError as problem:
+        print(f"anabranch run: can't open file {script!r}: [Errno {problem.errno}] {problem.strerror}", file=sys.stderr)
+        return 2
+    sys.path[0] = os.path.dirname(os.path.realpath(script))
+    path = os.path.abspath(script)
+    main = types.ModuleType("__main__")
+    main.__dict__.update(
+        __file__=path,
+        __builtins__=builtins,
+        __loader__=SourceFileLoader("__main__", path),
+        __cached__=None,
+        __annotations__={},
+    )
+    # The module stays: functions of the program that run at exit, or in threads, use its names.
+    sys.modules["__main__"] = main
+
+    def execute() -> None:
+        code = compile(source, path, "exec", dont_inherit=True)
+        exec(code, main.__dict__)
+
+    return _status(execute, 2)
+
+
+def _status(program: Any, own_frames: int) -> int:
+    """Calls the program; an error's traceback starts in the program, as under Python."""
+    try:
+        program()
+    except SystemExit:
+        raise
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:
+        trace = problem.__traceback__
+        for _ in range(own_frames):
+            if trace is not None and (trace.tb_next is not None or isinstance(problem, SyntaxError)):
+                trace = trace.tb_next
+        sys.excepthook(type(problem), problem.with_traceback(trace), trace)
+        return 1
+    return 0

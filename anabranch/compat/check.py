@@ -1,0 +1,206 @@
+"""What a program uses that is not there, from its text alone.
+
+The program is read, not run. Names that stand for TensorFlow or parts of it are followed through imports, ``as``,
+from-imports and assignments (``slim = tf.contrib.slim``) in the file; what hangs on them by dots is looked up in the
+public interface, and arguments of calls are compared with the signatures. Methods of objects that a call returns are
+not followed.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import tokenize
+import types
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import anabranch
+from anabranch.compat import hook, internals, versions
+
+ROOTS = ("tensorflow", "anabranch")
+
+
+class Finding(NamedTuple):
+    """Something that is not there: where, what, and what to write instead."""
+
+    path: str
+    line: int
+    column: int
+    symbol: str
+    problem: str
+    instead: str
+
+
+def check_file(path: str) -> list[Finding]:
+    """The findings in a file; SyntaxError if it is no Python of this version."""
+    with tokenize.open(path) as file:
+        return check_source(file.read(), path)
+
+
+def check_source(source: str, path: str = "<text>") -> list[Finding]:
+    """The findings in a program's text, in the order of its lines."""
+    visitor = _Visitor(path)
+    tree = ast.parse(source, path)
+    # First all bindings, since a function may use a name that the module binds further down.
+    for node in ast.walk(tree):
+        visitor.bind(node)
+    visitor.visit(tree)
+    return sorted(set(visitor.findings), key=lambda finding: (finding.line, finding.column, finding.symbol))
+
+
+_MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
+
+
+def lookup(dotted: str) -> tuple[Any, str]:
+    """The object of a dotted name below ``tensorflow``, and the longest part of the name that is there.
+
+    The object is ``_MISSING`` if the next part is not there.
+    """
+    parts = [part for part in dotted.split(".") if part]
+    if parts[:2] == ["compat", "v1"]:
+        parts = parts[2:]
+    found: Any = anabranch
+    module = ""
+    for position, part in enumerate(parts):
+        there = ".".join(parts[:position])
+        inside = isinstance(found, types.ModuleType) or found is hook.INTERNAL
+        try:
+            if inside:
+                found = _member(module, part)
+                module = f"{module}.{part}" if module else part
+            elif inspect.isclass(found) or hasattr(found, "DESCRIPTOR"):
+                found = getattr(found, part)
+            else:
+                return found, there  # a method of a value: not followed
+        except (AttributeError, ImportError):
+            return _MISSING, there
+    return found, ".".join(parts)
+
+
+def _member(module: str, name: str) -> Any:
+    """A name of a module below ``tensorflow``; ``hook.INTERNAL`` for an internal module."""
+    full = f"{module}.{name}" if module else name
+    if internals.places(full) is not None:
+        try:
+            return hook.resolve_value(module, name)
+        except (AttributeError, ImportError):
+            return hook.INTERNAL
+    return hook.resolve_value(module, name)
+
+
+class _Visitor(ast.NodeVisitor):
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.findings: list[Finding] = []
+        self.names: dict[str, str] = {}  # a name of the program -> dotted name below tensorflow ("" is tensorflow)
+
+    # ------------------------------------------------------------------------------------------------------- bindings
+    def bind(self, node: ast.AST) -> None:
+        """Notes names that stand for parts of TensorFlow."""
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                root, _, rest = alias.name.partition(".")
+                if root in ROOTS:
+                    self.names[alias.asname or root] = rest if alias.asname else ""
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            root, _, rest = node.module.partition(".")
+            if root in ROOTS:
+                for alias in node.names:
+                    if alias.name != "*":
+                        self.names[alias.asname or alias.name] = f"{rest}.{alias.name}" if rest else alias.name
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            dotted = self.dotted(node.value)
+            if dotted and not isinstance(node.value, ast.Name):
+                self.names.setdefault(node.targets[0].id, dotted)
+
+    def dotted(self, node: ast.AST) -> str | None:
+        """The name below ``tensorflow`` that an expression stands for, or None."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id not in self.names:
+            return None
+        return ".".join([*filter(None, [self.names[node.id]]), *reversed(parts)])
+
+    # -------------------------------------------------------------------------------------------------------- findings
+    def add(self, node: Any, symbol: str, problem: str, instead: str) -> None:
+        """Notes a finding at a node."""
+        self.findings.append(Finding(self.path, node.lineno, node.col_offset + 1, f"tf.{symbol}", problem, instead))
+
+    def missing(self, node: Any, dotted: str, there: str) -> None:
+        """Notes a name that is not there."""
+        name = dotted.removeprefix("compat.v1.")
+        rest = name[len(there) :].lstrip(".")
+        name = ".".join(filter(None, [there, rest.split(".")[0]]))
+        self.add(node, name, f"tf.{name} is not there ({versions.belongs_to(name)})", versions.instead(name))
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        """Imported names."""
+        root, _, rest = (node.module or "").partition(".")
+        if root not in ROOTS or node.level:
+            return
+        for alias in node.names:
+            dotted = rest if alias.name == "*" else f"{rest}.{alias.name}" if rest else alias.name
+            self.check_name(node, dotted)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        """Imported modules."""
+        for alias in node.names:
+            root, _, rest = alias.name.partition(".")
+            if root in ROOTS and rest:
+                self.check_name(node, rest)
+
+    def check_name(self, node: Any, dotted: str) -> Any:
+        """Looks a name up and notes it if it is not there."""
+        found, there = lookup(dotted)
+        if found is _MISSING:
+            self.missing(node, dotted, there)
+        return found
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        """A name with dots."""
+        dotted = self.dotted(node)
+        if dotted is None:
+            self.generic_visit(node)
+        elif isinstance(node.ctx, ast.Load):
+            self.check_name(node, dotted)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """A call: the function, then its arguments."""
+        self.generic_visit(node)
+        dotted = self.dotted(node.func)
+        if dotted is None:
+            return
+        found, there = lookup(dotted)
+        if (
+            found is _MISSING
+            or not callable(found)
+            or there != dotted.removeprefix("compat.v1.").removeprefix("compat.v1")
+        ):
+            return
+        for problem, instead in _wrong_arguments(found, dotted, node):
+            self.add(node, dotted, problem, instead)
+
+
+def _wrong_arguments(function: Any, dotted: str, node: ast.Call) -> Iterator[tuple[str, str]]:
+    """Arguments of a call that the signature does not have."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # a message of a proto, for example
+    parameters = signature.parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        named = None
+    else:
+        named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    shown = ", ".join(parameter.name for parameter in parameters)
+    for keyword in node.keywords:
+        if named is not None and keyword.arg is not None and keyword.arg not in named:
+            yield f"tf.{dotted} has no argument {keyword.arg!r}", f"one of its arguments: {shown}"
+    if not any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        starred = any(isinstance(argument, ast.Starred) for argument in node.args)
+        if not starred and len(node.args) > len(places):
+            yield f"tf.{dotted} takes {len(places)} arguments, not {len(node.args)}", f"its arguments: {shown}"

@@ -1,0 +1,230 @@
+"""The import hook: ``import tensorflow`` and everything below it found here, without a file of that name anywhere.
+
+:func:`install` puts one finder at the front of ``sys.meta_path``; it answers for ``tensorflow`` and ``tensorflow.*``
+and for nothing else. Each module that it makes stands for a namespace of the public interface, or for one of
+TensorFlow's internal modules (:mod:`anabranch.compat.internals`), and finds its names when they are asked for. What
+is not there raises at the line that names it, with the version of TensorFlow the name belongs to and what to write
+instead.
+
+If a TensorFlow is installed, :func:`install` refuses, since a program that means it would get another one:
+``replace=True`` says that this is wanted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import importlib.util
+import sys
+import threading
+import types
+from collections.abc import Sequence
+from typing import Any
+
+import anabranch
+from anabranch.compat import internals, versions
+from anabranch.core import api, errors
+
+NAME = "tensorflow"
+INTERNAL: Any = type("Internal", (), {"__repr__": lambda self: "INTERNAL"})()
+
+
+class Facade(types.ModuleType):
+    """A module of TensorFlow; its names are found when they are asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return [item for item in dir(self) if not item.startswith("_")]
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        found = resolve(below(self.__name__), name)
+        self.__dict__[name] = found
+        return found
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *listing(below(self.__name__))})
+
+
+def below(module: str) -> str:
+    """The part of a module's name after ``tensorflow.``, without ``compat.v1``."""
+    rest = module[len(NAME) + 1 :]
+    return rest.removeprefix("compat.v1").removeprefix(".") if rest.startswith("compat.v1") else rest
+
+
+def namespace(path: str) -> Any:
+    """The module of Anabranch that stands for a public namespace, or None."""
+    found: Any = anabranch
+    for part in filter(None, path.split(".")):
+        if not isinstance(found, types.ModuleType):
+            return None
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            return None
+    return found if isinstance(found, types.ModuleType) else None
+
+
+def resolve(module: str, name: str) -> Any:
+    """The object ``name`` of the module ``module`` (below ``tensorflow.``), modules as those of this hook.
+
+    Raises:
+        AttributeError: there is none; the text says what to write instead.
+    """
+    full = f"{module}.{name}" if module else name
+    found = resolve_value(module, name)
+    return _facade(full) if found is INTERNAL or (isinstance(found, types.ModuleType) and _is_ours(found)) else found
+
+
+def resolve_value(module: str, name: str) -> Any:
+    """The object ``name`` of ``module``: our own module if it is one, :data:`INTERNAL` for an internal one."""
+    full = f"{module}.{name}" if module else name
+    inside = internals.places(module) if module else None
+    if inside is None:
+        own = namespace(module)
+        if own is not None:
+            try:
+                return getattr(own, name)
+            except AttributeError:
+                pass  # internal modules lie beside public names
+    for place in inside or ():
+        try:
+            return _from_place(place, name)
+        except AttributeError:
+            continue
+    if internals.places(full) is not None:
+        return INTERNAL
+    raise AttributeError(
+        f"module {NAME + '.' + module if module else NAME!r} has no attribute {name!r}\n" + versions.explain(full),
+        name=name,
+    )
+
+
+def _is_ours(module: types.ModuleType) -> bool:
+    return module.__name__.split(".")[0] == "anabranch"
+
+
+def _facade(path: str) -> types.ModuleType:
+    return importlib.import_module(f"{NAME}.{path}")
+
+
+def _from_place(place: str, name: str) -> Any:
+    if place.startswith("="):
+        return internals.special(place, name)
+    if place.startswith("@"):
+        module = importlib.import_module(f"anabranch.{place[1:]}")
+        return module.__dict__[name] if name in module.__dict__ else getattr(module, name)
+    home = namespace("" if place == "top" else place)
+    if home is None:
+        raise AttributeError(name)
+    found = getattr(home, name)
+    if isinstance(found, types.ModuleType) and place == "top":
+        raise AttributeError(name)  # tf.nn is no name of math_ops
+    return found
+
+
+def listing(module: str) -> list[str]:
+    """Names that a module has, as far as they can be listed."""
+    own = namespace(module) if internals.places(module) is None or not module else None
+    if own is not None:
+        return dir(own)
+    names: set[str] = set()
+    for place in internals.places(module) or ():
+        if not place.startswith(("=", "@")):
+            names.update(api.namespace("" if place == "top" else place))
+    return sorted(names)
+
+
+class Finder:
+    """Finds ``tensorflow`` and what is below it."""
+
+    @staticmethod
+    def find_spec(
+        fullname: str, path: Sequence[str] | None = None, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The specification of a module; ImportError with advice for what is not there."""
+        if fullname != NAME and not fullname.startswith(NAME + "."):
+            return None
+        module = below(fullname)
+        if module and internals.places(module) is None and namespace(module) is None:
+            # Without a `name`: importlib would replace the text by one without advice.
+            raise ModuleNotFoundError(f"No module named {fullname!r}\n" + versions.explain(module))
+        return importlib.machinery.ModuleSpec(fullname, Finder, is_package=True)  # type: ignore[arg-type]
+
+    @staticmethod
+    def create_module(spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """An empty module."""
+        return Facade(spec.name)
+
+    @staticmethod
+    def exec_module(module: types.ModuleType) -> None:
+        """Fills in what a module has from the start."""
+        path = below(module.__name__)
+        if not path and module.__name__ != NAME:  # tensorflow.compat.v1 is tensorflow
+            sys.modules[module.__name__] = importlib.import_module(NAME)
+            return
+        own = namespace(path) if internals.places(path) is None or not path else None
+        module.__doc__ = own.__doc__ if own is not None else f"Names that programs import from {module.__name__}."
+        if not path:
+            module.__dict__["__version__"] = anabranch.VERSION
+            module.__dict__["__git_version__"] = anabranch.GIT_VERSION
+            module.__dict__["__compiler_version__"] = anabranch.COMPILER_VERSION
+
+
+_lock = threading.Lock()
+
+
+def installed_tensorflow() -> str | None:
+    """Where a TensorFlow that is really installed lies, or None. A mere folder of that name is none."""
+    if isinstance(sys.modules.get(NAME), Facade):
+        return None
+    if NAME in sys.modules:
+        return str(getattr(sys.modules[NAME], "__file__", "it is imported"))
+    finders = [finder for finder in sys.meta_path if finder is not Finder]
+    for finder in finders:
+        find = getattr(finder, "find_spec", None)
+        spec = find(NAME, None) if find is not None else None
+        if spec is not None and spec.origin is not None and spec.loader is not None:
+            return str(spec.origin)
+    return None
+
+
+def install(replace: bool = False) -> types.ModuleType:
+    """Makes ``import tensorflow`` mean Anabranch in this process, and returns that module.
+
+    Args:
+        replace: do so although a TensorFlow is installed.
+
+    Raises:
+        ImportError: a TensorFlow is installed and ``replace`` is false, or it is imported already.
+    """
+    with _lock:
+        real = installed_tensorflow()
+        if real is not None and not replace:
+            raise ImportError(
+                errors.message(
+                    f"TensorFlow, installed at {real}",
+                    "an environment without it: programs that mean it would get Anabranch",
+                    "pip uninstall tensorflow, or ask for it: `anabranch run --replace-tensorflow SCRIPT`, "
+                    "anabranch.compat.hook.install(replace=True)",
+                )
+            )
+        if NAME in sys.modules and not isinstance(sys.modules[NAME], Facade):
+            raise ImportError(
+                errors.message(
+                    "a TensorFlow that this process has imported already",
+                    "the hook before the first `import tensorflow`",
+                    "import anabranch.compat.tensorflow at the top of the program",
+                )
+            )
+        if Finder not in sys.meta_path:
+            sys.meta_path.insert(0, Finder)
+    return importlib.import_module(NAME)
+
+
+def uninstall() -> None:
+    """Takes the hook out again, with the modules that it made."""
+    with _lock:
+        if Finder in sys.meta_path:
+            sys.meta_path.remove(Finder)
+        for name in [name for name in sys.modules if name == NAME or name.startswith(NAME + ".")]:
+            del sys.modules[name]

@@ -1,0 +1,269 @@
+"""Modules of TensorFlow that are not public, and where the names that programs import from them stand here.
+
+:data:`MODULES` says for each module which namespaces are searched, in order. ``top`` is the top; ``@a.b`` is the
+module ``anabranch.a.b``; what begins with ``=`` is one of the tables at the end of this module. A module of
+``tf.contrib`` that is not named here (``contrib.NAME.python...``) stands for ``tf.contrib.NAME``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable
+from typing import Any
+
+from anabranch.core import api, opdef
+
+_OPS = "math nn linalg debugging manip random strings sparse image"
+
+# Module below `tensorflow.` -> places: 'top', a namespace, '@module' of anabranch, '=table' of this module.
+MODULES: dict[str, str] = {}
+
+
+def _table(text: str, prefix: str = "") -> None:
+    for line in text.strip().splitlines():
+        names, _, places = line.partition(":")
+        for name in names.split():
+            MODULES[prefix + name] = places.strip()
+
+
+_table(
+    """
+ops: top @core.graph @core.convert @core.indexed_slices @core.operation
+dtypes: dtypes top @core.dtypes
+tensor_shape: top @core.shapes
+tensor_util: contrib.util top @core.tensor_proto
+tensor_spec sparse_tensor constant_op random_seed importer versions meta_graph common_shapes: top
+smart_cond: =layer_utilities
+errors errors_impl: errors
+graph_util graph_util_impl: graph_util
+device: top @core.device
+function: top
+load_library: top
+graph_io: train
+test_util: test @testing.test_case
+op_def_registry: =registry
+registry indexed_slices type_spec composite_tensor: top
+""",
+    "python.framework.",
+)
+_table(
+    f"""
+array_ops math_ops linalg_ops check_ops control_flow_ops special_math_ops clip_ops numerics: top {_OPS}
+gradients gradients_impl gradients_util functional_ops map_fn script_ops logging_ops histogram_ops: top {_OPS}
+tensor_array_ops template session_ops confusion_matrix sparse_ops: top {_OPS}
+sets_impl spectral_ops parsing_ops string_ops bitwise_ops: top {_OPS} spectral signal bitwise io
+random_ops stateless_random_ops: top random
+nn nn_ops nn_impl nn_grad embedding_ops candidate_sampling_ops ctc_ops: nn top
+variables variable_scope partitioned_variables state_ops resource_variable_ops: top @variables.variable
+init_ops init_ops_v2: initializers top @variables.initializers
+rnn: nn contrib.rnn
+rnn_cell rnn_cell_impl: nn.rnn_cell contrib.rnn
+seq2seq: contrib.legacy_seq2seq
+lookup_ops: contrib.lookup top lookup
+data_flow_ops: top queue
+io_ops: top io
+image_ops image_ops_impl: image top
+metrics metrics_impl: metrics
+losses losses.losses losses.losses_impl losses.util: losses
+summary_ops summary_ops_v2: contrib.summary
+standard_ops custom_gradient op_selector: top
+distributions.distribution distributions.normal: distributions
+weights_broadcast_ops: losses metrics
+""",
+    "python.ops.",
+)
+_table(
+    """
+moving_averages: train @train.moving_averages
+optimizer adam momentum gradient_descent rmsprop adagrad adadelta ftrl proximal_adagrad: train @train.optimizer
+proximal_gradient_descent adagrad_da slot_creator: train @train.slots
+training training_util saver checkpoint_management checkpoint_utils warm_starting_util learning_rate_decay: train
+learning_rate_decay_v2 session_run_hook basic_session_run_hooks monitored_session session_manager supervisor: train
+queue_runner queue_runner_impl coordinator input evaluation device_setter server_lib sync_replicas_optimizer: train
+saver_pb2 checkpoint_state_pb2: =protos
+training_ops: =generated
+py_checkpoint_reader: train
+summary_io: summary train
+distribution_strategy_context: distribute
+""",
+    "python.training.",
+)
+_table(
+    """
+platform.gfile: gfile
+platform.flags: flags app
+platform.app: app
+platform.tf_logging platform.logging: logging
+platform.googletest platform.test platform.benchmark: test
+platform.resource_loader: resource_loader
+platform.sysconfig: sysconfig
+util.nest data.util.nest: nest contrib.framework.nest
+util.compat: compat
+util.tf_inspect: =inspect
+util.all_util util.tf_export util.deprecation util.function_utils util.tf_decorator util.tf_contextlib: =utilities
+util.tf_should_use util.keyword_args util.serialization: =utilities
+client.session: top @session
+client.device_lib: =devices
+client.timeline: =timeline
+layers.base layers.core layers.convolutional layers.normalization layers.pooling layers.layers: layers
+layers.utils: =layer_utilities
+lib.io.file_io: =file_io
+lib.io.tf_record lib.io.python_io: python_io io
+saved_model.tag_constants: saved_model.tag_constants
+saved_model.signature_constants: saved_model.signature_constants
+saved_model.builder saved_model.loader saved_model.utils saved_model.main_op saved_model.simple_save: saved_model
+saved_model.loader_impl saved_model.builder_impl saved_model.utils_impl saved_model.main_op_impl: saved_model
+saved_model.signature_def_utils saved_model.signature_def_utils_impl: saved_model
+saved_model.constants: saved_model.constants
+pywrap_tensorflow pywrap_tensorflow_internal: train errors =devices
+summary.summary summary.writer.writer summary.writer.event_file_writer summary.writer.writer_cache: summary
+summary.plugin_asset: summary
+eager.context eager.backprop eager.def_function eager.function: =eager top
+tf2 compat.v2_compat: =eager
+tools.freeze_graph tools.optimize_for_inference_lib tools.strip_unused_lib: graph_util
+autograph.impl.api: autograph =utilities
+data.ops.dataset_ops data.ops.iterator_ops: data
+""",
+    "python.",
+)
+_table("examples.tutorials.mnist.input_data examples.tutorials.mnist.mnist: @compat.mnist")
+_table("contrib.learn.python.learn.datasets.mnist contrib.learn.datasets.mnist: @compat.mnist")
+_table("contrib.learn.datasets:")
+_PROTO = re.compile(r"(core|python|compiler|contrib)\.(\w+\.)*\w+_pb2$")
+_GENERATED = re.compile(r"python\.ops\.gen_\w+_ops$")
+_CONTRIB = re.compile(r"contrib\.(\w+)\.python(\.\w+)*$")
+# Last words of modules under contrib.NAME.python, to tell them from names that are wrong.
+_WORDS = frozenset(
+    [
+        "base",
+        "datasets",
+        "learn",
+        "preprocessing",
+        "alexnet",
+        "arg_scope",
+        "attention_wrapper",
+        "basic_decoder",
+        "beam_search_decoder",
+        "bucket_ops",
+        "checkpoint_utils",
+        "core_rnn_cell",
+        "core_rnn_cell_impl",
+        "crf",
+        "data",
+        "decoder",
+        "dynamic_attention_wrapper",
+        "embedding_ops",
+        "encoders",
+        "evaluation",
+        "framework",
+        "helper",
+        "hparam",
+        "inception_v1",
+        "inception_v2",
+        "inception_v3",
+        "initializers",
+        "layers",
+        "learning",
+        "lookup_ops",
+        "loss",
+        "loss_ops",
+        "losses",
+        "lstm_ops",
+        "metric_ops",
+        "nets",
+        "normalization",
+        "ops",
+        "optimizers",
+        "overfeat",
+        "python",
+        "regularizers",
+        "resnet_utils",
+        "resnet_v1",
+        "resnet_v2",
+        "rnn",
+        "rnn_cell",
+        "sampling_ops",
+        "seq2seq",
+        "slim",
+        "tensor_util",
+        "training",
+        "training_util",
+        "util",
+        "utils",
+        "variables",
+        "vgg",
+    ]
+)
+
+
+def places(module: str) -> list[str] | None:
+    """Where the names of an internal module are looked for; None if it is none. ``module`` is below ``tensorflow.``."""
+    if module in MODULES:
+        return MODULES[module].split()
+    if _PROTO.match(module):
+        return ["=protos"]
+    if _GENERATED.match(module):
+        return ["=generated"]
+    found = _CONTRIB.match(module)
+    if found and module.rpartition(".")[2] in _WORDS:
+        return [f"contrib.{found[1]}", *{"rnn": ["nn.rnn_cell"], "slim": ["contrib.layers"]}.get(found[1], [])]
+    if module in ("python", "core", "examples") or re.match(r"core\.\w+$", module):
+        return []
+    if module.startswith(("python.", "examples.")) and any(known.startswith(module + ".") for known in MODULES):
+        return []
+    return None
+
+
+def special(table: str, name: str) -> Any:
+    """A name of one of the tables ``=...``; AttributeError if it is not there."""
+    return _TABLES[table](name)
+
+
+# ------------------------------------------------------------------------------------------------------------- tables
+def _protos(name: str) -> Any:
+    package = importlib.import_module("anabranch.core.protos")
+    for module in pkgutil.iter_modules(package.__path__):
+        if module.name.endswith("_pb2"):
+            loaded = importlib.import_module(f"{package.__name__}.{module.name}")
+            if name in loaded.DESCRIPTOR.message_types_by_name or name in loaded.DESCRIPTOR.enum_types_by_name:
+                return getattr(loaded, name)
+            if any(name in kind.values_by_name for kind in loaded.DESCRIPTOR.enum_types_by_name.values()):
+                return getattr(loaded, name)
+    raise AttributeError(name)
+
+
+def _generated(name: str) -> Callable[..., Any]:
+    """The function of an op under the snake-case form of its type, as TensorFlow generates them."""
+    wanted = name.strip("_").replace("_", "").lower()
+    found = next((kind for kind in opdef.all_definitions() if kind.lower() == wanted), None)
+    if found is None:
+        raise AttributeError(name)
+    definition = opdef.lookup(found)
+    inferred = definition.inferred_attrs  # type: ignore[attr-defined]
+    attrs = [key for key in definition.attrs if key not in inferred and not key.startswith("_")]
+    required = [key for key in attrs if definition.attrs[key].default is opdef.REQUIRED]
+    order = [spec.name for spec in definition.inputs] + required + [key for key in attrs if key not in required]
+    return api.public_op(found, arguments=" ".join(order))
+
+
+def _lazy(module: str) -> Callable[[str], Any]:
+    def find(name: str) -> Any:
+        return getattr(importlib.import_module(module), name)
+
+    return find
+
+
+_TABLES: dict[str, Callable[[str], Any]] = {
+    "=protos": _protos,
+    "=generated": _generated,
+    "=inspect": _lazy("anabranch.compat.inspection"),
+    "=registry": _lazy("anabranch.compat.machine"),
+    "=devices": _lazy("anabranch.compat.machine"),
+    "=timeline": _lazy("anabranch.compat.timeline"),
+    "=eager": _lazy("anabranch.compat.machine"),
+    "=utilities": _lazy("anabranch.compat.utilities"),
+    "=layer_utilities": _lazy("anabranch.compat.layer_utilities"),
+    "=file_io": _lazy("anabranch.compat.file_io"),
+}

@@ -1,0 +1,89 @@
+"""Names from before TensorFlow 1.0, each with one warning; arguments are those that the old function had.
+
+Where a name lives on with another order of arguments (``tf.concat``, ``tf.split``), 1.x's order holds.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import anabranch as tf
+from anabranch.core import errors
+from anabranch.core.api import names, publish_as
+
+_warned: set[str] = set()
+
+
+def _warn(old: str, new: str) -> None:
+    if old not in _warned:
+        _warned.add(old)
+        warnings.warn(
+            errors.message(f"tf.{old}, a name from before TensorFlow 1.0", "TensorFlow 1.x's names", f"tf.{new}"),
+            FutureWarning,
+            stacklevel=3,
+        )
+
+
+def _old(name: str, instead: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: publishes a function under an old name, with a warning."""
+
+    def publish(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            _warn(name, instead)
+            return function(*args, **kwargs)
+
+        called.__name__ = called.__qualname__ = name.rpartition(".")[2]
+        if name not in names():
+            publish_as(name, called)
+        return called
+
+    return publish
+
+
+@_old("select", "where")
+def select(condition: Any, t: Any, e: Any, name: str | None = None) -> Any:
+    """Elements of ``t`` where the condition holds, of ``e`` elsewhere; ``tf.where`` today."""
+    return tf.where(condition, t, e, name=name)
+
+
+@_old("batch_matmul", "matmul")
+def batch_matmul(x: Any, y: Any, adj_x: bool | None = None, adj_y: bool | None = None, name: str | None = None) -> Any:
+    """Products of the matrices in the last two dimensions; ``tf.matmul`` today."""
+    return tf.matmul(x, y, adjoint_a=bool(adj_x), adjoint_b=bool(adj_y), name=name)
+
+
+@_old("listdiff", "setdiff1d")
+def listdiff(x: Any, y: Any, out_idx: Any = None, name: str | None = None) -> Any:
+    """Values of ``x`` that ``y`` lacks, and where they are; ``tf.setdiff1d`` today."""
+    return tf.setdiff1d(x, y, index_dtype=tf.int32 if out_idx is None else out_idx, name=name)
+
+
+def _one(old: str, new: str) -> None:
+    """An old name whose arguments are those of the new one."""
+
+    @_old(old, new)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        call_of: Any = functools.reduce(getattr, new.split("."), tf)
+        return call_of(*args, **kwargs)
+
+    call.__doc__ = f"``tf.{new}`` today."
+
+
+# Operations on stacks of matrices had names of their own until all took stacks.
+for _old_name, _new_name in {
+    "batch_cholesky": "cholesky", "batch_cholesky_solve": "cholesky_solve", "batch_fft": "fft", "batch_fft2d": "fft2d",
+    "batch_fft3d": "fft3d", "batch_ifft": "ifft", "batch_ifft2d": "ifft2d", "batch_ifft3d": "ifft3d",
+    "batch_matrix_band_part": "matrix_band_part", "batch_matrix_determinant": "matrix_determinant",
+    "batch_matrix_diag": "matrix_diag", "batch_matrix_diag_part": "matrix_diag_part",
+    "batch_matrix_inverse": "matrix_inverse", "batch_matrix_set_diag": "matrix_set_diag",
+    "batch_matrix_solve": "matrix_solve", "batch_matrix_solve_ls": "matrix_solve_ls",
+    "batch_matrix_transpose": "matrix_transpose", "batch_matrix_triangular_solve": "matrix_triangular_solve",
+    "batch_self_adjoint_eig": "self_adjoint_eig", "batch_self_adjoint_eigvals": "self_adjoint_eigvals",
+    "batch_svd": "svd", "mul": "multiply", "sub": "subtract", "neg": "negative", "pack": "stack", "unpack": "unstack",
+    "inv": "reciprocal", "complex_abs": "abs",
+}.items():  # fmt: skip
+    _one(_old_name, _new_name)

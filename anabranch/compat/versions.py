@@ -1,0 +1,94 @@
+"""Which TensorFlow a name belongs to, and what to write where it is not here."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from importlib import resources
+
+from anabranch import contrib
+from anabranch.core import api, errors
+
+# Names of TensorFlow 2 that programs for version 1 meet now and then.
+_SECOND = {
+    "function": "build the graph once and run it with a session",
+    "GradientTape": "tf.gradients",
+    "Module": "functions and tf.variable_scope",
+    "data.experimental": "tf.data",
+    "config.experimental": "tf.ConfigProto",
+    "config.list_physical_devices": "tf.Session().list_devices()",
+    "optimizers": "tf.train",
+    "saved_model.load": "tf.saved_model.loader.load",
+    "saved_model.save": "tf.saved_model.simple_save",
+    "TensorSpec": "tf.placeholder",
+    "distribute": "a session for each device, or tf.train.Server",
+    "compat.v2": "the names of version 1",
+}
+# Whole libraries: what does their work.
+_LIBRARIES = {
+    "keras": "tf.layers, or functions on tf.get_variable",
+    "estimator": "a training loop with tf.train.MonitoredTrainingSession",
+    "feature_column": "tf.layers on tensors that you make of the columns",
+    "tpu": "plain optimizers and a session: XLA compiles for the device at hand",
+    "lite": "the GraphDef of tf.graph_util.convert_variables_to_constants",
+    "raw_ops": "the public function of the op, or tf.build_op",
+    "python.keras": "tf.layers",
+    "python.estimator": "tf.train.MonitoredTrainingSession",
+    "python.tpu": "plain optimizers and a session",
+    "python.debug": "tf.Print, tf.add_check_numerics_ops and Session.explain",
+    "python.eager": "graphs and a session",
+    "contrib": "the names in dir(tf.contrib)",
+}
+
+
+@functools.cache
+def known_names() -> frozenset[str]:
+    """Names of TensorFlow's public interface that public programs use."""
+    return frozenset(resources.files(__package__).joinpath("known_names.txt").read_text(encoding="utf-8").split())
+
+
+def belongs_to(name: str) -> str:
+    """The version of TensorFlow that a name (without ``tf.``) belongs to, as text."""
+    if _prefix(name, _SECOND):
+        return "TensorFlow 2, and 1.x's last versions"
+    if name.split(".")[0] in ("python", "core", "compiler"):
+        return "TensorFlow's internals, which are not public"
+    if name.startswith("contrib."):
+        return "TensorFlow 1.x's contrib, gone since 2.0"
+    if name in known_names():
+        return "TensorFlow 1.x"
+    if any(known.startswith(name + ".") for known in known_names()):
+        return "TensorFlow 1.x, a namespace"
+    return "no TensorFlow 1.x that is known here: a name of the program's own, or misspelt"
+
+
+def _prefix(name: str, table: dict[str, str]) -> str | None:
+    parts = name.split(".")
+    for size in range(len(parts), 0, -1):
+        if (key := ".".join(parts[:size])) in table:
+            return key
+    return None
+
+
+def instead(name: str) -> str:
+    """What to write instead of a name (without ``tf.``) that is not here."""
+    key = _prefix(name, _SECOND)
+    if key is not None:
+        return _SECOND[key]
+    last = name.rpartition(".")[2]
+    same = [f"tf.{item}" for item in sorted(api.names()) if item.rpartition(".")[2].lower() == last.lower()]
+    near = [f"tf.{item}" for item in difflib.get_close_matches(name, api.names(), 4, 0.8)]
+    if same or near:
+        return f"one of {', '.join(dict.fromkeys([*same, *near][:6]))}"
+    library = name.split(".")[1] if name.startswith("contrib.") else ""
+    if library in contrib.ELSEWHERE:
+        return contrib.ELSEWHERE[library]
+    key = _prefix(name, _LIBRARIES)
+    if key is not None:
+        return _LIBRARIES[key]
+    return "ops that are there (dir(tf) lists them), tf.py_func for what NumPy can do, or tf.Op for an op of your own"
+
+
+def explain(name: str) -> str:
+    """The three parts of an error about a name that is not here."""
+    return errors.message(f"tf.{name}, of {belongs_to(name)}", "a name that Anabranch has", instead(name))

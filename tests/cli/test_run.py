@@ -1,0 +1,148 @@
+"""``anabranch run``: programs find themselves as under Python, but for TensorFlow and lost NumPy names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anabranch.cli import run as command
+from anabranch.compat import numpy_names
+
+
+def run(folder: Path, *arguments: str, python: bool = False) -> subprocess.CompletedProcess[str]:
+    """Runs ``anabranch run`` (or Python itself) in a folder."""
+    start = [sys.executable] if python else [sys.executable, "-m", "anabranch", "run"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(command.__file__).parents[2])])}
+    return subprocess.run(
+        [*start, *arguments], capture_output=True, text=True, check=False, cwd=folder, env=environment
+    )
+
+
+ABOUT = """
+import os, sys
+print(sys.argv, __name__, __file__, sys.path[0], os.getcwd(), sys.modules["__main__"].__file__, __spec__ is None)
+print(sorted(name for name in globals() if name.startswith("__")), __builtins__.__name__)
+"""
+
+
+def test_a_script_finds_itself_as_under_python(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below/about.py").write_text(ABOUT + "import beside\n")
+    (tmp_path / "below/beside.py").write_text("print('beside')\n")
+    arguments = ["below/about.py", "--flag", "-m", "x", "--help"]
+    ours, plain = run(tmp_path, *arguments), run(tmp_path, *arguments, python=True)
+    assert ours.stdout == plain.stdout, ours.stderr
+    assert "beside" in ours.stdout
+
+
+def test_a_module_finds_itself_as_under_python(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/__init__.py").write_text("")
+    (tmp_path / "package/about.py").write_text(
+        "import sys\nfrom package import other\nprint(sys.argv, __name__, __package__, sys.path[0])\n"
+    )
+    (tmp_path / "package/other.py").write_text("")
+    arguments = ["-m", "package.about", "--flag", "-m"]
+    ours, plain = run(tmp_path, *arguments), run(tmp_path, *arguments, python=True)
+    assert ours.stdout == plain.stdout, ours.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "shown"),
+    [
+        ("import sys\nsys.exit(3)\n", 3, ""),
+        ("raise SystemExit('stopped')\n", 1, "stopped"),
+        ("def f():\n    raise ValueError('wrong')\nf()\n", 1, "ValueError: wrong"),
+        ("x = (\n", 1, "SyntaxError"),
+        ("import atexit, sys\nname = 'last'\natexit.register(lambda: print(name, file=sys.stderr))\n", 0, "last"),
+    ],
+)  # fmt: skip
+def test_endings_are_pythons(tmp_path: Path, text: str, code: int, shown: str) -> None:
+    (tmp_path / "program.py").write_text(text)
+    ours, plain = run(tmp_path, "program.py"), run(tmp_path, "program.py", python=True)
+    assert ours.returncode == plain.returncode == code
+    assert shown in ours.stderr
+    assert ours.stderr.replace("\n", "") == plain.stderr.replace("\n", "")
+
+
+def test_a_first_program_of_tensorflow(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "import tensorflow as tf\nimport numpy as np\n"
+        "x = tf.constant(np.array([1, 2], dtype=np.float))\n"
+        "with tf.Session() as sess:\n    print(sess.run(tf.reduce_sum(x)), np.int(3))\n"
+    )
+    shown = run(tmp_path, "program.py")
+    assert shown.stdout == "3.0 3\n", shown.stderr
+    assert shown.stderr.count("a name that NumPy") == 1
+    assert "program.py:3: FutureWarning: Given: np.float" in shown.stderr
+    bare = run(tmp_path, "--plain-numpy", "program.py")
+    assert "has no attribute 'float'" in bare.stderr
+
+
+def test_what_is_missing_stops_at_its_line(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import tensorflow as tf\nx = 1\ny = tf.estimator.Estimator\n")
+    shown = run(tmp_path, "program.py")
+    assert shown.returncode == 1
+    assert 'program.py", line 3' in shown.stderr
+    assert "cli/run.py" not in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "no program: write `anabranch run SCRIPT`"),
+        (["-m"], "no program"),
+        (["none.py"], "can't open file 'none.py'"),
+    ],
+)
+def test_mistakes(tmp_path: Path, arguments: list[str], text: str) -> None:
+    shown = run(tmp_path, *arguments)
+    assert shown.returncode == 2
+    assert text in shown.stderr
+
+
+def test_a_real_tensorflow_is_not_hidden(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    (site / "tensorflow").mkdir(parents=True)
+    (site / "tensorflow/__init__.py").write_text("")
+    (tmp_path / "program.py").write_text("import tensorflow as tf\nprint(tf.VERSION)\n")
+    start = f"import sys; sys.path.insert(1, {str(site)!r}); from anabranch.cli.main import main; main()"
+    results = []
+    for options in ([], ["--replace-tensorflow"]):
+        shown = subprocess.run(
+            [sys.executable, "-c", start, "run", *options, str(tmp_path / "program.py")],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        results.append((shown.returncode, shown.stdout, "--replace-tensorflow" in shown.stderr))
+    assert results == [(2, "", True), (0, "1.15.0\n", False)]
+
+
+def test_own_options_end_at_the_program() -> None:
+    assert command.split(["--a", "s.py", "--b"]) == (["--a"], "s.py", None, ["--b"])
+    assert command.split(["--a", "-m", "mod", "-m"]) == (["--a"], None, "mod", ["-m"])
+
+
+def test_lost_names_of_numpy_come_and_go() -> None:
+    numpy_names.provide()
+    try:
+        with pytest.warns(FutureWarning, match=r"Given: np\.asscalar"):
+            assert np.asscalar(np.array([3])) == 3  # type: ignore[attr-defined]
+        assert np.asfarray([1]).dtype == np.float64  # type: ignore[attr-defined]
+        assert np.msort([2, 1]).tolist() == [1, 2]  # type: ignore[attr-defined]
+        assert np.find_common_type([np.float32], [np.int64]) == np.float64  # type: ignore[attr-defined]
+        assert np.trapz([0, 1]) == 0.5  # type: ignore[attr-defined]
+        assert np.rank([[1]]) == 2  # type: ignore[attr-defined]
+        assert np.product([2, 3]) == 6  # type: ignore[attr-defined]
+        for name in numpy_names._VALUES:
+            assert hasattr(np, name)
+        with pytest.raises(AttributeError, match="nothing"):
+            np.nothing  # type: ignore[attr-defined]
+    finally:
+        numpy_names.withdraw()
+    with pytest.raises(AttributeError, match="asscalar"):
+        np.asscalar  # type: ignore[attr-defined]

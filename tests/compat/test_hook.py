@@ -1,0 +1,183 @@
+"""The import hook, in this process and in processes of its own."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import anabranch
+from anabranch.compat import hook, internals
+
+
+@pytest.fixture
+def tf() -> Iterator[Any]:
+    """``tensorflow``, as the hook makes it, for one test."""
+    replaced = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "tensorflow"}
+    for name in replaced:
+        del sys.modules[name]
+    yield hook.install(replace=True)
+    hook.uninstall()
+    sys.modules.update(replaced)
+
+
+def test_names_are_ours(tf: Any) -> None:
+    assert tf.matmul is anabranch.matmul
+    assert tf.nn.relu is anabranch.nn.relu
+    assert tf.contrib.framework.arg_scope is anabranch.contrib.framework.arg_scope
+    assert tf.__version__ == tf.VERSION == "1.15.0"
+    assert tf.GIT_VERSION.endswith("-anabranch")
+    assert "matmul" in dir(tf)
+
+
+def test_one_module_whatever_its_name(tf: Any) -> None:
+    import tensorflow.contrib.framework as imported
+    from tensorflow.contrib import framework
+
+    assert imported is framework is tf.contrib.framework
+    assert importlib.import_module("tensorflow.compat.v1") is tf
+    assert tf.compat.v1 is tf
+    assert importlib.import_module("tensorflow.compat.v1.nn") is tf.nn
+    assert imported.__name__ == "tensorflow.contrib.framework"
+
+
+def test_star_imports(tf: Any) -> None:
+    names: dict[str, Any] = {}
+    exec("from tensorflow.python.ops.math_ops import *\nfrom tensorflow import *", names)
+    assert names["matmul"] is anabranch.matmul
+    assert "nn" in names
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "ours"),
+    [
+        ("python.framework.ops", "Tensor", "Tensor"),
+        ("python.framework.ops", "RegisterGradient", "RegisterGradient"),
+        ("python.framework.dtypes", "float32", "float32"),
+        ("python.framework.tensor_shape", "TensorShape", "TensorShape"),
+        ("python.framework.tensor_util", "constant_value", "contrib.util.constant_value"),
+        ("python.framework.errors", "OutOfRangeError", "errors.OutOfRangeError"),
+        ("python.framework.test_util", "TestCase", "test.TestCase"),
+        ("python.ops.math_ops", "floor", "floor"),
+        ("python.ops.nn_ops", "relu", "nn.relu"),
+        ("python.ops.init_ops", "zeros_initializer", "zeros_initializer"),
+        ("python.ops.variable_scope", "get_variable", "get_variable"),
+        ("python.training.optimizer", "Optimizer", "train.Optimizer"),
+        ("python.training.moving_averages", "ExponentialMovingAverage", "train.ExponentialMovingAverage"),
+        ("python.platform.gfile", "Open", "gfile.Open"),
+        ("python.platform.tf_logging", "info", "logging.info"),
+        ("python.platform.app", "run", "app.run"),
+        ("python.util.nest", "flatten", "nest.flatten"),
+        ("python.util.compat", "as_bytes", "compat.as_bytes"),
+        ("python.client.session", "Session", "Session"),
+        ("contrib.framework.python.ops", "arg_scope", "contrib.framework.arg_scope"),
+        ("contrib.framework.python.ops.variables", "model_variable", "contrib.framework.model_variable"),
+        ("core.framework.graph_pb2", "GraphDef", "GraphDef"),
+        ("core.protobuf.config_pb2", "ConfigProto", "ConfigProto"),
+    ],
+)
+def test_internal_modules(tf: Any, module: str, name: str, ours: str) -> None:
+    wanted: Any = anabranch
+    for part in ours.split("."):
+        wanted = getattr(wanted, part)
+    assert getattr(importlib.import_module(f"tensorflow.{module}"), name) is wanted
+
+
+def test_every_internal_module_has_its_places(tf: Any) -> None:
+    """No row of the table names a module or table that does not exist."""
+    for module, places in internals.MODULES.items():
+        for place in places.split():
+            if place.startswith("="):
+                assert place in internals._TABLES, module
+                with pytest.raises(AttributeError, match="no_such_name"):
+                    internals.special(place, "no_such_name")
+            elif place.startswith("@"):
+                importlib.import_module(f"anabranch.{place[1:]}")
+
+
+def test_generated_functions_take_what_the_op_takes(tf: Any) -> None:
+    from tensorflow.python.ops import gen_math_ops, gen_nn_ops
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        assert session.run(gen_math_ops.mat_mul([[1.0]], [[2.0]], transpose_a=True)).tolist() == [[2.0]]
+        x = tf.ones([1, 2, 2, 1])
+        pooled = tf.nn.max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "VALID")
+        back = gen_nn_ops._max_pool_grad(x, pooled, pooled, [1, 2, 2, 1], [1, 2, 2, 1], "VALID")
+        assert session.run(back).sum() == 1.0
+    with pytest.raises(AttributeError, match=r"tf\.python\.ops\.gen_math_ops\.no_such_op"):
+        gen_math_ops.no_such_op
+
+
+def test_devices(tf: Any) -> None:
+    from tensorflow.python.client import device_lib
+
+    assert "/device:CPU:0" in [device.name for device in device_lib.list_local_devices()]
+
+
+def test_what_is_set_stays(tf: Any) -> None:
+    tf.nn.own = 3
+    assert importlib.import_module("tensorflow.nn").own == 3
+    assert not hasattr(anabranch.nn, "own")
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "text"),
+    [
+        ("import tensorflow as tf; tf.function", AttributeError, "TensorFlow 2, and 1.x's last versions"),
+        ("import tensorflow as tf; tf.estimator", AttributeError, "Instead: a training loop with"),
+        ("import tensorflow as tf; tf.reduce_summ", AttributeError, r"Instead: one of tf\.reduce_sum"),
+        ("import tensorflow as tf; tf.nn.nothing", AttributeError, "a name of the program's own, or misspelt"),
+        ("import tensorflow.contrib.tpu", ModuleNotFoundError, "contrib, gone since 2.0"),
+        ("from tensorflow.contrib import tpu", ModuleNotFoundError, "Instead: plain optimizers and a session"),
+        ("from tensorflow.python.keras import layers", ModuleNotFoundError, "TensorFlow's internals"),
+        ("from tensorflow.python.ops import nothing_ops", ModuleNotFoundError, "internals, which are not public"),
+    ],
+)
+def test_what_is_missing_says_what_to_write(tf: Any, statement: str, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        exec(statement, {})
+
+
+def run(program: str, folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=folder, **options
+    )
+
+
+def test_importing_the_module_installs_the_hook(tmp_path: Path) -> None:
+    (tmp_path / "tensorflow").mkdir()  # a folder that happens to have the name is no TensorFlow
+    shown = run("import anabranch.compat.tensorflow\nimport tensorflow.nn as nn\nprint(nn.relu.__name__)", tmp_path)
+    assert shown.stdout == "relu\n", shown.stderr
+
+
+def test_a_real_tensorflow_is_not_hidden(tmp_path: Path) -> None:
+    (tmp_path / "tensorflow").mkdir()
+    (tmp_path / "tensorflow/__init__.py").write_text("real = True\n")
+    program = "from anabranch.compat import hook\nhook.install({})\nimport tensorflow as tf\nprint(tf.VERSION)"
+    refused = run(program.format(""), tmp_path)
+    assert "Given: TensorFlow, installed at" in refused.stderr
+    assert "anabranch run --replace-tensorflow" in refused.stderr
+    assert run(program.format("replace=True"), tmp_path).stdout == "1.15.0\n"
+    late = run("import tensorflow\n" + program.format("replace=True"), tmp_path)
+    assert "Expected: the hook before the first `import tensorflow`" in late.stderr
+
+
+def test_nothing_else_is_touched(tmp_path: Path) -> None:
+    program = """
+import sys
+import numpy as np
+before = set(sys.modules), list(sys.meta_path), dict(vars(np)), list(sys.path)
+import anabranch.compat.tensorflow
+import tensorflow
+new = {name.split(".")[0] for name in set(sys.modules) - before[0]}
+print("tensorflow" in new, new & {"keras", "torch", "tensorboard"}, [f for f in sys.meta_path if f not in before[1]])
+print(vars(np) == before[2], sys.path == before[3])
+"""
+    shown = run(program, tmp_path)
+    assert shown.stdout.splitlines()[0].startswith("True set() [<class 'anabranch.compat.hook.Finder'>"), shown.stderr
+    assert shown.stdout.splitlines()[1] == "True True"
