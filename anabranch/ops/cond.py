@@ -22,7 +22,17 @@ from anabranch.core.graph import get_default_graph
 from anabranch.core.indexed_slices import IndexedSlices
 from anabranch.core.operation import Tensor
 from anabranch.core.scope_functions import name_scope
-from anabranch.ops.bodies import Built, build_branch, call_site, kind_names, kinds, local, told, unpack_singleton
+from anabranch.ops.bodies import (
+    Built,
+    as_output,
+    build_branch,
+    call_site,
+    kind_names,
+    kinds,
+    map_leaves,
+    told,
+    unpack_singleton,
+)
 
 Branch = Callable[[], Any]
 
@@ -334,9 +344,17 @@ def _checked_last(pairs: list[tuple[Any, Branch]]) -> Branch:
             summarize=len(pairs),
         )
         with get_default_graph().control_dependencies([check]):
-            return fn()
+            return map_leaves(_behind, fn())
 
     return last
+
+
+def _behind(leaf: Any) -> Any:
+    """What a function returned, behind the control dependencies that hold here, also if it was there before."""
+    value = as_output(leaf)
+    if value is None:
+        return None
+    return composites.rebuilt(value, [build("Identity", part) for part in composites.parts(value)])
 
 
 def _at_most_one(predicates: Sequence[Any]) -> Any:
@@ -482,4 +500,4 @@ def smart_constant_value(pred: Any) -> bool | None:
     )
 
 
-__all__ = ["case", "cond", "local", "smart_cond", "switch_case"]
+__all__ = ["case", "cond", "smart_cond", "switch_case"]
