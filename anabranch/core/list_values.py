@@ -295,6 +295,10 @@ class TracedList:
             return self._copy(_capacity=capacity, reserved=True)
         return self._copy(_items=_with_extent(self._items, capacity), reserved=True)
 
+    def with_items(self, items: Any) -> TracedList:
+        """The list with other arrays of the same shape."""
+        return self._copy(_items=items, _single=None)
+
     def released(self) -> TracedList:
         """The list after the loop that room was reserved for: a push makes its own room."""
         return self._copy(reserved=False)

@@ -264,7 +264,13 @@ def _filled(fill: Any) -> dict[str, Any]:
             return None
         return np.full(c.shapes[0], fill, dtype.np)
 
-    return {"kernel": kernel, "value": value, "shape_only": True, "shape": inference.unchanged, "effect": PURE}
+    def shape(c: Any) -> Any:
+        handle = c.handle(0) if c.attrs["T"].name == "variant" else None
+        if handle is not None:  # zeros like a list are a list
+            c.set_handle(0, *handle)
+        return c.shapes[0]
+
+    return {"kernel": kernel, "value": value, "shape_only": True, "shape": shape, "effect": PURE}
 
 
 define(
