@@ -147,6 +147,7 @@ def run_case(tf, np, program, decode, raw):
 
 
 def main():
+    """Runs all cases and writes the file."""
     import numpy as np
     import tensorflow.compat.v1 as tf
 
