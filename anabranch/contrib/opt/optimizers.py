@@ -1,0 +1,207 @@
+"""Optimizers beyond those of ``tf.train``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anabranch as tf
+from anabranch.core.api import public
+from anabranch.core.build import build
+from anabranch.train.optimizer import Optimizer, target_of
+from anabranch.train.optimizers import AdamOptimizer, MomentumOptimizer
+
+
+def _as(value: Any, var: Any) -> Any:
+    return tf.cast(value, var.dtype.base_dtype)
+
+
+@public("contrib.opt.LazyAdamOptimizer")
+class LazyAdamOptimizer(AdamOptimizer):
+    """Adam that, for a sparse gradient, touches only the rows that the gradient has.
+
+    Moments of other rows do not decay, so results differ from those of ``AdamOptimizer``; large embeddings train
+    faster.
+    """
+
+    def _sparse(self, grad: Any, var: Any, indices: Any) -> Any:
+        power1, power2 = (_as(power, var) for power in self._get_beta_accumulators())
+        beta1, beta2 = _as(self._beta1_t, var), _as(self._beta2_t, var)
+        rate = _as(self._lr_t, var) * tf.sqrt(1 - power2) / (1 - power1)
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        new_m = beta1 * tf.gather(m, indices) + (1 - beta1) * grad
+        new_v = beta2 * tf.gather(v, indices) + (1 - beta2) * tf.square(grad)
+        step = rate * new_m / (tf.sqrt(new_v) + _as(self._epsilon_t, var))
+        return tf.group(
+            tf.scatter_sub(var, indices, step, use_locking=self._use_locking),
+            tf.scatter_update(m, indices, new_m, use_locking=self._use_locking),
+            tf.scatter_update(v, indices, new_v, use_locking=self._use_locking),
+        )
+
+
+@public("contrib.opt.DecoupledWeightDecayExtension")
+class DecoupledWeightDecayExtension:
+    """Weight decay apart from the gradient (Loshchilov and Hutter, 2017), to mix into an optimizer.
+
+    Before an update each variable is decayed: ``var -= weight_decay * var``. The rate is not multiplied by the
+    learning rate.
+
+    Args:
+        weight_decay: the rate; a number, a tensor, or a function that gives one.
+        **kwargs: for the optimizer.
+    """
+
+    def __init__(self, weight_decay: Any, **kwargs: Any) -> None:
+        self._decay_var_list: list[Any] | None = None
+        self._weight_decay = weight_decay
+        self._weight_decay_tensor: Any = None
+        super().__init__(**kwargs)
+
+    def minimize(self, loss: Any, *args: Any, decay_var_list: Sequence[Any] | None = None, **kwargs: Any) -> Any:
+        """Like an optimizer's ``minimize``; only variables of ``decay_var_list`` decay (all by default)."""
+        self._decay_var_list = None if decay_var_list is None else list(decay_var_list)
+        return super().minimize(loss, *args, **kwargs)  # type: ignore[misc]
+
+    def apply_gradients(
+        self, grads_and_vars: Any, global_step: Any = None, name: str | None = None,
+        decay_var_list: Sequence[Any] | None = None,
+    ) -> Any:  # fmt: skip
+        """Like an optimizer's ``apply_gradients``; only variables of ``decay_var_list`` decay (all by default)."""
+        if decay_var_list is not None:
+            self._decay_var_list = list(decay_var_list)
+        return super().apply_gradients(grads_and_vars, global_step=global_step, name=name)  # type: ignore[misc]
+
+    def _prepare(self) -> None:
+        rate = self._weight_decay
+        self._weight_decay_tensor = tf.convert_to_tensor(rate() if callable(rate) else rate, name="weight_decay")
+        super()._prepare()  # type: ignore[misc]
+
+    def _update(self, grad: Any, variable: Any) -> Any:
+        listed = self._decay_var_list is None or any(variable is var for var in self._decay_var_list)
+        if not listed:
+            return super()._update(grad, variable)  # type: ignore[misc]
+        decayed = variable.assign_sub(_as(self._weight_decay_tensor, variable) * variable)
+        with tf.control_dependencies([decayed]):
+            return super()._update(grad, variable)  # type: ignore[misc]
+
+
+@public("contrib.opt.extend_with_decoupled_weight_decay")
+def extend_with_decoupled_weight_decay(base_optimizer: type) -> type:
+    """A class of an optimizer that takes ``weight_decay`` as its first argument, made of an optimizer's class."""
+
+    class OptimizerWithDecoupledWeightDecay(DecoupledWeightDecayExtension, base_optimizer):
+        """The optimizer with decoupled weight decay."""
+
+        def __init__(self, weight_decay: Any, *args: Any, **kwargs: Any) -> None:
+            base: Callable[..., Any] = base_optimizer.__init__  # type: ignore[misc]
+            self._decay_var_list = None
+            self._weight_decay, self._weight_decay_tensor = weight_decay, None
+            base(self, *args, **kwargs)
+
+    return OptimizerWithDecoupledWeightDecay
+
+
+@public("contrib.opt.AdamWOptimizer")
+class AdamWOptimizer(DecoupledWeightDecayExtension, AdamOptimizer):
+    """Adam with decoupled weight decay."""
+
+    def __init__(
+        self, weight_decay: Any, learning_rate: Any = 0.001, beta1: Any = 0.9, beta2: Any = 0.999, epsilon: Any = 1e-8,
+        use_locking: bool = False, name: str = "AdamW",
+    ) -> None:  # fmt: skip
+        super().__init__(
+            weight_decay, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon,
+            use_locking=use_locking, name=name,
+        )  # fmt: skip
+
+
+@public("contrib.opt.MomentumWOptimizer")
+class MomentumWOptimizer(DecoupledWeightDecayExtension, MomentumOptimizer):
+    """Momentum with decoupled weight decay."""
+
+    def __init__(
+        self, weight_decay: Any, learning_rate: Any, momentum: Any, use_locking: bool = False, name: str = "MomentumW",
+        use_nesterov: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            weight_decay, learning_rate=learning_rate, momentum=momentum, use_locking=use_locking, name=name,
+            use_nesterov=use_nesterov,
+        )  # fmt: skip
+
+
+class _Sign(Optimizer):
+    """What AddSign and PowerSign (Bello et al., 2017) share: a moving average of gradients and its sign."""
+
+    _op = ""
+
+    def __init__(
+        self, learning_rate: Any, numbers: dict[str, Any], beta: Any, sign_decay_fn: Any, use_locking: bool, name: str
+    ) -> None:
+        super().__init__(use_locking, name)
+        self._lr, self._given, self._beta, self._sign_decay_fn = learning_rate, numbers, beta, sign_decay_fn
+        self._inputs: dict[str, Any] = {}
+
+    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+        """Like an optimizer's; the decay of the sign's weight is a function of ``global_step``."""
+        with tf.name_scope(self._name):
+            decay = 1.0 if self._sign_decay_fn is None else self._sign_decay_fn(global_step)
+            self._sign_decay = tf.convert_to_tensor(decay, name="sign_decay")
+        return super().apply_gradients(grads_and_vars, global_step=global_step, name=name)
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        for var in var_list:
+            self._zeros_slot(var, "m", self._name)
+
+    def _prepare(self) -> None:
+        named = {"lr": self._lr, "beta": self._beta, **self._given}
+        self._inputs = {
+            key: tf.convert_to_tensor(self._call_if_callable(value), name=key) for key, value in named.items()
+        }
+
+    def _dense(self, form: str, grad: Any, var: Any) -> Any:
+        made = build(
+            form + self._op, var=target_of(var), m=target_of(self.get_slot(var, "m")), grad=_as(grad, var),
+            sign_decay=_as(self._sign_decay, var), use_locking=self._use_locking,
+            **{key: _as(value, var) for key, value in self._inputs.items()},
+        )  # fmt: skip
+        return getattr(made, "op", made)
+
+    def _apply_dense(self, grad: Any, var: Any) -> Any:
+        return self._dense("Apply", grad, var)
+
+    def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
+        return self._dense("ResourceApply", grad, handle)
+
+    def _apply_sparse(self, grad: Any, var: Any) -> Any:
+        return self._apply_dense(tf.convert_to_tensor(grad), var)
+
+    def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
+        dense = tf.convert_to_tensor(tf.IndexedSlices(grad, indices, tf.shape(handle)))
+        return self._resource_apply_dense(dense, handle)
+
+
+@public("contrib.opt.PowerSignOptimizer")
+class PowerSignOptimizer(_Sign):
+    """``var -= lr * base**(decay * sign(m) * sign(g)) * g`` with the moving average ``m`` of gradients."""
+
+    _op = "PowerSign"
+
+    def __init__(
+        self, learning_rate: Any = 0.1, base: Any = 2.718281828459045, beta: Any = 0.9, sign_decay_fn: Any = None,
+        use_locking: bool = False, name: str = "PowerSignOptimizer",
+    ) -> None:  # fmt: skip
+        super().__init__(learning_rate, {"logbase": math.log(base)}, beta, sign_decay_fn, use_locking, name)
+
+
+@public("contrib.opt.AddSignOptimizer")
+class AddSignOptimizer(_Sign):
+    """``var -= lr * (alpha + decay * sign(m) * sign(g)) * g`` with the moving average ``m`` of gradients."""
+
+    _op = "AddSign"
+
+    def __init__(
+        self, learning_rate: Any = 0.1, alpha: Any = 1.0, beta: Any = 0.9, sign_decay_fn: Any = None,
+        use_locking: bool = False, name: str = "AddSignOptimizer",
+    ) -> None:  # fmt: skip
+        super().__init__(learning_rate, {"alpha": alpha}, beta, sign_decay_fn, use_locking, name)

@@ -1,0 +1,58 @@
+"""Documents as rows of word numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anabranch.contrib import learn
+
+processing = learn.preprocessing
+
+
+def test_words_get_numbers_in_their_order() -> None:
+    processor = processing.VocabularyProcessor(4)
+    rows = np.array(list(processor.fit_transform(["the cat's hat", "the dog"])))
+    assert rows.dtype == np.int64
+    assert rows.tolist() == [[1, 2, 3, 0], [1, 4, 0, 0]]
+    assert len(processor.vocabulary_) == 5
+    assert next(processor.transform(["a new dog barks on the roof"])).tolist() == [0, 0, 4, 0]
+    assert list(processor.reverse(rows)) == ["the cat's hat <UNK>", "the dog <UNK> <UNK>"]
+
+
+def test_rare_words_are_left_out() -> None:
+    processor = processing.VocabularyProcessor(3, min_frequency=1)
+    processor.fit(["b a a", "b b c"])
+    assert processor.vocabulary_.get("b") == 1
+    assert processor.vocabulary_.get("a") == 2
+    assert processor.vocabulary_.get("c") == 0
+
+
+def test_saved_and_restored(tmp_path: Path) -> None:
+    processor = processing.VocabularyProcessor(2).fit(["one two"])
+    path = str(tmp_path / "vocabulary")
+    processor.save(path)
+    again = processing.VocabularyProcessor.restore(path)
+    assert next(again.transform(["two one"])).tolist() == [2, 1]
+
+
+def test_words() -> None:
+    assert list(processing.tokenizer(["don't split-hairs, CamelCase 42"])) == [
+        ["don't", "split-hairs", "Camel", "Case", "42"]
+    ]
+
+
+def test_bytes() -> None:
+    processor = processing.ByteProcessor(4)
+    rows = list(processor.fit_transform(["é!", b"abcdef"]))
+    assert [row.tolist() for row in rows] == [[195, 169, 33, 0], [97, 98, 99, 100]]
+    assert list(processor.reverse(rows)) == ["é!", "abcd"]
+
+
+def test_words_by_number_on_request_only() -> None:
+    vocabulary = processing.CategoricalVocabulary(support_reverse=False)
+    vocabulary.add("x")
+    with pytest.raises(ValueError, match="support_reverse=True"):
+        vocabulary.reverse(1)

@@ -1,0 +1,148 @@
+"""Minimisation by SciPy, and optimizers beyond those of tf.train against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.contrib import opt
+
+
+@pytest.fixture(autouse=True)
+def graph() -> object:
+    with tf.Graph().as_default() as made:
+        yield made
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_the_minimum_is_found(use_resource: bool) -> None:
+    with tf.variable_scope("", use_resource=use_resource):
+        x = tf.get_variable("x", initializer=[7.0, 7.0])
+        y = tf.get_variable("y", initializer=np.float32(1.0))
+        unused = tf.get_variable("unused", initializer=[[5.0]])
+    shift = tf.placeholder(tf.float32, [])
+    loss = tf.reduce_sum(tf.square(x - shift)) + tf.square(y + 1)
+    optimizer = opt.ScipyOptimizerInterface(loss, options={"maxiter": 50})
+    seen, steps = [], []
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        optimizer.minimize(
+            session, feed_dict={shift: 2.0}, fetches=[loss, y], loss_callback=lambda *v: seen.append(v),
+            step_callback=steps.append,
+        )  # fmt: skip
+        np.testing.assert_allclose(session.run(x), [2, 2], atol=1e-4)
+        np.testing.assert_allclose(session.run(y), -1, atol=1e-4)
+        assert session.run(unused).tolist() == [[5.0]]
+    assert seen[0] == (54.0, 1.0)
+    assert seen[-1][0] < 1e-6
+    assert steps[-1].shape == (4,)
+
+
+def test_bounds_and_constraints() -> None:
+    x = tf.Variable([7.0, 3.0])
+    loss = tf.reduce_sum(tf.square(x))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        opt.ScipyOptimizerInterface(loss, var_to_bounds={x: ([1.0, -5.0], np.inf)}).minimize(session)
+        np.testing.assert_allclose(session.run(x), [1, 0], atol=1e-4)
+        session.run(x.initializer)
+        opt.ScipyOptimizerInterface(loss, equalities=[x[1] - 3.0], inequalities=[x[0] - 2.0], method="SLSQP").minimize(
+            session
+        )
+        np.testing.assert_allclose(session.run(x), [2, 3], atol=1e-4)
+
+
+def test_what_is_refused() -> None:
+    x = tf.Variable([7.0, 3.0])
+    with pytest.raises(ValueError, match="no session"):
+        opt.ScipyOptimizerInterface(tf.reduce_sum(x)).minimize()
+    with pytest.raises(ValueError, match=r"Expected: a scalar"):
+        opt.ScipyOptimizerInterface(x)
+    with pytest.raises(ValueError, match="no variables"):
+        opt.ScipyOptimizerInterface(tf.constant(1.0), var_list=[])
+    with tf.Session() as session:
+        session.run(x.initializer)
+        with pytest.raises(ValueError, match="'jac' is set automatically"):
+            opt.ScipyOptimizerInterface(tf.reduce_sum(x), jac=True).minimize(session)
+        with pytest.raises(NotImplementedError, match="override _minimize"):
+            opt.ExternalOptimizerInterface(tf.reduce_sum(x)).minimize(session)
+
+
+def test_an_optimizer_of_ones_own() -> None:
+    class Newton(opt.ExternalOptimizerInterface):
+        """One step for a quadratic function with unit curvature."""
+
+        def _minimize(self, initial_val: np.ndarray, loss_grad_func: object, **unused: object) -> np.ndarray:
+            return initial_val - loss_grad_func(initial_val)[1] / 2  # type: ignore[operator]
+
+    x = tf.Variable(5.0)
+    with tf.Session() as session:
+        session.run(x.initializer)
+        Newton(tf.square(x - 2)).minimize(session)
+        assert session.run(x) == 2.0
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_lazy_adam_leaves_other_rows(use_resource: bool) -> None:
+    table = tf.get_variable("table", initializer=np.ones((4, 2), np.float32), use_resource=use_resource)
+    rows = tf.placeholder(tf.int32, [None])
+    step = opt.LazyAdamOptimizer(0.1).minimize(tf.reduce_sum(tf.gather(table, rows)))
+    want, m, v = np.ones((4, 2)), np.zeros((4, 2)), np.zeros((4, 2))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for t, picked in enumerate(([0, 2], [2]), 1):
+            session.run(step, {rows: picked})
+            m[picked] = 0.9 * m[picked] + 0.1
+            v[picked] = 0.999 * v[picked] + 0.001
+            rate = 0.1 * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+            want[picked] -= rate * m[picked] / (np.sqrt(v[picked]) + 1e-8)
+        np.testing.assert_allclose(session.run(table), want, rtol=1e-4)
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_weights_decay_apart_from_the_gradient(use_resource: bool) -> None:
+    with tf.variable_scope("", use_resource=use_resource):
+        a, b = tf.get_variable("a", initializer=[2.0]), tf.get_variable("b", initializer=[2.0])
+    plain = tf.get_variable("c", initializer=[2.0], use_resource=use_resource)
+    with_decay = opt.AdamWOptimizer(0.1, 0.01).minimize(tf.reduce_sum(a + b), var_list=[a, b], decay_var_list=[a])
+    adam = tf.train.AdamOptimizer(0.01).minimize(tf.reduce_sum(plain), var_list=[plain])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run([with_decay, adam])
+        found = [float(value[0]) for value in session.run([a, b, plain])]
+    assert found[1] == found[2]
+    np.testing.assert_allclose(found[0], found[1] - 0.2, rtol=1e-6)
+
+
+def test_a_class_with_weight_decay() -> None:
+    made = opt.extend_with_decoupled_weight_decay(tf.train.GradientDescentOptimizer)
+    x = tf.Variable([2.0])
+    step = made(weight_decay=0.5, learning_rate=0.25).minimize(tf.reduce_sum(x))
+    momentum = tf.Variable([2.0])
+    other = opt.MomentumWOptimizer(0.5, 0.25, 0.9).minimize(tf.reduce_sum(momentum), var_list=[momentum])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run([step, other])
+        assert session.run([x, momentum]) == [[0.75], [0.75]]
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_signs_of_gradients(use_resource: bool) -> None:
+    start = np.float32([1, 1])
+    with tf.variable_scope("", use_resource=use_resource):
+        a, p = tf.get_variable("a", initializer=start), tf.get_variable("p", initializer=start)
+    weights = tf.placeholder(tf.float32, [2])
+    add = opt.AddSignOptimizer(0.1, alpha=1.0).minimize(tf.reduce_sum(a * weights), var_list=[a])
+    power = opt.PowerSignOptimizer(0.1).minimize(tf.reduce_sum(p * weights), var_list=[p])
+    want_a, want_p, m = start.astype(np.float64), start.astype(np.float64), np.zeros(2)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for grad in (np.array([1.0, -2.0]), np.array([-0.5, -1.0])):
+            session.run([add, power], {weights: grad})
+            m = 0.9 * m + 0.1 * grad
+            agree = np.sign(m) * np.sign(grad)
+            want_a -= 0.1 * (1 + agree) * grad
+            want_p -= 0.1 * np.exp(agree) * grad
+        np.testing.assert_allclose(session.run(a), want_a, rtol=1e-5)
+        np.testing.assert_allclose(session.run(p), want_p, rtol=1e-5)
