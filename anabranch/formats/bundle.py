@@ -248,21 +248,25 @@ def _write_data(stream: Any, pieces: Iterable[Piece], shard: int, entries: Entri
             entries.part(piece.name, shape, part, entry)
 
 
-def write_bundle(prefix: str, pieces: Iterable[Piece]) -> None:
+def write_bundle(prefix: str, *shards: Iterable[Piece]) -> None:
     """Writes a checkpoint, which replaces one of the same name at one moment.
+
+    Args:
+        prefix: its path.
+        shards: what each data file holds.
 
     Raises:
         InvalidArgumentError: names or slices are not consistent. ResourceExhaustedError: the disk is full; what was
         there before is untouched.
     """
     staging.make_folder_of(prefix)
-    count = free_count(prefix, 1)
+    count = free_count(prefix, max(1, len(shards)))
     entries = Entries()
     with staging.Staged() as stage:
         for shard in range(count):
             with stage.open(data_name(prefix, shard, count)) as stream:
-                if shard == 0:
-                    _write_data(stream, pieces, 0, entries)
+                if shard < len(shards):
+                    _write_data(stream, shards[shard], shard, entries)
         entries.write(stage, prefix, count)
         stage.commit()
     _remove_others(prefix, count)

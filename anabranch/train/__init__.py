@@ -1,7 +1,13 @@
-"""Training: optimizers, learning rates, moving averages, clipping, the global step. All are plain graph programs."""
+"""Training: optimizers, learning rates, moving averages, clipping, the global step, checkpoints, MetaGraphs.
+
+All but the files are plain graph programs.
+"""
 
 from anabranch.core import api
 from anabranch.train import (
+    checkpoint_init,
+    checkpoint_reader,
+    checkpoint_state,
     clipping,
     decay,
     graph_files,
@@ -9,11 +15,15 @@ from anabranch.train import (
     moving_averages,
     optimizer,
     optimizers,
+    saver,
     slots,
     step_counter,
 )
 
 __all__ = [
+    "checkpoint_init",
+    "checkpoint_reader",
+    "checkpoint_state",
     "clipping",
     "decay",
     "graph_files",
@@ -21,6 +31,7 @@ __all__ = [
     "moving_averages",
     "optimizer",
     "optimizers",
+    "saver",
     "slots",
     "step_counter",
 ]
