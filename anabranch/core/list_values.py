@@ -82,7 +82,7 @@ class HostList:
     @classmethod
     def from_array(cls, element_dtype: DType, element_shape: RawShape, array: np.ndarray) -> HostList:
         """The parts of an array along its first dimension."""
-        return cls(element_dtype, element_shape, [array[i] for i in range(len(array))], whole=array)
+        return cls(element_dtype, element_shape, [array[i, ...] for i in range(len(array))], whole=array)
 
     # -- reading ------------------------------------------------------------------------------------------------------
     @property

@@ -15,7 +15,17 @@ from anabranch.core import dtypes, errors, shapes
 from anabranch.core.list_values import HostList, TracedList, to_host
 from anabranch.core.shapes import RawShape
 
+UNWRITTEN = "Could not read from TensorArray index {2} because it has not yet been written to."
 OUT_OF_RANGE = "an index of an element that is there"
+HEADINGS = {
+    "access": "Trying to access element {0} in a list with {1} elements. "
+    "Tried to read from index {0} but array size is: {1}",
+    "modify": "Trying to modify element {0} in a list with {1} elements. "
+    "Tried to write to index {0} but array is not resizeable and size is: {1}",
+    "scatter to": "Trying to scatter to element {0} in a list with {1} elements. "
+    "Tried to write to index {0} but array is not resizeable and size is: {1}",
+}
+"""What TensorFlow says of lists, and of arrays."""
 
 
 # -------------------------------------------------------------------------------------------------------------- common
@@ -100,7 +110,7 @@ def _merged(ctx: Any, first: RawShape, second: RawShape) -> RawShape:
     return shapes.merge(first, second)
 
 
-def element_form(ctx: Any, value: HostList, given: Any, what: str) -> tuple[int, ...]:
+def element_form(ctx: Any, value: HostList, given: Any, what: str, unwritten: int | None = None) -> tuple[int, ...]:
     """The complete shape of the elements, from the operand, the list, and what was written to it."""
     shape = _merged(ctx, given_shape(given), value.element_shape)
     if not shapes.is_static(shape):
@@ -110,17 +120,18 @@ def element_form(ctx: Any, value: HostList, given: Any, what: str) -> tuple[int,
     require(
         ctx,
         shapes.is_static(shape),
-        what + " but element_shape is not fully defined: {0}",
+        what + " but element_shape is not fully defined: {0}" + (" " + UNWRITTEN if unwritten is not None else ""),
         "a list of {1} elements, of which none tells the shape",
         "elements, or a known element_shape",
         "make the list with element_shape=[...], or write to it first",
         told(shape),
         value.length,
+        unwritten,
     )
     return shape  # type: ignore[return-value]
 
 
-def zeros(ctx: Any, value: HostList, given: Any) -> np.ndarray:
+def zeros(ctx: Any, value: HostList, given: Any, place: int) -> np.ndarray:
     """What stands for an element that nobody has written."""
     require(
         ctx,
@@ -130,7 +141,7 @@ def zeros(ctx: Any, value: HostList, given: Any) -> np.ndarray:
         "an element that was written",
         "write every element before it is read",
     )
-    shape = element_form(ctx, value, given, "Trying to read an uninitialized tensor")
+    shape = element_form(ctx, value, given, "Trying to read an uninitialized tensor", place)
     return blank(value.element_dtype, shape)
 
 
@@ -147,7 +158,7 @@ def in_range(ctx: Any, index: Any, size: int, verb: str) -> int:
     require(
         ctx,
         0 <= place < size,
-        f"Trying to {verb} element {{0}} in a list with {{1}} elements.",
+        HEADINGS[verb],
         "index {0} of a list of {1} elements",
         OUT_OF_RANGE,
         "an index from 0 to the size - 1; tf.TensorArray(..., dynamic_size=True) grows when it is written to",
@@ -164,7 +175,7 @@ def host_get(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
     same_dtype(ctx, value, attrs)
     item = value.get(in_range(ctx, index, value.length, "access"))
     if item is None:
-        return zeros(ctx, value, given)
+        return zeros(ctx, value, given, int(index))
     _matches(ctx, item, given)
     return item
 
@@ -253,7 +264,7 @@ def host_pop(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
     )
     rest, item = value.pop()
     if item is None:
-        return rest, zeros(ctx, value, given)
+        return rest, zeros(ctx, value, given, rest.length)
     _matches(ctx, item, given)
     return rest, item
 
@@ -283,7 +294,8 @@ def stacked(ctx: Any, value: HostList, elements: Sequence[Any], given: Any) -> n
     what = "Tried to stack elements of an empty list"
     if elements:
         what = "Tried to stack a list which only contains uninitialized tensors"
-    shape = element_form(ctx, value, given, what)
+    unwritten = next((i for i, item in enumerate(elements) if item is None), None)
+    shape = element_form(ctx, value, given, what, unwritten)
     if not elements:
         return blank(value.element_dtype, (0, *shape))
     for item in elements:

@@ -15,7 +15,7 @@ import numpy as np
 from anabranch.core import dtypes, errors, shapes
 from anabranch.core.kernels import NotCompilable
 from anabranch.core.list_values import TracedList
-from anabranch.ops.list_kernels import OUT_OF_RANGE, given_shape, text
+from anabranch.ops.list_kernels import HEADINGS, OUT_OF_RANGE, given_shape, text
 
 
 def _known(value: Any) -> bool:
@@ -52,7 +52,7 @@ def _traced_range(ctx: Any, index: Any, size: Any, verb: str) -> None:
         (index >= 0) & (index < size),
         errors.InvalidArgumentError,
         text(
-            f"Trying to {verb} element {{0}} in a list with {{1}} elements.",
+            HEADINGS[verb],
             "index {0} of a list of {1} elements",
             OUT_OF_RANGE,
             "an index from 0 to the size - 1; tf.TensorArray(..., dynamic_size=True) grows when it is written to",
