@@ -399,6 +399,18 @@ class TracedList:
         return f"TracedList({self.element_dtype.name}, capacity={self.capacity}, size={self.size})"
 
 
+def equal(first: Any, second: Any) -> bool:
+    """Whether two values (arrays, lists, or anything else, which is equal to itself only) have the same elements."""
+    if first is second:
+        return True
+    first, second = (to_host(value) if isinstance(value, TracedList) else value for value in (first, second))
+    if isinstance(first, HostList) and isinstance(second, HostList):
+        return first.length == second.length and all(map(equal, first.elements, second.elements))
+    if not (isinstance(first, np.ndarray) and isinstance(second, np.ndarray)) or first.dtype != second.dtype:
+        return False
+    return np.array_equal(first, second, equal_nan=first.dtype.kind in "fc")
+
+
 # -------------------------------------------------------------------------------- trees of arrays: [n, ...] or batched
 # The items of a list of lists are one TracedList whose arrays (and size, unless all are known to be equal) have the
 # outer capacity as their first dimension.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anabranch.core import dtypes
+from anabranch.core import dtypes, list_values
 from anabranch.core.body import Body
 from anabranch.core.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of
 from anabranch.core.dtypes import DType
@@ -136,7 +136,9 @@ def run_item(
     entry = item.sources[len(op._inputs) :]
     remembered = memo.get(op)
     current = [device_value(env.get(key)) for key in entry if key is not None]
-    if remembered is not None and all(a is b for a, b in zip(remembered[0], (*operands, *current), strict=True)):
+    if remembered is not None and all(
+        list_values.equal(to_host(a), to_host(b)) for a, b in zip(remembered[0], (*operands, *current), strict=True)
+    ):
         outputs, finals = remembered[1]
     else:
         manager = runner.manager
