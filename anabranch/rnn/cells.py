@@ -1,0 +1,550 @@
+"""Recurrent cells: one step of a recurrent network as a layer, with variables named as TensorFlow 1 names them.
+
+Formulas follow the papers named in each class, in the order of gates that TensorFlow's checkpoints have: GRU r, u;
+LSTM i, j, f, o (input, new value, forget, output).
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from anabranch.core import dtypes, errors, nest, shapes
+from anabranch.core.api import public
+from anabranch.core.build import build
+from anabranch.core.convert import constant, convert_to_tensor
+from anabranch.core.graph import get_default_graph
+from anabranch.core.operation import Tensor
+from anabranch.core.scope_functions import name_scope
+from anabranch.layers.base import InputSpec, Layer
+from anabranch.variables.initializers import Constant, Zeros
+from anabranch.variables.scope import variable_scope
+from anabranch.variables.scope_state import VariableScope, get_variable_scope
+
+WEIGHTS, BIAS = "kernel", "bias"
+
+
+def concat(prefix: Any, suffix: Any) -> Tensor:
+    """The shape ``[prefix, *suffix]`` as a tensor; either may be a number, a shape, or a tensor."""
+    parts = []
+    for part in (prefix, suffix):
+        if isinstance(part, Tensor):
+            part = build("Cast", part, DstT=dtypes.int32) if part.dtype.base is not dtypes.int32 else part
+            parts.append(build("ExpandDims", part, 0) if part._shape == () else part)
+        else:
+            sizes = shapes.TensorShape([part] if isinstance(part, int) else part).as_list()
+            parts.append(constant(sizes, dtypes.int32))
+    return build("ConcatV2", parts, constant(0))
+
+
+def zero_state_tensors(state_size: Any, batch_size: Any, dtype: Any) -> Any:
+    """Zeros in the structure of ``state_size``, each ``[batch_size, *size]``; ``dtype`` may be a structure, too."""
+
+    def zeros(size: Any, of: Any) -> Tensor:
+        wanted = dtypes.as_dtype(of)
+        made = build("Fill", concat(batch_size, size), constant(0, wanted), name="zeros")
+        known = batch_size if isinstance(batch_size, int) else None
+        sizes = [size] if isinstance(size, int) else shapes.TensorShape(size).as_list()
+        made.set_shape([known, *sizes])
+        return made
+
+    if nest.is_nested(dtype):
+        return nest.map_structure(zeros, state_size, dtype)
+    return nest.map_structure(lambda size: zeros(size, dtype), state_size)
+
+
+@public("nn.rnn_cell.RNNCell", "contrib.rnn.RNNCell")
+class RNNCell(Layer):
+    """Base of all cells: ``output, new_state = cell(inputs, state)``.
+
+    A cell says its :attr:`state_size` and :attr:`output_size` (numbers, shapes, or structures of them).
+    """
+
+    def __init__(self, trainable: bool = True, name: Any = None, dtype: Any = None, **kwargs: Any) -> None:
+        super().__init__(trainable=trainable, name=name, dtype=dtype, **kwargs)
+        self._is_cell = True
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if scope is not None:
+            with variable_scope(scope, custom_getter=self._cell_getter) as entered:
+                return super().__call__(inputs, state, *args, scope=entered, **kwargs)
+        kept = getattr(self, "_cell_scope", None)
+        if kept is None:
+            kept = self._cell_scope = variable_scope(get_variable_scope(), custom_getter=self._cell_getter)
+        with kept:
+            return super().__call__(inputs, state, *args, **kwargs)
+
+    def _cell_getter(self, getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Notes variables that a cell of a user makes by ``tf.get_variable`` in :meth:`call`."""
+        variable = getter(*args, **kwargs)
+        trainable = kwargs.get("trainable", True)
+        kept = self._trainable_weights if trainable or trainable is None else self._non_trainable_weights
+        if not self.built or not any(variable is other for other in kept):
+            parts = list(variable) if hasattr(variable, "_get_variable_list") else [variable]
+            kept.extend(part for part in parts if not any(part is other for other in kept))
+        return variable
+
+    @property
+    def state_size(self) -> Any:
+        """Size of the state, or a structure of sizes."""
+        raise NotImplementedError("Abstract method")
+
+    @property
+    def output_size(self) -> Any:
+        """Size of the output, or a structure of sizes."""
+        raise NotImplementedError("Abstract method")
+
+    def build(self, _: Any) -> None:
+        """Nothing to make: cells of users make their variables when they are called."""
+
+    def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
+        """A state of zeros for a batch of inputs, or for a batch size and dtype."""
+        if inputs is not None:
+            inputs = convert_to_tensor(inputs)
+            batch_size = inputs._shape[0] if inputs._shape and inputs._shape[0] is not None else _batch_of(inputs)
+            dtype = inputs.dtype if dtype is None else dtype
+        if batch_size is None or dtype is None:
+            raise ValueError(
+                "batch_size and dtype cannot be None while constructing initial state\n"
+                + errors.message(f"batch_size={batch_size}, dtype={dtype}", "both, or inputs", "pass them")
+            )
+        return self.zero_state(batch_size, dtype)
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        """A state of zeros.
+
+        Args:
+            batch_size: a number or an integer scalar.
+            dtype: dtype of the state, or a structure of them.
+        """
+        last = getattr(self, "_last_zero_state", None)
+        graph = get_default_graph()
+        body = graph.current_body
+        if last is not None and last[0] is graph and last[1] is body and last[2] is batch_size and last[3] == dtype:
+            return last[4]
+        with name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):
+            made = zero_state_tensors(self.state_size, batch_size, dtype)
+        if isinstance(batch_size, Tensor):
+            self._last_zero_state = (graph, body, batch_size, dtype, made)
+        return made
+
+
+def _batch_of(inputs: Tensor) -> Tensor:
+    return build("StridedSlice", build("Shape", inputs), [0], [1], [1], shrink_axis_mask=1)
+
+
+def _depth(inputs_shape: Any) -> int:
+    depth = shapes.TensorShape(inputs_shape).as_list()[-1]
+    if depth is None:
+        raise ValueError(
+            f"Expected inputs.shape[-1] to be known, saw shape: {inputs_shape}\n"
+            + errors.message(f"inputs of shape {inputs_shape}", "a known last dimension", "inputs.set_shape([..., n])")
+        )
+    return int(depth)
+
+
+def _activation(given: Any, default: Callable[..., Any]) -> Callable[..., Any]:
+    if given is None:
+        return default
+    if isinstance(given, str):
+        found = {"relu": relu, "tanh": tanh, "sigmoid": sigmoid, "linear": _linear}.get(given)
+        if found is None:
+            raise ValueError(
+                errors.message(f"activation {given!r}", "relu, tanh, sigmoid or linear", "pass a function")
+            )
+        return found
+    function: Callable[..., Any] = given
+    return function
+
+
+def tanh(x: Tensor) -> Tensor:
+    """Hyperbolic tangent."""
+    return build("Tanh", x)
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """Logistic function."""
+    return build("Sigmoid", x)
+
+
+def relu(x: Tensor) -> Tensor:
+    """The larger of x and 0."""
+    return build("Relu", x)
+
+
+def _linear(x: Tensor) -> Tensor:
+    return x
+
+
+def product(inputs: Sequence[Tensor], kernel: Any, bias: Any = None) -> Tensor:
+    """``concat(inputs, 1) @ kernel + bias``."""
+    joined = inputs[0] if len(inputs) == 1 else build("ConcatV2", list(inputs), constant(1))
+    result = build("MatMul", joined, convert_to_tensor(kernel))
+    return result if bias is None else build("BiasAdd", result, convert_to_tensor(bias))
+
+
+def split(x: Tensor, count: int) -> list[Tensor]:
+    """Equal parts along axis 1."""
+    found = build("Split", constant(1), x, num_split=count)
+    return list(found) if isinstance(found, (list, tuple)) else [found]
+
+
+class LayerRNNCell(RNNCell):
+    """A cell whose variables are made in ``build``, like those of any layer."""
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return Layer.__call__(self, inputs, state, *args, scope=scope, **kwargs)
+
+    def build(self, inputs_shape: Any) -> None:
+        """Makes the variables."""
+        raise NotImplementedError("Abstract method")
+
+
+@public("nn.rnn_cell.BasicRNNCell", "contrib.rnn.BasicRNNCell")
+class BasicRNNCell(LayerRNNCell):
+    """``output = new_state = activation(W [inputs, state] + b)``.
+
+    Args:
+        num_units: size of state and output.
+        activation: function; tanh if None.
+        reuse: whether to use variables that exist.
+        name: name of the layer.
+        dtype: dtype of the variables.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        activation: Any = None,
+        reuse: Any = None,
+        name: Any = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
+        self.input_spec = InputSpec(ndim=2)
+        self._num_units = num_units
+        self._activation = _activation(activation, tanh)
+
+    @property
+    def state_size(self) -> int:
+        return self._num_units
+
+    @property
+    def output_size(self) -> int:
+        return self._num_units
+
+    def build(self, inputs_shape: Any) -> None:
+        depth = _depth(inputs_shape)
+        self._kernel = self.add_variable(WEIGHTS, shape=[depth + self._num_units, self._num_units])
+        self._bias = self.add_variable(BIAS, shape=[self._num_units], initializer=Zeros(dtype=self.dtype))
+        self.built = True
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        output = self._activation(product([inputs, state], self._kernel, self._bias))
+        return output, output
+
+
+@public("nn.rnn_cell.GRUCell", "contrib.rnn.GRUCell")
+class GRUCell(LayerRNNCell):
+    """Gated recurrent unit (Cho et al. 2014, arXiv:1406.1078).
+
+    Args:
+        num_units: size of state and output.
+        activation: function of the new value; tanh if None.
+        reuse: whether to use variables that exist.
+        kernel_initializer: how the weights start.
+        bias_initializer: how the biases start; ones for the gates and zeros for the new value if None.
+        name: name of the layer.
+        dtype: dtype of the variables.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        activation: Any = None,
+        reuse: Any = None,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = None,
+        name: Any = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
+        self.input_spec = InputSpec(ndim=2)
+        self._num_units = num_units
+        self._activation = _activation(activation, tanh)
+        self._kernel_initializer = kernel_initializer
+        self._bias_initializer = bias_initializer
+
+    @property
+    def state_size(self) -> int:
+        return self._num_units
+
+    @property
+    def output_size(self) -> int:
+        return self._num_units
+
+    def build(self, inputs_shape: Any) -> None:
+        rows, units = _depth(inputs_shape) + self._num_units, self._num_units
+        start = self._bias_initializer
+        ones = Constant(1.0, dtype=self.dtype)
+        zeros = Zeros(dtype=self.dtype)
+        self._gate_kernel = self.add_variable(
+            f"gates/{WEIGHTS}", shape=[rows, 2 * units], initializer=self._kernel_initializer
+        )
+        self._gate_bias = self.add_variable(f"gates/{BIAS}", shape=[2 * units], initializer=start or ones)
+        self._candidate_kernel = self.add_variable(
+            f"candidate/{WEIGHTS}", shape=[rows, units], initializer=self._kernel_initializer
+        )
+        self._candidate_bias = self.add_variable(f"candidate/{BIAS}", shape=[units], initializer=start or zeros)
+        self.built = True
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        r, u = split(sigmoid(product([inputs, state], self._gate_kernel, self._gate_bias)), 2)
+        c = self._activation(product([inputs, r * state], self._candidate_kernel, self._candidate_bias))
+        new = u * state + (1 - u) * c
+        return new, new
+
+
+_Pair = collections.namedtuple("LSTMStateTuple", ("c", "h"))  # type: ignore[name-match]
+
+
+@public("nn.rnn_cell.LSTMStateTuple", "contrib.rnn.LSTMStateTuple")
+class LSTMStateTuple(_Pair):
+    """State of an LSTM: the cell's value ``c`` and the output ``h``."""
+
+    __slots__ = ()
+
+    @property
+    def dtype(self) -> Any:
+        """Dtype of both."""
+        c, h = self
+        if c.dtype != h.dtype:
+            raise TypeError(f"Inconsistent internal state: {c.dtype} vs {h.dtype}")
+        return c.dtype
+
+
+@public("nn.rnn_cell.BasicLSTMCell", "contrib.rnn.BasicLSTMCell")
+class BasicLSTMCell(LayerRNNCell):
+    """LSTM (Zaremba et al. 2014, arXiv:1409.2329), without peepholes, clipping and projection.
+
+    Args:
+        num_units: size of output and of each part of the state.
+        forget_bias: added to the forget gate.
+        state_is_tuple: the state is an `LSTMStateTuple`; else one tensor ``[c, h]`` along axis 1.
+        activation: function; tanh if None.
+        reuse: whether to use variables that exist.
+        name: name of the layer.
+        dtype: dtype of the variables.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Any = None,
+        reuse: Any = None,
+        name: Any = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
+        self.input_spec = InputSpec(ndim=2)
+        self._num_units = num_units
+        self._forget_bias = forget_bias
+        self._state_is_tuple = state_is_tuple
+        self._activation = _activation(activation, tanh)
+
+    @property
+    def state_size(self) -> Any:
+        return LSTMStateTuple(self._num_units, self._num_units) if self._state_is_tuple else 2 * self._num_units
+
+    @property
+    def output_size(self) -> int:
+        return self._num_units
+
+    def build(self, inputs_shape: Any) -> None:
+        rows, units = _depth(inputs_shape) + self._num_units, self._num_units
+        self._kernel = self.add_variable(WEIGHTS, shape=[rows, 4 * units])
+        self._bias = self.add_variable(BIAS, shape=[4 * units], initializer=Zeros(dtype=self.dtype))
+        self.built = True
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        c, h = state if self._state_is_tuple else split(state, 2)
+        i, j, f, o = split(product([inputs, h], self._kernel, self._bias), 4)
+        new_c = c * sigmoid(f + constant(self._forget_bias, f.dtype)) + sigmoid(i) * self._activation(j)
+        new_h = self._activation(new_c) * sigmoid(o)
+        return new_h, self._state(new_c, new_h)
+
+    def _state(self, c: Tensor, h: Tensor) -> Any:
+        return LSTMStateTuple(c, h) if self._state_is_tuple else build("ConcatV2", [c, h], constant(1))
+
+
+@public("nn.rnn_cell.LSTMCell", "contrib.rnn.LSTMCell")
+class LSTMCell(LayerRNNCell):
+    """LSTM with peepholes, clipping and projection (Sak et al. 2014, research.google.com/pubs/archive/43905.pdf).
+
+    Args:
+        num_units: size of the cell's value.
+        use_peepholes: let the gates see the cell's value.
+        cell_clip: clip the cell's value to ``[-cell_clip, cell_clip]``.
+        initializer: how weights and projection start.
+        num_proj: size of the output after a projection; none if None.
+        proj_clip: clip the projected output.
+        num_unit_shards: cut the weights into as many variables.
+        num_proj_shards: cut the projection into as many variables.
+        forget_bias: added to the forget gate.
+        state_is_tuple: the state is an `LSTMStateTuple`; else one tensor ``[c, h]`` along axis 1.
+        activation: function; tanh if None.
+        reuse: whether to use variables that exist.
+        name: name of the layer.
+        dtype: dtype of the variables.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        use_peepholes: bool = False,
+        cell_clip: float | None = None,
+        initializer: Any = None,
+        num_proj: int | None = None,
+        proj_clip: float | None = None,
+        num_unit_shards: int | None = None,
+        num_proj_shards: int | None = None,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Any = None,
+        reuse: Any = None,
+        name: Any = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
+        self.input_spec = InputSpec(ndim=2)
+        self._num_units = num_units
+        self._use_peepholes = use_peepholes
+        self._cell_clip = cell_clip
+        self._initializer = initializer
+        self._num_proj = num_proj
+        self._proj_clip = proj_clip
+        self._num_unit_shards = num_unit_shards
+        self._num_proj_shards = num_proj_shards
+        self._forget_bias = forget_bias
+        self._state_is_tuple = state_is_tuple
+        self._activation = _activation(activation, tanh)
+        self._output_size = num_proj or num_units
+
+    @property
+    def state_size(self) -> Any:
+        if self._state_is_tuple:
+            return LSTMStateTuple(self._num_units, self._output_size)
+        return self._num_units + self._output_size
+
+    @property
+    def output_size(self) -> int:
+        return self._output_size
+
+    def build(self, inputs_shape: Any) -> None:
+        rows, units = _depth(inputs_shape) + self._output_size, self._num_units
+        self._kernel = self.add_variable(
+            WEIGHTS,
+            shape=[rows, 4 * units],
+            initializer=self._initializer,
+            partitioner=_parts(self._num_unit_shards),
+        )
+        zeros = Zeros(dtype=dtypes.as_dtype(self.dtype or dtypes.float32))
+        self._bias = self.add_variable(BIAS, shape=[4 * units], initializer=zeros)
+        if self._use_peepholes:
+            self._w_f_diag = self.add_variable("w_f_diag", shape=[units], initializer=self._initializer)
+            self._w_i_diag = self.add_variable("w_i_diag", shape=[units], initializer=self._initializer)
+            self._w_o_diag = self.add_variable("w_o_diag", shape=[units], initializer=self._initializer)
+        if self._num_proj is not None:
+            self._proj_kernel = self.add_variable(
+                f"projection/{WEIGHTS}",
+                shape=[units, self._num_proj],
+                initializer=self._initializer,
+                partitioner=_parts(self._num_proj_shards),
+            )
+        self.built = True
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        if self._state_is_tuple:
+            c, m = state
+        else:
+            c = build("Slice", state, [0, 0], [-1, self._num_units])
+            m = build("Slice", state, [0, self._num_units], [-1, self._output_size])
+        i, j, f, o = split(product([inputs, m], self._kernel, self._bias), 4)
+        f = f + constant(self._forget_bias, f.dtype)
+        if self._use_peepholes:
+            f = f + self._w_f_diag * c
+            i = i + self._w_i_diag * c
+        new = sigmoid(f) * c + sigmoid(i) * self._activation(j)
+        if self._cell_clip is not None:
+            new = clipped(new, self._cell_clip)
+        if self._use_peepholes:
+            o = o + self._w_o_diag * new
+        output = sigmoid(o) * self._activation(new)
+        if self._num_proj is not None:
+            output = product([output], self._proj_kernel)
+            if self._proj_clip is not None:
+                output = clipped(output, self._proj_clip)
+        if self._state_is_tuple:
+            return output, LSTMStateTuple(new, output)
+        return output, build("ConcatV2", [new, output], constant(1))
+
+
+def clipped(x: Tensor, limit: float) -> Tensor:
+    """``x`` cut to ``[-limit, limit]``."""
+    low, high = constant(-limit, x.dtype), constant(limit, x.dtype)
+    return build("ClipByValue", x, low, high)
+
+
+def _parts(count: int | None) -> Any:
+    if count is None:
+        return None
+    from_rows = int(count)
+
+    def partitioner(shape: Any, dtype: Any = None) -> list[int]:
+        sizes = shapes.TensorShape(shape).as_list()
+        return [min(from_rows, sizes[0]), *[1] * (len(sizes) - 1)]
+
+    return partitioner
+
+
+def scope_or(scope: Any, default: str) -> Any:
+    """``scope`` if there is one, else the name ``default``."""
+    return default if scope is None else scope
+
+
+def is_scope(value: Any) -> bool:
+    """Whether ``value`` is a variable scope."""
+    return isinstance(value, VariableScope)
+
+
+def assert_like_rnncell(name: str, cell: Any) -> None:
+    """Refuses what is no cell.
+
+    Raises:
+        TypeError: it has no ``output_size``, ``state_size``, ``zero_state``, or cannot be called.
+    """
+    missing = [
+        told
+        for told, ok in (
+            ("'output_size' property is missing", hasattr(cell, "output_size")),
+            ("'state_size' property is missing", hasattr(cell, "state_size")),
+            (
+                "either 'zero_state' or 'get_initial_state' method is required",
+                hasattr(cell, "zero_state") or hasattr(cell, "get_initial_state"),
+            ),
+            ("is not callable", callable(cell)),
+        )
+        if not ok
+    ]
+    if missing:
+        raise TypeError(
+            f"The argument {name!r} ({cell!r}) is not an RNNCell: {', '.join(missing)}.\n"
+            + errors.message(f"{cell!r}", "a cell", "tf.nn.rnn_cell.BasicLSTMCell(num_units)")
+        )

@@ -1,0 +1,382 @@
+"""Cells of ``tf.contrib.rnn``: layer-normalised LSTM, NAS, coupled gates, update gates, attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anabranch.core import dtypes
+from anabranch.core.api import public
+from anabranch.core.build import build
+from anabranch.core.convert import constant, convert_to_tensor
+from anabranch.core.operation import Tensor
+from anabranch.core.random_seed import get_seed
+from anabranch.rnn.cells import (
+    LSTMStateTuple,
+    RNNCell,
+    _activation,
+    assert_like_rnncell,
+    clipped,
+    product,
+    sigmoid,
+    split,
+    tanh,
+)
+from anabranch.rnn.wrappers import linear
+from anabranch.variables.initializers import Constant
+from anabranch.variables.scope import get_variable, variable_scope
+from anabranch.variables.scope_state import get_variable_scope
+
+
+def _normalised(x: Tensor, gain: Any, shift: Any) -> Tensor:
+    """Layer normalisation over the last axis (Ba et al. 2016, arXiv:1607.06450)."""
+    mean = build("Mean", x, [-1], keep_dims=True)
+    variance = build("Mean", build("SquaredDifference", x, mean), [-1], keep_dims=True)
+    scale = build("Rsqrt", variance + constant(1e-12, x.dtype)) * convert_to_tensor(gain)
+    return (x - mean) * scale + convert_to_tensor(shift)
+
+
+@public("contrib.rnn.LayerNormBasicLSTMCell")
+class LayerNormBasicLSTMCell(RNNCell):
+    """LSTM with layer normalisation and recurrent dropout (Semeniuta et al. 2016, arXiv:1603.05118).
+
+    Args:
+        num_units: size of output and of each part of the state.
+        forget_bias: added to the forget gate.
+        input_size: must be None.
+        activation: function; tanh if None.
+        layer_norm: whether to normalise.
+        norm_gain: how the gains start.
+        norm_shift: how the shifts start.
+        dropout_keep_prob: probability of keeping a new value, a number or scalar tensor.
+        dropout_prob_seed: seed of the dropout.
+        reuse: whether to use variables that exist.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        input_size: Any = None,
+        activation: Any = None,
+        layer_norm: bool = True,
+        norm_gain: float = 1.0,
+        norm_shift: float = 0.0,
+        dropout_keep_prob: Any = 1.0,
+        dropout_prob_seed: int | None = None,
+        reuse: Any = None,
+    ) -> None:
+        super().__init__(_reuse=reuse)
+        if input_size is not None:
+            raise ValueError("The input_size parameter is deprecated.")
+        self._num_units = num_units
+        self._activation = _activation(activation, tanh)
+        self._forget_bias = forget_bias
+        self._keep_prob = dropout_keep_prob
+        self._seed = dropout_prob_seed
+        self._layer_norm = layer_norm
+        self._norm_gain = norm_gain
+        self._norm_shift = norm_shift
+        self._reuse = reuse
+
+    @property
+    def state_size(self) -> Any:
+        return LSTMStateTuple(self._num_units, self._num_units)
+
+    @property
+    def output_size(self) -> int:
+        return self._num_units
+
+    def _norm(self, x: Tensor, scope: str, dtype: Any) -> Tensor:
+        shape = [x.shape.as_list()[-1]]
+        with variable_scope(scope):
+            gain = get_variable("gamma", shape, dtype=dtype, initializer=Constant(self._norm_gain))
+            shift = get_variable("beta", shape, dtype=dtype, initializer=Constant(self._norm_shift))
+        return _normalised(x, gain, shift)
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        c, h = state
+        dtype = inputs.dtype.base
+        rows = inputs.shape.as_list()[-1] + self._num_units
+        kernel = get_variable("kernel", [rows, 4 * self._num_units], dtype=dtype)
+        gates = product([inputs, h], kernel)
+        if not self._layer_norm:
+            gates = build("BiasAdd", gates, convert_to_tensor(get_variable("bias", [4 * self._num_units], dtype=dtype)))
+        i, j, f, o = split(gates, 4)
+        if self._layer_norm:
+            i = self._norm(i, "input", dtype)
+            j = self._norm(j, "transform", dtype)
+            f = self._norm(f, "forget", dtype)
+            o = self._norm(o, "output", dtype)
+        g = self._activation(j)
+        if not isinstance(self._keep_prob, float) or self._keep_prob < 1:
+            first, second = get_seed(self._seed)
+            noise = build("RandomUniform", build("Shape", g), dtype=dtype, seed=first or 0, seed2=second or 0)
+            keep = convert_to_tensor(self._keep_prob, dtype)
+            g = (g / keep) * build("Floor", noise + keep)
+        new_c = c * sigmoid(f + constant(self._forget_bias, dtype)) + sigmoid(i) * g
+        if self._layer_norm:
+            new_c = self._norm(new_c, "state", dtype)
+        new_h = self._activation(new_c) * sigmoid(o)
+        return new_h, LSTMStateTuple(new_c, new_h)
+
+
+@public("contrib.rnn.NASCell")
+class NASCell(RNNCell):
+    """The cell that an architecture search found (Zoph and Le 2017, arXiv:1611.01578).
+
+    Args:
+        num_units: size of the cell's value.
+        num_proj: size of the output after a projection; none if None.
+        use_bias: add biases (``use_biases`` in older versions).
+        reuse: whether to use variables that exist.
+    """
+
+    _GATES = 8
+
+    def __init__(
+        self, num_units: int, num_proj: int | None = None, use_bias: bool = False, reuse: Any = None, **kwargs: Any
+    ):
+        use_bias = kwargs.pop("use_biases", use_bias)
+        super().__init__(_reuse=reuse, **kwargs)
+        self._num_units = num_units
+        self._num_proj = num_proj
+        self._use_bias = use_bias
+        self._reuse = reuse
+
+    @property
+    def state_size(self) -> Any:
+        return LSTMStateTuple(self._num_units, self._num_proj or self._num_units)
+
+    @property
+    def output_size(self) -> int:
+        return self._num_proj or self._num_units
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        c, m = state
+        dtype = inputs.dtype.base
+        depth = inputs.shape.as_list()[-1]
+        if depth is None:
+            raise ValueError("Could not infer input size from inputs.get_shape()[-1]")
+        width = self._GATES * self._num_units
+        recurrent = get_variable("recurrent_kernel", [self.output_size, width], dtype=dtype)
+        kernel = get_variable("kernel", [depth, width], dtype=dtype)
+        from_state, from_input = product([m], recurrent), product([inputs], kernel)
+        if self._use_bias:
+            start = Constant(0.0)
+            from_state = from_state + convert_to_tensor(get_variable("recurrent_bias", [width], dtype, start))
+            from_input = from_input + convert_to_tensor(get_variable("bias", [width], dtype, start))
+        s, x = split(from_state, self._GATES), split(from_input, self._GATES)
+
+        def relu(value: Tensor) -> Tensor:
+            return build("Relu", value)
+
+        first = [
+            sigmoid(x[0] + s[0]), relu(x[1] + s[1]), sigmoid(x[2] + s[2]), relu(x[3] * s[3]),
+            tanh(x[4] + s[4]), sigmoid(x[5] + s[5]), tanh(x[6] + s[6]), sigmoid(x[7] + s[7]),
+        ]  # fmt: skip
+        second = [
+            tanh(first[0] * first[1]), tanh(first[2] + first[3]), tanh(first[4] * first[5]),
+            sigmoid(first[6] + first[7]),
+        ]  # fmt: skip
+        second[0] = tanh(second[0] + c)
+        new_c = second[0] * second[1]
+        new_m = tanh(new_c * tanh(second[2] + second[3]))
+        if self._num_proj is not None:
+            projection = get_variable("projection_weights", [self._num_units, self._num_proj], dtype=dtype)
+            new_m = product([new_m], projection)
+        return new_m, LSTMStateTuple(new_c, new_m)
+
+
+@public("contrib.rnn.CoupledInputForgetGateLSTMCell")
+class CoupledInputForgetGateLSTMCell(RNNCell):
+    """LSTM whose input gate is one minus its forget gate (Greff et al. 2015, arXiv:1503.04069).
+
+    Args:
+        num_units: size of the cell's value.
+        use_peepholes: let the gates see the cell's value.
+        initializer: how weights start.
+        num_proj: size of the output after a projection; none if None.
+        proj_clip: clip the projected output.
+        forget_bias: added to the forget gate.
+        state_is_tuple: the state is an `LSTMStateTuple`; else one tensor.
+        activation: function of the new value.
+        reuse: whether to use variables that exist.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        use_peepholes: bool = False,
+        initializer: Any = None,
+        num_proj: int | None = None,
+        proj_clip: float | None = None,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Any = None,
+        reuse: Any = None,
+    ) -> None:
+        super().__init__(_reuse=reuse)
+        self._num_units = num_units
+        self._use_peepholes = use_peepholes
+        self._initializer = initializer
+        self._num_proj = num_proj
+        self._proj_clip = proj_clip
+        self._forget_bias = forget_bias
+        self._state_is_tuple = state_is_tuple
+        self._activation = _activation(activation, tanh)
+        self._reuse = reuse
+
+    @property
+    def state_size(self) -> Any:
+        size = self.output_size
+        return LSTMStateTuple(self._num_units, size) if self._state_is_tuple else self._num_units + size
+
+    @property
+    def output_size(self) -> int:
+        return self._num_proj or self._num_units
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        if self._state_is_tuple:
+            c, m = state
+        else:
+            c = build("Slice", state, [0, 0], [-1, self._num_units])
+            m = build("Slice", state, [0, self._num_units], [-1, self.output_size])
+        dtype = inputs.dtype.base
+        rows, units = inputs.shape.as_list()[-1] + self.output_size, self._num_units
+        kernel = get_variable("kernel", [rows, 3 * units], dtype, initializer=self._initializer)
+        bias = get_variable("bias", [3 * units], dtype, initializer=Constant(0.0))
+        j, f, o = split(product([inputs, m], kernel, bias), 3)
+        f = f + constant(self._forget_bias, dtype)
+        if self._use_peepholes:
+            f = f + get_variable("w_f_diag", [units], dtype, initializer=self._initializer) * c
+        gate = sigmoid(f)
+        new = gate * c + (1 - gate) * self._activation(j)
+        if self._use_peepholes:
+            o = o + get_variable("w_o_diag", [units], dtype, initializer=self._initializer) * new
+        output = sigmoid(o) * self._activation(new)
+        if self._num_proj is not None:
+            projection = get_variable(
+                "projection/kernel", [units, self._num_proj], dtype, initializer=self._initializer
+            )
+            output = product([output], projection)
+            if self._proj_clip is not None:
+                output = clipped(output, self._proj_clip)
+        if self._state_is_tuple:
+            return output, LSTMStateTuple(new, output)
+        return output, build("ConcatV2", [new, output], constant(1))
+
+
+@public("contrib.rnn.UGRNNCell")
+class UGRNNCell(RNNCell):
+    """Update-gate recurrent cell (Collins et al. 2017, arXiv:1611.09913)."""
+
+    def __init__(
+        self,
+        num_units: int,
+        initializer: Any = None,
+        forget_bias: float = 1.0,
+        activation: Any = None,
+        reuse: Any = None,
+    ) -> None:
+        super().__init__(_reuse=reuse)
+        self._num_units = num_units
+        self._initializer = initializer
+        self._forget_bias = forget_bias
+        self._activation = _activation(activation, tanh)
+        self._reuse = reuse
+
+    @property
+    def state_size(self) -> int:
+        return self._num_units
+
+    @property
+    def output_size(self) -> int:
+        return self._num_units
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        with variable_scope(get_variable_scope(), initializer=self._initializer):
+            g, c = split(linear([inputs, state], 2 * self._num_units, True), 2)
+        gate = sigmoid(g + constant(self._forget_bias, g.dtype))
+        new = gate * state + (1 - gate) * self._activation(c)
+        return new, new
+
+
+@public("contrib.rnn.AttentionCellWrapper")
+class AttentionCellWrapper(RNNCell):
+    """A cell that attends to its last outputs (Bahdanau et al. 2014, arXiv:1409.0473).
+
+    Args:
+        cell: the cell inside.
+        attn_length: how many outputs it looks back.
+        attn_size: size of the attention vector; the cell's output size if None.
+        attn_vec_size: size of the hidden layer of the attention; ``attn_size`` if None.
+        input_size: size that inputs are projected to; their own if None.
+        state_is_tuple: the state is ``(cell state, attention, last outputs)``; else one tensor.
+        reuse: whether to use variables that exist.
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        attn_length: int,
+        attn_size: int | None = None,
+        attn_vec_size: int | None = None,
+        input_size: int | None = None,
+        state_is_tuple: bool = True,
+        reuse: Any = None,
+    ) -> None:
+        super().__init__(_reuse=reuse)
+        assert_like_rnncell("cell", cell)
+        if attn_length <= 0:
+            raise ValueError(f"attn_length should be greater than zero, got {attn_length}")
+        self._cell = cell
+        self._attn_length = attn_length
+        self._attn_size = attn_size if attn_size is not None else cell.output_size
+        self._attn_vec_size = attn_vec_size if attn_vec_size is not None else self._attn_size
+        self._input_size = input_size
+        self._state_is_tuple = state_is_tuple
+        self._reuse = reuse
+
+    @property
+    def state_size(self) -> Any:
+        size = (self._cell.state_size, self._attn_size, self._attn_size * self._attn_length)
+        return size if self._state_is_tuple else sum(size)
+
+    @property
+    def output_size(self) -> int:
+        return self._attn_size
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        if self._state_is_tuple:
+            state, attns, attn_states = state
+        else:
+            whole, size = state, self._cell.state_size
+            state = build("Slice", whole, [0, 0], [-1, size])
+            attns = build("Slice", whole, [0, size], [-1, self._attn_size])
+            attn_states = build("Slice", whole, [0, size + self._attn_size], [-1, self._attn_size * self._attn_length])
+        attn_states = build("Reshape", attn_states, [-1, self._attn_length, self._attn_size])
+        width = self._input_size if self._input_size is not None else inputs.shape.as_list()[1]
+        mixed = linear([inputs, attns], width, True)
+        output, new_state = self._cell(mixed, state)
+        query = build("ConcatV2", list(new_state), constant(1)) if self._state_is_tuple else new_state
+        new_attns, new_attn_states = self._attention(query, attn_states)
+        with variable_scope("attn_output_projection"):
+            output = linear([output, new_attns], self._attn_size, True)
+        new_attn_states = build("ConcatV2", [new_attn_states, build("ExpandDims", output, 1)], constant(1))
+        new_attn_states = build("Reshape", new_attn_states, [-1, self._attn_length * self._attn_size])
+        left = (new_state, new_attns, new_attn_states)
+        return output, left if self._state_is_tuple else build("ConcatV2", list(left), constant(1))
+
+    def _attention(self, query: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
+        with variable_scope("attention"):
+            dtype = dtypes.as_dtype(query.dtype.base)
+            kernel = get_variable("attn_w", [1, 1, self._attn_size, self._attn_vec_size], dtype)
+            weight = get_variable("attn_v", [self._attn_vec_size], dtype)
+            hidden = build("Reshape", states, [-1, self._attn_length, 1, self._attn_size])
+            features = build("Conv2D", hidden, convert_to_tensor(kernel), strides=[1, 1, 1, 1], padding="SAME")
+            y = build("Reshape", linear([query], self._attn_vec_size, True), [-1, 1, 1, self._attn_vec_size])
+            score = build("Sum", convert_to_tensor(weight) * tanh(features + y), [2, 3])
+            weights = build("Reshape", build("Softmax", score), [-1, self._attn_length, 1, 1])
+            attended = build("Sum", weights * hidden, [1, 2])
+            rest = build("Slice", states, [0, 1, 0], [-1, -1, -1])
+            return build("Reshape", attended, [-1, self._attn_size]), rest
