@@ -204,8 +204,8 @@ class _Builder:
             raise self.refuse(
                 ValueError,
                 f"The shape invariant specified for {name} is not compatible with the initial shape of the loop "
-                f"variable. It enters the loop with shape {shapes.show(own)}, but the specified shape invariant is "
-                f"{shapes.show(shape)}.",
+                f"variable. It enters the loop with shape {shapes.TensorShape(own)}, but the specified shape "
+                f"invariant is {shapes.TensorShape(shape)}.",
                 f"{name!r} of shape {shapes.show(own)} with the invariant {shapes.show(shape)}",
                 "an invariant that the first value fits",
                 "tf.TensorShape([None, ...]) with None where the size changes or is not known",
@@ -348,9 +348,9 @@ class _Builder:
         if not _fits(output._shape, invariant):
             raise self.refuse(
                 ValueError,
-                f"Input tensor '{variable.name}' enters the loop with shape {shapes.show(invariant)}, but has shape "
-                f"{shapes.show(output._shape)} after one iteration. To allow the shape to vary across iterations, use "
-                "the `shape_invariants` argument of tf.while_loop to specify a less-specific shape.",
+                f"Input tensor '{variable.name}' enters the loop with shape {shapes.TensorShape(invariant)}, but has "
+                f"shape {shapes.TensorShape(output._shape)} after one iteration. To allow the shape to vary across "
+                "iterations, use the `shape_invariants` argument of tf.while_loop to specify a less-specific shape.",
                 f"{output.name!r} of shape {shapes.show(output._shape)} as the next value of {variable.name!r}",
                 f"shape {shapes.show(invariant)} in each iteration",
                 "shape_invariants=[..., tf.TensorShape([None, ...])], or x.set_shape(...) in the body",

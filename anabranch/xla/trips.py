@@ -124,7 +124,7 @@ def _step(op: Operation, index: int, operands: Sequence[Any]) -> int | None:
     if index < 0:
         return None
     body: Body = op._attrs["body"]
-    if body.args[index].dtype.base.np.kind not in "iu":
+    if not body.args[index].dtype.is_integer:
         return None
     update = _plain(body.outputs[index]).op
     if update.type not in ("Add", "AddV2", "Sub"):

@@ -372,6 +372,6 @@ def test_smart_cond():
         assert not any(op.type == "StatelessIf" for op in graph.get_operations())
         assert smart_cond(tf.placeholder(tf.bool, []), lambda: 1, lambda: 2).op.type == "StatelessIf"
         with pytest.raises(TypeError, match="`true_fn` must be callable"):
-            smart_cond(True, 1, lambda: 2)
+            smart_cond(True, 1, lambda: 2)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="`pred` must be a Tensor"):
             smart_cond("yes", lambda: 1, lambda: 2)
