@@ -49,13 +49,13 @@ def check_source(source: str, path: str = "<text>") -> list[Finding]:
     return sorted(set(visitor.findings), key=lambda finding: (finding.line, finding.column, finding.symbol))
 
 
-_MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 
 
 def lookup(dotted: str) -> tuple[Any, str]:
     """The object of a dotted name below ``tensorflow``, and the longest part of the name that is there.
 
-    The object is ``_MISSING`` if the next part is not there.
+    The object is ``MISSING`` if the next part is not there.
     """
     parts = [part for part in dotted.split(".") if part]
     if parts[:2] == ["compat", "v1"]:
@@ -74,7 +74,7 @@ def lookup(dotted: str) -> tuple[Any, str]:
             else:
                 return found, there  # a method of a value: not followed
         except (AttributeError, ImportError):
-            return _MISSING, there
+            return MISSING, there
     return found, ".".join(parts)
 
 
@@ -155,7 +155,7 @@ class _Visitor(ast.NodeVisitor):
     def check_name(self, node: Any, dotted: str) -> Any:
         """Looks a name up and notes it if it is not there."""
         found, there = lookup(dotted)
-        if found is _MISSING:
+        if found is MISSING:
             self.missing(node, dotted, there)
         return found
 
@@ -175,7 +175,7 @@ class _Visitor(ast.NodeVisitor):
             return
         found, there = lookup(dotted)
         if (
-            found is _MISSING
+            found is MISSING
             or not callable(found)
             or there != dotted.removeprefix("compat.v1.").removeprefix("compat.v1")
         ):
