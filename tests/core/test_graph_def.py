@@ -20,9 +20,6 @@ FOLDER = Path(__file__).parent.parent / "golden" / "graphs"
 CASES = sorted(path.stem for path in FOLDER.glob("*.pbtxt"))
 
 
-pytestmark = pytest.mark.usefixtures("loop_ops")
-
-
 @pytest.fixture
 def g():
     with tf.Graph().as_default() as graph:

@@ -16,8 +16,6 @@ from anabranch.core.build import build
 from anabranch.core.protos import graph_pb2
 from anabranch.core.verify import verify_graph
 
-pytestmark = pytest.mark.usefixtures("loop_ops")
-
 
 @pytest.fixture
 def g():

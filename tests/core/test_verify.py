@@ -12,8 +12,6 @@ from anabranch.core.inference import HandleData
 from anabranch.core.operation import Tensor
 from anabranch.core.verify import InvalidGraphError, show_neighbours, verify_graph
 
-pytestmark = pytest.mark.usefixtures("loop_ops")
-
 
 @pytest.fixture
 def g():
