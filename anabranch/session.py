@@ -22,7 +22,7 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph import Graph, get_default_graph
 from anabranch.core.operation import Operation, Tensor
 from anabranch.placement.placer import Placer
-from anabranch.runtime import executor, fetching, nested, version_one
+from anabranch.runtime import executor, fetching, nested, pipeline
 from anabranch.runtime.plan import Plan
 from anabranch.runtime.resources import ResourceHandle, ResourceManager
 from anabranch.xla import engine
@@ -160,6 +160,7 @@ class BaseSession:
         self._lock = threading.Lock()
         self._closed = False
         self._running: set[CancellationToken] = set()
+        self._pipelines: weakref.WeakSet[pipeline.Pipeline] = weakref.WeakSet()
         timeout = getattr(self._config, "operation_timeout_in_ms", 0)
         self._default_timeout = timeout / 1000 if timeout else None
         _sessions.add(self)
@@ -280,7 +281,7 @@ class BaseSession:
         run_metadata: Any = None,
     ) -> list[Any]:
         plan, runner = self._plan(fetches, names, values)
-        if plan.tier not in ("compiled", "tokens"):
+        if plan.tier != "compiled":
             with self._lock:
                 executor.prepare(plan, self._options.tier)
                 plan.runs += 1
@@ -308,6 +309,32 @@ class BaseSession:
             if self._closed and not self._running:
                 self._free()
 
+    def _start(
+        self,
+        line: pipeline.Pipeline,
+        fetches: Sequence[Any],
+        names: tuple[Tensor, ...],
+        values: tuple[Any, ...],
+        build: Callable[[list[Any]], Any],
+    ) -> pipeline.StepInFlight | None:
+        """Starts a step of an asynchronous callable; None if it must run at once."""
+        plan, runner = self._plan(fetches, names, values)
+        short = getattr(runner, "short_form", None)
+        if plan.tier != "compiled" or short is None:
+            return None
+        token = CancellationToken(self._default_timeout)
+        self._running.add(token)
+        try:
+            if self._closed:
+                raise RuntimeError("Attempted to use a closed Session.")
+            step = line.start(short, values, build, token, self._options.isolation == "read_committed")
+            plan.runs += step is not None
+            return step
+        finally:
+            self._running.discard(token)
+            if self._closed and not self._running:
+                self._free()
+
     def _plan(
         self, fetches: Sequence[Any], names: tuple[Tensor, ...], values: tuple[Any, ...]
     ) -> tuple[Plan, executor.Executor]:
@@ -317,20 +344,16 @@ class BaseSession:
             with contextlib.suppress(KeyError):  # another thread may have dropped it this moment
                 self._plans.move_to_end(key)
             return found
-        shapes = [getattr(value, "shape", None) for value in values]
-
-        def make_plan(fetches: Sequence[Any], names: Sequence[Tensor]) -> Plan:
-            return Plan(fetches, names, handle_of, self._placer, self._options, shapes)
-
         with self._graph._lock:
-            if version_one.occurs(self._graph, fetches, names):
-                planning = _Planning(handle_of, self._placer, self._options)
-                found = version_one.planned(
-                    self._graph, fetches, names, planning, self._manager, self._bodies, make_plan
-                )
-            else:
-                plan = make_plan(fetches, names)
-                found = (plan, executor.Executor(plan, self._manager, self._bodies))
+            plan = Plan(
+                fetches,
+                names,
+                handle_of,
+                self._placer,
+                self._options,
+                [getattr(value, "shape", None) for value in values],
+            )
+        found = (plan, executor.Executor(plan, self._manager, self._bodies))
         with self._lock:
             for old in [old for old in self._plans if old[3] != key[3] and old[:3] == key[:3]]:
                 del self._plans[old]
@@ -357,29 +380,30 @@ class BaseSession:
         accept_options: bool = False,
         *,
         asynchronous: bool = False,
+        in_flight: int = 2,
     ) -> Callable[..., Any]:
         """A function of the values of ``feed_list`` that runs ``fetches``; the structure is looked at once.
+
+        With ``asynchronous`` the function returns a promise (``result()``, ``exception()``, ``done()``) as soon as the
+        step is in the device, where that can be undone: one compiled program that updates variables. Other steps run
+        at once, after those in flight. When a step fails, those in flight behind it change nothing and give
+        AbortedError; its own error comes from its ``result()`` or, if nobody asks, from the next call, from the
+        function's ``wait()``, or from ``close``. Feeds may be changed as soon as the function returns.
 
         Args:
             fetches: as for ``run``.
             feed_list: tensors (or names) whose values are the function's positional arguments.
             accept_options: let the function take ``options=`` and ``run_metadata=``.
+            asynchronous: keep steps in flight.
+            in_flight: how many at most; a further call waits for the first.
         """
-        if asynchronous:
-            raise NotImplementedError(
-                errors.message(
-                    "make_callable(asynchronous=True)",
-                    "a synchronous callable",
-                    "leave it out; steps in flight are not supported yet",
-                )
-            )
         if feed_list is not None and not isinstance(feed_list, (list, tuple)):
             raise TypeError("`feed_list` must be a list or tuple.")
         graph = self._graph
         fetch_plan = self._new_fetch_plan(fetches)
         names = tuple(graph.as_graph_element(item, allow_operation=False) for item in feed_list or ())
 
-        def call(*args: Any, options: Any = None, run_metadata: Any = None) -> Any:
+        def bind(args: Sequence[Any]) -> tuple[Any, ...]:
             if self._closed:
                 raise RuntimeError("Attempted to use a closed Session.")
             if len(args) != len(names):
@@ -387,11 +411,25 @@ class BaseSession:
                     f"This callable takes {len(names)} argument(s) for {[name.name for name in names]}, "
                     f"{len(args)} given"
                 )
+            return tuple([fetching.feed_value(tensor, value, graph) for tensor, value in zip(names, args, strict=True)])
+
+        if asynchronous:
+            if accept_options or in_flight < 1:
+                raise ValueError(
+                    errors.message(
+                        f"make_callable(asynchronous=True, {accept_options=}, {in_flight=})",
+                        "no options per call, and at least one step in flight",
+                        "leave accept_options out, or asynchronous",
+                    )
+                )
+            made = pipeline.AsynchronousCallable(self, fetch_plan, names, bind, in_flight)
+            self._pipelines.add(made.pipeline)
+            return made
+
+        def call(*args: Any, options: Any = None, run_metadata: Any = None) -> Any:
+            values = bind(args)
             if (options is not None or run_metadata is not None) and not accept_options:
                 raise TypeError("make the callable with accept_options=True to pass options or run_metadata")
-            values = tuple(
-                [fetching.feed_value(tensor, value, graph) for tensor, value in zip(names, args, strict=True)]
-            )
             return fetch_plan.build(self._run(fetch_plan.unique, names, values, options, run_metadata))
 
         return call
@@ -414,15 +452,24 @@ class BaseSession:
 
     # ---------------------------------------------------------------------------------------------------------- closing
     def close(self) -> None:
-        """Cancels running steps and frees the session's variables."""
+        """Cancels running steps and frees the session's variables. Steps in flight end.
+
+        Raises:
+            tf.errors.OpError: one of these failed, and nobody has been told.
+        """
         if self._closed:
             return
         self._closed = True
+        lines = list(self._pipelines)
+        for line in lines:
+            line.settle()
         for token in list(self._running):
             token.cancel(errors.CancelledError(None, None, "Session was closed."))
         if not self._running:  # else the last step that ends does it
             self._free()
         _sessions.discard(self)
+        for line in lines:
+            line.raise_failure()
 
     def _free(self) -> None:
         self._plans.clear()
@@ -484,7 +531,11 @@ class Session(BaseSession):
         graph_context, session_context = self._contexts.pop()
         session_context.__exit__(kind, value, trace)
         graph_context.__exit__(kind, value, trace)
-        self.close()
+        if value is None:
+            self.close()
+        else:
+            with contextlib.suppress(errors.OpError):  # of steps in flight: the block's own exception goes on
+                self.close()
 
     @staticmethod
     def reset(target: str, containers: Iterable[str] | None = None, config: Any = None) -> None:

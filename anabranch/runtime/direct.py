@@ -30,6 +30,7 @@ class DirectStep:
 
     def __init__(self, runner: Executor, bound: Binding, item: ProgramItem, executable: Any):
         self.runner = runner
+        self.bound = bound
         self.manager = runner.manager
         self.layout = bound.layout
         self.state = state = bound.states[0]
@@ -59,6 +60,10 @@ class DirectStep:
         self.fetches: list[tuple[str, Any]] = []
         for fetch in runner.plan.fetches:
             self.fetches.append(self._place(fetch, feeds, traced, known, finals))
+
+    def variant(self, executable: Any) -> DirectStep:
+        """The same step by another variant of its program."""
+        return DirectStep(self.runner, self.bound, self.item, executable)
 
     def _place(self, fetch: Any, feeds: Any, traced: Any, known: Any, finals: Any) -> tuple[str, Any]:
         if not isinstance(fetch, Tensor):
@@ -125,7 +130,7 @@ class DirectStep:
                 manager.publish(updates)
             for counter, amount in zip(self.counters, self.executable.facts.amounts(results), strict=True):
                 counter.position += amount
-            return [self._value(kind, place, feeds, results, finals, current) for kind, place in self.fetches]
+            return [own(self.place_of(kind, place, feeds, results, finals, current)) for kind, place in self.fetches]
         except BaseException:
             manager.settle(self.donated_slots)
             raise
@@ -137,16 +142,17 @@ class DirectStep:
                 step.interrupts.release()
 
     @staticmethod
-    def _value(kind: str, place: Any, feeds: Sequence[Any], results: Any, finals: Any, current: Any) -> Any:
+    def place_of(kind: str, place: Any, feeds: Sequence[Any], results: Any, finals: Any, current: Any) -> Any:
+        """The value at a fetch's place, which the caller does not own yet."""
         if kind == "result":
-            return own(results[place])
+            return results[place]
         if kind == "nothing":
             return None
         if kind == "final":
-            return own(finals[place])
+            return finals[place]
         if kind == "feed":
-            return own(feeds[place])
-        return own(current[place] if kind == "read" else place)
+            return feeds[place]
+        return current[place].value if kind == "read" else place
 
 
 def prepare(runner: Executor, bound: Binding) -> DirectStep | None:

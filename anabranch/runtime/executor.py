@@ -84,6 +84,11 @@ class Executor:
         """Chooses the tier of the coming run and arranges the plan if it changed."""
         prepare(self.plan, tier)
 
+    @property
+    def short_form(self) -> direct.DirectStep | None:
+        """The step in the short form, if it has one."""
+        return self._direct
+
     # ------------------------------------------------------------------------------------------------------- resources
     def _bound(self) -> binding.Binding:
         found = self._binding

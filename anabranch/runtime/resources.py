@@ -147,6 +147,8 @@ class ResourceManager:
         self._counters: dict[str, RandomCounter] = {}
         self._active: list[Claim] = []
         self._waiting: list[Claim] = []
+        self.in_flight: list[Any] = []
+        """Pipelines with steps whose checks nobody has read yet (runtime/pipeline.py)."""
         self.layout = 0
         """Grows whenever a variable appears, vanishes, or changes its actual shape: programs check it."""
         entropy = os.environ.get("ANABRANCH_SEED") if seed is None else seed
@@ -245,8 +247,9 @@ class ResourceManager:
             return list(self._slots.values())
 
     # -- transactions -------------------------------------------------------------------------------------------------
-    def begin(self, claim: Claim, token: CancellationToken | None = None) -> None:
+    def begin(self, claim: Claim, token: CancellationToken | None = None, by: Any = None) -> None:
         """Holds variables for a writing segment, first come first served; the caller must :meth:`end` it in any case.
+        Steps in flight that touch them are settled first, those of the pipeline ``by`` excepted.
 
         (An interrupt may come in the moment in which this returns: the claim is the caller's before it is made.)
         """
@@ -269,6 +272,14 @@ class ResourceManager:
                     self._waiting.remove(claim)
                     self.changed.notify_all()
             self._active.append(claim)
+        if self.in_flight:
+            self.settle_in_flight(claim.reads | claim.writes, by)
+
+    def settle_in_flight(self, touched: frozenset[Any], by: Any = None) -> None:
+        """Waits for the steps in flight that write any of ``touched``."""
+        for pipeline in list(self.in_flight):
+            if pipeline is not by and pipeline.writes_any(touched):
+                pipeline.settle()
 
     def end(self, claim: Claim) -> None:
         """Releases what :meth:`begin` holds, if it came so far."""
@@ -278,8 +289,10 @@ class ResourceManager:
             if self._waiting:
                 self.changed.notify_all()
 
-    def pin(self, slots: Sequence[Slot], op: Any = None) -> list[Version]:
+    def pin(self, slots: Sequence[Slot], op: Any = None, by: Any = None) -> list[Version]:
         """A consistent snapshot of ``slots``; the caller must :meth:`unpin` it."""
+        if self.in_flight:
+            self.settle_in_flight(frozenset(slots), by)
         with self.changed:
             while any(slot.version is not None and slot.version.taken for slot in slots):
                 self.changed.wait()

@@ -163,9 +163,11 @@ class Program:
         rng: np.ndarray,
         limit: int | None = None,
         bounds: dict[int, int] | None = None,
+        gated: bool = False,
     ) -> Executable | None:
         """The compiled variant for these arguments; ``static`` are positions of ``inputs`` whose values are in it, and
-        ``bounds`` upper bounds of others.
+        ``bounds`` upper bounds of others. A ``gated`` one takes one argument more, the first flag of the program before
+        it: unless that one passed, nothing is written.
 
         None if it would be one more than ``limit``.
         """
@@ -174,6 +176,7 @@ class Program:
             tuple([None if i in static else lists.signature(value) for i, value in enumerate(inputs)]),
             tuple([(i, opdef.attr_key(value)) for i, value in static.items()]) if static else (),
             tuple(bounds.items()) if bounds else (),
+            gated,
         )
         found = self._variants.get(key)
         if found is None:
@@ -185,7 +188,7 @@ class Program:
                     structure = (self._structure(), key)
                     found = _shared.get(structure)
                     if found is None:
-                        found = self._compile(donated, inputs, static, rng, bounds or {})
+                        found = self._compile(donated, inputs, static, rng, bounds or {}, gated)
                         _shared.put(structure, found)
                     self._variants[key] = found
         return found
@@ -278,13 +281,14 @@ class Program:
         static: dict[int, np.ndarray],
         rng: np.ndarray,
         bounds: dict[int, int],
+        gated: bool,
     ) -> Executable:
         facts = _Facts()
 
-        def function(donated: Any, inputs: Any, constants: Any, rng: Any) -> Any:
+        def function(donated: Any, inputs: Any, constants: Any, rng: Any, before: Any = None) -> Any:
             for _ in range(len(scope.emits_checks) + len(self.flat_ops) + 1):
                 with contextlib.suppress(scope.MoreChecks):
-                    return self._trace(donated, inputs, constants, rng, static, facts, bounds)
+                    return self._trace(donated, inputs, constants, rng, static, facts, bounds, before)
             raise errors.InternalError(None, None, "tracing a program did not settle")
 
         function.__name__ = "anabranch_program"
@@ -297,7 +301,8 @@ class Program:
         )
         with engine.x64(), place, warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
-            lowered = jitted.lower(tuple(donated), dynamic, self.device_constants(), rng)
+            gate = (tracing.OPEN,) if gated else ()
+            lowered = jitted.lower(tuple(donated), dynamic, self.device_constants(), rng, *gate)
             return Executable(lowered.compile(), facts)
 
     # -- tracing ------------------------------------------------------------------------------------------------------
@@ -310,6 +315,7 @@ class Program:
         static: dict[int, np.ndarray],
         facts: _Facts,
         bounds: dict[int, int],
+        before: Any = None,
     ) -> Any:
         jnp = engine.jax().numpy
         env: dict[ValueKey, Any] = dict(zip(self.donated_keys, donated, strict=True))
@@ -340,10 +346,12 @@ class Program:
             else:
                 run.everything(op, None)
         checks.sort(key=lambda check: check.rank)
-        flags = tracing.pack_checks(checks) if checks else None
+        flags = tracing.pack_checks(checks) if checks or before is not None else None
+        if flags is not None and before is not None:
+            flags = tracing.behind(before, flags)
         places = {op: i for i, op in enumerate(self.flat_ops)}
         facts.records = [record.placed(places) for record in tracing.record_checks(checks)]
-        ok = None if flags is None else flags[0] < 0
+        ok = None if flags is None else flags[0] == tracing.PASSED
         emitted = len(checks)
         for op in self.group.ops:
             if op in late:

@@ -12,6 +12,12 @@ from anabranch.core import errors, kernels
 from anabranch.xla import engine
 
 
+PASSED, NOT_TRIED = -1, -2
+"""What a program's first flag says if no check failed, and if a program before it did; else it is a check's number."""
+OPEN = np.int32(PASSED)
+"""The gate of a program that nothing is before."""
+
+
 class Check(NamedTuple):
     """A flag of a traced program: it failed unless ``ok`` holds. ``rank`` orders failures by effect order."""
 
@@ -80,9 +86,11 @@ def pack_checks(checks: list[Check]) -> tuple[Any, Any]:
     complex numbers as two floats.
     """
     jnp = engine.jax().numpy
+    if not checks:
+        return jnp.int32(PASSED), jnp.zeros((0,), jnp.int64)
     ordered = [check.ok for check in checks]
     flags = jnp.stack([jnp.reshape(jnp.asarray(flag, bool), ()) for flag in ordered])
-    failed = jnp.where(jnp.all(flags), jnp.int32(-1), jnp.argmin(flags).astype(jnp.int32))
+    failed = jnp.where(jnp.all(flags), jnp.int32(PASSED), jnp.argmin(flags).astype(jnp.int32))
     parts = [
         _as_bits(jnp, jnp.reshape(value, (-1,))[: payload_limit(check, value)])
         for check in checks
@@ -91,6 +99,12 @@ def pack_checks(checks: list[Check]) -> tuple[Any, Any]:
     ]
     payload = jnp.concatenate(parts) if parts else jnp.zeros((0,), jnp.int64)
     return failed, payload
+
+
+def behind(before: Any, flags: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The flags of a program that counts only if the one before it passed, whose first flag is ``before``."""
+    jnp = engine.jax().numpy
+    return jnp.where(before == PASSED, flags[0], jnp.int32(NOT_TRIED)), flags[1]
 
 
 def is_numeric(value: Any) -> bool:
