@@ -31,6 +31,7 @@ _LIBRARIES = (
     "variables",
     "session",
     "train",
+    "saved_model",
     "layers",
     "losses",
     "metrics",

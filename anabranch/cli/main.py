@@ -3,25 +3,46 @@
 anabranch run SCRIPT [ARGS...]       run a program written for TensorFlow 1.x
 anabranch run -m MODULE [ARGS...]    the same for a module
 anabranch check PATH...              what programs use that is not there, without running them
+anabranch saved-model show|run       what a SavedModel holds, and calls of its signatures
+anabranch checkpoint ls|show|diff    what checkpoints hold, and where two differ
+anabranch graph summary|to-text|freeze|ops
+
+The last three have ``--json``; exit status 1 says that an answer is 'no' (checkpoints differ, a graph has op types that
+are not defined), 2 that something is wrong, which is told on standard error.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import importlib
 import sys
 from collections.abc import Sequence
 
 import anabranch
-from anabranch.cli import check, run
+from anabranch.cli import check, run, showing
+
+# Commands whose modules load when they are named: module with `add_arguments(parser)` and `run(options)`, purpose.
+_LOADED_WHEN_NAMED = {
+    "saved-model": ("anabranch.cli.saved_model_command", "show a SavedModel and call its signatures"),
+    "checkpoint": ("anabranch.cli.checkpoint_command", "list, show and compare checkpoints"),
+    "graph": ("anabranch.cli.graph_command", "summarise, print, freeze and check graphs"),
+}
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+def parser(named: str | None = None) -> argparse.ArgumentParser:
+    """The parser of the command line; options of a command that loads when it is named are there if it is."""
     made = argparse.ArgumentParser(prog="anabranch", description=anabranch.__doc__)
     made.add_argument("--version", action="version", version=f"anabranch {anabranch.__version__}")
     commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True)
     run.add_parser(commands)
     check.add_parser(commands)
+    for name, (module, told) in _LOADED_WHEN_NAMED.items():
+        child = commands.add_parser(name, help=told, description=f"{told.capitalize()}.", allow_abbrev=False)
+        if name == named:
+            command = importlib.import_module(module)
+            command.add_arguments(child)
+            child.set_defaults(call=functools.partial(showing.told_in_one_line, command.run))
     return made
 
 
@@ -31,5 +52,5 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments[:1] == ["run"]:
         # Options of `run` end at the script: what follows is the script's own, whatever it looks like.
         sys.exit(run.run_command(arguments[1:]))
-    options = parser().parse_args(arguments)
+    options = parser(arguments[0] if arguments else None).parse_args(arguments)
     sys.exit(options.call(options))

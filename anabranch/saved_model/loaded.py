@@ -1,0 +1,470 @@
+"""`anabranch.saved_model.load`: a SavedModel, of TensorFlow 1 or 2, as callables with named inputs.
+
+Policy. The model gets a graph and a session of its own. Of a TensorFlow 2 model only what its signatures need is
+built: each signature's function without calls (:mod:`anabranch.saved_model.inline`), pruned to its results and
+effects, with captured handles taken from one set of variables and tables. Variables get their values from the
+checkpoint directly; none of the model's own save and restore functions runs. A signature with op types that are not
+defined here names them all, when it is called; the others can be used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any
+
+from anabranch.core import attr_values, errors, import_graph, import_nodes
+from anabranch.core.api import public
+from anabranch.core.build import build
+from anabranch.core.graph import Graph
+from anabranch.core.operation import Operation, Tensor
+from anabranch.core.protos import graph_pb2
+from anabranch.formats.bundle_reader import BundleReader
+from anabranch.ops.basic import placeholder
+from anabranch.saved_model import constants, files, loader, utils
+from anabranch.saved_model.inline import Flat, Inliner
+from anabranch.saved_model.object_graph import CHECKPOINT_KEY, ObjectGraph, leaves, scalar_bytes, spec_of
+from anabranch.saved_model.signature import Signature, Unavailable
+from anabranch.session import Session
+from anabranch.variables.variable import make_variable
+
+_EFFECTS = frozenset(("write", "channel", "io", "body"))
+_VALUE = "VARIABLE_VALUE"
+
+
+class LoadedModel:
+    """A loaded SavedModel; :func:`load` makes it.
+
+    Attributes:
+        signatures: callables by name.
+        graph: graph of the model.
+        session: session with its variables.
+        meta_graph: the MetaGraphDef that was loaded.
+    """
+
+    def __init__(self, path: str, meta: Any, config: Any) -> None:
+        self.path = path
+        self.meta_graph = meta
+        self.graph = Graph()
+        self.session = Session(graph=self.graph, config=config)
+        self.signatures: dict[str, Any] = {}
+
+    @property
+    def variables(self) -> list[Any]:
+        """The variables of the model that its signatures use."""
+        return self.graph.get_collection("variables")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Calls the signature ``serving_default``, or the only one."""
+        if "serving_default" in self.signatures:
+            return self.signatures["serving_default"](*args, **kwargs)
+        if len(self.signatures) == 1:
+            return next(iter(self.signatures.values()))(*args, **kwargs)
+        raise TypeError(
+            errors.message(
+                f"a call of a model with signatures {sorted(self.signatures)}",
+                "one of them",
+                f"model.signatures[{next(iter(self.signatures), 'name')!r}](...)",
+            )
+        )
+
+    def close(self) -> None:
+        """Frees what the model holds."""
+        self.session.close()
+
+    def __enter__(self) -> LoadedModel:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<SavedModel {self.path!r} with signatures {sorted(self.signatures)}>"
+
+
+@public("saved_model.load", "saved_model.load_v2")
+def load(export_dir: Any, tags: Any = None, *args: Any, config: Any = None, **kwargs: Any) -> Any:
+    """Loads a SavedModel, of TensorFlow 1 or 2, and returns it as callables with named inputs.
+
+    Args:
+        export_dir: the model's folder. (With a session first, as ``load(sess, tags, export_dir)``, this is
+            `tf.saved_model.loader.load`.)
+        tags: tags of the MetaGraph; the only one, or ``["serve"]``, if None.
+        config: options of the model's session.
+
+    Returns:
+        A :class:`LoadedModel`: ``model.signatures["serving_default"](x=array)`` gives arrays by name.
+
+    Raises:
+        OSError: the folder holds no SavedModel. RuntimeError: no MetaGraph has these tags. DataLossError: a file is
+        torn.
+    """
+    if hasattr(export_dir, "run") and hasattr(export_dir, "graph"):
+        return loader.load(export_dir, tags, *args, **kwargs)
+    if args or kwargs:
+        raise TypeError(
+            errors.message(
+                f"arguments {[*args, *kwargs]} after the model's folder",
+                "tags and config",
+                "load(path, tags=['serve'])",
+            )
+        )
+    path = _text(export_dir)
+    meta = files.choose_meta_graph(files.read_saved_model(path), tags, path)
+    model = LoadedModel(path, meta, config)
+    try:
+        if meta.object_graph_def.nodes and meta.object_graph_def.concrete_functions:
+            _Objects(model).build()
+        else:
+            _load_graph(model)
+    except BaseException:
+        model.close()
+        raise
+    return model
+
+
+def _text(path: Any) -> str:
+    found = getattr(path, "__fspath__", lambda: path)()
+    return found.decode() if isinstance(found, bytes) else str(found)
+
+
+# -------------------------------------------------------------------------------------------- a graph, as TensorFlow 1
+def _load_graph(model: LoadedModel) -> None:
+    meta = model.meta_graph
+    source = loader.SavedModelLoader(model.path)
+    source.load(model.session, list(meta.meta_info_def.tags))
+    for name, signature in meta.signature_def.items():
+        if name in (constants.INIT_OP_SIGNATURE_KEY, constants.TRAIN_OP_SIGNATURE_KEY):
+            continue
+        inputs, outputs = (
+            {key: utils.get_tensor_from_tensor_info(info, model.graph) for key, info in sorted(part.items())}
+            for part in (signature.inputs, signature.outputs)
+        )
+        model.signatures[name] = Signature(name, model.session, inputs, outputs)
+
+
+# ------------------------------------------------------------------------------------------ objects, as TensorFlow 2
+class _Objects:
+    """Builds a model from its object graph."""
+
+    def __init__(self, model: LoadedModel) -> None:
+        self.model = model
+        self.meta = model.meta_graph
+        self.graph = model.graph
+        self.session = model.session
+        self.objects = ObjectGraph(self.meta)
+        self.inliner = Inliner({item.signature.name: item for item in self.meta.graph_def.library.function})
+        self.tensors: dict[int, Tensor] = {}
+        """What stands for each captured object."""
+        self.unset: dict[int, tuple[Any, Tensor]] = {}
+        """Variables without a value yet: variable and the placeholder of its value."""
+        self.tables: list[int] = []
+
+    def build(self) -> None:
+        """Makes the signatures, with values in all that they capture."""
+        found = self.objects.child(0, "signatures")
+        with self.graph.as_default():
+            for name, node in (self.objects.children(found) if found is not None else {}).items():
+                self.model.signatures[name] = self._signature(name, node)
+            self._restore_variables()
+            self._fill_tables()
+
+    def _signature(self, name: str, node: int) -> Any:
+        (function,) = self.objects.concrete(node) or (None,)
+        if function is None:
+            raise ValueError(
+                errors.message(f"signature {name!r}, which is no function", "a function", "save the model again")
+            )
+        info = self.meta.signature_def.get(name, None)
+        try:
+            return self._callable(name, function, info)
+        except NotImplementedError as problem:
+            return Unavailable(name, problem)
+
+    def _callable(self, name: str, function: str, info: Any) -> Signature:
+        flat = self.inliner.flat(function)
+        described = self.objects.functions[function]
+        given = leaves(described.canonicalized_input_signature)
+        bound = self.objects.bound(function)
+        arguments = flat.signature.input_arg
+        if len(given) + len(bound) != len(arguments):
+            raise ValueError(
+                errors.message(
+                    f"function {function!r} with {len(arguments)} arguments, of {len(given)} inputs and "
+                    f"{len(bound)} captures",
+                    "an argument for each input and capture",
+                    "save the model again: its description is not whole",
+                )
+            )
+        needed = _needed(flat)
+        inputs: dict[str, Tensor] = {}
+        outer: dict[str, Tensor] = {}
+        with self.graph.name_scope(_identifier(name)):
+            for (label, leaf), arg in zip(given, arguments, strict=False):
+                dtype, shape = spec_of(leaf)
+                tensor = placeholder(dtype, shape, name=_identifier(label or arg.name))
+                inputs[label or arg.name] = outer[arg.name] = tensor
+        for node, arg in zip(bound, arguments[len(given) :], strict=True):
+            if arg.name in needed:
+                outer[arg.name] = self._tensor(node)
+        returned, effects = self._add(flat, outer, f"{_identifier(name)}/")
+        labels = [label for label, _ in leaves(described.output_signature)]
+        if len(labels) != len(returned):
+            labels = [output.name for output in flat.signature.output_arg]
+        outputs = dict(zip(_unique(labels), returned, strict=True))
+        order = sorted(inputs, key=list(inputs).index)
+        defaults = {}
+        if info is not None:
+            for key, value in info.defaults.items():
+                defaults[key] = attr_values.read_array(value)
+        return Signature(name, self.session, {key: inputs[key] for key in order}, outputs, effects, defaults)
+
+    def _add(self, flat: Flat, outer: dict[str, Tensor], prefix: str) -> tuple[list[Tensor], list[Operation]]:
+        """Adds a function's nodes to the graph; returns the tensors that it returns, and its effects."""
+        library = {item.signature.name: item for item in self.inliner.functions_for(flat.nodes)}
+        import_nodes.check_types(flat.nodes, library)
+        nodes = import_nodes.parse(flat.nodes, function=True)
+        returned = [import_nodes.function_sources(nodes, edge)[0] for edge in flat.returns]
+        effects = [name for name in flat.effects if nodes[name].definition.effect.kind in _EFFECTS]
+        kept: set[str] = set()
+        waiting = [name for name, _ in returned if name in nodes] + effects
+        while waiting:
+            name = waiting.pop()
+            if name not in kept:
+                kept.add(name)
+                node = nodes[name]
+                waiting += [edge[0] for edge in node.inputs if edge[0] in nodes]
+                waiting += [control for control in node.controls if control in nodes]
+        proto = graph_pb2.GraphDef()
+        proto.versions.CopyFrom(self.meta.graph_def.versions)
+        proto.library.function.extend(library.values())
+        used: set[str] = set()
+        for name, node in nodes.items():
+            if name not in kept:
+                continue
+            copy = proto.node.add()
+            copy.CopyFrom(node.proto)
+            copy.device = ""  # devices of the machine that trained the model
+            del copy.input[:]
+            copy.input.extend(f"{start}:{index}" for start, index in node.inputs)
+            copy.input.extend(f"^{control}" for control in node.controls if control in kept)
+            used.update(start for start, _ in node.inputs if start in outer)
+        wanted = [f"{name}:{index}" if name in nodes else None for name, index in returned]
+        elements = import_graph.import_graph_def(
+            proto,
+            input_map={f"{name}:0": outer[name] for name in used},
+            return_elements=[item for item in wanted if item is not None] + effects,
+            name=f"{prefix}run",
+        )
+        assert elements is not None
+        results = iter(elements)
+        tensors = [
+            outer[start] if item is None else next(results) for item, (start, _) in zip(wanted, returned, strict=True)
+        ]
+        return tensors, list(results)
+
+    # ------------------------------------------------------------------------------------------------------- captures
+    def _tensor(self, node: int) -> Tensor:
+        """The tensor that stands for a captured object."""
+        found = self.tensors.get(node)
+        if found is None:
+            saved = self.objects.nodes[node]
+            kind = saved.WhichOneof("kind")
+            make = getattr(self, f"_make_{kind}", None)
+            if make is None:
+                raise NotImplementedError(
+                    errors.message(
+                        f"a function that captures an object of kind {kind}",
+                        "variables, tables, constants and assets",
+                        "save a signature that does without it",
+                    )
+                )
+            found = self.tensors[node] = make(node, saved)
+        return found
+
+    def _make_variable(self, node: int, saved: Any) -> Tensor:
+        proto = saved.variable
+        dtype, shape = spec_of(proto)
+        name = _identifier(proto.name or f"variable_{node}")
+        with self.graph.name_scope(None):
+            value = placeholder(dtype, shape, name=f"restored/{name}")
+            variable = make_variable(
+                value,
+                trainable=proto.trainable,
+                name=name,
+                use_resource=True,
+                shape=shape,
+                validate_shape=shape is not None and None not in shape,
+            )
+        self.unset[node] = (variable, value)
+        return variable._handle_tensor()
+
+    def _make_constant(self, node: int, saved: Any) -> Tensor:
+        wanted = saved.constant.operation
+        for candidate in self.meta.graph_def.node:
+            if candidate.name == wanted and candidate.op == "Const":
+                array = attr_values.read_array(candidate.attr["value"].tensor)
+                dtype = candidate.attr["dtype"].type
+                with self.graph.name_scope(None):
+                    return build("Const", value=array, dtype=dtype, name=f"captured/{_identifier(wanted)}")
+        raise ValueError(
+            errors.message(
+                f"a captured constant {wanted!r} that is not in the graph",
+                "a Const node of the MetaGraph",
+                "save the model again: its description is not whole",
+            )
+        )
+
+    def _make_asset(self, node: int, saved: Any) -> Tensor:
+        listed = self.meta.asset_file_def
+        index = saved.asset.asset_file_def_index
+        if not 0 <= index < len(listed):
+            raise ValueError(
+                errors.message(f"asset {index}", f"one of the {len(listed)} assets", "save the model again")
+            )
+        path = files.asset_path(self.model.path, listed[index].filename)
+        with self.graph.name_scope(None):
+            return build("Const", value=path.encode(), dtype="string", name=f"captured/asset_{index}")
+
+    def _make_resource(self, node: int, saved: Any) -> Tensor:
+        creators = self.objects.concrete(self._method(node, "_create_resource"))
+        with self.graph.name_scope(None):
+            returned, _ = self._call(creators[0], f"resource_{node}/create/")
+        handle = returned[0] if returned else None
+        while handle is not None and handle.op.type == "Identity":
+            handle = handle.op._inputs[0]
+        if handle is None or handle.op.definition.makes is None:
+            raise NotImplementedError(
+                errors.message(
+                    f"a captured resource made by {creators[0]!r}",
+                    "a table",
+                    "save a signature that does without it",
+                )
+            )
+        self.tables.append(node)
+        return handle
+
+    def _method(self, node: int, name: str) -> int:
+        found = self.objects.child(node, name)
+        if found is None or not self.objects.concrete(found):
+            raise NotImplementedError(
+                errors.message(
+                    f"a captured resource without a function {name!r}",
+                    "a table that the model says how to make and fill",
+                    "save the model with a program that writes it (TensorFlow 2.0 or later)",
+                )
+            )
+        return found
+
+    def _call(self, function: str, prefix: str) -> tuple[list[Tensor], list[Operation]]:
+        """Builds a function that takes captures only."""
+        flat = self.inliner.flat(function)
+        bound = self.objects.bound(function)
+        if len(bound) != len(flat.signature.input_arg):
+            raise ValueError(
+                errors.message(
+                    f"function {function!r} with {len(flat.signature.input_arg)} arguments and {len(bound)} captures",
+                    "a capture for each",
+                    "save the model again: its description is not whole",
+                )
+            )
+        needed = _needed(flat)
+        outer = {
+            arg.name: self._tensor(node)
+            for node, arg in zip(bound, flat.signature.input_arg, strict=True)
+            if arg.name in needed
+        }
+        return self._add(flat, outer, prefix)
+
+    # --------------------------------------------------------------------------------------------------------- values
+    def _restore_variables(self) -> None:
+        if not self.unset:
+            return
+        reader = self._reader()
+        missing = []
+        for node, (variable, value) in self.unset.items():
+            key = self.keys.get(node, {}).get(_VALUE)
+            if key is None or key not in reader.tensors:
+                missing.append(variable.name)
+                continue
+            self.session.run(variable.initializer, {value: reader.read(key)})
+        if missing:
+            raise errors.NotFoundError(
+                None,
+                None,
+                errors.message(
+                    f"a SavedModel whose checkpoint has no value for {missing}",
+                    "a value for each variable that its functions use",
+                    "save the model again",
+                ),
+            )
+
+    keys: Mapping[int, Mapping[str, str]] = {}
+    _bundle: Any = None
+
+    def _reader(self) -> Any:
+        if self._bundle is None:
+            if not files.has_variables(self.model.path):
+                raise errors.NotFoundError(
+                    None,
+                    None,
+                    errors.message(
+                        f"the SavedModel {self.model.path!r} without a checkpoint of its variables",
+                        f"files {constants.VARIABLES_DIRECTORY}/{constants.VARIABLES_FILENAME}.*",
+                        "copy the whole folder",
+                    ),
+                )
+            self._bundle = BundleReader(files.variables_prefix(self.model.path))
+            self.keys = self.objects.keys(scalar_bytes(self._bundle.read(CHECKPOINT_KEY)))
+        return self._bundle
+
+    def _fill_tables(self) -> None:
+        for node in self.tables:  # grows while initialisers capture further tables
+            initialize = self.objects.child(node, "_initialize")
+            handle = self.tensors[node]
+            for function in self.objects.concrete(initialize) if initialize is not None else []:
+                _, effects = self._call(function, f"resource_{node}/initialize/")
+                if effects:
+                    self.session.run(effects)
+            if handle.op.type.startswith("Mutable") and files.has_variables(self.model.path):
+                self._restore_table(node, handle)
+
+    def _restore_table(self, node: int, handle: Tensor) -> None:
+        reader = self._reader()
+        found = {key.rpartition("-")[2]: key for key in self.keys.get(node, {}).values()}
+        if found.get("keys") in reader.tensors and found.get("values") in reader.tensors:
+            attrs = handle.op._attrs
+            keys = placeholder(attrs["key_dtype"], name="restored/keys")
+            values = placeholder(attrs["value_dtype"], name="restored/values")
+            load_op = build("LookupTableImportV2", handle, keys, values)
+            fed = {keys: reader.read(found["keys"]), values: reader.read(found["values"])}
+            self.session.run(load_op, fed)
+
+
+def _needed(flat: Flat) -> set[str]:
+    """Starts of edges that a function's nodes and results use."""
+    edges = [text for node in flat.nodes for text in node.input] + flat.returns
+    return {text.partition(":")[0] for text in edges}
+
+
+def _identifier(text: str) -> str:
+    """A name that the graph takes."""
+    found = re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", text).strip("/")
+    return found if re.match(r"[A-Za-z0-9.]", found) else f"x{found}"
+
+
+def _unique(labels: Iterable[str]) -> list[str]:
+    found: list[str] = []
+    for label in labels:
+        name, count = label or "output", 0
+        while name in found:
+            count += 1
+            name = f"{label or 'output'}_{count}"
+        found.append(name)
+    return found
+
+
+__all__ = ["LoadedModel", "load"]

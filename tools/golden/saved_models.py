@@ -1,0 +1,293 @@
+"""Save small models as TensorFlow and Keras save them, with what TensorFlow computes from them.
+
+Run with an interpreter that has TensorFlow and Keras:
+`python tools/golden/saved_models.py tests/golden/saved_models [NAME...]`. Each model is a folder with the SavedModel
+and `expected.json`: a list of calls, each with signature, inputs and outputs as `{name: {"dtype", "value"}}`; a call's
+effects are seen by those after it.
+"""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+def random(*shape):
+    return np.random.RandomState(sum(shape) + 1).randn(*shape).astype(np.float32)
+
+
+def keras_cnn(keras):
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            keras.Input((12, 12, 3)),
+            layers.Conv2D(6, 3, padding="same", use_bias=False),
+            layers.BatchNormalization(),
+            layers.Activation("relu"),
+            layers.SeparableConv2D(8, 3, strides=2, activation="silu"),
+            layers.MaxPooling2D(2, padding="same"),
+            layers.ZeroPadding2D(1),
+            layers.Conv2DTranspose(4, 2, strides=2, activation="elu"),
+            layers.AveragePooling2D(2),
+            layers.GlobalAveragePooling2D(),
+            layers.Dropout(0.5),
+            layers.Dense(5, activation="softmax"),
+        ]
+    )
+    for layer in model.layers:
+        if isinstance(layer, layers.BatchNormalization):
+            layer.set_weights([1 + 0.1 * random(6), random(6), random(6), 1 + np.abs(random(6))])
+    return model, [random(2, 12, 12, 3)]
+
+
+def keras_attention(keras):
+    layers = keras.layers
+    x = keras.Input((7, 8))
+    y = layers.MultiHeadAttention(2, 4)(x, x)
+    y = layers.LayerNormalization()(x + y)
+    z = layers.Dense(16, activation="gelu")(y)
+    y = layers.LayerNormalization()(y + layers.Dense(8)(z))
+    return keras.Model(x, layers.Dense(3)(layers.Flatten()(y))), [random(2, 7, 8)]
+
+
+def keras_lstm(keras):
+    layers = keras.layers
+    x = keras.Input((None, 4))
+    y = layers.LSTM(5, return_sequences=True)(x)
+    return keras.Model(x, layers.Dense(2)(layers.LSTM(3)(y))), [random(2, 6, 4)]
+
+
+def keras_gru(keras):
+    layers = keras.layers
+    x = keras.Input((None,), dtype="int32")
+    y = layers.Embedding(20, 6, mask_zero=True)(x)
+    y = layers.Bidirectional(layers.GRU(4))(y)
+    return keras.Model(x, layers.Dense(2, activation="tanh")(y)), [np.int32([[3, 7, 1, 0], [19, 2, 0, 0]])]
+
+
+class Words(tf.Module):
+    """Strings through a vocabulary from a file, with a table that counts what it saw."""
+
+    def __init__(self, path):
+        super().__init__()
+        initializer = tf.lookup.TextFileInitializer(
+            path, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER
+        )
+        self.table = tf.lookup.StaticVocabularyTable(initializer, 3)
+        pairs = tf.lookup.KeyValueTensorInitializer(["the", "fox"], [0.5, 2.0])
+        self.weights_of = tf.lookup.StaticHashTable(pairs, 1.0)
+        self.seen = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, 0)
+        self.embedding = tf.Variable(random(8, 3), name="embedding")
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def __call__(self, text):
+        words = tf.strings.regex_replace(tf.strings.strip(tf.strings.lower(text)), "[^a-z]", "")
+        ids = self.table.lookup(words)
+        before = self.seen.lookup(words)
+        self.seen.insert(words, before + 1)
+        rows = tf.gather(self.embedding, ids) * self.weights_of.lookup(words)[:, None]
+        return {"ids": ids, "before": before, "sum": tf.reduce_sum(rows, 0), "long": tf.strings.length(words) > 3}
+
+
+class Steps(tf.Module):
+    """Loops, conditionals, calls, and a training step."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = tf.Variable(random(3, 1), name="w")
+        self.count = tf.Variable(0, name="count", dtype=tf.int64)
+        self.scale = tf.constant(random(3))
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([None, 3], tf.float32, name="x"), tf.TensorSpec([None, 1], tf.float32, name="y")]
+    )
+    def train(self, x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(self.predict(x)["y"] - y))
+        self.w.assign_sub(0.1 * tape.gradient(loss, self.w))
+        self.count.assign_add(1)
+        return {"loss": loss, "count": self.count}
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, name="x")])
+    def predict(self, x):
+        return {"y": tf.matmul(x * self.scale, self.w)}
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.int32, name="n")])
+    def collatz(self, n):
+        steps = tf.constant(0)
+        while n > 1:
+            if n % 2 == 0:
+                n = n // 2
+            else:
+                n = 3 * n + 1
+            steps += 1
+        return {"steps": steps}
+
+
+class Many(tf.Module):
+    """Several inputs in an order that is not the alphabet's, of several dtypes, one of them only passed on."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = tf.Variable([1.0, 2.0], name="same")
+        self.b = tf.Variable([10.0, 20.0], name="same")
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([2], tf.float32, name="z"),
+            tf.TensorSpec([], tf.bool, name="flag"),
+            tf.TensorSpec([None], tf.string, name="a"),
+        ]
+    )
+    def __call__(self, z, flag, a):
+        return {"sum": z + self.a, "product": z * self.b, "flag": tf.logical_not(flag), "a": a}
+
+
+def export(folder, module, signatures, calls):
+    """Saves a module and records what its loaded signatures give."""
+    tf.saved_model.save(module, folder, signatures=signatures)
+    return run(folder, calls)
+
+
+def run(folder, calls):
+    loaded = tf.saved_model.load(folder)
+    recorded = []
+    for name, inputs in calls:
+        function = loaded.signatures[name]
+        outputs = function(**{key: tf.constant(value) for key, value in inputs.items()})
+        recorded.append((name, inputs, {key: value.numpy() for key, value in outputs.items()}))
+    return recorded
+
+
+def words(folder):
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "vocabulary.txt")
+        with open(path, "w") as stream:
+            stream.write("the\nquick\nbrown\nfox\njumps\n")
+        module = Words(path)
+        calls = [
+            ("serving_default", {"text": np.array(["The", " fox!", "zebra", "fox"], object)}),
+            ("serving_default", {"text": np.array(["fox", "quick", "yak"], object)}),
+        ]
+        return export(folder, module, module.__call__.get_concrete_function(), calls)
+
+
+def steps(folder):
+    module = Steps()
+    x, y = random(4, 3), random(4, 1)
+    signatures = {"train": module.train, "serving_default": module.predict, "collatz": module.collatz}
+    calls = [
+        ("serving_default", {"x": x}),
+        ("train", {"x": x, "y": y}),
+        ("train", {"x": x, "y": y}),
+        ("serving_default", {"x": x}),
+        ("collatz", {"n": np.int32(27)}),
+    ]
+    return export(folder, module, signatures, calls)
+
+
+def many(folder):
+    module = Many()
+    given = {"z": np.float32([3, 4]), "flag": np.bool_(True), "a": np.array(["p", "q"], object)}
+    return export(folder, module, module.__call__.get_concrete_function(), [("serving_default", given)])
+
+
+def version_1(folder):
+    """A graph with reference variables, a partitioned one, an asset and a table, by TensorFlow 1's builder."""
+    with tempfile.TemporaryDirectory() as scratch, tf.Graph().as_default(), v1.Session() as session:
+        path = os.path.join(scratch, "vocabulary.txt")
+        with open(path, "w") as stream:
+            stream.write("a\nb\nc\n")
+        v1.disable_resource_variables()
+        x = v1.placeholder(tf.float32, [None, 3], "x")
+        word = v1.placeholder(tf.string, [None], "word")
+        initial = v1.random_normal_initializer(seed=3)
+        w = v1.get_variable("w", [3, 2], initializer=initial, partitioner=v1.fixed_size_partitioner(2))
+        b = v1.get_variable("b", initializer=random(2))
+        y = tf.add(tf.matmul(x, tf.concat(list(w), 0)), b, name="y")
+        initializer = tf.lookup.TextFileInitializer(path, tf.string, -2, tf.int64, -1)
+        table = v1.lookup.StaticHashTable(initializer, -1)
+        ids = table.lookup(word)
+        session.run([v1.global_variables_initializer(), v1.tables_initializer()])
+        builder = v1.saved_model.builder.SavedModelBuilder(folder)
+        predict = v1.saved_model.signature_def_utils.predict_signature_def
+        builder.add_meta_graph_and_variables(
+            session,
+            ["serve"],
+            {"serving_default": predict({"x": x}, {"y": y}), "words": predict({"word": word}, {"ids": ids})},
+            assets_collection=v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS),
+            main_op=v1.tables_initializer(),
+        )
+        builder.add_meta_graph(["serve", "other"], {"serving_default": predict({"x": x}, {"twice": 2 * y})})
+        builder.save()
+        given, text = random(2, 3), np.array(["c", "none"], object)
+        return [
+            ("serving_default", {"x": given}, {"y": session.run(y, {x: given})}),
+            ("words", {"word": text}, {"ids": session.run(ids, {word: text})}),
+        ]
+
+
+def keras_model(make):
+    def save(folder):
+        import keras
+
+        keras.utils.set_random_seed(7)
+        model, inputs = make(keras)
+        model.export(folder, verbose=False)
+        names = list(tf.saved_model.load(folder).signatures["serving_default"].structured_input_signature[1])
+        return run(folder, [("serving_default", dict(zip(names, inputs, strict=True)))])
+
+    return save
+
+
+MODELS = {
+    "cnn": keras_model(keras_cnn),
+    "attention": keras_model(keras_attention),
+    "lstm": keras_model(keras_lstm),
+    "gru": keras_model(keras_gru),
+    "words": words,
+    "steps": steps,
+    "many": many,
+    "version_1": version_1,
+}
+
+
+def shown(values):
+    found = {}
+    for name, value in values.items():
+        array = np.asarray(value)
+        texts = array.dtype.kind in "OSU"
+        data = array.tolist()
+        if texts:
+            data = [item if isinstance(item, str) else item.decode() for item in array.ravel()]
+            data = np.array(data, object).reshape(array.shape).tolist()
+        found[name] = {"dtype": "string" if texts else array.dtype.name, "value": data}
+    return found
+
+
+def main():
+    target, *chosen = sys.argv[1:]
+    for name in chosen or MODELS:
+        folder = os.path.join(target, name)
+        shutil.rmtree(folder, ignore_errors=True)
+        calls = MODELS[name](folder)
+        shutil.rmtree(os.path.join(folder, "variables", "__pycache__"), ignore_errors=True)
+        with open(os.path.join(folder, "expected.json"), "w") as stream:
+            rows = [
+                {"signature": key, "inputs": shown(inputs), "outputs": shown(outputs)} for key, inputs, outputs in calls
+            ]
+            json.dump(rows, stream)
+            stream.write("\n")
+        print(name, "saved")
+
+
+if __name__ == "__main__":
+    main()
