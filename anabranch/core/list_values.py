@@ -406,7 +406,8 @@ def equal(first: Any, second: Any) -> bool:
     first, second = (to_host(value) if isinstance(value, TracedList) else value for value in (first, second))
     if isinstance(first, HostList) and isinstance(second, HostList):
         return first.length == second.length and all(map(equal, first.elements, second.elements))
-    if not (isinstance(first, np.ndarray) and isinstance(second, np.ndarray)) or first.dtype != second.dtype:
+    arrays = isinstance(first, (np.ndarray, np.generic)) and isinstance(second, (np.ndarray, np.generic))
+    if not arrays or first.dtype != second.dtype:
         return False
     return np.array_equal(first, second, equal_nan=first.dtype.kind in "fc")
 

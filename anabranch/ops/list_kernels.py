@@ -391,17 +391,35 @@ def host_concat(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
     shape = _merged(ctx, given, value.element_shape)
     rest: RawShape = None if shape is None else shape[1:]
     first = None if shape is None else shape[0]
-    for item in value.elements:
-        if item is not None:
-            require(
-                ctx,
-                len(item.shape) > 0,
-                "Concat saw a scalar shape at index but requires at least vectors.",
-                "a list with a scalar in it",
-                "elements of rank 1 or more",
-                "tf.TensorArray.stack()",
-            )
-            rest = _merged(ctx, rest, tuple(item.shape[1:]))
+    seen: tuple[int, tuple[int, ...]] | None = None
+    for i, item in enumerate(value.elements):
+        if item is None:
+            continue
+        require(
+            ctx,
+            len(item.shape) > 0,
+            "Concat saw a scalar shape at index {0} but requires at least vectors.",
+            "a list with a scalar as element {0}",
+            "elements of rank 1 or more",
+            "tf.TensorArray.stack()",
+            i,
+        )
+        form = tuple(item.shape[1:])
+        first_index, first_form = seen = seen or (i, form)
+        require(
+            ctx,
+            form == first_form,
+            "TensorArray has inconsistent shapes.  Index {0} has (excepting dimension 0) shape: {1} but index {2} has "
+            "(excepting dimension 0) shape: {3}",
+            "elements {0} and {2} of shapes {1} and {3} but for the first dimension",
+            "one shape but for the first dimension",
+            "read them one by one",
+            first_index,
+            told(first_form),
+            i,
+            told(form),
+        )
+        rest = _merged(ctx, rest, form)
     known = shapes.is_static(rest) and (
         first is not None or bool(leading) or all(item is not None for item in value.elements)
     )
@@ -430,6 +448,15 @@ def host_split(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
     """TensorListSplit."""
     tensor, given, lengths = inputs
     _has_rows(ctx, tensor)
+    require(
+        ctx,
+        np.ndim(lengths) == 1,
+        "Expected lengths to be a vector, received shape: {0}",
+        "lengths of shape {0}",
+        "a vector",
+        "[lengths]",
+        told(np.shape(lengths)),
+    )
     sizes = np.asarray(lengths).ravel().tolist()
     require(
         ctx,

@@ -261,8 +261,14 @@ def traced_concat(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any
 def traced_split(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
     """TensorListSplit."""
     tensor, given, lengths = inputs
-    sizes = set(lengths.tolist())
-    if len(sizes) != 1 or not tensor.shape or min(sizes) < 0 or int(lengths.sum()) != tensor.shape[0]:
+    sizes = set(np.ravel(lengths).tolist())
+    if (
+        lengths.ndim != 1
+        or len(sizes) != 1
+        or not tensor.shape
+        or min(sizes) < 0
+        or int(lengths.sum()) != tensor.shape[0]
+    ):
         raise NotCompilable("parts of different sizes")
     shape = given_shape(given)
     rows = ctx.xp.reshape(tensor, (len(lengths), sizes.pop(), *tensor.shape[1:]))

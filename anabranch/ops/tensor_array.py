@@ -5,7 +5,8 @@ returns a new array whose flow is the changed list; the old array is as it was. 
 instead and fails where a program could see that. What of this is checked, and where:
 
 - an index out of range, elements of different shapes where a stack needs one shape, an unwritten element whose shape
-  nothing tells: when the step runs. An unwritten element of known shape is zero, as in TensorFlow since 1.13.
+  nothing tells: when the step runs. An unwritten element of known shape is zero, as in TensorFlow since 1.13; other
+  elements make the shape known, too.
 - an element of the wrong dtype, of a shape that does not fit (with ``infer_shape`` or ``element_shape``): where it is
   written, while the graph is built.
 - an element written a second time at the same constant index, along the same chain of writes; an element read a
@@ -244,16 +245,19 @@ class TensorArray:
             self._element_shape.see(item._shape, self._name)
             position = convert_to_tensor(index, dtypes.int32, name="index")
             place = _constant(position)
+            target = self._flow
             if self._accumulates:
-                item = build("AddV2", self._get(position), item)
+                target = build("TensorListReserve", shape_operand(None), self.size(), element_dtype=self._dtype)
             flow = build(
                 "TensorListSetItem",
-                self._flow,
+                target,
                 position,
                 item,
                 resize_if_index_out_of_bounds=self._dynamic_size,
                 name="TensorArrayWriteV3",
             )
+            if self._accumulates:  # what nobody has written is no summand
+                flow = build("AddN", [self._flow, flow])
             if place is not None and place in self._written and not self._accumulates:
                 flow = _failing(
                     flow,
