@@ -68,7 +68,7 @@ class _Loop:
         self.options = options
         self.forward: Body = op._attrs["body"]
         count = len(op._inputs)
-        self.invariant = [body_ops.passes_through(self.forward, i) for i in range(count)]
+        self.invariant = [_is_unchanged(self.forward, i) for i in range(count)]
         self.taking_part = self._taking_part()
         self.lists: list[tuple[Tensor, Tensor]] = []
         """Outer lists, and the list arguments of the gradient body; what it leaves of them comes after."""
@@ -214,7 +214,8 @@ class _Loop:
 
     def _trips(self) -> Tensor:
         """How many iterations the forward loop has done."""
-        return self.op._outputs[_counter_of(self.op)]
+        index = _counter_of(self.op)  # may add an output
+        return self.op._outputs[index]
 
     # --------------------------------------------------------------------------------------------------- intermediates
     def _bring_in(self) -> None:
@@ -368,6 +369,16 @@ def _in_order(body: Body) -> list[Operation]:
             done.add(op)
             order.append(op)
     return order
+
+
+def _is_unchanged(body: Body, index: int) -> bool:
+    """Whether a loop leaves a variable as it is, and gradients too: an identity may have a rule of the user's."""
+    output = body.outputs[index]
+    while output.op.type == "Identity":
+        if registry.OVERRIDE in output.op._attrs:
+            return False
+        output = output.op._inputs[0]
+    return output is body.args[index]
 
 
 def step_of(body: Body, index: int) -> int | None:
