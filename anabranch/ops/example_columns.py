@@ -130,18 +130,77 @@ def _normal(data: bytes, kind: Any) -> bytes:
     return _chunk(again) or b""
 
 
-def _float_values(chunks: Sequence[bytes | None]) -> tuple[Any, np.ndarray]:
-    counts = np.fromiter([-1 if chunk is None else len(chunk) // 4 for chunk in chunks], np.int64, len(chunks))
-    return np.frombuffer(b"".join([chunk for chunk in chunks if chunk]), "<f4").astype(np.float32), counts
+def _head(size: int) -> bytes:
+    """Tag and length of a packed list of ``size`` bytes."""
+    found = bytearray(b"\x0a")
+    while size > 0x7F:
+        found.append(size & 0x7F | 0x80)
+        size >>= 7
+    found.append(size)
+    return bytes(found)
 
 
-def varints(data: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """The 64-bit integers that ``data`` is a row of, and where each ends (position behind its last byte).
+_LARGE = 512
+"""Bytes from which on copying lists one by one is faster than joining them."""
+
+
+def _uniform(lists: Sequence[bytes]) -> tuple[np.ndarray, int] | None:
+    """The bytes of lists of one size, packed in one piece, and how many each has; None if they are not like that."""
+    size = len(lists[0]) if lists else 0
+    if size < 2 or any(len(item) != size for item in lists):
+        return None
+    for width in (2, 3, 4, 5, 6):
+        head = _head(size - width)
+        if len(head) == width:
+            break
+    else:
+        return None
+    if not all(item.startswith(head) for item in lists):
+        return None
+    if size > _LARGE:
+        found = np.empty((len(lists), size - width), np.uint8)
+        for row, item in zip(found, lists, strict=True):
+            row[:] = np.frombuffer(item, np.uint8, offset=width)
+        return found.reshape(-1), size - width
+    whole = np.frombuffer(b"".join(lists), np.uint8).reshape(len(lists), size)
+    return np.ascontiguousarray(whole[:, width:]).reshape(-1), size - width
+
+
+def _payloads(lists: Sequence[bytes], heads: np.ndarray) -> np.ndarray:
+    """The bytes of lists without their heads, one after the other."""
+    return np.frombuffer(b"".join([item[head:] for item, head in zip(lists, heads.tolist(), strict=True)]), np.uint8)
+
+
+def _heads(lists: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    """For lists that are packed in one piece: size of the head (tag and length; 0 for no bytes), and of the rest.
+
+    Lists in another form have head -1.
+    """
+    lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+    # Tag and up to five bytes of length; a message has less than 2 GiB.
+    joined = np.frombuffer(b"".join([*[item[:6] for item in lists], b"\0" * 6]), np.uint8)
+    short = np.minimum(lengths, 6)
+    at = np.cumsum(short) - short
+    size = np.zeros(len(lists), np.int64)
+    heads = np.ones(len(lists), np.int64)
+    more = np.ones(len(lists), bool)
+    for place in range(1, 6):
+        byte = joined[at + place].astype(np.int64)
+        size |= np.where(more, (byte & 0x7F) << (7 * (place - 1)), 0)
+        heads += more
+        more &= byte >= 0x80
+        if not more.any():
+            break
+    good = (joined[at] == 0x0A) & ~more & (lengths == heads + size)
+    return np.where(lengths == 0, 0, np.where(good, heads, -1)), np.where(lengths == 0, 0, size)
+
+
+def varints(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The 64-bit integers that the bytes ``array`` are a row of, and where each ends (position behind its last byte).
 
     Raises:
         ValueError: one is longer than 10 bytes or cut off.
     """
-    array = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(array < 0x80) + 1
     if array.size and (not ends.size or ends[-1] != array.size):
         raise ValueError("cut off")
@@ -158,25 +217,20 @@ def varints(data: bytes) -> tuple[np.ndarray, np.ndarray]:
     return found.view(np.int64), ends
 
 
-def _integer_values(chunks: Sequence[bytes | None]) -> tuple[Any, np.ndarray]:
-    # (Each chunk ends where a number ends, so that no number lies in two.)
-    values, ends = varints(b"".join([chunk for chunk in chunks if chunk]))
-    bounds = np.cumsum([0, *[len(chunk or b"") for chunk in chunks]])
-    counts = np.diff(np.searchsorted(ends, bounds, side="right"))
-    missing = np.fromiter([chunk is None for chunk in chunks], bool, len(chunks))
-    return values, np.where(missing, -1, counts)
-
-
 # --------------------------------------------------------------------------------------------------------- the columns
-def _checked_number(data: bytes, kind: Any, width: int) -> bytes:
-    """Packed bytes of a list of numbers; ValueError if it cannot be read."""
+_NOTHING = _CLASSES["Example"]().features.feature["nothing"]
+"""A feature without values."""
+
+
+def _packed(data: bytes, kind: Any, width: int) -> bytes:
+    """A list of numbers in the usual form; ValueError if it cannot be read."""
     chunk = _chunk(data)
-    if chunk is not None and (len(chunk) % 4 == 0 if width == 4 else not chunk or chunk[-1] < 0x80):
-        return chunk
-    try:
-        return _normal(data, kind)
-    except protobuf.DecodeError:
-        raise ValueError("no list of numbers") from None
+    if chunk is None or (len(chunk) % 4 if width == 4 else chunk and chunk[-1] >= 0x80):
+        try:
+            chunk = _normal(data, kind)
+        except protobuf.DecodeError:
+            raise ValueError("no list of numbers") from None
+    return _head(len(chunk)) + chunk if chunk else b""
 
 
 def column(features: Sequence[Any], key: str, dtype: dtypes.DType) -> Column:
@@ -188,40 +242,84 @@ def column(features: Sequence[Any], key: str, dtype: dtypes.DType) -> Column:
     Raises:
         InvalidExample: a feature holds values of another type, or cannot be read.
     """
-    return column_of([None if found is None else found.get(key) for found in features], key, dtype)
+    return column_of([found.get(key, _NOTHING) for found in features], key, dtype)
 
 
 def column_of(items: Sequence[Any], key: str, dtype: dtypes.DType) -> Column:
-    """The values of features, each a message or None; see :func:`column`."""
+    """The values of features, each a message; see :func:`column`."""
     if dtype is dtypes.string:
         return _string_column(items, key)
-    field = FIELDS[dtype]
     floats = dtype is dtypes.float32
-    chunks: list[bytes | None] = []
-    for position, item in enumerate(items):
-        data = b"" if item is None else (item.float_list if floats else item.int64_list)
-        if not data:
-            chunks.append(_empty(item, field, position, key, b""))
+    lists = [item.float_list for item in items] if floats else [item.int64_list for item in items]
+    uniform = _uniform(lists)
+    missing: list[int] = []
+    if uniform is not None:
+        data = uniform[0]
+        sizes = np.full(len(lists), uniform[1], np.int64)
+    else:
+        data, sizes, missing = _varied(items, lists, key, dtype)
+    bad = sizes % 4 != 0 if floats else _unfinished(data, sizes)
+    if bad.any():
+        raise InvalidExample(int(np.argmax(bad)), key, "its list of numbers cannot be read")
+    if floats:
+        values, counts = data.view("<f4").astype(np.float32, copy=False), sizes // 4
+    elif not data.size or data.max() < 0x80:
+        values, counts = data.astype(np.int64), sizes
+    else:
+        try:
+            values, ends = varints(data)
+        except ValueError:
+            raise _too_long(data, sizes, key) from None
+        counts = np.diff(np.searchsorted(ends, np.concatenate([[0], np.cumsum(sizes)]), side="right"))
+    counts = counts.astype(np.int64)
+    if missing:
+        counts[missing] = -1
+    return Column(values, counts)
+
+
+def _varied(
+    items: Sequence[Any], lists: list[bytes], key: str, dtype: dtypes.DType
+) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """The bytes of lists of any size and form, how many each has, and which are missing."""
+    heads, sizes = _heads(lists)
+    kind, width = (example_pb2.FloatList, 4) if dtype is dtypes.float32 else (example_pb2.Int64List, 0)
+    missing = []
+    for position in np.flatnonzero(heads <= 0).tolist():
+        if not lists[position]:
+            if _empty(items[position], FIELDS[dtype], position, key, 0) is None:
+                missing.append(position)
             continue
         try:
-            kind = example_pb2.FloatList if floats else example_pb2.Int64List
-            chunks.append(_checked_number(data, kind, 4 if floats else 0))
+            lists[position] = _packed(lists[position], kind, width)
         except ValueError:
             raise InvalidExample(position, key, "its list of numbers cannot be read") from None
-    try:
-        return Column(*(_float_values(chunks) if floats else _integer_values(chunks)))
-    except ValueError:
-        for position, chunk in enumerate(chunks):  # one of them, which is looked for only now
-            try:
-                varints(chunk or b"")
-            except ValueError:
-                raise InvalidExample(position, key, "its list of integers cannot be read") from None
-        raise
+    if (heads < 0).any():
+        heads, sizes = _heads(lists)
+    return _payloads(lists, heads), sizes, missing
+
+
+def _unfinished(data: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Which lists of integers end in the middle of one."""
+    bad = np.zeros(len(sizes), bool)
+    some = sizes > 0
+    bad[some] = data[np.cumsum(sizes)[some] - 1] >= 0x80
+    return bad
+
+
+def _too_long(data: np.ndarray, sizes: np.ndarray, key: str) -> InvalidExample:
+    """The error for the first list with an integer of more than 10 bytes."""
+    ends = np.cumsum(sizes)
+    for position, (stop, size) in enumerate(zip(ends.tolist(), sizes.tolist(), strict=True)):
+        try:
+            varints(data[stop - size : stop])
+        except ValueError:
+            return InvalidExample(position, key, "its list of integers cannot be read")
+    raise AssertionError("each list by itself can be read")
 
 
 def _empty(item: Any, field: str, position: int, key: str, nothing: Any) -> Any:
     """What stands for a feature without values: None if it is missing, ``nothing`` if its list is empty."""
-    kind = None if item is None else item.WhichOneof("kind")
+    kind = item.WhichOneof("kind")
     if kind is None:
         return None
     if kind != field:
@@ -232,16 +330,12 @@ def _empty(item: Any, field: str, position: int, key: str, nothing: Any) -> Any:
 
 
 def _string_column(items: Sequence[Any], key: str) -> Column:
-    values: list[bytes] = []
-    counts = np.empty(len(items), np.int64)
-    for position, item in enumerate(items):
-        found = () if item is None else item.bytes_list.value
-        if not found:
-            counts[position] = -1 if _empty(item, "bytes_list", position, key, 0) is None else 0
-            continue
-        counts[position] = len(found)
-        values.extend(found)
-    return Column(values, counts)
+    lists = [item.bytes_list.value for item in items]
+    counts = np.fromiter(map(len, lists), np.int64, len(lists))
+    for position in np.flatnonzero(counts == 0).tolist():
+        if _empty(items[position], "bytes_list", position, key, 0) is None:
+            counts[position] = -1
+    return Column([value for found in lists for value in found], counts)
 
 
 def as_array(values: Any, dtype: dtypes.DType) -> np.ndarray:

@@ -17,6 +17,7 @@ from anabranch.core import dtypes, errors, shapes
 from anabranch.core.inference import RawShape
 from anabranch.core.opdef import PURE, Int, List, NotDifferentiable, define
 from anabranch.ops.example_columns import Column, InvalidExample, as_array, column, column_of, padding, parsed
+from anabranch.ops.summary import literal
 
 VALUES = "float int64 string"
 NO_GRADIENT = NotDifferentiable("it reads strings")
@@ -39,7 +40,7 @@ class Batch:
 
     def refuse(self, text: str) -> NoReturn:
         """Fails the step."""
-        self.ctx.check(False, errors.InvalidArgumentError, "{0}", text)
+        self.ctx.check(False, errors.InvalidArgumentError, literal(text))
         raise AssertionError(text)
 
     def name_of(self, position: int) -> str:

@@ -15,7 +15,7 @@ from anabranch.core import dtypes, errors, inference
 from anabranch.core.opdef import PURE, Bool, List, NotDifferentiable, Op, String, Type
 from anabranch.core.protos import example_pb2, tensor_pb2
 from anabranch.core.tensor_proto import make_ndarray
-from anabranch.ops.summary import content_proto
+from anabranch.ops.summary import content_proto, literal
 
 _NO_GRADIENT = NotDifferentiable("it reads strings")
 
@@ -255,8 +255,9 @@ class DecodeCSV(Op):
         shape = np.shape(records)
         rows = [_fields(ctx, i, record, attrs) for i, record in enumerate(_flat(records))]
         empty = {b"", attrs["na_value"].encode() if isinstance(attrs["na_value"], str) else attrs["na_value"]}
+        columns: Any = list(zip(*rows, strict=True)) if rows else [()] * len(types)
         return [
-            _csv_column(ctx, f, [row[f] for row in rows], dtype, np.asarray(defaults[f]), empty).reshape(shape)
+            _csv_column(ctx, f, columns[f], dtype, np.asarray(defaults[f]), empty).reshape(shape)
             for f, dtype in enumerate(types)
         ]
 
@@ -265,7 +266,7 @@ def _fields(ctx: Any, i: int, record: bytes, attrs: dict[str, Any]) -> list[byte
     try:
         found = csv_fields(record, attrs["field_delim"].encode(), attrs["use_quote_delim"])
     except ValueError as problem:
-        ctx.check(False, errors.InvalidArgumentError, "{0}", f"{problem} (record {i}: {_text(record)!r})")
+        ctx.check(False, errors.InvalidArgumentError, literal(f"{problem} (record {i}: {_text(record)!r})"))
         raise
     wanted = attrs["select_cols"]
     if wanted:
@@ -276,9 +277,27 @@ def _fields(ctx: Any, i: int, record: bytes, attrs: dict[str, Any]) -> list[byte
     return found
 
 
+def _plain_column(fields: Sequence[bytes], dtype: dtypes.DType) -> np.ndarray | None:
+    """A column of numbers as Python and NumPy read them; None if that could be another number, or an error."""
+    if any(b"_" in field for field in fields):
+        return None
+    try:
+        if not dtype.is_integer:
+            return np.array(list(map(float, fields)), dtype.np)
+        return np.array(list(map(int, fields)), dtype.np)  # refuses what the dtype cannot hold
+    except (ValueError, OverflowError):
+        return None
+
+
 def _csv_column(
-    ctx: Any, f: int, fields: list[bytes], dtype: dtypes.DType, default: np.ndarray, empty: set[bytes]
+    ctx: Any, f: int, fields: Sequence[bytes], dtype: dtypes.DType, default: np.ndarray, empty: set[bytes]
 ) -> np.ndarray:
+    if empty.isdisjoint(fields):
+        if dtype is dtypes.string:
+            return _like((len(fields),), fields)
+        found = _plain_column(fields, dtype)
+        if found is not None:
+            return found
     missing = [i for i, field in enumerate(fields) if field in empty]
     if missing and not default.size:
         ctx.check(
@@ -298,7 +317,7 @@ def _csv_column(
             values[i] = number(field, dtype)
         except ValueError:
             told = f"Field {f} in record {i} is not a valid {dtypes.proto_name(dtype)}: {_text(field)}"
-            ctx.check(False, errors.InvalidArgumentError, "{0}", told)
+            ctx.check(False, errors.InvalidArgumentError, literal(told))
     return np.array(values, dtype.np)
 
 
@@ -320,8 +339,7 @@ class DecodeJSONExample(Op):
                 ctx.check(
                     False,
                     errors.InvalidArgumentError,
-                    "{0}",
-                    f"Error while parsing JSON: {problem}: {_text(item)[:200]}",
+                    literal(f"Error while parsing JSON: {problem}: {_text(item)[:200]}"),
                 )
                 raise
             found.append(message.SerializeToString(deterministic=True))
@@ -352,7 +370,7 @@ class ParseTensor(Op):
             found = make_ndarray(proto)
         except (protobuf.DecodeError, ValueError, TypeError) as problem:
             ctx.check(
-                False, errors.InvalidArgumentError, "{0}", f"Could not parse `serialized` as TensorProto: {problem}"
+                False, errors.InvalidArgumentError, literal(f"Could not parse `serialized` as TensorProto: {problem}")
             )
             raise
         given = dtypes.as_dtype(proto.dtype)

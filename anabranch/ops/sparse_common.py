@@ -105,6 +105,22 @@ def row_major(indices: np.ndarray, sizes: Sequence[int] | None = None) -> np.nda
     return np.lexsort(indices.T[::-1])
 
 
+def in_order(indices: np.ndarray) -> bool:
+    """Whether coordinates are in row-major order."""
+    open_ = np.ones(max(len(indices) - 1, 0), bool)  # rows that are equal to the next one so far
+    for i in range(indices.shape[1]):
+        before, after = indices[:-1, i], indices[1:, i]
+        if (open_ & (after < before)).any():
+            return False
+        open_ &= after == before
+    return True
+
+
+def outside(indices: np.ndarray, sizes: np.ndarray) -> bool:
+    """Whether a coordinate lies outside of the dense shape."""
+    return bool(((indices < 0) | (indices >= sizes)).any())
+
+
 def _fits(sizes: Sequence[int]) -> bool:
     total = 1
     for size in sizes:

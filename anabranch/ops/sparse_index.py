@@ -19,7 +19,9 @@ from anabranch.ops.sparse_common import (
     check_bounds,
     check_parts,
     dense_shape,
+    in_order,
     keys,
+    outside,
     row_major,
     sparse_operand,
     unbounded,
@@ -43,7 +45,9 @@ class SparseReorder(Op):
     def host_kernel(ctx, inputs, attrs):
         indices, values, sizes = inputs
         check_parts(ctx, indices, values, sizes)
-        order = row_major(indices)
+        if in_order(indices):
+            return [indices, values]
+        order = row_major(indices, sizes.tolist() if not outside(indices, sizes) else None)
         return [indices[order], values[order]]
 
     def gradient(op, _, grad):

@@ -28,6 +28,11 @@ def _bytes(text: Any) -> bytes:
     return text if isinstance(text, bytes) else str(text).encode()
 
 
+def literal(text: str) -> str:
+    """``text`` as a format string that gives it."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
@@ -66,7 +71,7 @@ class ScalarSummary(Op):
             tags.shape == values.shape,
             errors.InvalidArgumentError,
             f"tags and values are not the same shape: {list(tags.shape)} != {list(values.shape)}"
-            + (f" (tag '{_text(tags.flat[0])}')" if tags.size == 1 else ""),
+            + (f" (tag '{literal(_text(tags.flat[0]))}')" if tags.size == 1 else ""),
         )
         summary = summary_pb2.Summary()
         for tag, value in zip(tags.ravel(), values.astype(np.float32).ravel(), strict=True):

@@ -28,7 +28,7 @@ FLOATS = np.zeros((1, 1, 1, 4), np.float32)
     ("op", "inputs", "attrs", "told"),
     [
         ("ScalarSummary", (["a", "b"], [1.0]), {}, r"not the same shape: \[2\] != \[1\]"),
-        ("ScalarSummary", ("tag", [1.0]), {}, r"\[\] != \[1\] \(tag 'tag'\)"),
+        ("ScalarSummary", ("{x}", [1.0]), {}, r"\[\] != \[1\] \(tag '\{x\}'\)"),
         ("HistogramSummary", ("h", [1.0, np.nan]), {}, "Nan in summary histogram for: HistogramSummary"),
         ("HistogramSummary", ("h", [np.inf]), {}, "Infinity in summary histogram for"),
         ("HistogramSummary", (["h"], [1.0]), {}, "tags must be a scalar"),
