@@ -134,8 +134,20 @@ def _text(path: Any) -> str:
 # -------------------------------------------------------------------------------------------- a graph, as TensorFlow 1
 def _load_graph(model: LoadedModel) -> None:
     meta = model.meta_graph
-    source = loader.SavedModelLoader(model.path)
-    source.load(model.session, list(meta.meta_info_def.tags))
+    try:
+        loader.SavedModelLoader(model.path).load(model.session, list(meta.meta_info_def.tags))
+        _add_signatures(model, meta)
+    except KeyError as problem:
+        raise ValueError(
+            errors.message(
+                f"a SavedModel that names what its graph does not have: {problem}",
+                "names of the MetaGraph's operations and tensors",
+                "save the model again: its description is not whole",
+            )
+        ) from None
+
+
+def _add_signatures(model: LoadedModel, meta: Any) -> None:
     for name, signature in meta.signature_def.items():
         if name in (constants.INIT_OP_SIGNATURE_KEY, constants.TRAIN_OP_SIGNATURE_KEY):
             continue

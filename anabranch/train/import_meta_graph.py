@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,12 +58,7 @@ def import_with_elements(
         *graph.get_collection(GraphKeys.GLOBAL_VARIABLES, import_scope),
         *graph.get_collection(GraphKeys.SAVEABLE_OBJECTS, import_scope),
     ]
-    if saveable:
-        return Saver(), elements
-    warnings.warn(
-        "import_meta_graph: no saver is returned, since there are no variables in the graph to restore", stacklevel=3
-    )
-    return None, elements
+    return (Saver() if saveable else None), elements
 
 
 __all__ = ["import_meta_graph", "import_with_elements"]
