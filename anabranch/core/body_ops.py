@@ -83,6 +83,25 @@ def passes_through(body: Body, index: int) -> bool:
     return output is body.args[index]
 
 
+def needs_reference(body: Body, index: int) -> bool:
+    """Whether what argument ``index`` stands for is taken as a reference by an op in a body of the owner."""
+    parts = [body] if body.owner is None else [use.body for use in bodies_of(body.owner)] or [body]
+    return any(_taken_as_reference(part.args[index]) for part in parts)
+
+
+def _taken_as_reference(arg: Tensor) -> bool:
+    for op in arg.consumers():
+        uses = bodies_of(op)
+        wanted = op.definition.input_dtypes(op._attrs)
+        for position, tensor in enumerate(op._inputs):
+            if tensor is arg and (
+                wanted[position].is_ref
+                or any(_taken_as_reference(use.body.args[position - use.first]) for use in uses if position >= use.first)
+            ):
+                return True
+    return False
+
+
 def is_stateful(body: Body) -> bool:
     """Whether running a body may do more than compute its outputs from its arguments."""
     for op in body.operations:

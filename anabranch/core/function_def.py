@@ -6,6 +6,9 @@ from a function and has not changed since is written under that function's name,
 leaves its library as it was. Only what its outputs and control outputs need is written: the rest never runs, but
 another program might run what has an effect. A function that was written without control outputs means that all its
 operations with an effect run (see :func:`implied_control_outputs`).
+
+An argument that stands for a reference is written as one only if a body of the op writes to it: other programs take
+values only. Reading makes it a reference again where the op's input is one.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from anabranch.core import attr_values, dtypes
+from anabranch.core import attr_values, body_ops, dtypes
 from anabranch.core.attrs import NamedAttrs
 from anabranch.core.body import Body
 from anabranch.core.operation import Operation, Tensor
@@ -126,7 +129,9 @@ def function_def(body: Body) -> Any:
     for index, arg in enumerate(body.args):
         name = names.make(arg.op.name)
         inside[arg] = name
-        signature.input_arg.add(name=name, type=arg.dtype.base.enum, is_ref=arg.dtype.is_ref)
+        signature.input_arg.add(
+            name=name, type=arg.dtype.base.enum, is_ref=arg.dtype.is_ref and body_ops.needs_reference(body, index)
+        )
         attrs = proto.arg_attr[index].attr
         attrs["_output_shapes"].list.shape.append(attr_values.shape_proto(arg._shape))
         if arg._handle is not None:

@@ -387,7 +387,7 @@ class _Import:
                     for item in node.attrs["_class"]
                 )
             full = names[node.name]
-            attrs = self._with_bodies(attrs, full, inputs, node.definition.type_name in LOOPS)
+            attrs = self._with_bodies(attrs, full, inputs, self._changed(node))
             op = graph._create(
                 node.definition,
                 inputs,
@@ -421,20 +421,32 @@ class _Import:
                     break
         return made
 
-    def _with_bodies(self, attrs: dict[str, Any], full: str, inputs: list[Any], loop: bool) -> dict[str, Any]:
+    def _changed(self, node: Node) -> set[int]:
+        """Positions of inputs that a loop changes: its arguments are not what its inputs are."""
+        body = node.attrs.get("body")
+        if node.definition.type_name not in LOOPS or not isinstance(body, NamedAttrs) or body.name not in self.library:
+            return set()
+        function = self.library[body.name]
+        arguments, results = function.signature.input_arg, function.signature.output_arg
+        if len(arguments) != len(results):
+            return set(range(len(node.inputs)))
+        pairs = enumerate(zip(arguments, results, strict=True))
+        return {i for i, (arg, result) in pairs if function.ret.get(result.name) != arg.name}
+
+    def _with_bodies(self, attrs: dict[str, Any], full: str, inputs: list[Any], changed: set[int]) -> dict[str, Any]:
         """Replaces names of library functions by bodies made from them."""
         for key, value in attrs.items():
             if isinstance(value, NamedAttrs) and value.name in self.library:
-                attrs[key] = self._body(value, f"{full}_{key}", inputs, loop)
+                attrs[key] = self._body(value, f"{full}_{key}", inputs, changed)
             elif isinstance(value, tuple) and any(isinstance(item, NamedAttrs) for item in value):
                 attrs[key] = tuple(
-                    self._body(item, f"{full}_{key}", inputs, loop) if item.name in self.library else item
+                    self._body(item, f"{full}_{key}", inputs, changed) if item.name in self.library else item
                     for item in value
                 )
         return attrs
 
-    def _body(self, reference: NamedAttrs, name: str, inputs: list[Any], loop: bool) -> Body:
-        """A nested body from a function of the library, called with the last ``inputs`` (in a ``loop``: at first)."""
+    def _body(self, reference: NamedAttrs, name: str, inputs: list[Any], changed: set[int]) -> Body:
+        """A nested body from a function of the library, called with the last ``inputs``, of which a loop changes some."""
         function = self.library[reference.name]
         if reference.name in self.instantiating:
             raise NotImplementedError(
@@ -461,8 +473,11 @@ class _Import:
             for position, ((arg_name, i, dtype), source) in enumerate(zip(arguments, outer, strict=True)):
                 attrs = function.arg_attr[position].attr if position in function.arg_attr else {}
                 shape = _listed_shape(attrs, "_output_shapes")
-                if shape is None and source is not None and not loop:
-                    shape = source._shape
+                if source is not None and position not in changed:
+                    if shape is None:
+                        shape = source._shape
+                    if source.dtype.is_ref:
+                        dtype = dtype._as_ref
                 tensor = body.add_arg(dtype, shape, f"{body.name}/{arg_name}")
                 if "_handle_dtypes" in attrs:
                     handle = dtypes.as_dtype(int(attrs["_handle_dtypes"].list.type[0]))
