@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import attr_values, dtypes, errors
+from anabranch.core import attr_values, dtypes, errors, frozen_functions
 from anabranch.core.api import public
 from anabranch.core.protos import graph_pb2
 
@@ -139,6 +139,8 @@ def convert_variables_to_constants(
 ) -> Any:
     """The part of a GraphDef that the outputs need, with variables replaced by constants of their current values.
 
+    Conditionals, loops and calls get the values, and the library copies of their functions that take values.
+
     Args:
         sess: session that holds the values.
         input_graph_def: GraphDef of the session's graph.
@@ -160,16 +162,17 @@ def convert_variables_to_constants(
     values = dict(zip(fetches, sess.run(list(fetches.values())), strict=True)) if fetches else {}
 
     found = _copy_without_nodes(graph)
+    freezer = frozen_functions.Freezer(found, frozen_functions.refusal)
     for node in graph.node:
         variable = _variable_behind(nodes, node.input[0]) if node.input else None
-        if node.name in values:
+        if frozen_functions.holds_functions(node.op):
+            _append_call(found, node, freezer, nodes, values)
+        elif node.name in values:
             found.node.append(_constant(node.name, node.attr["dtype"].type, values[node.name]))
         elif variable in values and node.op == "ReadVariableOp":
-            read = found.node.add(name=node.name, op="Identity", device=node.device)
-            read.input.extend(node.input)
-            read.attr["T"].CopyFrom(node.attr["dtype"])
-            if "_class" in node.attr:
-                read.attr["_class"].CopyFrom(node.attr["_class"])
+            read = found.node.add()
+            read.CopyFrom(node)
+            frozen_functions.as_identity(read)
         elif variable in values and node.op == "ResourceGather":
             _append_gather(found, node)
         elif variable in values and node.op in ("Identity", "Enter", "Switch", "RefIdentity", "RefEnter", "RefSwitch"):
@@ -182,13 +185,8 @@ def convert_variables_to_constants(
         else:
             found.node.add().CopyFrom(node)
             if variable in values and nodes[variable or ""].op == "VarHandleOp":
-                raise NotImplementedError(
-                    errors.message(
-                        f"node {node.name!r} of type {node.op!r}, which takes the handle of variable {variable!r}",
-                        "ReadVariableOp or ResourceGather behind a variable that becomes a constant",
-                        f"variable_names_blacklist=[{variable!r}], or outputs that do not need that node",
-                    )
-                )
+                raise frozen_functions.refusal(node, variable or "")
+    freezer.drop_replaced(found)
     return found
 
 
@@ -232,14 +230,28 @@ def _constant(name: str, dtype: int, value: Any) -> Any:
 def _append_gather(found: Any, node: Any) -> None:
     axis = f"{node.name}/axis"
     found.node.append(_constant(axis, dtypes.int32.enum, 0))
-    gather = found.node.add(name=node.name, op="GatherV2", device=node.device)
-    gather.input.extend([node.input[0], node.input[1], axis, *node.input[2:]])
-    gather.attr["Tparams"].CopyFrom(node.attr["dtype"])
-    gather.attr["Tindices"].CopyFrom(node.attr["Tindices"])
-    gather.attr["Taxis"].type = dtypes.int32.enum
-    gather.attr["batch_dims"].i = node.attr["batch_dims"].i if "batch_dims" in node.attr else 0
-    if "_class" in node.attr:
-        gather.attr["_class"].CopyFrom(node.attr["_class"])
+    gather = found.node.add()
+    gather.CopyFrom(node)
+    frozen_functions.as_gather(gather, axis)
+
+
+def _append_call(
+    found: Any, node: Any, freezer: frozen_functions.Freezer, nodes: dict[str, Any], values: dict[str, Any]
+) -> None:
+    """Adds a conditional, loop or call whose variables are values now."""
+    call = found.node.add()
+    call.CopyFrom(node)
+    handles: dict[int, int] = {}
+    for position, text in enumerate(node.input):
+        variable = None if text.startswith("^") else _variable_behind(nodes, text)
+        if variable is None or variable not in values:
+            continue
+        if nodes[variable].op == "VarHandleOp":
+            handles[position] = nodes[variable].attr["dtype"].type
+        else:
+            freezer.references(node, {position}, variable)
+    if handles:
+        freezer.node(call, handles)
 
 
 __all__ = [

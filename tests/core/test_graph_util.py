@@ -176,7 +176,7 @@ def test_what_cannot_become_a_constant_is_refused(g):
     session = with_variables(g)
     proto = g.as_graph_def()
     with pytest.raises(
-        NotImplementedError, match="node 'table/Assign' of type 'AssignVariableOp', which takes the handle"
+        NotImplementedError, match="node 'table/Assign' of type 'AssignVariableOp', which takes the variable"
     ):
         tf.graph_util.convert_variables_to_constants(session, proto, ["table/Assign"])
     with pytest.raises(TypeError, match="output_node_names must be a list"):
@@ -187,3 +187,43 @@ def test_what_cannot_become_a_constant_is_refused(g):
         build("VarHandleOp", shape=[], dtype="float32", name="lone")
     with pytest.raises(ValueError, match="variable 'lone', which the session's graph reads nowhere"):
         tf.graph_util.convert_variables_to_constants(Values(other, {}), lone, ["r"])
+
+
+# ------------------------------------------------------------------------------------------------------------ functions
+@pytest.mark.parametrize("resource", [False, True])
+def test_variables_in_bodies_become_constants(resource):
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        x = tf.placeholder(tf.float32, [2], name="x")
+        table = tf.Variable([[1.0, 2.0], [3.0, 4.0]], name="table", use_resource=resource)
+        w = tf.Variable([2.0, 3.0], name="w", use_resource=resource)
+
+        def inner(y):
+            return tf.cond(y[0] > 3.0, lambda: y * w, lambda: y + tf.gather(table, 1))
+
+        _, y = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, inner(y) + w), (0, x))
+        y = tf.identity(y, name="y")
+        session.run(tf.global_variables_initializer())
+        wanted = session.run(y, {x: [1.0, 2.0]})
+        frozen = tf.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["y"])
+    used = {node.op for node in frozen.node}
+    used |= {node.op for function in frozen.library.function for node in function.node_def}
+    assert not used & {"VariableV2", "VarHandleOp"}
+    with tf.Graph().as_default() as again, tf.Session() as session:
+        tf.import_graph_def(frozen, name="")
+        verify_graph(again)
+        assert session.run("y:0", {"x:0": [1.0, 2.0]}).tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_a_variable_that_a_body_writes_stays_one(resource):
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        w = tf.Variable(2.0, name="w", use_resource=resource)
+        y = tf.cond(tf.constant(True), lambda: tf.identity(tf.assign_add(w, 1.0)), lambda: w + 0.0)
+        tf.identity(y, name="y")
+        session.run(w.initializer)
+        with pytest.raises(NotImplementedError, match=r"takes the variable '\w+' itself(.|\n)*blacklist"):
+            tf.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["y"])
+        kept = tf.graph_util.convert_variables_to_constants(
+            session, graph.as_graph_def(), ["y"], variable_names_blacklist=["w"]
+        )
+        assert {node.op for node in kept.node} >= {"VarHandleOp" if resource else "VariableV2", "If"}
