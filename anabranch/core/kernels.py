@@ -122,6 +122,25 @@ def needs_lax(definition: OpDefinition) -> bool:
     return definition.host_kernel is None and getattr(definition.kernel, "uses_lax", False)
 
 
+class HandedOver(np.ndarray):
+    """An array that a kernel made and has let go of: an assignment may keep it without a copy."""
+
+
+def handed_over(array: np.ndarray) -> np.ndarray:
+    """Marks a large array that an io kernel returns and nobody else holds; it becomes read-only."""
+    array.flags.writeable = False
+    return array.view(HandedOver)
+
+
+def borrows(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks the kernel of an io op that looks at its operands while it runs and keeps none of them.
+
+    It is given the memory of variables itself instead of copies.
+    """
+    kernel.borrows = True  # type: ignore[attr-defined]
+    return kernel
+
+
 def uses_lax(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Marks a kernel that calls ``ctx.lax``, so that the interpreter runs it through its own compiled form."""
     kernel.uses_lax = True  # type: ignore[attr-defined]

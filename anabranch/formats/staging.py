@@ -12,12 +12,14 @@ import glob
 import itertools
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 from anabranch.core import errors
 from anabranch.formats.records import io_error
 
+SYNC_EVERY = 1 << 26
 _MARK = ".tempstate-"
 _numbers = itertools.count()
 
@@ -31,6 +33,33 @@ def failure(problem: OSError, path: str) -> errors.OpError:
 
 def _host() -> str:
     return socket.gethostname().replace("-", "_").replace(os.sep, "_")
+
+
+class Syncing:
+    """A file whose data is forced to the disk while more is being written, so that little is left to do at the end."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._new = 0
+        self._thread: threading.Thread | None = None
+
+    def write(self, data: Any) -> None:
+        """Appends bytes."""
+        self._stream.write(data)
+        self._new += len(data)
+        if self._new >= SYNC_EVERY and (self._thread is None or not self._thread.is_alive()):
+            self._new = 0
+            self._thread = threading.Thread(target=self._sync, name="anabranch-sync", daemon=True)
+            self._thread.start()
+
+    def _sync(self) -> None:
+        with contextlib.suppress(OSError):  # the last one, in the writer's own thread, tells
+            os.fdatasync(self._stream.fileno())
+
+    def finish(self) -> None:
+        """Waits for what runs."""
+        if self._thread is not None:
+            self._thread.join()
 
 
 class Staged:
@@ -60,7 +89,11 @@ class Staged:
             with open(beside, "xb", buffering=buffering) as stream:
                 self._files[place] = beside
                 self._own.add(beside)
-                yield stream
+                writer = Syncing(stream)
+                try:
+                    yield writer
+                finally:
+                    writer.finish()
                 stream.flush()
                 os.fsync(stream.fileno())
         except OSError as problem:

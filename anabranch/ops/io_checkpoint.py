@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors, hooks, inference
+from anabranch.core.kernels import borrows, handed_over
 from anabranch.core.opdef import IO, PURE, Bool, Int, List, NotDifferentiable, Op, Type
 
 _NO_GRADIENT = NotDifferentiable("it moves values between a session and files")
@@ -107,6 +108,7 @@ class SaveV2(Op):
             _vector(c, name, len(c.attrs["dtypes"]))
         return []
 
+    @borrows
     def host_kernel(ctx, inputs, attrs):
         _save(ctx, "V2", *inputs[:3], inputs[3:], attrs["dtypes"])
 
@@ -125,6 +127,7 @@ class SaveSlices(Op):
             _vector(c, name, len(c.attrs["T"]))
         return []
 
+    @borrows
     def host_kernel(ctx, inputs, attrs):
         _save(ctx, "V1", *inputs[:3], inputs[3:], attrs["T"])
 
@@ -142,6 +145,7 @@ class Save(Op):
         _vector(c, "tensor_names", len(c.attrs["T"]))
         return []
 
+    @borrows
     def host_kernel(ctx, inputs, attrs):
         _save(ctx, "V1", inputs[0], inputs[1], None, inputs[2:], attrs["T"])
 
@@ -168,7 +172,8 @@ class RestoreV2(Op):
         types = attrs["dtypes"]
         names = _many(ctx, inputs[1], "tensor_names", len(types))
         specs = _many(ctx, inputs[2], "shape_and_slices", len(types))
-        return hooks.read_checkpoint(_one(ctx, inputs[0], "prefix"), list(zip(names, specs, types, strict=True)))
+        found = hooks.read_checkpoint(_one(ctx, inputs[0], "prefix"), list(zip(names, specs, types, strict=True)))
+        return [handed_over(array) for array in found]
 
 
 class Restore(Op):

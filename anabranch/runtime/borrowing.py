@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.runtime.resources import Version
+from anabranch.runtime.values import to_host
 
 
 def borrowed(version: Version) -> np.ndarray:
@@ -23,6 +24,11 @@ def borrowed(version: Version) -> np.ndarray:
         return version._host
     view = _view(value)
     return np.asarray(value) if view is None else view
+
+
+def lent(value: Any) -> Any:
+    """An operand of a kernel that borrows; versions are pinned while it runs."""
+    return borrowed(value) if isinstance(value, Version) else to_host(value)
 
 
 def _view(array: Any) -> np.ndarray | None:

@@ -11,6 +11,7 @@ had read; a Python function whose inputs are the same is not called a second tim
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
 from anabranch.runtime import binding, direct, nested, policy
 from anabranch.runtime.binding import SegmentState
+from anabranch.runtime.borrowing import lent
 from anabranch.runtime.interrupts import Interrupts
 from anabranch.runtime.plan import HostItem, Plan, ProgramItem, Segment
 from anabranch.runtime.resources import Claim, RandomCounter, ResourceHandle, ResourceManager, Slot, Version
@@ -88,6 +90,27 @@ class Executor:
     def short_form(self) -> direct.DirectStep | None:
         """The step in the short form, if it has one."""
         return self._direct
+
+    @functools.cached_property
+    def _lent_reads(self) -> frozenset[Operation]:
+        """Reads of variables for nothing but ops that borrow, in their segment: these see the pinned version itself."""
+        plan = self.plan
+        where = plan.analysis.segment
+        users: dict[Tensor, list[Operation]] = {}
+        for op in plan.analysis.order:
+            for tensor in op._inputs:
+                users.setdefault(tensor, []).append(op)
+        return frozenset(
+            op
+            for op in plan.analysis.order
+            if op.type == "ReadVariableOp"
+            and op._outputs[0] not in plan.fetches
+            and op._outputs[0] not in plan.fed
+            and all(
+                getattr(user.definition.host_kernel, "borrows", False) and where[user] == where[op]
+                for user in users.get(op._outputs[0], ())
+            )
+        )
 
     # ------------------------------------------------------------------------------------------------------- resources
     def _bound(self) -> binding.Binding:
@@ -404,6 +427,10 @@ class Executor:
         if definition.effect.kind == "body":
             nested.run_item(self, item, env, advances, step, memo)
             return
+        if op in self._lent_reads:
+            env[op._outputs[0]] = env[item.sources[0]]  # type: ignore[index]
+            return
+        take = lent if getattr(definition.host_kernel, "borrows", False) else to_host
         operands: list[Any] = []
         for key in item.sources:
             if definition.effect.presence and isinstance(key, StateKey):
@@ -411,7 +438,7 @@ class Executor:
             else:
                 # A version that is not there is one that the op allows to be absent; see _resolve.
                 absent = isinstance(key, StateKey) and definition.allows_uninitialized and key not in env
-                operands.append(None if key is None or absent else to_host(env[key]))
+                operands.append(None if key is None or absent else take(env[key]))
         remembered = memo.get(op)
         if remembered is not None and _same(remembered[0], operands):
             values = remembered[1]
@@ -428,7 +455,8 @@ class Executor:
         writes = item.writes
         for key, value in zip(writes, values, strict=False):
             # An assignment hands on its operand, which may be the caller's own feed; an update makes a new array.
-            env[key] = np.asarray(value) if definition.effect.reads else np.array(value)
+            keep = definition.effect.reads or isinstance(value, kernels.HandedOver)
+            env[key] = np.asarray(value) if keep else np.array(value)
         rest = iter(values[len(writes) :])
         for output in op._outputs:
             if not (output.dtype.is_ref and writes):
@@ -500,7 +528,7 @@ class Executor:
                 )
                 if item.settled:
                     item.cached = (state.layout, executable)
-        except (scope.CutNeeded, scope.BoundNeeded, scope.HostNeeded):
+        except (scope.CutNeeded, scope.BoundNeeded, scope.HostNeeded, errors.InternalError):
             raise
         except (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError):
             # Tracing met what can only fail at run time: the interpreter says which op fails first in effect order.

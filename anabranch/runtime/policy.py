@@ -31,6 +31,10 @@ PROGRAM_RUN = 50.0
 """Running the body of a conditional or loop as a program of its own."""
 COMPILE_BASE = 40_000.0
 COMPILE_OP = 3_000.0
+MOVES = frozenset(
+    ("Assign", "AssignVariableOp", "Identity", "PlaceholderWithDefault", "ReadVariableOp", "Reshape", "Select", "NoOp")
+)
+"""What a plan that saves or restores does beside its files: a program would copy what the host hands on."""
 LOOP_RUNS = 20
 """How often a loop is taken to run before it has."""
 MAX_INTERPRETED_RUNS = 64
@@ -45,6 +49,8 @@ class Cost:
     start: float = 0.0
     compile: float = 0.0
     compilable: int = 0
+    moves_files: bool = False
+    """Whether it has an io op, and compilable ops that only move values."""
 
     def describe(self) -> str:
         """One line for ``explain``."""
@@ -62,8 +68,11 @@ def estimate(plan: Any) -> Cost:
         zip(plan.feeds, ((shape, None) for shape in plan.feed_shapes), strict=True)
     )
     own: set[str] = set()
+    cost.moves_files = any(op.definition.effect.kind == "io" for op in plan.analysis.order)
     for op in plan.analysis.order:
         definition = op.definition
+        if definition.kernel is not None and op.type not in MOVES and op.type != "Const":
+            cost.moves_files = False
         if definition.effect.kind == "body":
             _add_bodies(cost, op, own)
             continue
@@ -124,6 +133,8 @@ def choose(plan: Any, tier: str) -> tuple[str, str]:
     cost: Cost = plan.cost
     if not cost.compilable:
         return "interpreted", "nothing in it can be compiled"
+    if cost.moves_files:
+        return "interpreted", "beside its files it only moves values"
     if plan.runs >= MAX_INTERPRETED_RUNS:
         return "compiled", f"it has run {plan.runs} times"
     spent = cost.start + cost.run * (plan.runs + 1) + plan.spent
