@@ -65,6 +65,7 @@ def _load() -> None:
             for part in _LIBRARIES:
                 if part in _parts:
                     importlib.import_module(f"{PACKAGE}.{part}")
+            importlib.import_module(f"{PACKAGE}.compat.behaviour")
             importlib.import_module(f"{PACKAGE}.compat.old_names")  # last: what a part has under an old name stands
             _loaded = True
 

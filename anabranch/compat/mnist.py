@@ -54,7 +54,7 @@ class DataSet:
                 errors.message(f"{len(images)} images, {len(labels)} labels", "as many", "the right files")
             )
         if reshape:
-            images = images.reshape(len(images), -1)
+            images = images.reshape(len(images), math.prod(images.shape[1:]))
         self._images = images.astype(np.float32) * np.float32(1 / 255) if kind == tf.float32 else images
         self._labels = labels
         self._random = np.random if seed is None else np.random.RandomState(seed)

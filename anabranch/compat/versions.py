@@ -37,7 +37,6 @@ _LIBRARIES = {
     "python.tpu": "plain optimizers and a session",
     "python.debug": "tf.Print, tf.add_check_numerics_ops and Session.explain",
     "python.eager": "graphs and a session",
-    "contrib": "the names in dir(tf.contrib)",
 }
 
 
@@ -72,20 +71,20 @@ def _prefix(name: str, table: dict[str, str]) -> str | None:
 
 def instead(name: str) -> str:
     """What to write instead of a name (without ``tf.``) that is not here."""
-    key = _prefix(name, _SECOND)
-    if key is not None:
-        return _SECOND[key]
+    library = name.split(".")[1] if name.startswith("contrib.") else ""
+    if library in contrib.ELSEWHERE:
+        return contrib.ELSEWHERE[library]
+    for table in (_SECOND, _LIBRARIES):
+        key = _prefix(name, table)
+        if key is not None:
+            return table[key]
     last = name.rpartition(".")[2]
     same = [f"tf.{item}" for item in sorted(api.names()) if item.rpartition(".")[2].lower() == last.lower()]
     near = [f"tf.{item}" for item in difflib.get_close_matches(name, api.names(), 4, 0.8)]
     if same or near:
         return f"one of {', '.join(dict.fromkeys([*same, *near][:6]))}"
-    library = name.split(".")[1] if name.startswith("contrib.") else ""
-    if library in contrib.ELSEWHERE:
-        return contrib.ELSEWHERE[library]
-    key = _prefix(name, _LIBRARIES)
-    if key is not None:
-        return _LIBRARIES[key]
+    if name.startswith("contrib."):
+        return f"one of the libraries {', '.join(dir(contrib))}"
     return "ops that are there (dir(tf) lists them), tf.py_func for what NumPy can do, or tf.Op for an op of your own"
 
 

@@ -13,7 +13,7 @@ from anabranch.core import dtypes, errors, shapes
 from anabranch.core.api import public, publish_as
 from anabranch.core.operation import Tensor
 
-for _name in ("assert_same_float_dtype", "sort", "argsort"):
+for _name in ("assert_same_float_dtype", "sort", "argsort", "is_tensor"):
     publish_as(f"contrib.framework.{_name}", getattr(tf, _name))
 
 
@@ -41,12 +41,6 @@ def assert_scalar_int(tensor: Any, name: str | None = None) -> Tensor:
                 + errors.message(f"a tensor of {tensor.dtype.name}", "an integer", "tf.cast(x, tf.int32)")
             )
         return assert_scalar(tensor)
-
-
-@public("contrib.framework.is_tensor")
-def is_tensor(x: Any) -> bool:
-    """Whether a value is a tensor, a sparse tensor or a variable."""
-    return isinstance(x, Tensor | tf.SparseTensor | tf.Variable)
 
 
 @public("contrib.framework.convert_to_tensor_or_sparse_tensor")
