@@ -14,6 +14,7 @@ import os
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -78,8 +79,8 @@ class Worker:
         self._process.wait(30)
 
 
-def main() -> None:
-    """Parses arguments, runs, prints a table in Markdown."""
+def main(default: Iterable[str] = tuple(CASES)) -> None:
+    """Parses arguments, runs the cases named or ``default``, prints a table in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--python",
@@ -91,7 +92,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", help="write all medians to this file, after each case")
     parser.add_argument("--markdown", help="write the table to this file, too")
-    parser.add_argument("cases", nargs="*", default=list(CASES), help=f"among {', '.join(ALL)}")
+    parser.add_argument("cases", nargs="*", default=list(default), help=f"among {', '.join(ALL)}")
     options = parser.parse_args()
     interpreters = {"anabranch": sys.executable, **dict(item.split("=", 1) for item in options.python)}
     peers = {name: (module, interpreters[env]) for name, (module, env) in PEERS.items() if env in interpreters}

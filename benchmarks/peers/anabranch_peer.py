@@ -37,4 +37,6 @@ def without_checks(make):
     return made
 
 
-CASES = {**graph_cases.CASES, "embedding_unchecked": without_checks(graph_cases.embedding)}
+loop_cases = importlib.import_module("peers.loop_cases")
+
+CASES = {**graph_cases.CASES, **loop_cases.CASES, "embedding_unchecked": without_checks(graph_cases.embedding)}

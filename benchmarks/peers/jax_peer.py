@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from peers import shapes
+from peers import jax_loops, shapes
 
 
 def stepping(loss, params, batch, rate):
@@ -143,4 +143,5 @@ CASES = {
     "embedding": embedding,
     "embedding_small": lambda: embedding(10_000),
     "plain_step": plain_step,
+    **jax_loops.CASES,
 }

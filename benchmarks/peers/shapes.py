@@ -40,3 +40,15 @@ def small():
 
 
 ROWS, WIDTH, BATCH = 1_000_000, 64, 256
+
+TRIPS, ROW = 10_000, 64
+
+
+def recurrence():
+    """A state, a weight matrix, and how often the one is multiplied by the other."""
+    return rng.rand(16, 64).astype(np.float32), (rng.randn(64, 64) * 0.1).astype(np.float32), 1000
+
+
+def rows():
+    """A thousand rows."""
+    return rng.rand(1000, ROW).astype(np.float32)

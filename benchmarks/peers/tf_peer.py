@@ -8,4 +8,7 @@ from peers import system
 
 tf.disable_v2_behavior()
 system.choose(tf, lambda session, fetch, feed: lambda: session.run(fetch, feed))
-CASES = importlib.import_module("peers.graph_cases").CASES
+CASES = {
+    **importlib.import_module("peers.graph_cases").CASES,
+    **importlib.import_module("peers.loop_cases").CASES,
+}
