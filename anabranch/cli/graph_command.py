@@ -13,7 +13,7 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from anabranch.cli import showing
-from anabranch.core import attr_values, errors, graph_util, opdef
+from anabranch.core import dtypes, errors, graph_util, opdef, shapes
 from anabranch.core.protos import graph_pb2, saved_model_pb2
 from anabranch.saved_model import files, loaded
 from anabranch.train.graph_files import write_message
@@ -149,15 +149,13 @@ def _summary(options: argparse.Namespace, found: Found) -> int:
 
 
 def _described(node: Any) -> dict[str, Any]:
-    dtype = attr_values.from_proto(node.attr["dtype"]) if "dtype" in node.attr else None
-    shape = attr_values.from_proto(node.attr["shape"]) if "shape" in node.attr else None
-    raw = getattr(shape, "_dims", shape)
-    raw = raw if raw is None or isinstance(raw, tuple) else tuple(raw)
+    dtype = dtypes.as_dtype(int(node.attr["dtype"].type)).name if node.attr["dtype"].type else None
+    raw = shapes.as_raw(node.attr["shape"].shape) if "shape" in node.attr else None
     return {
         "name": node.name,
-        "dtype": getattr(dtype, "name", None),
+        "dtype": dtype,
         "shape": showing.shape_list(raw),
-        "shape_text": showing.shapes.show(raw),
+        "shape_text": shapes.show(raw),
     }
 
 
