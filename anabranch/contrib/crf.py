@@ -1,5 +1,191 @@
-"""``tf.contrib.crf``: linear-chain conditional random fields."""
+"""``tf.contrib.crf``: linear-chain conditional random fields (Lafferty et al., 2001).
 
+A sequence of tags scores the sum of its tags' potentials and of the transitions between neighbours. Sequences in a
+batch are padded; what lies beyond a sequence's length has no effect.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import anabranch as tf
 from anabranch.core import api
+from anabranch.core.api import public
+
+
+def _mask(sequence_lengths: Any, size: Any, dtype: Any) -> Any:
+    """``[batch, size]``, ones at steps below each length."""
+    return tf.cast(tf.range(size)[None, :] < tf.cast(sequence_lengths, tf.int32)[:, None], dtype)
+
+
+@public("contrib.crf.crf_unary_score")
+def crf_unary_score(tag_indices: Any, sequence_lengths: Any, inputs: Any) -> Any:
+    """The sum of the potentials of each sequence's tags, ``[batch]``.
+
+    Args:
+        tag_indices: ``[batch, time]`` of int32.
+        sequence_lengths: ``[batch]``.
+        inputs: potentials ``[batch, time, tags]``.
+    """
+    inputs, tags = tf.convert_to_tensor(inputs), tf.convert_to_tensor(tag_indices)
+    chosen = tf.reduce_sum(inputs * tf.one_hot(tags, tf.shape(inputs)[2], dtype=inputs.dtype), 2)
+    return tf.reduce_sum(chosen * _mask(sequence_lengths, tf.shape(inputs)[1], inputs.dtype), 1)
+
+
+@public("contrib.crf.crf_binary_score")
+def crf_binary_score(tag_indices: Any, sequence_lengths: Any, transition_params: Any) -> Any:
+    """The sum of the transitions between each sequence's neighbouring tags, ``[batch]``.
+
+    Args:
+        tag_indices: ``[batch, time]`` of int32.
+        sequence_lengths: ``[batch]``.
+        transition_params: ``[tags, tags]``, from the row's tag to the column's.
+    """
+    params, tags = tf.convert_to_tensor(transition_params), tf.convert_to_tensor(tag_indices)
+    count = tf.shape(params)[0]
+    steps = tf.gather(tf.reshape(params, [-1]), tags[:, :-1] * count + tags[:, 1:])
+    lengths = tf.maximum(tf.cast(sequence_lengths, tf.int32) - 1, 0)
+    return tf.reduce_sum(steps * _mask(lengths, tf.shape(tags)[1] - 1, params.dtype), 1)
+
+
+@public("contrib.crf.crf_sequence_score")
+def crf_sequence_score(inputs: Any, tag_indices: Any, sequence_lengths: Any, transition_params: Any) -> Any:
+    """The score of each sequence of tags, not normalised, ``[batch]``; 0 for an empty sequence."""
+    return crf_unary_score(tag_indices, sequence_lengths, inputs) + crf_binary_score(
+        tag_indices, sequence_lengths, transition_params
+    )
+
+
+@public("contrib.crf.crf_forward")
+def crf_forward(inputs: Any, state: Any, transition_params: Any, sequence_lengths: Any) -> Any:
+    """Forward log-sums: what all sequences of tags score that end in a tag, ``[batch, tags]`` at each one's last step.
+
+    Args:
+        inputs: potentials of the steps after the first, ``[batch, time - 1, tags]``.
+        state: potentials of the first step, ``[batch, tags]``.
+        transition_params: ``[tags, tags]``.
+        sequence_lengths: ``[batch]``, the first step counted.
+    """
+    inputs, state = tf.convert_to_tensor(inputs), tf.convert_to_tensor(state)
+    params = tf.convert_to_tensor(transition_params)[None]
+    lengths = tf.cast(sequence_lengths, tf.int32)
+
+    def step(time: Any, alphas: Any) -> tuple[Any, Any]:
+        grown = inputs[:, time - 1] + tf.reduce_logsumexp(alphas[:, :, None] + params, 1)
+        return time + 1, tf.where(tf.less(time, lengths), grown, alphas)
+
+    limit = tf.minimum(tf.reduce_max(lengths), tf.shape(inputs)[1] + 1)
+    first = tf.identity(state)
+    return tf.while_loop(lambda time, _: tf.less(time, limit), step, [1, first])[1]
+
+
+@public("contrib.crf.crf_log_norm")
+def crf_log_norm(inputs: Any, sequence_lengths: Any, transition_params: Any) -> Any:
+    """The logarithm of the sum over all sequences of tags of the exponential of their scores, ``[batch]``."""
+    inputs = tf.convert_to_tensor(inputs)
+    alphas = crf_forward(inputs[:, 1:], inputs[:, 0], transition_params, sequence_lengths)
+    norm = tf.reduce_logsumexp(alphas, 1)
+    return tf.where(tf.greater(tf.cast(sequence_lengths, tf.int32), 0), norm, tf.zeros_like(norm))
+
+
+@public("contrib.crf.crf_log_likelihood")
+def crf_log_likelihood(
+    inputs: Any, tag_indices: Any, sequence_lengths: Any, transition_params: Any = None
+) -> tuple[Any, Any]:
+    """The log-likelihood of each sequence of tags, ``[batch]``, and the transitions ``[tags, tags]``.
+
+    Args:
+        inputs: potentials ``[batch, time, tags]``; ``tags`` known.
+        tag_indices: ``[batch, time]`` of int32.
+        sequence_lengths: ``[batch]``.
+        transition_params: the transitions; a variable ``transitions`` by default.
+    """
+    inputs = tf.convert_to_tensor(inputs)
+    if transition_params is None:
+        count = tf.dimension_value(inputs.shape.dims[2])
+        transition_params = tf.get_variable("transitions", [count, count])
+    score = crf_sequence_score(inputs, tag_indices, sequence_lengths, transition_params)
+    return score - crf_log_norm(inputs, sequence_lengths, transition_params), transition_params
+
+
+@public("contrib.crf.crf_multitag_sequence_score")
+def crf_multitag_sequence_score(inputs: Any, tag_bitmap: Any, sequence_lengths: Any, transition_params: Any) -> Any:
+    """The log-sum of the scores of all sequences that take at each step one of the tags allowed there, ``[batch]``.
+
+    Args:
+        inputs: potentials ``[batch, time, tags]``.
+        tag_bitmap: which tags are allowed, bools of the same shape.
+        sequence_lengths: ``[batch]``.
+        transition_params: ``[tags, tags]``.
+    """
+    inputs = tf.convert_to_tensor(inputs)
+    never = tf.fill(tf.shape(inputs), tf.constant(-np.inf, inputs.dtype.base_dtype))
+    allowed = tf.where(tf.convert_to_tensor(tag_bitmap), inputs, never)
+    return crf_log_norm(allowed, sequence_lengths, transition_params)
+
+
+@public("contrib.crf.viterbi_decode")
+def viterbi_decode(score: Any, transition_params: Any) -> tuple[list[int], float]:
+    """The best sequence of tags and its score, outside the graph.
+
+    Args:
+        score: potentials ``[time, tags]``, an array.
+        transition_params: ``[tags, tags]``, an array.
+    """
+    score, params = np.asarray(score), np.asarray(transition_params)
+    best, before = score[0], np.zeros(score.shape, np.int64)
+    for time in range(1, len(score)):
+        paths = best[:, None] + params
+        before[time] = np.argmax(paths, 0)
+        best = score[time] + np.max(paths, 0)
+    tags = [int(np.argmax(best))]
+    for time in range(len(score) - 1, 0, -1):
+        tags.append(int(before[time][tags[-1]]))
+    return tags[::-1], float(np.max(best))
+
+
+@public("contrib.crf.crf_decode")
+def crf_decode(potentials: Any, transition_params: Any, sequence_length: Any) -> tuple[Any, Any]:
+    """The best sequences of tags, int32 ``[batch, time]`` with zeros beyond their lengths, and their scores.
+
+    Args:
+        potentials: ``[batch, time, tags]``.
+        transition_params: ``[tags, tags]``.
+        sequence_length: ``[batch]``.
+    """
+    potentials = tf.convert_to_tensor(potentials)
+    params = tf.convert_to_tensor(transition_params)
+    lengths = tf.maximum(tf.cast(sequence_length, tf.int32), 1)
+    shape = tf.shape(potentials)
+    batch, time_size, count = shape[0], shape[1], shape[2]
+
+    def forward(time: Any, best: Any, before: Any) -> tuple[Any, Any, Any]:
+        paths = best[:, :, None] + params[None]
+        alive = tf.less(time, lengths)
+        # Beyond the end of a sequence each tag comes from itself, so that walking back keeps the last tag.
+        same = tf.tile(tf.range(count)[None], [batch, 1])
+        grown = potentials[:, time] + tf.reduce_max(paths, 1)
+        origin = tf.where(alive, tf.argmax(paths, 1, output_type=tf.int32), same)
+        return time + 1, tf.where(alive, grown, best), before.write(time - 1, origin)
+
+    table = tf.TensorArray(tf.int32, size=time_size - 1, element_shape=[None, None])
+    _, best, table = tf.while_loop(
+        lambda time, *_: tf.less(time, time_size), forward, [1, tf.identity(potentials[:, 0]), table]
+    )
+    last = tf.argmax(best, 1, output_type=tf.int32)
+
+    def back(time: Any, tags: Any, found: Any) -> tuple[Any, Any, Any]:
+        rows = tf.stack([tf.range(batch), tags], 1)
+        earlier = tf.gather_nd(table.read(time), rows)
+        return time - 1, earlier, found.write(time, earlier)
+
+    found = tf.TensorArray(tf.int32, size=time_size, element_shape=[None]).write(time_size - 1, last)
+    _, _, found = tf.while_loop(lambda time, *_: tf.greater_equal(time, 0), back, [time_size - 2, last, found])
+    tags = tf.transpose(found.stack(), [1, 0])
+    tags *= _mask(sequence_length, time_size, tf.int32)
+    return tags, tf.reduce_max(best, 1)
+
 
 __getattr__, __dir__ = api.module_attributes("contrib.crf")
