@@ -22,7 +22,7 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph import Graph, get_default_graph
 from anabranch.core.operation import Operation, Tensor
 from anabranch.placement.placer import Placer
-from anabranch.runtime import executor, fetching, nested, pipeline
+from anabranch.runtime import executor, fetching, interrupts, nested, pipeline
 from anabranch.runtime.plan import Plan
 from anabranch.runtime.resources import ResourceHandle, ResourceManager
 from anabranch.xla import engine
@@ -468,6 +468,8 @@ class BaseSession:
         if not self._running:  # else the last step that ends does it
             self._free()
         _sessions.discard(self)
+        if not list(_sessions):
+            interrupts.restore()
         for line in lines:
             line.raise_failure()
 

@@ -141,7 +141,10 @@ class ResourceManager:
     """Owner of the variables, random counters and channel objects of a session (or of several that share it)."""
 
     def __init__(self, seed: int | None = None) -> None:
-        self.changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self.changed = threading.Condition(self._lock)
+        """Waited on for claims and for versions about to be published; steps that nobody waits for take the lock."""
+        self._waiting_for_versions = 0
         self._slots: dict[ResourceHandle, Slot] = {}
         self._objects: dict[ResourceHandle, Any] = {}
         self._counters: dict[str, RandomCounter] = {}
@@ -253,7 +256,7 @@ class ResourceManager:
 
         (An interrupt may come in the moment in which this returns: the claim is the caller's before it is made.)
         """
-        with self.changed:
+        with self._lock:
             if self._waiting or self._active:
                 self._waiting.append(claim)
                 try:
@@ -283,7 +286,7 @@ class ResourceManager:
 
     def end(self, claim: Claim) -> None:
         """Releases what :meth:`begin` holds, if it came so far."""
-        with self.changed:
+        with self._lock:
             if claim in self._active:
                 self._active.remove(claim)
             if self._waiting:
@@ -293,9 +296,13 @@ class ResourceManager:
         """A consistent snapshot of ``slots``; the caller must :meth:`unpin` it."""
         if self.in_flight:
             self.settle_in_flight(frozenset(slots), by)
-        with self.changed:
-            while any(slot.version is not None and slot.version.taken for slot in slots):
-                self.changed.wait()
+        with self._lock:
+            while any([slot.version is not None and slot.version.taken for slot in slots]):
+                self._waiting_for_versions += 1
+                try:
+                    self.changed.wait()
+                finally:
+                    self._waiting_for_versions -= 1
             versions = [slot.current(op) for slot in slots]
             for version in versions:
                 version.pins += 1
@@ -303,13 +310,13 @@ class ResourceManager:
 
     def unpin(self, versions: Iterable[Version]) -> None:
         """Releases a snapshot."""
-        with self.changed:
+        with self._lock:
             for version in versions:
                 version.pins -= 1
 
     def take(self, versions: Sequence[Version]) -> list[bool]:
         """Marks each unpinned version as given to a program; True where the buffer may be donated."""
-        with self.changed:
+        with self._lock:
             granted = []
             for version in versions:
                 free = version.pins == 0
@@ -331,10 +338,11 @@ class ResourceManager:
     def replace(self, slots: Sequence[Slot], values: Sequence[Any]) -> None:
         """Makes new values of unchanged shapes current, all at once."""
         versions = [Version(value) for value in values]
-        with self.changed:
+        with self._lock:
             for slot, version in zip(slots, versions, strict=True):
                 slot.version = version
-            self.changed.notify_all()
+            if self._waiting_for_versions:
+                self.changed.notify_all()
 
     def settle(self, slots: Iterable[Slot]) -> None:
         """After a failure: versions given to a program and not replaced are lost if their buffers are gone."""

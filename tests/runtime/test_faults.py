@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+import anabranch.session
 
 
 def compiled(**options):
@@ -209,6 +210,36 @@ def test_an_interrupt_during_a_program_loses_nothing():
             session.run(add.op)
         assert signal.getsignal(signal.SIGINT) is before
         assert session.run(v)[0] == 2.0
+
+
+@pytest.mark.skipif(not hasattr(signal, "raise_signal"), reason="needs signals")
+@pytest.mark.usefixtures("interrupts")
+def test_handlers_of_others_stay_in_force():
+    """Between steps SIGINT goes to whoever asked for it, and the last session leaves what it found."""
+    seen = []
+    with compiled() as session:
+        v = tf.Variable(np.zeros(4, np.float32))
+        session.run(v.initializer)
+        add = v.assign_add(np.ones(4, np.float32)).op
+        session.run(add)
+        with pytest.raises(KeyboardInterrupt, match=r"^$"):
+            signal.raise_signal(signal.SIGINT)
+        replaced = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+        session.run(add)
+        signal.raise_signal(signal.SIGINT)
+        assert seen == [signal.SIGINT]
+        signal.signal(signal.SIGINT, replaced)
+        session.run(add)
+        with pytest.raises(KeyboardInterrupt, match=r"^$"):
+            signal.raise_signal(signal.SIGINT)
+        assert session.run(v)[0] == 3.0
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        session.run(add)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        session.run(add)
+    left = [session for session in anabranch.session._sessions if not session._closed]
+    assert left or signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_values_beyond_the_limit_of_variants_are_interpreted_and_known_ones_are_not():
