@@ -132,7 +132,7 @@ class BundleReader:
         wanted = slices.normal(wanted, facts.shape)
         if not facts.parts:
             whole = self._stored(name, facts.dtype, facts.shape, facts.entry)
-            return whole[slices.box(wanted, facts.shape)]
+            return whole if slices.is_whole(wanted) else whole[slices.box(wanted, facts.shape)]
         for stored in facts.parts:
             if slices.normal(stored, facts.shape) == wanted:
                 return self._part(name, facts, stored)

@@ -77,6 +77,11 @@ def normal(part: Slice, shape: Sequence[int]) -> Slice:
     )
 
 
+def is_whole(part: Slice) -> bool:
+    """Whether the slice is the whole tensor."""
+    return all(length == WHOLE for _, length in part)
+
+
 def box(part: Slice, shape: Sequence[int]) -> tuple[slice, ...]:
     """The slice as an index of an array of the whole tensor."""
     return tuple(

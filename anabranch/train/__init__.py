@@ -5,6 +5,7 @@ All but the files are plain graph programs.
 
 from anabranch.core import api
 from anabranch.train import (
+    checkpoint,
     checkpoint_init,
     checkpoint_reader,
     checkpoint_state,
@@ -22,6 +23,7 @@ from anabranch.train import (
 )
 
 __all__ = [
+    "checkpoint",
     "checkpoint_init",
     "checkpoint_reader",
     "checkpoint_state",
