@@ -100,11 +100,11 @@ def gradients(
     method = check_method(aggregation_method)
     unconnected = _unconnected_mode(unconnected_gradients)
     ys, xs, stops = (
-        _listed(ys, "ys"),
-        _listed(xs, "xs"),
-        [] if stop_gradients is None else _listed(stop_gradients, "stop_gradients"),
+        listed(ys, "ys"),
+        listed(xs, "xs"),
+        [] if stop_gradients is None else listed(stop_gradients, "stop_gradients"),
     )
-    starts = [None] * len(ys) if grad_ys is None else _listed(grad_ys, "grad_ys")
+    starts = [None] * len(ys) if grad_ys is None else listed(grad_ys, "grad_ys")
     if len(starts) != len(ys):
         raise ValueError(
             f"Passed {len(starts)} grad_ys for {len(ys)} ys\n"
@@ -112,11 +112,11 @@ def gradients(
                 f"{len(starts)} grad_ys", f"one for each of {len(ys)} ys", "None in the place of a default"
             )
         )
-    graph = graph_of(_tensor_of(item) for item in (*ys, *xs))
+    graph = graph_of(tensor_of(item) for item in (*ys, *xs))
     with graph.as_default(), graph.shared_site(), graph.name_scope(name or "gradients"):
         y_tensors = [_target(item, "y", i) for i, item in enumerate(ys)]
-        x_tensors = [_source_tensor(item, i) for i, item in enumerate(xs)]
-        stop_tensors = [_source_tensor(item, i) for i, item in enumerate(stops)]
+        x_tensors = [source_tensor(item, i) for i, item in enumerate(xs)]
+        stop_tensors = [source_tensor(item, i) for i, item in enumerate(stops)]
         body = _innermost_body(graph, y_tensors)
         options = Options(method, colocate_gradients_with_ops, gate_gradients, tuple(stop_tensors))
         with graph.building(body):
@@ -132,7 +132,8 @@ def gradients(
 
 
 # ---------------------------------------------------------------------------------------------------------- arguments
-def _listed(value: Any, what: str) -> list[Any]:
+def listed(value: Any, what: str) -> list[Any]:
+    """An argument of one or several tensors as a list."""
     found = list(value) if isinstance(value, (list, tuple)) else [value]
     for item in found:
         if isinstance(item, dict) or (item is None and what != "grad_ys"):
@@ -156,7 +157,7 @@ def _unconnected_mode(value: Any) -> UnconnectedGradients:
         ) from None
 
 
-def _tensor_of(item: Any) -> Any:
+def tensor_of(item: Any) -> Any:
     """What tells the graph of an argument: a tensor, or the handle of a variable."""
     handle = getattr(item, "handle", None)
     return handle if isinstance(handle, Tensor) else item
@@ -166,7 +167,7 @@ def _target(item: Any, what: str, index: int) -> Tensor:
     return convert_to_tensor(item, name=f"{what}_{index}")
 
 
-def _source_tensor(item: Any, index: int) -> Tensor:
+def source_tensor(item: Any, index: int) -> Tensor:
     """The tensor with respect to which ``item`` is differentiated: a variable's handle or ref rather than a read of
     it.
     """
@@ -580,74 +581,3 @@ def _behind(graph: Graph, gate: Operation, grad: Any) -> Any:
     with graph.colocate_with(value.op, ignore_existing=True), graph.control_dependencies([gate]):
         passed = build("Identity", value, name="control_dependency")
     return passed if isinstance(grad, Tensor) else IndexedSlices(passed, grad.indices, grad.dense_shape)
-
-
-# ------------------------------------------------------------------------------------------------------------ hessians
-@public("hessians")
-def hessians(
-    ys: Any,
-    xs: Any,
-    name: str = "hessians",
-    colocate_gradients_with_ops: bool = False,
-    gate_gradients: bool = False,
-    aggregation_method: int | None = None,
-) -> list[Tensor]:
-    """Adds operations that compute the Hessian of the sum of ``ys`` with respect to each of ``xs``.
-
-    Args:
-        ys: a tensor or a list of tensors.
-        xs: a tensor or variable, or a list of them; their shapes must be known.
-        name: name scope of the new operations.
-        colocate_gradients_with_ops: see `tf.gradients`.
-        gate_gradients: see `tf.gradients`.
-        aggregation_method: see `tf.gradients`.
-
-    Returns:
-        For each x, a tensor of shape ``x.shape + x.shape`` (the blocks between different xs are not computed).
-
-    Raises:
-        ValueError: no gradient flows from ``ys`` to an x. NotImplementedError: the shape of an x is not known.
-    """
-    xs = _listed(xs, "xs")
-    options: dict[str, Any] = {
-        "colocate_gradients_with_ops": colocate_gradients_with_ops,
-        "gate_gradients": gate_gradients,
-        "aggregation_method": aggregation_method,
-    }
-    graph = graph_of(_tensor_of(item) for item in (*_listed(ys, "ys"), *xs))
-    with graph.as_default(), graph.name_scope(name or "hessians"), graph.shared_site():
-        firsts = gradients(ys, xs, **options)
-        return [_hessian(first, x, options) for first, x in zip(firsts, xs, strict=True)]
-
-
-def _hessian(first: Any, x: Any, options: dict[str, Any]) -> Tensor:
-    source = _source_tensor(x, 0)
-    if first is None:
-        raise ValueError(
-            errors.message(
-                f"no gradient with respect to {source.name!r}, so no Hessian",
-                "ys that depend on it through differentiable operations",
-                "leave it out of xs, or use zeros of shape x.shape + x.shape",
-            )
-        )
-    handle = source.handle_data if source.dtype.base is dtypes.resource else None
-    shape = handle.shape if handle is not None else source._shape
-    size = shapes.num_elements(shape)
-    if shape is None or size is None:
-        raise NotImplementedError(
-            errors.message(
-                f"the Hessian with respect to {source.name!r} of shape {shapes.show(shape)}",
-                "a fully known shape: its rows are unrolled in the graph",
-                "x.set_shape([...]), or a Hessian-vector product: tf.gradients(tf.gradients(y, x)[0] * v, x)",
-            )
-        )
-    dense = convert_to_tensor(first)
-    flat = build("Reshape", dense, [-1])
-    if size == 0:
-        return build("Reshape", flat, [*shape, *shape])
-    rows = []
-    for i in range(size):
-        entry = build("Reshape", build("Slice", flat, [i], [1]), [])
-        row = gradients(entry, x, unconnected_gradients=UnconnectedGradients.ZERO, **options)[0]
-        rows.append(convert_to_tensor(row))
-    return build("Reshape", build("Pack", rows, axis=0), [*shape, *shape])

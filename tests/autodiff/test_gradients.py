@@ -409,11 +409,27 @@ def test_hessians_of_matrices_scalars_and_nothing() -> None:
 
 
 def test_refused_hessians() -> None:
-    x, open_ = placeholder(2), placeholder(None, name="open")
+    x = placeholder(2)
     with pytest.raises(ValueError, match=r"no gradient with respect to 'x:0', so no Hessian"):
         tf.hessians(tf.floor(x), x)
-    with pytest.raises(NotImplementedError, match=r"Hessian with respect to 'open:0' of shape"):
-        tf.hessians(tf.square(open_), open_)
+
+
+def test_hessians_in_a_loop() -> None:
+    """Where the size is not known while the graph is built, and where it is large."""
+    of_one, of_none, large = placeholder(None), tf.placeholder(tf.float32), placeholder(20)
+
+    def y(x):
+        return tf.reduce_sum(x) * tf.reduce_sum(x * x)
+
+    for x, given in ((of_one, [1.0, 2.0, 3.0]), (of_none, [[1.0, 2.0]]), (large, np.arange(20.0))):
+        (found,) = tf.hessians(y(x), x)
+        flat = np.ravel(given)
+        size = flat.size
+        wanted = 2 * flat[:, None] + 2 * flat[None, :] + 2 * flat.sum() * np.eye(size)
+        value = values(found, {x: given})
+        assert value.shape == np.shape(given) * 2
+        np.testing.assert_allclose(value.reshape(size, size), wanted, rtol=1e-5)
+    assert tf.hessians(y(large), large)[0].shape.as_list() == [20, 20]
 
 
 # ------------------------------------------------------------------------------------------------------------ variables
