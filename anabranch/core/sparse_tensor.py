@@ -28,7 +28,7 @@ class SparseTensor:
     Args:
         indices: int64 tensor ``[n, rank]``; most ops want rows in row-major order (``tf.sparse_reorder``).
         values: tensor ``[n]``.
-        dense_shape: int64 tensor ``[rank]``.
+        dense_shape: int64 tensor ``[rank]``; ``shape`` is its name from before version 1.0.
 
     Example:
         >>> import anabranch as tf
@@ -38,7 +38,10 @@ class SparseTensor:
         [[0.0, 1.0], [0.0, 0.0], [2.0, 0.0]]
     """
 
-    def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
+    def __init__(self, indices: Any, values: Any, dense_shape: Any = None, *, shape: Any = None) -> None:
+        if (dense_shape is None) == (shape is None):
+            self._refuse("no dense_shape" if shape is None else "dense_shape and shape", "dense_shape, an int64 vector")
+        dense_shape = shape if dense_shape is None else dense_shape
         with name_scope(None, "SparseTensor", [indices, values, dense_shape]):
             self._indices = convert.convert_to_tensor(indices, dtypes.int64, "indices")
             self._values = convert.convert_to_tensor(values, name="values")

@@ -135,9 +135,12 @@ def keys(*parts: np.ndarray) -> list[np.ndarray]:
         found = np.zeros(len(joined), np.int64)
     else:
         low = joined.min(axis=0, initial=0)
-        sizes = joined.max(axis=0, initial=0) - low + 1
-        if _fits(sizes.tolist()):
-            found = flat_positions(np, joined - low, sizes.tolist())
+        # Python's integers: the distance between two coordinates may need more than 64 bits.
+        sizes = [
+            high - first + 1 for high, first in zip(joined.max(axis=0, initial=0).tolist(), low.tolist(), strict=True)
+        ]
+        if _fits(sizes):
+            found = flat_positions(np, joined - low, sizes)
         else:
             order = np.lexsort(joined.T[::-1])
             steps = np.any(joined[order][1:] != joined[order][:-1], axis=1)

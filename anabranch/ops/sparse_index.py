@@ -113,6 +113,7 @@ class SparseReshape(Op):
             f"Input to reshape is a tensor with {total} dense values, but the requested shape has "
             f"{math.prod(wanted)}. input_shape={list(sizes)} output_shape={wanted}",
         )
+        require(ctx, total < 2**63, f"the dense shape {list(sizes)} has more elements than 64 bits can count")
         check_bounds(ctx, indices, np.array(sizes, np.int64))
         if not indices.size or not total:
             return [np.zeros((indices.shape[0], len(wanted)), np.int64), np.array(wanted, np.int64)]

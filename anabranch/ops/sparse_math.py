@@ -207,11 +207,12 @@ class SparseToDense(Op):
         )
         require(ctx, default.ndim == 0, f"default_value should be a scalar, not {list(default.shape)}")
         require(ctx, all(size >= 0 for size in sizes), f"output_shape {list(sizes)} has a negative size")
+        total = math.prod(sizes)
+        require(ctx, total < 2**63, f"output_shape {list(sizes)} has more elements than 64 bits can count")
         check_bounds(ctx, indices, np.array(sizes, np.int64))
         places = flat_positions(xp, indices, sizes)
         if attrs["validate_indices"] and places.shape[0] > 1:
             _check_order(ctx, places, indices)
-        total = math.prod(sizes)
         if ctx.host:
             out = np.full(total, default[()] if default.dtype == object else default, default.dtype)
             out[places] = values

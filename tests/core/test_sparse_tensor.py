@@ -26,6 +26,9 @@ def test_three_tensors_with_names():
     assert x.op is x.values.op
     assert tf.sparse.SparseTensor is tf.SparseTensor
     assert str(x).startswith("SparseTensor(indices=Tensor(")
+    assert tf.SparseTensor(indices=[[0]], values=[1], shape=[3]).get_shape().as_list() == [3]
+    with pytest.raises(ValueError, match="Given: no dense_shape"):
+        tf.SparseTensor([[0]], [1])
 
 
 def test_fetched_and_fed_as_one():

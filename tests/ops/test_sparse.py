@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import anabranch as tf
@@ -86,10 +86,19 @@ def test_bad_data(tier, op, inputs, told):
         run_op(op, *given_, tier=tier)
 
 
+def test_dense_shapes_that_are_too_large():
+    huge = np.array([2**40, 2**40], np.int64)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="more elements than 64 bits"):
+        run_op("SparseToDense", np.array([[0, 0]], np.int64), huge, np.array([1.0]), np.array(0.0))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="more elements than 64 bits"):
+        run_op("SparseReshape", np.array([[0, 0]], np.int64), huge, huge)
+
+
 PLACES = st.lists(st.tuples(st.integers(-3, 9), st.integers(0, 4), st.integers(-(2**62), 2**62)), max_size=12)
 
 
 @given(PLACES, PLACES)
+@example([(0, 0, -(2**62)), (0, 0, 2**62)], [(0, 0, 0)])
 def test_keys_are_in_the_order_of_coordinates(first, second):
     a, b = (np.array(rows, np.int64).reshape(-1, 3) for rows in (first, second))
     of_a, of_b = keys(a, b)
