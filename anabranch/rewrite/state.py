@@ -211,7 +211,7 @@ class BodyView:
         self.outputs = tuple(body.outputs if outputs is None else outputs)
         fed = effects.fed_args(body)
         roots = reach.body_roots(self.outputs, body.control_outputs, fed)
-        if outputs is not None and len(self.outputs) < len(body.outputs):
+        if outputs is not None and self.outputs != tuple(body.outputs):
             # What has an effect happens whatever is computed for it.
             roots += [op for op in effects.needed_inside(body) if effects.kind_of(op) not in ("pure", "read")]
         self.analysis = analyse(roots, fed, variables)

@@ -530,9 +530,10 @@ class Executor:
                     item.cached = (state.layout, executable)
         except (scope.CutNeeded, scope.BoundNeeded, scope.HostNeeded, errors.InternalError):
             raise
-        except (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError):
+        except (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError) as problem:
             # Tracing met what can only fail at run time: the interpreter says which op fails first in effect order.
             executable = None
+            item.refused = f"{type(problem).__name__}: {problem}".partition("\n")[0]
         if executable is None:
             self._interpret(item, state, env, advances, step)
             return
@@ -595,7 +596,7 @@ class Executor:
                 flags = (np.asarray(flags[0]), flags[1])
             else:
                 for done in (finals or results)[:1]:
-                    done.block_until_ready()
+                    engine.jax().block_until_ready(done)
         except BaseException as problem:
             if type(problem).__name__ not in ("XlaRuntimeError", "JaxRuntimeError"):
                 raise

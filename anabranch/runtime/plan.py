@@ -51,6 +51,8 @@ class ProgramItem:
     """Versions that the program makes and that others need."""
     settled: bool = False
     """Whether the shapes of all inputs follow from the plan and the state's layout, so that one executable serves."""
+    refused: str = ""
+    """Why its ops were interpreted when it ran last, if they were: what tracing met."""
     bounds: tuple[int, ...] = ()
     """Inputs of whose values a bound is part of the program's key."""
     cached: Any = None
@@ -514,7 +516,7 @@ class Plan:
         settled = (
             not static and not bounds and not self.nested and all(self.producer(key) is None for key in program.inputs)
         )
-        return ProgramItem(program, static, tuple(outputs), tuple(kept), settled, bounds)
+        return ProgramItem(program, static, tuple(outputs), tuple(kept), settled, bounds=bounds)
 
     def _view(self, body: Body, outputs: tuple[Tensor, ...]) -> state.BodyView:
         """What runs of a nested body for some of its outputs."""
@@ -556,6 +558,8 @@ class Plan:
                 told = ", ".join(f"{count} {name}" if count > 1 else name for name, count in sorted(types.items()))
                 device = item.program.device or self.default_device
                 lines.append(f"    program  {len(item.program.group.ops)} ops on {device}: {told}")
+                if item.refused:
+                    lines.append(f"             interpreted: {item.refused}")
                 if item.program.donated:
                     names = ", ".join(base.maker.name for base in item.program.donated)
                     lines.append(f"             owns the buffers of {names}")

@@ -23,7 +23,7 @@ from anabranch.core.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of, passe
 from anabranch.core.list_values import TracedList
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey
-from anabranch.xla import engine, lists, tracing, trips
+from anabranch.xla import engine, lists, sums, tracing, trips
 from anabranch.xla.lists import TracedOptional
 from anabranch.xla.scope import BoundNeeded, CutNeeded, HostNeeded, Scope, Streams, Wiring, lowerings
 
@@ -361,10 +361,12 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
     assert scope.view is not None
     invariant = [passes_through(body, i) for i in range(len(body.args))]
     carried = _carried(scope, op, condition, body, invariant)
+    bound = trips.bound(scope, op, operands)
+    late = sums.find(op, carried, bound, operands)
+    carried = [i for i in carried if i not in late]
     jax = engine.jax()
     jnp = jax.numpy
-    bound = trips.bound(scope, op, operands)
-    written = [maker for maker in entry if maker in scope.view(body, tuple(body.outputs[i] for i in carried)).final]
+    written = [maker for maker in entry if maker in scope.view(body, tuple(body.outputs)).final]
     written += [maker for maker in scope.view(condition, tuple(condition.outputs)).final if maker not in written]
     initial = [trips.variable(scope, op, i, operands[i], bound, operands) for i in carried]
 
@@ -377,7 +379,7 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
     def state(values: Sequence[Any]) -> dict[Operation, Any]:
         return {**entry, **dict(zip(written, values, strict=True))}
 
-    outputs = [body.outputs[i] for i in carried]
+    outputs = [body.outputs[i] for i in carried] + [part for item in late.values() for part in item]
     counts = taken
     variables = [entry[maker] for maker in written]
     views = (scope.view(condition, tuple(condition.outputs)), scope.view(body, tuple(outputs)))
@@ -387,7 +389,8 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
 
     for _ in range(4):  # an unmaterialised list takes its elements' shape from what the body puts in
         staged = stage(body, views[1], outputs)
-        fitted = [lists.fit_variable(op, old, new) for old, new in zip(initial, staged.shapes().outputs, strict=True)]
+        made = staged.shapes().outputs
+        fitted = [lists.fit_variable(op, old, new) for old, new in zip(initial, made, strict=False)]
         if all(old is new for old, new in zip(initial, fitted, strict=True)):
             break
         initial = fitted
@@ -405,6 +408,8 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
         failed: Any
         payload: Any
         go: Any
+        factors: Any
+        done: Any
 
     def execute(part: _Staged, view: Any, carry: Carry, offset: int) -> tuple[_Result, Carry]:
         current = dict(zip(written, carry.variables, strict=True))
@@ -431,15 +436,24 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
 
     def iterate(carry: Carry) -> Carry:
         result, after = execute(staged, views[1], carry, 0)
-        values = [lists.fit(lists.kind_of(old), new) for old, new in zip(carry.values, result.outputs, strict=True)]
-        after = after._replace(values=values)
+        values = [lists.fit(lists.kind_of(old), new) for old, new in zip(carry.values, result.outputs, strict=False)]
+        rows = result.outputs[len(carried) :]
+        factors = [whole.at[carry.done].set(row) for whole, row in zip(carry.factors, rows, strict=True)]
+        after = after._replace(values=values, factors=factors, done=carry.done + 1)
         if rotated:
             go, after = predicate(after)
             after = after._replace(go=go & (after.failed < 0))
         return after
 
     start = Carry(
-        initial, variables, list(counts.values()), jnp.int32(-1), jnp.zeros((size,), jnp.int64), jnp.asarray(True)
+        initial,
+        variables,
+        list(counts.values()),
+        jnp.int32(-1),
+        jnp.zeros((size,), jnp.int64),
+        jnp.asarray(True),
+        [jnp.zeros((bound, *row.shape), row.dtype) for row in made[len(carried) :]],
+        jnp.int32(0),
     )
     if rotated:
         go, start = predicate(start)
@@ -447,11 +461,13 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
         end = jax.lax.while_loop(lambda carry: carry.go, iterate, start)
     else:
         end = jax.lax.while_loop(lambda carry: predicate(carry)[0], iterate, start)
-    live = [i for i in _live_outputs(scope, op)]
+    live = _live_outputs(scope, op)
     by_index = {
         i: value.released() if isinstance(value, TracedList) else value
         for i, value in zip(carried, end.values, strict=True)
     }
+    for place, i in enumerate(late):
+        by_index[i] = sums.finish(scope, operands[i], *end.factors[2 * place : 2 * place + 2])
     results = [operands[i] if invariant[i] else by_index[i] for i in live]
     _finish(scope, op, live, results, dict(zip(written, end.variables, strict=True)), entry,
             dict(zip(counts, end.counts, strict=True)), None)  # fmt: skip

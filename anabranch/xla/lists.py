@@ -172,7 +172,7 @@ def _join(op: Operation, kinds: Sequence[Any]) -> Any:
             return OptionalKind(None)
         return OptionalKind(tuple(_join(op, list(parts)) for parts in zip(*held, strict=True)))
     if all(isinstance(kind, ListKind) for kind in kinds):
-        like = next((kind.like for kind in kinds if kind.like.items is not None), first.like)
+        like = next((kind.like for kind in kinds if kind.like.items is not None), first.like).without_pending()
         sizes = {kind.size for kind in kinds}
         return ListKind(like, max(kind.capacity for kind in kinds), sizes.pop() if len(sizes) == 1 else None)
     raise HostNeeded(op, "its branches give different kinds of values")
@@ -187,6 +187,7 @@ def fit(kind: Any, value: Any) -> Any:
         value = value.materialised(kind.like)
         if value.capacity != kind.capacity:
             value = value.with_capacity(kind.capacity)
+        value = value.with_pending() if kind.like.pending else value.settled()
         if kind.size is None and value.known_size is not None:
             value = value.with_size(jnp.asarray(value.size, jnp.int32))
         aux = kind.like.flatten()[1]  # (room while there is no element, size, ...): see TracedList.flatten
@@ -233,7 +234,7 @@ def fit_variable(op: Operation, old: Any, new: Any) -> Any:
             return old.with_size(jnp.asarray(old.size, jnp.int32))
         if (old.items is None) != (new.items is None) or _shapes(old) != _shapes(new):
             raise HostNeeded(op, "the elements of a list change their shape")
-        return old
+        return old.with_pending() if new.pending else old
     if isinstance(old, (TracedList, TracedOptional)) or isinstance(new, (TracedList, TracedOptional)):
         raise HostNeeded(op, "a loop variable changes its kind")
     if tuple(old.shape) != tuple(new.shape):
