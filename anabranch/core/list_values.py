@@ -205,10 +205,14 @@ class TracedList:
 
     An unmaterialised list with one written element (``single``) is the gradient of a read: adding it to another list
     touches that element alone. It becomes an array as soon as anything else asks for :attr:`items`.
+
+    A write at a traced index to a list that was read before is *pending*: it is carried out when the list is read or
+    written again, in a loop at the beginning of the next iteration. XLA updates an array in place only if nothing reads
+    the old one besides, and cannot see that a read comes first; it would copy the whole list in each iteration.
     """
 
-    __slots__ = ("__weakref__", "_capacity", "_items", "_single", "element_dtype", "element_shape", "limit", "reserved",
-                 "size")  # fmt: skip
+    __slots__ = ("__weakref__", "_capacity", "_items", "_pending", "_single", "_was_read", "element_dtype",
+                 "element_shape", "limit", "reserved", "size")  # fmt: skip
     shape = ()
     ndim = 0
     dtype = _OBJECT
@@ -231,6 +235,8 @@ class TracedList:
         self.size = np.array(size, np.int32) if isinstance(size, int) else size
         self._items = items
         self._single: tuple[Any, Any] | None = None
+        self._pending: tuple[Any, Any] | None = None
+        self._was_read = False
         self._capacity = capacity if capacity is not None else 0
         self.reserved = reserved
         self.limit = limit
@@ -238,12 +244,37 @@ class TracedList:
     # -- facts --------------------------------------------------------------------------------------------------------
     @property
     def items(self) -> Any:
-        """An array ``[capacity, *element]``, a list of batched lists, or None while no element is known."""
+        """An array ``[capacity, *element]``, a list of batched lists, or None while no element is known.
+
+        A write that is pending is not in it yet; see :meth:`settled`.
+        """
         if self._items is None and self._single is not None:
             index, value = self._single
             self._items = _write(_zeros(value, self._capacity), index, value)
             self._single = None
         return self._items
+
+    @property
+    def pending(self) -> bool:
+        """Whether a write is still to be carried out."""
+        return self._pending is not None
+
+    def settled(self) -> TracedList:
+        """The list with no write pending."""
+        if self._pending is not None:
+            self._items, self._was_read = _write(self._items, *self._pending), False
+            self._pending = None
+        return self
+
+    def without_pending(self) -> TracedList:
+        """A list of the same kind with no write pending (and other elements)."""
+        return self._copy(_pending=None)
+
+    def with_pending(self) -> TracedList:
+        """The list with a pending write, one that changes nothing if there is none."""
+        if self._pending is not None or self.items is None:
+            return self
+        return self._copy(_pending=(_xp().zeros((), np.int32), _read(self._items, 0)))
 
     @property
     def capacity(self) -> int:
@@ -261,7 +292,8 @@ class TracedList:
         made = TracedList.__new__(TracedList)
         made.element_dtype, made.element_shape, made.limit = self.element_dtype, self.element_shape, self.limit
         made._items, made._single, made._capacity = self._items, self._single, self._capacity
-        made.size, made.reserved = self.size, self.reserved
+        made.size, made.reserved, made._pending = self.size, self.reserved, self._pending
+        made._was_read = self._was_read and "_items" not in changes
         for key, value in changes.items():
             setattr(made, key, value)
         return made
@@ -273,16 +305,22 @@ class TracedList:
         if known is None:
             leaves = (*leaves, self.size)
         held = self._capacity if items is None else None
-        return leaves, (held, known, self.element_dtype, self.element_shape, self.reserved, self.limit)
+        pending = self._pending is not None
+        if self._pending is not None:
+            leaves = (*leaves, *self._pending)
+        return leaves, (held, known, self.element_dtype, self.element_shape, self.reserved, self.limit, pending)
 
     @classmethod
     def unflatten(cls, aux: Any, leaves: Sequence[Any]) -> TracedList:
         """The list that :meth:`flatten` took apart, with other arrays in it."""
-        held, known, dtype, shape, reserved, limit = aux
+        held, known, dtype, shape, reserved, limit, pending = aux
         rest = list(leaves)
         items = rest.pop(0) if held is None else None
         size = np.array(known, np.int32) if known is not None else rest.pop(0)
-        return cls(dtype, shape, items, size, held, reserved, limit)
+        made = cls(dtype, shape, items, size, held, reserved, limit)
+        if pending:
+            made._pending = (rest[0], rest[1])
+        return made
 
     # -- room ---------------------------------------------------------------------------------------------------------
     def with_size(self, size: Any) -> TracedList:
@@ -293,15 +331,15 @@ class TracedList:
         """The list with room for ``capacity`` elements, reserved: later pushes stay within it."""
         if self.items is None:
             return self._copy(_capacity=capacity, reserved=True)
-        return self._copy(_items=_with_extent(self._items, capacity), reserved=True)
+        return self._copy(_items=_with_extent(self.settled()._items, capacity), reserved=True)
 
     def with_items(self, items: Any) -> TracedList:
         """The list with other arrays of the same shape."""
-        return self._copy(_items=items, _single=None)
+        return self._copy(_items=items, _single=None, _pending=None)
 
     def released(self) -> TracedList:
-        """The list after the loop that room was reserved for: a push makes its own room."""
-        return self._copy(reserved=False)
+        """The list after the loop that room was reserved for: a push makes its own room, and no write is pending."""
+        return self.settled()._copy(reserved=False)
 
     def materialised(self, like: TracedList) -> TracedList:
         """The list with elements such as those of ``like`` (whose arrays may be mere shapes), all zero so far."""
@@ -315,13 +353,15 @@ class TracedList:
             element = element._copy(size=_xp().asarray(element.size, np.int32), reserved=False)
         if self.items is None:
             return self._copy(_items=_zeros(element, self._capacity)), element
-        items, element = _unified(self._items, element)
+        items, element = _unified(self.settled()._items, element)
         return (self if items is self._items else self._copy(_items=items)), element
 
     # -- elements -----------------------------------------------------------------------------------------------------
     def get(self, index: Any) -> Any:
         """The element at an index that was checked; zeros if nothing was written there."""
-        return _read(self.items, index)
+        items = self.settled().items
+        self._was_read = True
+        return _read(items, index)
 
     def set(self, index: Any, element: Any) -> TracedList:
         """The list with another element at an index that was checked."""
@@ -330,7 +370,13 @@ class TracedList:
             made._single = (index, element)
             return made
         whole, element = self._ready_for(element)
-        return whole._copy(_items=_write(whole._items, index, element))
+        return whole._written(index, element)
+
+    def _written(self, index: Any, element: Any) -> TracedList:
+        if self._was_read and not isinstance(index, np.ndarray) and not isinstance(element, TracedList):
+            element = _xp().asarray(element, self._items.dtype)
+            return self._copy(_pending=(_xp().asarray(index, np.int32), element), _was_read=False)
+        return self._copy(_items=_write(self._items, index, element))
 
     def push(self, element: Any) -> TracedList:
         """The list with one more element."""
@@ -342,7 +388,10 @@ class TracedList:
         if known is None and not self.reserved:  # the size may be the capacity
             items = _with_extent(items, whole.capacity + 1)
         size = np.array(known + 1, np.int32) if known is not None else (self.size + 1).astype(np.int32)
-        return whole._copy(_items=_write(items, self.size, element), size=size)
+        return whole._with(items)._written(self.size, element)._copy(size=size)
+
+    def _with(self, items: Any) -> TracedList:
+        return self if items is self._items else self._copy(_items=items)
 
     def shortened(self) -> TracedList:
         """The list without its last element."""
@@ -356,7 +405,7 @@ class TracedList:
             raise NotCompilable("a list of unknown size is resized")
         if self.items is None:
             return self._copy(size=np.array(count, np.int32), _capacity=count, reserved=False)
-        items = _with_extent(_cut(self._items, known), count)
+        items = _with_extent(_cut(self.settled()._items, known), count)
         return self._copy(_items=items, size=np.array(count, np.int32), reserved=False)
 
     def stacked(self) -> Any:
@@ -366,17 +415,20 @@ class TracedList:
             raise NotCompilable("the size of a list that is stacked is known only afterwards")
         if isinstance(self.items, TracedList):
             raise NotCompilable("a list of lists is stacked")
-        return _cut(self._items, known)
+        return _cut(self.settled()._items, known)
 
     # -- arithmetic of gradients --------------------------------------------------------------------------------------
     def zeros(self) -> TracedList:
         """A list with zeros in place of the elements."""
         if self.items is None:
             return self
-        return self._copy(_items=_map(lambda leaf: _xp().zeros(leaf.shape, leaf.dtype), self._items, sizes=False))
+        items = _map(lambda leaf: _xp().zeros(leaf.shape, leaf.dtype), self._items, sizes=False)
+        return self._copy(_items=items, _pending=None)
 
     def plus(self, other: TracedList) -> TracedList:
         """The sum, element by element."""
+        self.settled()
+        other.settled()
         mine, theirs = self.known_size, other.known_size
         if mine is not None and theirs is not None and mine != theirs:
             raise _unequal(mine, theirs)
@@ -386,7 +438,7 @@ class TracedList:
         if self.items is not None and other._items is None and other._single is not None:
             index, value = other._single
             whole, value = self._ready_for(value)
-            added = _write(whole._items, index, _add(_read(whole._items, index), value))
+            added = _write(whole._items, index, _add(_read(whole._items, index), value))  # in place: one element
             return whole._copy(_items=added, size=self.size if mine is not None else other.size)
         first, second = (self.materialised(other), other.materialised(self))
         if first.items is None:
@@ -547,7 +599,7 @@ def _padded(leaf: Any, count: int, axis: int = 0) -> Any:
 # ---------------------------------------------------------------------------------------------------- between the tiers
 def to_host(traced: TracedList) -> HostList:
     """The list that a program returned, for the interpreter."""
-    items = None if traced.items is None else _map(np.asarray, traced._items)
+    items = None if traced.items is None else _map(np.asarray, traced.settled()._items)
     return _host(traced, items, int(traced.size))
 
 

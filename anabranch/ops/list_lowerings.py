@@ -122,7 +122,7 @@ def traced_pop(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
             ),
         )
     rest = value.shortened()
-    item = _traced_zeros(ctx, value, given) if value.items is None else _read_as(value.get(rest.size), given)
+    item = _traced_zeros(ctx, value, given) if value.items is None else _read_as(rest.get(rest.size), given)
     return rest, item
 
 
@@ -183,7 +183,7 @@ def traced_gather(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any
     if value.items is None:
         element = _traced_zeros(ctx, value, given)
         return xp.zeros((indices.shape[0], *element.shape), element.dtype)
-    return _read_rows(xp.take(value.items, indices, axis=0, mode="clip"), given)
+    return _read_rows(xp.take(value.settled().items, indices, axis=0, mode="clip"), given)
 
 
 def _read_rows(rows: Any, given: Any) -> Any:
@@ -237,7 +237,7 @@ def _traced_scattered(ctx: Any, value: TracedList, tensor: Any, indices: Any) ->
         raise NotCompilable("elements of another shape")
     _traced_places(ctx, indices, value.size, "scatter to")
     like = TracedList(value.element_dtype, value.element_shape, ctx.xp.asarray(tensor), int(tensor.shape[0]))
-    whole = value.materialised(like)
+    whole = value.materialised(like).settled()
     if isinstance(whole.items, TracedList) or whole.items.shape[1:] != tensor.shape[1:]:
         raise NotCompilable("a list with elements of different shapes")
     return whole.with_items(whole.items.at[indices].set(tensor, mode="drop"))

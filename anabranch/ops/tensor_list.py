@@ -348,10 +348,11 @@ class TensorListSetItem(Op):
 
     def gradient(op, grad):
         whole, index, item = op.inputs
+        item_grad = _read(grad, index, item)  # before the write, which then needs no copy of the list
         rest = build("TensorListSetItem", grad, index, _zeros_like(item))
         if op.get_attr("resize_if_index_out_of_bounds"):
             rest = build("TensorListResize", rest, build("TensorListLength", whole))
-        return [rest, None, _read(grad, index, item)]
+        return [rest, None, item_grad]
 
 
 class TensorListScatterIntoExistingList(Op):
