@@ -1,7 +1,7 @@
 """Pooling of images: maximum and average, their gradients to any order, and maxima with their places.
 
 Policy. A window's gradient goes to its first largest entry in row-major order, on every tier and platform. Averages
-do not count padding.
+do not count padding. MaxPool may take channels together instead of places, with its gradients (which TensorFlow lacks).
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class MaxPool(Op):
     effect = PURE
 
     def shape(c):
-        return pool_rules.pooled_shape(c, c.shapes[0], 4)
+        return pool_rules.pooled_shape(c, c.shapes[0], 4, True)
 
     def kernel(ctx, inputs, attrs):
-        (x,) = last(ctx, attrs, inputs[0])
-        return first(ctx, attrs, pool_rules.max_forward(ctx, x, axes_for(x.shape, attrs)))
+        (x,), axes, undo = pool_rules.arranged(ctx, attrs, inputs[0])
+        return undo(pool_rules.max_forward(ctx, x, axes))
 
     def gradient(op, grad):
         explicit = op.get_attr("explicit_paddings")
@@ -79,20 +79,20 @@ class MaxPool(Op):
 
 
 def _max_gradient(ctx: Any, inputs: Any, attrs: Any) -> Any:
-    x, g = last(ctx, attrs, inputs[0], inputs[2])
-    return first(ctx, attrs, pool_rules.max_gradient(ctx, x, g, axes_for(x.shape, attrs)))
+    (x, g), axes, undo = pool_rules.arranged(ctx, attrs, inputs[0], inputs[2])
+    return undo(pool_rules.max_gradient(ctx, x, g, axes))
 
 
 def _max_gather(ctx: Any, inputs: Any, attrs: Any) -> Any:
-    x, values = last(ctx, attrs, inputs[0], inputs[2])
-    return first(ctx, attrs, pool_rules.max_gather(ctx, x, values, axes_for(x.shape, attrs)))
+    (x, values), axes, undo = pool_rules.arranged(ctx, attrs, inputs[0], inputs[2])
+    return undo(pool_rules.max_gather(ctx, x, values, axes))
 
 
 def gradient_shape(rank: int) -> Any:
     """Shape rule of ``(orig_input, orig_output, grad)``: the input's shape."""
 
     def shape(c: Any) -> Any:
-        pooled = pool_rules.pooled_shape(c, c.shapes[0], rank)
+        pooled = pool_rules.pooled_shape(c, c.shapes[0], rank, rank == 4)
         for operand in (1, 2):
             if not shapes.is_compatible(pooled, c.shapes[operand]):
                 raise ValueError(
@@ -112,7 +112,7 @@ def gather_shape(rank: int) -> Any:
     """Shape rule of ``(orig_input, orig_output, grad)`` where ``grad`` has the input's shape: the output's shape."""
 
     def shape(c: Any) -> Any:
-        return pool_rules.pooled_shape(c, shapes.merge(c.shapes[0], c.shapes[2]), rank)
+        return pool_rules.pooled_shape(c, shapes.merge(c.shapes[0], c.shapes[2]), rank, rank == 4)
 
     return shape
 
@@ -173,7 +173,7 @@ class MaxPoolV2(Op):
 
     def shape(c):
         known = _Known(c)
-        return pool_rules.pooled_shape(known, c.shapes[0], 4) if known.known else (None,) * 4
+        return pool_rules.pooled_shape(known, c.shapes[0], 4, True) if known.known else (None,) * 4
 
     def kernel(ctx, inputs, attrs):
         return MaxPool.definition.kernel(ctx, inputs[:1], _with_windows(attrs, *inputs[1:]))
@@ -215,7 +215,7 @@ class MaxPoolGradGradV2(Op):
 
     def shape(c):
         known = _Known(c)
-        return pool_rules.pooled_shape(known, c.shapes[0], 4) if known.known else (None,) * 4
+        return pool_rules.pooled_shape(known, c.shapes[0], 4, True) if known.known else (None,) * 4
 
     def kernel(ctx, inputs, attrs):
         return _max_gather(ctx, inputs[:3], _with_windows(attrs, *inputs[3:]))

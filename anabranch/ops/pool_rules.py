@@ -22,18 +22,48 @@ from anabranch.ops.windows import Axis, from_last, shape_from_last, shape_to_las
 
 
 # ---------------------------------------------------------------------------------------------------------- shape rules
-def check(c: Any, rank: int) -> str:
-    """Refuses attributes that pool over batch or channels; returns the data format."""
+def across_channels(attrs: dict[str, Any]) -> int:
+    """How many channels a window takes together: 1 for the usual pooling."""
+    size = attrs.get("ksize", ())
+    channels_first = windows.channels_first(attrs.get("data_format", "NHWC"))
+    return int(size[1] if channels_first else size[-1]) if len(size) in (4, 5) else 1
+
+
+def _check_across_channels(attrs: dict[str, Any], channels: int | None) -> None:
+    """Refuses what TensorFlow refuses of a pooling of images over their channels."""
+    size, strides = list(attrs["ksize"]), list(attrs["strides"])
+    told, expected = "", ""
+    if attrs.get("data_format", "NHWC") != "NHWC":
+        told, expected = "Depthwise max pooling is for data_format='NHWC' only.", "channels last"
+    elif max(size[:-1]) > 1 or max(strides[:-1]) > 1:
+        told = "MaxPooling supports exactly one of pooling across depth or pooling across width/height."
+        expected = f"ksize=strides=[1, 1, 1, {size[-1]}]"
+    elif strides[-1] != size[-1]:
+        told = "Depthwise max pooling requires the depth window to equal the depth stride."
+        expected = f"strides=[1, 1, 1, {size[-1]}]"
+    elif channels is not None and channels % size[-1]:
+        told = "Depthwise max pooling requires the depth window to evenly divide the input depth."
+        expected = f"a divisor of the {channels} channels"
+    if told:
+        given = errors.message(f"ksize={size}, strides={strides}", expected, "pool twice, or pad the channels")
+        raise ValueError(f"{told}\n{given}")
+
+
+def check(c: Any, rank: int, over_channels: bool = False) -> str:
+    """Refuses attributes that pool over batch, or over channels where that is not allowed; returns the data format."""
     data_format = c.attrs.get("data_format", "NHWC" if rank == 4 else "NDHWC")
     if data_format == "NCHW_VECT_C":
         raise NotImplementedError(errors.message("data_format='NCHW_VECT_C'", "'NHWC' or 'NCHW'", "transpose to NHWC"))
     if "ksize" in c.attrs:
         size = c.attrs["ksize"]
-        if len(size) == rank and (size[1] if windows.channels_first(data_format) else size[-1]) > 1:
+        if len(size) == rank and len(c.attrs["strides"]) == rank and across_channels(c.attrs) > 1:
+            if over_channels:
+                _check_across_channels(c.attrs, None)
+                return data_format
             raise NotImplementedError(
                 errors.message(
-                    f"ksize={list(size)}: pooling over channels",
-                    "1 for the channels",
+                    f"ksize={list(size)}: {c.definition.type_name} over channels",
+                    "1 for the channels: tf.nn.max_pool of images takes more",
                     "tf.reduce_max(tf.reshape(x, [n, h, w, c // k, k]), -1)",
                 )
             )
@@ -41,10 +71,14 @@ def check(c: Any, rank: int) -> str:
     return data_format
 
 
-def pooled_shape(c: Any, source: Any, rank: int) -> Any:
+def pooled_shape(c: Any, source: Any, rank: int, over_channels: bool = False) -> Any:
     """Shape of a pooling of ``source`` by the op's attributes."""
-    data_format = check(c, rank)
+    data_format = check(c, rank, over_channels)
     last = shape_to_last(shapes.with_rank(source, rank), data_format)
+    together = across_channels(c.attrs)
+    if together > 1:
+        _check_across_channels(c.attrs, last[-1])
+        return (*last[:-1], None if last[-1] is None else last[-1] // together)
     out = windows.output_sizes(c, last[1:-1], spatial(c.attrs["ksize"], data_format))
     return shape_from_last((last[0], *out, last[-1]), data_format)
 
@@ -64,6 +98,24 @@ def last(ctx: Any, attrs: dict[str, Any], *arrays: Any) -> list[Any]:
 def first(ctx: Any, attrs: dict[str, Any], array: Any) -> Any:
     """Undoes :func:`last`."""
     return from_last(ctx.xp, array, attrs.get("data_format", "NHWC"))
+
+
+def arranged(ctx: Any, attrs: dict[str, Any], *arrays: Any) -> tuple[list[Any], tuple[Axis, ...], Any]:
+    """Images as ``[batch, *size, channels]`` with the axes that windows move along, and how to undo it.
+
+    A window over channels moves along one axis of images that have a single channel. The first array is the pooling's
+    input.
+    """
+    together = across_channels(attrs)
+    if together == 1:
+        found = last(ctx, attrs, *arrays)
+        return found, axes_for(found[0].shape, attrs), lambda result: first(ctx, attrs, result)
+    shape = arrays[0].shape
+    _check_across_channels(attrs, shape[-1])
+    axes = (Axis(shape[-1], together, together, 1, shape[-1] // together, 0),)
+    rows = math.prod(shape[:-1])
+    found = [array.reshape(rows, array.shape[-1], 1) for array in arrays]
+    return found, axes, lambda result: result.reshape(*shape[:-1], result.shape[1])
 
 
 # ------------------------------------------------------------------------------------------------------- one dimension

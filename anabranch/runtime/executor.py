@@ -81,6 +81,9 @@ class Executor:
         self.manager = manager
         self._direct: direct.DirectStep | None = None
         self._binding = binding.Binding(-1, [])
+        fetched = [fetch.op if isinstance(fetch, Tensor) else fetch for fetch in plan.fetches if fetch not in plan.fed]
+        self._queues = [op for op in fetched if op.definition.makes == "queue"]
+        """Makers that are fetched: each must agree with the queue that is there."""
 
     def prepare(self, tier: str) -> None:
         """Chooses the tier of the coming run and arranges the plan if it changed."""
@@ -147,6 +150,8 @@ class Executor:
             if found is not None:
                 return found
         plan = self.plan
+        for op in self._queues:
+            self._resource(plan.handle_of(op)).check_maker(op.type, op._attrs, op)
         env = plan.start(feeds)
         results: list[Any] = []
         for segment in plan.segments:

@@ -435,7 +435,16 @@ def test_top_k_of_rows():
             lambda: tf.nn.conv2d_backprop_filter(IMAGES, [3, 3, 3, 4], IMAGES, 1, "SAME"),
             "out_backprop doesn't match computed",
         ),
-        (lambda: tf.nn.max_pool(IMAGES, [2, 2, 2, 2], 1, "SAME"), "1 for batch and channels|pooling over channels"),
+        (lambda: tf.nn.max_pool(IMAGES, [2, 2, 2, 2], 1, "SAME"), "exactly one of pooling across depth"),
+        (lambda: tf.nn.max_pool(IMAGES, [1, 1, 1, 2], 1, "SAME"), "depth window to equal the depth stride"),
+        (
+            lambda: tf.nn.max_pool(IMAGES, [1, 1, 1, 99], [1, 1, 1, 99], "SAME"),
+            "depth window to evenly divide the input depth",
+        ),
+        (
+            lambda: tf.nn.max_pool(IMAGES, [1, 2, 1, 1], [1, 2, 1, 1], "SAME", data_format="NCHW"),
+            "for data_format='NHWC' only",
+        ),
         (lambda: tf.nn.max_pool(IMAGES, 7, 1, "VALID"), "Negative dimension size caused by subtracting 7 from"),
         (lambda: tf.nn.bias_add(IMAGES, [1.0, 2.0]), "one bias per channel"),
         (lambda: tf.nn.bias_add(IMAGES, [1.0, 2, 3], data_format="HWC"), "data_format must be of the form"),

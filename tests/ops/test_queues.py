@@ -286,8 +286,11 @@ def test_makers_that_share_a_name_must_agree(session):
         ),
         (tf.PaddingFIFOQueue(1, tf.float32, shapes=[()], shared_name="z"), "a FIFOQueue but a PaddingFIFOQueue"),
     ):
-        with pytest.raises(tf.errors.InvalidArgumentError, match=f"Shared queue 'z' .*{text}"):
-            session.run(other.size())
+        for asked in (other.size(), other.queue_ref, other.queue_ref.op):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=f"Shared queue 'z' .*{text}"):
+                session.run(asked)
+    same = tf.FIFOQueue(1, tf.float32, shapes=[()], shared_name="z")
+    session.run(same.queue_ref.op)
 
 
 FORMS = {

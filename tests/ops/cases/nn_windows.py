@@ -206,6 +206,12 @@ def pool(kind):
 
     def reference(first, second=None, third=None, include_batch_in_index=False, **attrs):
         rank = (second if kind == "mean_grad" else first).ndim
+        if rank == 4 and attrs["ksize"][-1] > 1 and "data_format" not in attrs:  # columns of the channels of each place
+            rows, together = int(np.prod(first.shape[:-1])), attrs["ksize"][-1]
+            columns = [None if a is None else a.reshape(rows, a.shape[-1], 1, 1) for a in (first, second, third)]
+            window = [1, together, 1, 1]
+            found = reference(*columns, ksize=window, strides=window, padding="VALID")
+            return found.reshape(*first.shape[:-1], found.shape[1])
         plan = Plan(rank, **attrs)
         x = plan.last(np.zeros(tuple(int(i) for i in first), second.dtype) if kind == "mean_grad" else first)
         hits, out = plan.walk(x.shape[1:-1], plan.ksize)
@@ -248,6 +254,10 @@ IMAGES = [
     ((1, 2, 5, 4), {"ksize": [1, 1, 2, 3], "strides": [1, 1, 3, 1], "padding": "VALID", "data_format": "NCHW"}),
     ((0, 4, 4, 2), {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}),
 ]
+CHANNELS = [
+    ((2, 2, 3, 6), {"ksize": [1, 1, 1, 3], "strides": [1, 1, 1, 3], "padding": "SAME"}),
+    ((1, 3, 1, 4), {"ksize": [1, 1, 1, 4], "strides": [1, 1, 1, 4], "padding": "VALID"}),
+]
 EXPLICIT = (
     (1, 4, 4, 1),
     {
@@ -257,6 +267,7 @@ EXPLICIT = (
         "explicit_paddings": [0, 0, 1, 0, 1, 1, 0, 0],
     },
 )
+WINDOWS = [*IMAGES[:2], *CHANNELS[:1]]
 POOLED_VOLUMES = [
     ((1, 4, 3, 4, 2), {"ksize": [1, 2, 3, 2, 1], "strides": [1, 2, 1, 2, 1], "padding": "VALID"}),
     ((1, 3, 3, 2, 1), {"ksize": [1, 2, 2, 2, 1], "strides": [1, 1, 2, 1, 1], "padding": "SAME"}),
@@ -268,6 +279,8 @@ POOLED_VOLUMES = [
 
 
 def pooled(x, attrs):
+    if len(x) == 4 and attrs["ksize"][-1] > 1 and "data_format" not in attrs:
+        return (*x[:-1], x[-1] // attrs["ksize"][-1])
     plan = Plan(len(x), **attrs)
     last = (x[0], *x[2:], x[1]) if plan.first else x
     out = plan.walk(last[1:-1], plan.ksize)[1]
@@ -426,12 +439,12 @@ ROWS = [
         tolerance=2,
         wrt="input out_backprop",
     ),
-    row("MaxPool", pool("max"), max_cases([*IMAGES, EXPLICIT])),
-    row("MaxPoolGrad", pool("max_grad"), backward([*IMAGES, EXPLICIT]), wrt="grad"),
-    row("MaxPoolGradGrad", pool("max_gather"), gathered(IMAGES), wrt="grad"),
-    row("MaxPoolV2", from_operands("max", 1), as_operands(max_cases(IMAGES[:2]), 1), MOST),
-    row("MaxPoolGradV2", from_operands("max_grad", 3), as_operands(backward(IMAGES[:2]), 3), MOST, wrt="grad"),
-    row("MaxPoolGradGradV2", from_operands("max_gather", 3), as_operands(gathered(IMAGES[:2]), 3), MOST, wrt="grad"),
+    row("MaxPool", pool("max"), max_cases([*IMAGES, EXPLICIT, *CHANNELS])),
+    row("MaxPoolGrad", pool("max_grad"), backward([*IMAGES, EXPLICIT, *CHANNELS]), wrt="grad"),
+    row("MaxPoolGradGrad", pool("max_gather"), gathered([*IMAGES, *CHANNELS]), wrt="grad"),
+    row("MaxPoolV2", from_operands("max", 1), as_operands(max_cases(WINDOWS), 1), MOST),
+    row("MaxPoolGradV2", from_operands("max_grad", 3), as_operands(backward(WINDOWS), 3), MOST, wrt="grad"),
+    row("MaxPoolGradGradV2", from_operands("max_gather", 3), as_operands(gathered(WINDOWS), 3), MOST, wrt="grad"),
     row("MaxPoolWithArgmax", pool("argmax"), argmax_cases(), MOST, outputs=[0]),
     row("MaxPoolGradWithArgmax", add_at_places, with_places("add"), "float double int32", wrt="grad"),
     row("MaxPoolGradGradWithArgmax", take_at_places, with_places("take"), "float double int32", wrt="grad"),
