@@ -108,7 +108,6 @@ class V1Reader:
                 raise bundle.lost(path, f"tensor {meta.name!r} has another shape or dtype than in another shard")
             if not all(slices.is_inside(part, shape) for part in parts):
                 raise bundle.lost(path, f"tensor {meta.name!r} has a slice outside of its shape {list(shape)}")
-            parts = tuple(slices.normal(part, shape) for part in parts)
             for part in parts:
                 self._home[slices.key_of(meta.name.encode("utf-8", "surrogateescape"), part)] = table
             self.tensors[meta.name] = TensorFacts(dtype, shape, None, (known.parts if known else ()) + parts)
@@ -149,8 +148,9 @@ class V1Reader:
                 None, None, f"{self.prefix}: the slice {slices.show(wanted)} is outside of {name!r} {list(facts.shape)}"
             )
         wanted = slices.normal(wanted, facts.shape)
-        if wanted in facts.parts:
-            return self._part(name, facts, wanted)
+        for stored in facts.parts:
+            if slices.normal(stored, facts.shape) == wanted:
+                return self._part(name, facts, stored)
         return slices.assembled(self.prefix, name, facts, wanted, lambda stored: self._part(name, facts, stored))
 
     def _part(self, name: str, facts: TensorFacts, part: slices.Slice) -> np.ndarray:
