@@ -19,7 +19,6 @@ from anabranch.ops.array_common import INDEX, NUMBERS, dense, ints, refuse, requ
 from anabranch.ops.math_binary import _div
 from anabranch.ops.precision import widen
 from anabranch.ops.reduce import kernel_axes
-from anabranch.ops.segment import reduce_sorted
 from anabranch.ops.sparse_common import (
     REAL,
     SPARSE_INPUT,
@@ -136,10 +135,11 @@ def _host_product(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, b: 
     step = max(1, _BLOCK // max(1, b.shape[1]))
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
-        local, first = rows[part], int(rows[start])
-        count = int(local[-1]) - first + 1
-        out[first : first + count] += reduce_sorted(
-            np.add, values[part, None] * wide[columns[part]], local - first, count, 0
+        local = rows[part]
+        starts = np.flatnonzero(np.concatenate([[True], local[1:] != local[:-1]]))
+        # A row may begin in one block and end in the next one; within a block each occurs once.
+        out[local[starts]] += np.add.reduceat(
+            values[part, None] * wide[columns[part]], starts, axis=0, dtype=wide.dtype
         )
     return out.astype(b.dtype)
 
