@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from anabranch.autodiff.derived import derived_gradient
-from anabranch.core import errors, opdef
+from anabranch.core import errors, hooks, opdef
 from anabranch.core.api import public
+from anabranch.core.default_graph import get_default_graph
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -136,6 +137,18 @@ def _override_of(op: Any) -> Any:
         return op.get_attr(OVERRIDE)
     except ValueError:
         return None
+
+
+def with_gradient(make: Callable[[], Any], op_type: str, function: Callable[..., Any]) -> Any:
+    """The op of type ``op_type`` that ``make()`` makes, with ``function`` as its rule."""
+    name = unique_name("Gradient")
+    with get_default_graph().gradient_override_map({op_type: name}):
+        op = make()
+    attach(op, name, function)
+    return op
+
+
+hooks.fill("with_gradient", with_gradient)
 
 
 def rule_of(op: Any) -> Rule:

@@ -91,13 +91,10 @@ def needs_reference(body: Body, index: int) -> bool:
 
 def _taken_as_reference(arg: Tensor) -> bool:
     for op in arg.consumers():
-        uses = bodies_of(op)
         wanted = op.definition.input_dtypes(op._attrs)
-        for position, tensor in enumerate(op._inputs):
-            if tensor is arg and (
-                wanted[position].is_ref
-                or any(_taken_as_reference(use.body.args[position - use.first]) for use in uses if position >= use.first)
-            ):
+        for position in [i for i, tensor in enumerate(op._inputs) if tensor is arg]:
+            inner = [use.body.args[position - use.first] for use in bodies_of(op) if position >= use.first]
+            if wanted[position].is_ref or any(map(_taken_as_reference, inner)):
                 return True
     return False
 
@@ -270,9 +267,12 @@ def copy_op(op: Operation, inputs: Iterable[Tensor], body: Body) -> Operation:
     """A copy of an op in ``body`` with other inputs, under a name in the current name scope."""
     graph = op.graph
     with graph.building(body), graph.control_dependencies(None), graph.bare_scopes():
-        attrs = {key: value for key, value in op._attrs.items() if key not in ("_class", "_gradient_op_type")}
+        attrs = {key: value for key, value in op._attrs.items() if key != "_class"}
         copy = graph._create(op.definition, list(inputs), attrs, op.name.rsplit("/", 1)[-1])
     copy._device = op._device
+    rule = getattr(op, "_gradient_function", None)
+    if rule is not None:  # one of the op's own, see `custom_gradient`
+        copy._gradient_function = rule  # type: ignore[attr-defined]
     for source, output in zip(op._outputs, copy._outputs, strict=True):
         if shapes.is_compatible(source._shape, output._shape):
             output._shape = shapes.merge(source._shape, output._shape)

@@ -40,6 +40,7 @@ NAMES = {
     "write_checkpoint": "formats.checkpoints: (version, prefix, [(name, slice, dtype, array)])",
     "read_checkpoint": "formats.checkpoints: (prefix, [(name, slice, dtype)]) -> list of arrays",
     "merge_checkpoints": "formats.bundle: (prefixes, target, delete_old_dirs, allow_missing_files)",
+    "with_gradient": "autodiff.registry: (make, op type, rule) -> the op that make() makes, with a rule of its own",
     "graph_def": "core.graph_def: (graph, from_version, add_shapes) -> GraphDef",
 }
 for _name in NAMES:
@@ -106,3 +107,8 @@ def read_checkpoint(*args: Any) -> Any:
 def merge_checkpoints(*args: Any) -> Any:
     """See :data:`NAMES`."""
     return _slots["merge_checkpoints"](*args)
+
+
+def with_gradient(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["with_gradient"](*args)

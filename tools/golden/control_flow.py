@@ -17,7 +17,7 @@ import numpy as np
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
-def uniform(*shape):
+def _uniform(*shape):
     return np.random.RandomState(sum(shape)).uniform(-1, 1, shape).astype("float32").tolist()
 
 
@@ -86,7 +86,7 @@ def record(folder):
     save("branch_in_loop", branch_in_loop, vector, spec([], tf.int32), args=[[1.0, 2.0], 7])
     save("with_gradient", with_gradient, spec([3], tf.float32), args=[[0.1, 0.2, 0.3]])
     save("by_number", by_number, spec([], tf.int32), spec([2], tf.float32), args=[1, [3.0, 4.0]])
-    save("lstm", lstm_with_gradient, *cell, args=[uniform(2, 3, 2), uniform(2, 16), uniform(4, 16), uniform(16)])
+    save("lstm", lstm_with_gradient, *cell, args=[_uniform(2, 3, 2), _uniform(2, 16), _uniform(4, 16), _uniform(16)])
     (folder / "expected.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
