@@ -199,7 +199,8 @@ def test_nests_do_what_python_does(block, start, resource):
 
 
 @pytest.mark.slow
-@settings(max_examples=600, **common)
+@pytest.mark.timeout(3600)
+@settings(max_examples=200, **common)
 @given(programs, st.lists(st.integers(-3, 3), min_size=VARIABLES, max_size=VARIABLES), st.booleans())
 def test_many_nests_do_what_python_does(block, start, resource):
     check(block, start, resource)
