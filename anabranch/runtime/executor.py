@@ -27,6 +27,7 @@ from anabranch.runtime.binding import SegmentState
 from anabranch.runtime.borrowing import lent
 from anabranch.runtime.interrupts import Interrupts
 from anabranch.runtime.plan import HostItem, Plan, ProgramItem, Segment
+from anabranch.runtime.recorded import Recorded
 from anabranch.runtime.resources import Claim, RandomCounter, ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.values import NO_RNG, Published, device_value, own, to_host
 from anabranch.xla import engine, scope, single
@@ -223,7 +224,7 @@ class Executor:
 
     # --------------------------------------------------------------------------------------------------------- segments
     def _run_segment(self, segment: Segment, env: dict[ValueKey, Any], step: Step) -> list[Any]:
-        memo: dict[Operation, tuple[list[Any], list[Any]]] = {}
+        memo = Recorded()
         overtaken = 0
         while overtaken < MAX_ATTEMPTS:
             state = self._bound().states[segment.index]
@@ -256,13 +257,12 @@ class Executor:
             errors.message(
                 f"a step that was overtaken {MAX_ATTEMPTS} times by others that changed the variables it had read",
                 "a commit",
-                "run fewer writers at once, or SessionOptions(isolation='read_committed'); a Python function whose "
-                "inputs depend on variables must not change them by a run of its own",
+                "run fewer writers at once, or SessionOptions(isolation='read_committed')",
             ),
         )
 
     def _run_reader(
-        self, segment: Segment, state: SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
+        self, segment: Segment, state: SegmentState, env: dict[ValueKey, Any], step: Step, memo: Recorded
     ) -> list[Any]:
         versions = self._snapshot(state, state.base)
         try:
@@ -299,7 +299,7 @@ class Executor:
             raise _OtherLayout
 
     def _run_writer(
-        self, segment: Segment, state: SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
+        self, segment: Segment, state: SegmentState, env: dict[ValueKey, Any], step: Step, memo: Recorded
     ) -> list[Any]:
         manager = self.manager
         claim = Claim(frozenset() if step.read_committed else state.claim_reads, state.claim_writes)
@@ -327,23 +327,25 @@ class Executor:
             step.interrupts.release()
 
     def _run_optimistic(
-        self, segment: Segment, state: SegmentState, env: dict[ValueKey, Any], step: Step, memo: Any
+        self, segment: Segment, state: SegmentState, env: dict[ValueKey, Any], step: Step, memo: Recorded
     ) -> list[Any]:
         versions = self._snapshot(state, state.base)
         positions = {op: counter.position for op, counter in state.counters.items()}
         try:
             self._place(state, state.base, versions, env)
-            advances = self._run_items(segment, state, env, step, memo)
+            with self.manager.watched() as touched:
+                advances = self._run_items(segment, state, env, step, memo)
             if not segment.written and not segment.random_ops:
                 return self._fetch(segment, env)
             claim = Claim(state.claim_reads, state.claim_writes)
             try:
                 self.manager.begin(claim, step.token)
-                stale = not step.read_committed and any(
-                    slot.version is not version for (_, slot, _), version in zip(state.base, versions, strict=True)
-                )
-                moved = any(counter.position != positions[op] for op, counter in state.counters.items())
-                if stale or moved or state.layout != self.manager.layout:
+                pairs = zip(state.base, versions, strict=True)
+                stale = [slot for (_, slot, _), version in pairs if slot.version is not version]
+                moved = [op for op, counter in state.counters.items() if counter.position != positions[op]]
+                memo.changed = [slot.name for slot in stale if slot in touched]
+                memo.changed += [op.name for op in moved if state.counters[op] in touched]
+                if (stale and not step.read_committed) or moved or state.layout != self.manager.layout:
                     raise _Conflict
                 self._commit(segment, state, env, advances)
                 return self._fetch(segment, env)
@@ -393,7 +395,7 @@ class Executor:
         state: SegmentState,
         env: dict[ValueKey, Any],
         step: Step,
-        memo: dict[Operation, tuple[list[Any], list[Any]]],
+        memo: Recorded,
     ) -> list[tuple[RandomCounter, int]]:
         advances: list[tuple[RandomCounter, int]] = []
         items = segment.items
@@ -425,7 +427,7 @@ class Executor:
         env: dict[ValueKey, Any],
         advances: list[tuple[RandomCounter, int]],
         step: Step,
-        memo: dict[Operation, tuple[list[Any], list[Any]]],
+        memo: Recorded,
     ) -> None:
         op = item.op
         definition = op.definition
@@ -448,6 +450,8 @@ class Executor:
         if remembered is not None and _same(remembered[0], operands):
             values = remembered[1]
         else:
+            if remembered is not None:
+                memo.check(op)
             counter = state.counters.get(op)
             philox = None
             if counter is not None:
@@ -535,7 +539,7 @@ class Executor:
                     item.cached = (state.layout, executable)
         except (scope.CutNeeded, scope.BoundNeeded, scope.HostNeeded, errors.InternalError):
             raise
-        except (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError) as problem:
+        except programs.UNTRACEABLE as problem:
             # Tracing met what can only fail at run time: the interpreter says which op fails first in effect order.
             executable = None
             item.refused = f"{type(problem).__name__}: {problem}".partition("\n")[0]
@@ -631,7 +635,7 @@ class Executor:
                     env,
                     advances,
                     step,
-                    {},
+                    Recorded(),
                 )
 
 

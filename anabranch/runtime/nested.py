@@ -27,6 +27,7 @@ from anabranch.core.state_key import StateKey, ValueKey
 from anabranch.rewrite import effects, reach
 from anabranch.runtime import policy
 from anabranch.runtime.plan import HostItem, Plan
+from anabranch.runtime.recorded import Recorded
 from anabranch.runtime.resources import RandomCounter, ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.values import Published, device_value, to_host
 
@@ -122,7 +123,7 @@ def run_item(
     env: dict[ValueKey, Any],
     advances: list[tuple[RandomCounter, int]],
     step: Step,
-    memo: dict[Any, Any],
+    memo: Recorded,
 ) -> None:
     """Runs an op with bodies inside a segment.
 
@@ -141,6 +142,8 @@ def run_item(
     ):
         outputs, finals = remembered[1]
     else:
+        if remembered is not None:
+            memo.check(op)
         manager = runner.manager
         overlay: Overlay | None = None
         slots: list[Slot] = []

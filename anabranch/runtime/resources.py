@@ -19,9 +19,10 @@ Counters of random ops are state too; they are Python integers here and never le
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -150,6 +151,7 @@ class ResourceManager:
         self._counters: dict[str, RandomCounter] = {}
         self._active: list[Claim] = []
         self._waiting: list[Claim] = []
+        self._watched: dict[int, list[set[Any]]] = {}
         self.in_flight: list[Any] = []
         """Pipelines with steps whose checks nobody has read yet (runtime/pipeline.py)."""
         self.layout = 0
@@ -275,8 +277,24 @@ class ResourceManager:
                     self._waiting.remove(claim)
                     self.changed.notify_all()
             self._active.append(claim)
+            if self._watched:
+                for touched in self._watched.get(threading.get_ident(), ()):
+                    touched |= claim.writes
         if self.in_flight:
             self.settle_in_flight(claim.reads | claim.writes, by)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[set[Any]]:
+        """A set that fills with what segments of this thread claim to write inside the block."""
+        touched: set[Any] = set()
+        lists = self._watched.setdefault(threading.get_ident(), [])
+        lists.append(touched)
+        try:
+            yield touched
+        finally:
+            lists.pop()
+            if not lists:
+                self._watched.pop(threading.get_ident(), None)
 
     def settle_in_flight(self, touched: frozenset[Any], by: Any = None) -> None:
         """Waits for the steps in flight that write any of ``touched``."""

@@ -33,6 +33,10 @@ from anabranch.core.state_key import StateKey, ValueKey
 from anabranch.xla import engine, lists, scope, tracing
 from anabranch.xla.scope import MAX_EMBEDDED_CONSTANT
 
+UNTRACEABLE = (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError)
+"""What tracing raises when it meets what can only fail, or what XLA does not have: interpreting says which."""
+MAX_REFUSED = 64
+
 
 class ProgramOps(NamedTuple):
     """What a program is made of: ops in order, what each reads and writes, and their places in the step."""
@@ -142,6 +146,8 @@ class Program:
         self.donated_keys = tuple(self.donated)
         self.inputs: tuple[ValueKey, ...] = tuple(key for key in needed if key not in self.donated)
         self._variants: dict[Any, Executable] = {}
+        self._refused: dict[Any, Exception] = {}
+        """Why arguments cannot be traced."""
         self._lock = threading.Lock()
         self._device_constants: tuple[Any, ...] | None = None
         self._structure_key: Any = None
@@ -169,7 +175,8 @@ class Program:
         ``bounds`` upper bounds of others. A ``gated`` one takes one argument more, the first flag of the program before
         it: unless that one passed, nothing is written.
 
-        None if it would be one more than ``limit``.
+        None if it would be one more than ``limit``. What tracing raised for such arguments once, it raises again at
+        once.
         """
         key = (
             tuple([(value.shape, value.dtype) for value in donated]),
@@ -185,10 +192,17 @@ class Program:
                 if found is None:
                     if limit is not None and len(self._variants) >= limit:
                         return None
+                    if key in self._refused:
+                        raise self._refused[key].with_traceback(None)
                     structure = (self._structure(), key)
                     found = _shared.get(structure)
                     if found is None:
-                        found = self._compile(donated, inputs, static, rng, bounds or {}, gated)
+                        try:
+                            found = self._compile(donated, inputs, static, rng, bounds or {}, gated)
+                        except UNTRACEABLE as problem:
+                            if len(self._refused) < MAX_REFUSED:
+                                self._refused[key] = problem
+                            raise
                         _shared.put(structure, found)
                     self._variants[key] = found
         return found

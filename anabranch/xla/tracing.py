@@ -11,7 +11,6 @@ import numpy as np
 from anabranch.core import errors, kernels
 from anabranch.xla import engine
 
-
 PASSED, NOT_TRIED = -1, -2
 """What a program's first flag says if no check failed, and if a program before it did; else it is a check's number."""
 OPEN = np.int32(PASSED)

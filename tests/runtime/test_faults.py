@@ -16,6 +16,7 @@ import pytest
 
 import anabranch as tf
 import anabranch.session
+from anabranch.xla import program
 
 
 def compiled(**options):
@@ -251,6 +252,27 @@ def test_values_beyond_the_limit_of_variants_are_interpreted_and_known_ones_are_
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"[Rr]eshape"):
             session.run(y, {x: np.ones(840), n: 11 * 13})
         assert session.run(y, {x: np.ones(840), n: 2}).tolist() == [840.0, 840.0]
+
+
+def test_what_cannot_be_traced_is_traced_once(monkeypatch):
+    """Shapes that do not fit show while tracing; the interpreter says so, and further runs do not trace again."""
+    traced = []
+    compile_ = program.Program._compile
+
+    def counting(self, *arguments):
+        traced.append(len(self.group.ops))
+        return compile_(self, *arguments)
+
+    monkeypatch.setattr(program.Program, "_compile", counting)
+    with compiled() as session:
+        x, y = tf.placeholder(tf.float32, [None, None]), tf.placeholder(tf.float32, [None, None])
+        product = tf.matmul(x, y) + 1.0
+        for _ in range(3):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="MatMul"):
+                session.run(product, {x: np.ones((2, 3)), y: np.ones((2, 3))})
+        assert len(traced) == 1
+        assert session.run(product, {x: np.ones((2, 3)), y: np.ones((3, 2))}).shape == (2, 2)
+        assert len(traced) == 2
 
 
 def test_the_plan_used_last_stays():

@@ -208,6 +208,45 @@ def test_a_python_function_may_run_the_same_session(session):
     assert session.run(w) == 7.0
 
 
+def test_a_python_function_must_not_change_what_its_inputs_depend_on(session):
+    v, w = made(session, 1.0, "mine"), made(session, 0.0, "w")
+    bump = v.assign_add(1.0)
+    calls = []
+
+    def nested(value):
+        calls.append(float(value))
+        session.run(bump.op)
+        return np.float32(value)
+
+    out = tf.py_func(nested, [v * 2.0], tf.float32)
+    out.set_shape([])
+    step = w.assign(out)
+    with pytest.raises(tf.errors.AbortedError, match=r"'PyFunc'.*depend on 'mine'.*changed that by a run of its own"):
+        session.run(step.op)
+    assert calls == [2.0]
+    assert session.run([v, w]) == [2.0, 0.0]
+
+
+def test_a_python_function_may_be_overtaken_by_another_thread(session):
+    v, w = made(session, 1.0, "v"), made(session, 0.0, "w")
+    bump = v.assign_add(1.0)
+    calls = []
+
+    def nested(value):
+        calls.append(float(value))
+        if len(calls) == 1:
+            worker = threading.Thread(target=lambda: session.run(bump.op))
+            worker.start()
+            worker.join()
+        return np.float32(value)
+
+    out = tf.py_func(nested, [v * 2.0], tf.float32)
+    out.set_shape([])
+    session.run(w.assign(out).op)
+    assert calls == [2.0, 4.0]
+    assert session.run(w) == 4.0
+
+
 def test_cancellation_and_deadline_change_nothing(session):
     v = made(session, 1.0)
     queue = tf.FIFOQueue(1, [tf.float32], shapes=[[]])

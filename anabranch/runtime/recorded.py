@@ -1,0 +1,42 @@
+"""What the Python functions of a segment returned, so that a segment which was overtaken need not call them again.
+
+A function is called again only if its inputs have changed meanwhile. If they did because a run of its own wrote what
+they depend on, no number of attempts could bring the two into an order: that is refused at the second call. What the
+inner runs wrote stands, as they have committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from anabranch.core import errors
+from anabranch.core.operation import Operation
+
+
+class Recorded(dict[Any, Any]):
+    """Inputs and results by op."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed: Sequence[str] = ()
+        """What runs inside the functions have changed of the segment's variables and random streams, by name."""
+
+    def check(self, op: Operation) -> None:
+        """Asked before a function is called again with other inputs.
+
+        Raises:
+            AbortedError: its own runs are the reason.
+        """
+        if self.changed:
+            names = ", ".join(map(repr, self.changed))
+            raise errors.AbortedError(
+                None,
+                op,
+                errors.message(
+                    f"the Python function of {op.name!r}, whose inputs depend on {names}, and which has changed that "
+                    "by a run of its own",
+                    "a function that runs steps on other variables than those that its inputs depend on",
+                    "make the change an operation of the outer step, or read the variable by a run inside the function",
+                ),
+            )
