@@ -15,7 +15,7 @@ from anabranch.core.graph import Graph
 from anabranch.core.operation import Operation
 from anabranch.saved_model import constants, files, signature_def_utils
 from anabranch.saved_model.files import maybe_saved_model_directory
-from anabranch.train.import_meta_graph import import_with_elements
+from anabranch.train.meta_graph_import import import_with_elements
 from anabranch.variables.save_slice import inside_scope
 
 

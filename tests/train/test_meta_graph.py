@@ -333,3 +333,28 @@ def test_a_file_that_cannot_be_replaced_stays(tmp_path: Path) -> None:
         write_atomically(str(tmp_path / "folder"), b"new")
     assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
     assert path.read_bytes() == b"old"
+
+
+def test_import_with_its_saver(tmp_path: Path) -> None:
+    path = str(tmp_path / "model.ckpt")
+    with tf.Graph().as_default(), tf.Session() as session:
+        v = tf.Variable(3.0, name="v")
+        tf.multiply(v, 2.0, name="twice")
+        session.run(tf.global_variables_initializer())
+        session.run(v.assign(5.0))
+        tf.train.Saver(name="keeper").save(session, path)
+        saverless = tf.train.export_meta_graph()
+    for scope, prefix in ((None, ""), ("inner", "inner/")):
+        with tf.Graph().as_default(), tf.Session() as session:
+            saver = tf.train.import_meta_graph(f"{path}.meta", import_scope=scope)
+            saver.restore(session, path)
+            assert session.run(f"{prefix}twice:0") == 10.0
+    with tf.Graph().as_default(), tf.Session() as session:
+        saver = tf.train.import_meta_graph(saverless)
+        saver.restore(session, path)
+        assert session.run("twice:0") == 10.0
+    with tf.Graph().as_default():
+        tf.constant(1.0)
+        nothing = tf.train.export_meta_graph()
+    with tf.Graph().as_default():
+        assert tf.train.import_meta_graph(nothing) is None
