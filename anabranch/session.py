@@ -22,7 +22,7 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph import Graph, get_default_graph
 from anabranch.core.operation import Operation, Tensor
 from anabranch.placement.placer import Placer
-from anabranch.runtime import executor, fetching, interrupts, nested, pipeline
+from anabranch.runtime import executor, fetching, interrupts, nested, pipeline, version_one
 from anabranch.runtime.plan import Plan
 from anabranch.runtime.resources import ResourceHandle, ResourceManager
 from anabranch.xla import engine
@@ -281,7 +281,7 @@ class BaseSession:
         run_metadata: Any = None,
     ) -> list[Any]:
         plan, runner = self._plan(fetches, names, values)
-        if plan.tier != "compiled":
+        if plan.tier not in ("compiled", "tokens"):
             with self._lock:
                 executor.prepare(plan, self._options.tier)
                 plan.runs += 1
@@ -344,16 +344,20 @@ class BaseSession:
             with contextlib.suppress(KeyError):  # another thread may have dropped it this moment
                 self._plans.move_to_end(key)
             return found
+        shapes = [getattr(value, "shape", None) for value in values]
+
+        def make_plan(fetches: Sequence[Any], names: Sequence[Tensor]) -> Plan:
+            return Plan(fetches, names, handle_of, self._placer, self._options, shapes)
+
         with self._graph._lock:
-            plan = Plan(
-                fetches,
-                names,
-                handle_of,
-                self._placer,
-                self._options,
-                [getattr(value, "shape", None) for value in values],
-            )
-        found = (plan, executor.Executor(plan, self._manager, self._bodies))
+            if version_one.occurs(self._graph, fetches, names):
+                planning = _Planning(handle_of, self._placer, self._options)
+                found = version_one.planned(
+                    self._graph, fetches, names, planning, self._manager, self._bodies, make_plan
+                )
+            else:
+                plan = make_plan(fetches, names)
+                found = (plan, executor.Executor(plan, self._manager, self._bodies))
         with self._lock:
             for old in [old for old in self._plans if old[3] != key[3] and old[:3] == key[:3]]:
                 del self._plans[old]

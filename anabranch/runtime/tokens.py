@@ -28,11 +28,12 @@ import numpy as np
 
 from anabranch.core import errors, shapes
 from anabranch.core.operation import Operation, Tensor
+from anabranch.core.regions import ENTERS, EXITS, MERGES, NEXTS, SWITCHES
 from anabranch.ops import v1_objects, v1_tensor_array
 from anabranch.rewrite import effects
 from anabranch.runtime import binding, executor, nested
 from anabranch.runtime.resources import Claim, RandomCounter, Slot, Version
-from anabranch.runtime.token_plan import ENTERS, EXITS, MERGES, NEXT, PASS, STATE, SWITCHES, TokenPlan
+from anabranch.runtime.token_plan import PASS, STATE, TokenPlan
 from anabranch.runtime.values import own, to_host
 from anabranch.xla import scope
 
@@ -334,7 +335,7 @@ class _Run:
                 found.live = i
             if op.type in MERGES:  # of its data, one input is waited for
                 found.pending = sum(control not in plan.static for control in op._control_inputs)
-                back = sum(tensor.op.type in NEXT for tensor in op._inputs)
+                back = sum(tensor.op.type in NEXTS for tensor in op._inputs)
                 found.missing = back if back and iteration.index else len(op._inputs) - back
                 if plan.given.get(op) is None:
                     found.live = -1
@@ -455,7 +456,7 @@ class _Run:
         reach = slot.reach
         if not dead and frame is self.root:
             self.ran.add(op)
-        if kind in NEXT:
+        if kind in NEXTS:
             if not dead:
                 self._next(op, Token(slot.operands[0], False, reach), frame, iteration)
             return
