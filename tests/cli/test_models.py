@@ -24,10 +24,12 @@ def call(capsys):
     """Calls the command; returns exit status, standard output and standard error."""
 
     def run(*arguments):
-        with pytest.raises(SystemExit) as ended:  # noqa: PT011 - the exit status is what is asked for
+        try:
             command.main([str(argument) for argument in arguments])
+        except SystemExit as ended:
+            status = ended.code or 0
         shown = capsys.readouterr()
-        return ended.value.code or 0, shown.out, shown.err
+        return status, shown.out, shown.err
 
     return run
 

@@ -21,10 +21,12 @@ v1 = tf.compat.v1
 
 
 def random(*shape):
+    """Numbers that depend on the shape only."""
     return np.random.RandomState(sum(shape) + 1).randn(*shape).astype(np.float32)
 
 
 def keras_cnn(keras):
+    """Convolutions of several kinds, batch norm and pooling, and a batch of pictures."""
     layers = keras.layers
     model = keras.Sequential(
         [
@@ -49,6 +51,7 @@ def keras_cnn(keras):
 
 
 def keras_attention(keras):
+    """A transformer block, and a batch of sequences."""
     layers = keras.layers
     x = keras.Input((7, 8))
     y = layers.MultiHeadAttention(2, 4)(x, x)
@@ -59,6 +62,7 @@ def keras_attention(keras):
 
 
 def keras_lstm(keras):
+    """Two LSTM layers, and a batch of sequences."""
     layers = keras.layers
     x = keras.Input((None, 4))
     y = layers.LSTM(5, return_sequences=True)(x)
@@ -66,6 +70,7 @@ def keras_lstm(keras):
 
 
 def keras_gru(keras):
+    """A bidirectional GRU over masked embeddings, and a batch of ids."""
     layers = keras.layers
     x = keras.Input((None,), dtype="int32")
     y = layers.Embedding(20, 6, mask_zero=True)(x)
@@ -158,6 +163,7 @@ def export(folder, module, signatures, calls):
 
 
 def run(folder, calls):
+    """Calls the signatures of a saved model in order."""
     loaded = tf.saved_model.load(folder)
     recorded = []
     for name, inputs in calls:
@@ -168,6 +174,7 @@ def run(folder, calls):
 
 
 def words(folder):
+    """Saves `Words` and calls it twice."""
     with tempfile.TemporaryDirectory() as scratch:
         path = os.path.join(scratch, "vocabulary.txt")
         with open(path, "w") as stream:
@@ -181,6 +188,7 @@ def words(folder):
 
 
 def steps(folder):
+    """Saves `Steps` with three signatures; training changes what prediction gives."""
     module = Steps()
     x, y = random(4, 3), random(4, 1)
     signatures = {"train": module.train, "serving_default": module.predict, "collatz": module.collatz}
@@ -195,6 +203,7 @@ def steps(folder):
 
 
 def many(folder):
+    """Saves `Many` and calls it."""
     module = Many()
     given = {"z": np.float32([3, 4]), "flag": np.bool_(True), "a": np.array(["p", "q"], object)}
     return export(folder, module, module.__call__.get_concrete_function(), [("serving_default", given)])
@@ -236,6 +245,8 @@ def version_1(folder):
 
 
 def keras_model(make):
+    """A function that exports the Keras model that `make` gives."""
+
     def save(folder):
         import keras
 
@@ -261,6 +272,7 @@ MODELS = {
 
 
 def shown(values):
+    """Arrays as JSON has them."""
     found = {}
     for name, value in values.items():
         array = np.asarray(value)
@@ -274,6 +286,7 @@ def shown(values):
 
 
 def main():
+    """Saves the models that are named, or all."""
     target, *chosen = sys.argv[1:]
     for name in chosen or MODELS:
         folder = os.path.join(target, name)

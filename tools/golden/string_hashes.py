@@ -15,6 +15,7 @@ KEY = [123, 2**63 - 5]
 
 
 def main():
+    """Writes the buckets of all words."""
     found = {}
     for count in (7, 1000, 2**40):
         found[str(count)] = {

@@ -74,12 +74,14 @@ CASES = [
 
 
 def encoded(value):
+    """Arguments with texts as bytes."""
     if isinstance(value, list):
         return [encoded(item) for item in value]
     return value.encode("latin-1") if isinstance(value, str) else value
 
 
 def shown(value):
+    """A result with bytes as Latin-1 texts."""
     array = np.asarray(value)
     if array.dtype.kind in "OS":
         return np.vectorize(lambda item: bytes(item).decode("latin-1"), otypes=[object])(array).tolist()
@@ -87,6 +89,7 @@ def shown(value):
 
 
 def main():
+    """Writes the results of all cases."""
     found = []
     for name, args, kwargs in CASES:
         with tf.Graph().as_default(), tf.Session() as session:
