@@ -50,7 +50,8 @@ registry indexed_slices type_spec composite_tensor: top
 )
 _table(
     f"""
-array_ops math_ops linalg_ops check_ops control_flow_ops special_math_ops clip_ops numerics: top {_OPS}
+array_ops math_ops linalg_ops check_ops special_math_ops clip_ops numerics: top {_OPS}
+control_flow_ops: control_flow_ops top {_OPS}
 gradients gradients_impl gradients_util functional_ops map_fn script_ops logging_ops histogram_ops: top {_OPS}
 tensor_array_ops template session_ops confusion_matrix sparse_ops: top {_OPS}
 sets_impl spectral_ops parsing_ops string_ops bitwise_ops: top {_OPS} spectral signal bitwise io

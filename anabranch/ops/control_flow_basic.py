@@ -75,6 +75,7 @@ def _after(members: Sequence[Any], device: str, name: str | None) -> Operation:
             return build("NoOp", name=name)
 
 
+@public("control_flow_ops.with_dependencies")
 def with_dependencies(dependencies: Sequence[Any], output_tensor: Any, name: str | None = None) -> Any:
     """``output_tensor`` (a tensor or IndexedSlices), available only after ``dependencies`` have run."""
     with name_scope(name, "control_dependency", [*dependencies, output_tensor]) as scope:

@@ -96,6 +96,22 @@ def while_loop(
         return packed[0] if single else packed
 
 
+@public("control_flow_ops.While")
+def old_while(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+) -> Any:
+    """``tf.while_loop`` as it was before TensorFlow 0.8: shapes may differ between iterations."""
+    given = list(loop_vars) if isinstance(loop_vars, (list, tuple)) else [loop_vars]
+    free = [None if composites.is_composite(item) else shapes.TensorShape(None) for item in given]
+    return while_loop(cond, body, given, free, parallel_iterations, back_prop, swap_memory, name)
+
+
 def _check_arguments(cond: Any, body: Any, loop_vars: Any, parallel_iterations: Any) -> None:
     for role, fn in (("cond", cond), ("body", body)):
         if not callable(fn):

@@ -375,3 +375,11 @@ def test_a_value_of_the_body_used_outside():
         tf.while_loop(lambda i: i < 3, body, [0])
         with pytest.raises(ValueError, match="depend on what the loop returns"), tf.control_dependencies(inner):
             tf.no_op()
+
+
+def test_the_old_form(session):
+    i, x = tf.control_flow_ops.While(
+        lambda i, x: i < 3, lambda i, x: (i + 1, tf.concat([x, x], 0)), [0, tf.ones([1])], 1
+    )
+    assert x.shape.ndims is None
+    assert [value.tolist() for value in session.run([i, x])] == [3, [1.0] * 8]
