@@ -14,6 +14,7 @@ import pytest
 from google.protobuf import text_format
 
 import anabranch as tf
+from anabranch.core.attr_values import array_proto
 from anabranch.core.protos import saved_model_pb2
 from anabranch.saved_model.loaded import LoadedModel
 
@@ -51,6 +52,30 @@ def test_results_are_tensorflows(name: str, tier: str) -> None:
     tags = ["serve"]
     with tf.saved_model.load(str(MODELS / name), tags, config=tf.SessionOptions(tier=tier)) as model:
         check(model, name)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in MODELS.iterdir()))
+def test_the_loader_of_version_1_reads_them_too(name: str) -> None:
+    """With the model's own restore functions, and calls that stay calls in the graph."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        meta = tf.saved_model.loader.load(session, ["serve"], str(MODELS / name))
+        for call in expected(name):
+            signature = meta.signature_def[call["signature"]]
+            fed = {signature.inputs[key].name: array(value) for key, value in call["inputs"].items()}
+            found = session.run({key: signature.outputs[key].name for key in call["outputs"]}, fed)
+            for key, written in call["outputs"].items():
+                if written["dtype"] != "string":
+                    np.testing.assert_allclose(found[key], array(written), rtol=2e-5, atol=2e-6, err_msg=key)
+
+
+def test_inputs_with_a_default(altered) -> None:
+    def give(model) -> None:
+        default = model.meta_graphs[0].signature_def["serving_default"].defaults["flag"]
+        default.CopyFrom(array_proto(np.array(True)))
+
+    with tf.saved_model.load(altered("many", give)) as model:
+        assert not model(z=[1.0, 2.0], a=["x"])["flag"]
+        assert model(z=[1.0, 2.0], a=["x"], flag=False)["flag"]
 
 
 def test_what_a_model_tells() -> None:
