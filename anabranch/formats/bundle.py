@@ -73,11 +73,12 @@ def remove_bundle(prefix: str) -> None:
 
 
 def free_count(prefix: str, wanted: int) -> int:
-    """The smallest number of shards from ``wanted`` on of which no data file is there."""
-    taken = {int(path.rpartition("-")[2]) for path in data_files(prefix)}
-    while wanted in taken:
-        wanted += 1
-    return wanted
+    """A number of shards, ``wanted`` if possible, that the checkpoint which is there does not have."""
+    try:
+        in_use = read_index(prefix)[1]
+    except errors.OpError:  # none, or none that can be read
+        return wanted
+    return wanted + (in_use == wanted)
 
 
 def _remove_others(prefix: str, count: int) -> None:
