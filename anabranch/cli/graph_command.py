@@ -14,9 +14,12 @@ from google.protobuf.message import DecodeError
 
 from anabranch.cli import showing
 from anabranch.core import dtypes, errors, graph_util, opdef, shapes
+from anabranch.core.graph import Graph
 from anabranch.core.protos import graph_pb2, saved_model_pb2
 from anabranch.saved_model import files, loaded
+from anabranch.session import Session
 from anabranch.train.graph_files import write_message
+from anabranch.train.meta_graph_import import import_meta_graph
 
 _OP_TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_>.]*\Z")
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
@@ -48,13 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         else:
             showing.add_json(child)
     freeze = doings.add_parser(
-        "freeze",
-        help="a signature of a SavedModel as a GraphDef with constants in place of variables",
-        allow_abbrev=False,
+        "freeze", help="a model as a GraphDef with constants in place of variables", allow_abbrev=False
     )
-    freeze.add_argument("file", metavar="model", help="folder of the SavedModel")
+    freeze.add_argument(
+        "file", metavar="model", help="folder of a SavedModel, or a checkpoint's prefix beside its .meta"
+    )
     freeze.add_argument("--tags", help="tags of its MetaGraph, separated by commas")
     freeze.add_argument("--signature", default="serving_default", help="its name (default: serving_default)")
+    freeze.add_argument("--outputs", help="nodes to keep, separated by commas: of a checkpoint's graph, needed there")
     freeze.add_argument(
         "--output", "-o", required=True, metavar="FILE", help="where to write it; text if it ends in txt"
     )
@@ -194,6 +198,31 @@ def _to_text(options: argparse.Namespace, found: Found) -> int:
 
 
 def _freeze(options: argparse.Namespace) -> int:
+    meta = options.file.removesuffix(".meta") + ".meta"
+    if not os.path.isdir(options.file) and os.path.isfile(meta):
+        frozen, inputs, outputs = _frozen_checkpoint(meta, options)
+    else:
+        frozen, inputs, outputs = _frozen_model(options)
+    document = {
+        "output": options.output,
+        "nodes": len(frozen.node),
+        "bytes": frozen.ByteSize(),
+        "inputs": inputs,
+        "outputs": outputs,
+    }
+    write_message(options.output, frozen, as_text=options.output.endswith("txt"))
+    if options.json:
+        showing.print_json(document)
+        return 0
+    print(f"{options.output}: {document['nodes']} nodes, {showing.size_text(frozen.ByteSize())}")
+    for part, names in (("inputs", inputs), ("outputs", outputs)):
+        print(part)
+        print(showing.table(names.items(), "  "))
+    return 0
+
+
+def _frozen_model(options: argparse.Namespace) -> tuple[Any, dict[str, str], dict[str, str]]:
+    """A signature of a SavedModel as a GraphDef, and the names of its tensors."""
     tags = None if options.tags is None else [tag for tag in options.tags.split(",") if tag]
     with loaded.load(options.file, tags) as model:
         signature = model.signatures.get(options.signature)
@@ -203,27 +232,37 @@ def _freeze(options: argparse.Namespace) -> int:
             )
         if not hasattr(signature, "outputs"):
             raise signature.problem
-        outputs = {name: tensor for name, tensor in signature.outputs.items()}
-        nodes = sorted({tensor.op.name for tensor in outputs.values()})
+        tensors = [*signature.outputs.values(), *signature.inputs.values()]
         frozen = graph_util.convert_variables_to_constants(
-            model.session, model.graph.as_graph_def(), [*nodes, *(t.op.name for t in signature.inputs.values())]
+            model.session, model.graph.as_graph_def(), sorted({tensor.op.name for tensor in tensors})
         )
-        document = {
-            "output": options.output,
-            "nodes": len(frozen.node),
-            "bytes": frozen.ByteSize(),
-            "inputs": {name: tensor.name for name, tensor in signature.inputs.items()},
-            "outputs": {name: tensor.name for name, tensor in outputs.items()},
-        }
-    write_message(options.output, frozen, as_text=options.output.endswith("txt"))
-    if options.json:
-        showing.print_json(document)
-        return 0
-    print(f"{options.output}: {document['nodes']} nodes, {showing.size_text(document['bytes'])}")
-    for part in ("inputs", "outputs"):
-        print(f"{part}")
-        print(showing.table([(name, tensor) for name, tensor in document[part].items()], "  "))
-    return 0
+        inputs = {name: tensor.name for name, tensor in signature.inputs.items()}
+        return frozen, inputs, {name: tensor.name for name, tensor in signature.outputs.items()}
+
+
+def _frozen_checkpoint(meta: str, options: argparse.Namespace) -> tuple[Any, dict[str, str], dict[str, str]]:
+    """The part of a checkpoint's graph that the outputs need, as a GraphDef, and the names of its tensors."""
+    nodes = [name.partition(":")[0] for name in (options.outputs or "").split(",") if name]
+    if not nodes:
+        raise ValueError(
+            errors.message(
+                f"the checkpoint {meta.removesuffix('.meta')!r} without --outputs",
+                "names of the nodes that are fetched",
+                "--outputs logits; `anabranch graph summary` lists nodes that no other takes",
+            )
+        )
+    with Graph().as_default() as graph, Session() as session:
+        saver = import_meta_graph(meta, clear_devices=True)
+        if saver is not None:
+            saver.restore(session, meta.removesuffix(".meta"))
+        unknown = [name for name in nodes if name not in {op.name for op in graph.get_operations()}]
+        if unknown:
+            raise ValueError(
+                errors.message(f"--outputs {unknown[0]}", "nodes of the graph", "`anabranch graph to-text` shows them")
+            )
+        frozen = graph_util.convert_variables_to_constants(session, graph.as_graph_def(), nodes)
+    feeds = [node.name for node in frozen.node if node.op.startswith("Placeholder")]
+    return frozen, {name: f"{name}:0" for name in feeds}, {name: f"{name}:0" for name in nodes}
 
 
 __all__ = ["Found", "add_arguments", "read_graph", "run"]

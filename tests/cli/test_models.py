@@ -281,6 +281,29 @@ def test_freeze(call, tmp_path, name) -> None:
             np.testing.assert_allclose(session.run(names["outputs"][key], fed), value["value"], rtol=2e-5, atol=2e-6)
 
 
+def test_freeze_a_checkpoint(call, tmp_path) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [None, 2], name="x")
+        w = tf.Variable(np.float32([[1], [2]]), name="w")
+        y = tf.matmul(x, w, name="y")
+        tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(y))
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver().save(session, str(tmp_path / "model.ckpt"))
+    out = tmp_path / "frozen.pb"
+    status, text, _ = call("graph", "freeze", tmp_path / "model.ckpt", "--outputs", "y", "-o", out, "--json")
+    assert status == 0
+    assert json.loads(text)["inputs"] == {"x": "x:0"}
+    proto = tf.GraphDef.FromString(out.read_bytes())
+    assert {node.op for node in proto.node} <= {"Placeholder", "Const", "Identity", "MatMul"}
+    with tf.Graph().as_default(), tf.Session() as session:
+        (y,) = tf.import_graph_def(proto, return_elements=["y:0"], name="")
+        assert session.run(y, {"x:0": [[3, 4]]}).tolist() == [[11.0]]
+    for more, message in (((), "without --outputs"), (("--outputs", "z"), "--outputs z")):
+        status, _, err = call("graph", "freeze", f"{tmp_path}/model.ckpt.meta", "-o", out, *more)
+        assert status == showing.PROBLEM
+        assert message in err
+
+
 def test_freeze_as_text_and_problems(call, tmp_path) -> None:
     path = tmp_path / "frozen.pbtxt"
     status, out, _ = call("graph", "freeze", MODELS / "many", "-o", path)
