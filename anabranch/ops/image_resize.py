@@ -1,196 +1,320 @@
-"""Resizing of images ``[batch, height, width, channels]``: bilinear and nearest neighbour, and their gradients.
+"""Resizing of images: each method is a weighted sum of a few pixels along the width, then along the height.
 
-Positions are found in single precision, as TensorFlow finds them, so that the same pixels are taken. A resize is two
-gathers along one dimension after the other; its gradient is two scatters. ``align_corners`` maps the outermost pixels
-onto each other; ``half_pixel_centers`` takes pixels as squares, with their centres at one half.
+Policy. Places and weights are computed in float32 as TensorFlow computes them, since the floor of a product decides
+which pixel is taken. Three ways to place pixels: by the ratio of sizes (the default), by corners (``align_corners``),
+by centres (``half_pixel_centers``). Results are float32, but for the nearest neighbour, which copies pixels.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.core import errors, shapes
+from anabranch.core import errors
 from anabranch.core.build import build
-from anabranch.core.opdef import DERIVED, PURE, Bool, Op, Type
+from anabranch.core.opdef import PURE, Bool, NotDifferentiable, Op, Type
 
-_ANY = "int8 uint8 int16 uint16 int32 int64 half float double bfloat16"
-_FLAGS = {"align_corners": Bool(False), "half_pixel_centers": Bool(False)}
-
-
-def _scale(size: int, new: int, attrs: dict[str, Any]) -> np.float32:
-    if attrs["align_corners"] and new > 1:
-        return np.float32(size - 1) / np.float32(new - 1)
-    return np.float32(size) / np.float32(new)
+_NUMBERS = "bfloat16 double float half int16 int32 int64 int8 uint16 uint8"
+_FLOAT = np.float32
 
 
-def _taps(size: int, new: int, attrs: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each new position: the pixels before and after it, and the weight of the latter."""
-    place = np.arange(new, dtype=np.float32)
-    scale = _scale(size, new, attrs)
-    half = np.float32(0.5)
-    found = (place + half) * scale - half if attrs["half_pixel_centers"] else place * scale
-    before = np.floor(found)
-    lower = np.maximum(before.astype(np.int32), 0)
-    upper = np.minimum(np.ceil(found).astype(np.int32), size - 1)
-    return np.minimum(lower, size - 1), np.maximum(upper, 0), (found - before).astype(np.float32)
+class Taps(NamedTuple):
+    """For each output place along an axis the input places ``[out, taps]`` and their weights."""
+
+    places: np.ndarray
+    weights: np.ndarray
 
 
-def _nearest(size: int, new: int, attrs: dict[str, Any]) -> np.ndarray:
-    """For each new position: the nearest pixel."""
-    place = np.arange(new, dtype=np.float32)
-    scale = _scale(size, new, attrs)
-    found = (place + np.float32(0.5)) * scale if attrs["half_pixel_centers"] else place * scale
-    if attrs["align_corners"]:
-        found = np.floor(found + np.float32(0.5))  # positions are not negative: halves go up
-    return np.clip(np.floor(found).astype(np.int32), 0, size - 1)
+def _scale(size: int, out: int, align_corners: bool) -> np.float32:
+    if align_corners and out > 1:
+        return _FLOAT(size - 1) / _FLOAT(out - 1)
+    return _FLOAT(size) / _FLOAT(out)
 
 
-def _check_flags(c: Any) -> None:
-    if c.attrs["align_corners"] and c.attrs["half_pixel_centers"]:
-        raise ValueError(
-            "If half_pixel_centers is True, align_corners must be False.\n"
-            + errors.message("align_corners and half_pixel_centers", "one of them", "align_corners=False")
-        )
+def _positions(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> np.ndarray:
+    """Where each output pixel lies among the input's, as float32."""
+    index, scale = np.arange(out, dtype=_FLOAT), _scale(size, out, align_corners)
+    return (index + _FLOAT(0.5)) * scale - _FLOAT(0.5) if half_pixel_centers else index * scale
 
 
-def _resized_shape(c: Any) -> Any:
-    _check_flags(c)
-    batch, _, _, channels = c.with_rank(0, 4)
-    size = c.vector(1) or [None, None]
-    if len(size) != 2:
-        raise ValueError(f"size must be a vector of 2 elements, not {len(size)}")
-    return (batch, *(None if n is None else int(n) for n in size), channels)
+def bilinear_taps(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Taps:
+    """The two neighbours."""
+    position = _positions(size, out, align_corners, half_pixel_centers)
+    lower = np.floor(position)
+    low = np.maximum(lower.astype(np.int64), 0)
+    high = np.minimum(np.ceil(position).astype(np.int64), size - 1)
+    weight = position - lower
+    return Taps(np.stack([np.minimum(low, size - 1), high], 1), np.stack([1 - weight, weight], 1))
 
 
-def _checked_size(ctx: Any, image: Any, size: Any) -> tuple[int, int]:
-    size = np.asarray(size)
-    ctx.check(
-        size.shape == (2,),
-        errors.InvalidArgumentError,
-        f"shape_t must be 1-dimensional with 2 elements, not {shapes.show(size.shape)}",
-    )
-    height, width = (int(n) for n in size)
-    ctx.check(
-        height > 0 and width > 0, errors.InvalidArgumentError, "output dimensions must be positive, but are {0}", size
-    )
-    ctx.check(
-        image.shape[1] > 0 and image.shape[2] > 0,
-        errors.InvalidArgumentError,
-        "input image must be of non-zero size, but is {0}",
-        np.array(image.shape[1:3]),
-    )
+def nearest_taps(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Taps:
+    """The nearest pixel, or the one at or before the place."""
+    index, scale = np.arange(out, dtype=_FLOAT), _scale(size, out, align_corners)
+    position = (index + _FLOAT(0.5)) * scale if half_pixel_centers else index * scale
+    place = np.floor(position + _FLOAT(0.5)) if align_corners else np.floor(position)
+    return Taps(np.clip(place.astype(np.int64), 0, size - 1)[:, None], np.ones((out, 1), _FLOAT))
+
+
+_TABLE_SIZE = 1 << 10
+
+
+def _cubic_table(a: float) -> np.ndarray:
+    """Keys' kernel with parameter ``a`` at 1025 distances from 0 to 1, and from 1 to 2."""
+    near = np.arange(_TABLE_SIZE + 1, dtype=_FLOAT) / _FLOAT(_TABLE_SIZE)
+    far = near + _FLOAT(1)
+    a = _FLOAT(a)
+    inner = ((a + 2) * near - (a + 3)) * near * near + 1
+    outer = ((a * far - 5 * a) * far + 8 * a) * far - 4 * a
+    return np.stack([inner, outer], 1).astype(_FLOAT)
+
+
+def bicubic_taps(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Taps:
+    """Four neighbours by Keys' cubic kernel, tabulated in 1024 steps as in TensorFlow."""
+    position = _positions(size, out, align_corners, half_pixel_centers)
+    lower = np.floor(position)
+    offset = np.rint((position - lower) * _FLOAT(_TABLE_SIZE)).astype(np.int64)
+    table = _cubic_table(-0.5 if half_pixel_centers else -0.75)
+    rest = _TABLE_SIZE - offset
+    weights = np.stack([table[offset, 1], table[offset, 0], table[rest, 0], table[rest, 1]], 1)
+    places = lower.astype(np.int64)[:, None] + np.arange(-1, 3)
+    bounded = np.clip(places, 0, size - 1)
+    if half_pixel_centers:  # pixels outside do not count
+        weights = np.where(places == bounded, weights, _FLOAT(0))
+        total = weights.sum(1, keepdims=True)
+        weights = np.where(np.abs(total) >= 1000 * np.finfo(_FLOAT).tiny, weights / total, weights)
+    return Taps(bounded, weights.astype(_FLOAT))
+
+
+def area_taps(size: int, out: int, align_corners: bool, half_pixel_centers: bool = False) -> Taps:
+    """All pixels that an output pixel covers, by the part of each that is covered."""
+    scale = _scale(size, out, align_corners)
+    start = np.arange(out, dtype=_FLOAT) * scale
+    end = np.arange(1, out + 1, dtype=_FLOAT) * scale
+    first = np.floor(start).astype(np.int64)
+    count = int((np.ceil(end).astype(np.int64) - first).max(initial=1))
+    places = first[:, None] + np.arange(count)
+    covered = np.minimum(places + 1, end[:, None]) - np.maximum(places, start[:, None])
+    weights = np.maximum(covered, 0).astype(_FLOAT) / scale
+    return Taps(np.clip(places, 0, size - 1), weights)
+
+
+def _matrix(taps: Taps, size: int) -> np.ndarray:
+    """The weights as a matrix ``[out, size]``."""
+    out = len(taps.places)
+    matrix = np.zeros((out, size), _FLOAT)
+    np.add.at(matrix, (np.arange(out)[:, None], taps.places), taps.weights)
+    return matrix
+
+
+def _along(ctx: Any, x: Any, taps: Taps, axis: int) -> Any:
+    """The weighted sum along an axis of an image batch."""
+    xp = ctx.xp
+    shape = [1, 1, 1, 1]
+    shape[axis] = -1
+    parts = [xp.take(x, xp.asarray(taps.places[:, i]), axis=axis) for i in range(taps.places.shape[1])]
+    weights = [xp.asarray(taps.weights[:, i].reshape(shape)) for i in range(taps.places.shape[1])]
+    if len(parts) == 1:
+        return parts[0]
+    if len(parts) == 2:  # as TensorFlow rounds it
+        return parts[0] + (parts[1] - parts[0]) * weights[1]
+    total = parts[0] * weights[0]
+    for part, weight in zip(parts[1:], weights[1:], strict=True):
+        total = total + part * weight
+    return total
+
+
+def _back(ctx: Any, grad: Any, taps: Taps, size: int, axis: int) -> Any:
+    """The transpose of :func:`_along`."""
+    xp = ctx.xp
+    matrix = xp.asarray(_matrix(taps, size).astype(grad.dtype))
+    return xp.moveaxis(xp.tensordot(grad, matrix, ([axis], [0])), -1, axis)
+
+
+def _sizes(c: Any, operand: str) -> tuple[Any, Any]:
+    c.with_rank(operand, 1)
+    known = c.vector(operand)
+    if known is None:
+        return None, None
+    if len(known) != 2:
+        raise ValueError(errors.message(f"size of {len(known)} elements", "[height, width]", "size=[224, 224]"))
+    height, width = (None if size is None else int(size) for size in known)
+    for size in (height, width):
+        if size is not None and size <= 0:
+            raise ValueError(
+                "output dimensions must be positive\n"
+                + errors.message(f"size {[height, width]}", "positive sizes", "size=[224, 224]")
+            )
     return height, width
 
 
-def _weights(weights: np.ndarray, axis: int, dtype: Any) -> np.ndarray:
-    return weights.astype(dtype).reshape([-1 if i == axis else 1 for i in range(4)])
+def _resized(c: Any) -> Any:
+    images = c.with_rank("images", 4)
+    return (images[0], *_sizes(c, "size"), images[3])
 
 
-def _scattered(ctx: Any, size: int, axis: int, parts: list[tuple[np.ndarray, Any]]) -> Any:
-    """Sums of slices along ``axis`` at the positions that are given for each part."""
-    first = parts[0][1]
-    shape = [size if i == axis else n for i, n in enumerate(first.shape)]
-    out = ctx.xp.zeros(shape, first.dtype)
-    before: Any = (slice(None),) * axis
-    for places, values in parts:
-        index: Any = (*before, places)
-        if ctx.host:
-            np.add.at(out, index, values)
-        else:
-            out = out.at[index].add(values)
-    return out
+_ATTRS = {"T": Type(_NUMBERS), "align_corners": Bool(False), "half_pixel_centers": Bool(False)}
+
+
+def _check(ctx: Any, size: Any, shape: Any, attrs: Any) -> tuple[int, int]:
+    height, width = (int(value) for value in np.asarray(size).ravel())
+    if height <= 0 or width <= 0 or not shape[1] or not shape[2]:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            errors.message(f"images {list(shape)} to {height} by {width}", "positive sizes", "size=[224, 224]"),
+        )
+    if attrs.get("half_pixel_centers") and attrs["align_corners"]:
+        raise errors.InvalidArgumentError(
+            None, None, errors.message("align_corners and half_pixel_centers", "one of both", "align_corners=False")
+        )
+    return height, width
+
+
+def _resize(ctx: Any, x: Any, size: Any, attrs: Any, taps: Any) -> Any:
+    height, width = _check(ctx, size, x.shape, attrs)
+    centres = attrs.get("half_pixel_centers", False)
+    rows = taps(x.shape[1], height, attrs["align_corners"], centres)
+    columns = taps(x.shape[2], width, attrs["align_corners"], centres)
+    return _along(ctx, _along(ctx, x, columns, 2), rows, 1)
 
 
 class ResizeBilinear(Op):
-    """Images resized to ``size`` (height and width), each pixel from the four around its place; float32."""
+    """Images of another size by bilinear interpolation."""
 
     signature = "images: T, size: int32 -> resized_images: float"
-    attrs = {"T": Type(_ANY), **_FLAGS}
+    attrs = _ATTRS
     effect = PURE
     compile_time = ("size",)
-    shape = _resized_shape
+    shape = _resized
 
     def kernel(ctx, inputs, attrs):
-        image = inputs[0].astype(np.float32)
-        for axis, new in zip((1, 2), _checked_size(ctx, image, inputs[1]), strict=True):
-            lower, upper, share = _taps(image.shape[axis], new, attrs)
-            low, high = ctx.xp.take(image, lower, axis=axis), ctx.xp.take(image, upper, axis=axis)
-            image = low + (high - low) * _weights(share, axis, np.float32)
-        return image
+        return _resize(ctx, inputs[0].astype(_FLOAT), inputs[1], attrs, bilinear_taps)
 
     def gradient(op, grad):
-        if not op.inputs[0].dtype.is_floating:
-            return [None, None]
-        flags = {key: op.get_attr(key) for key in _FLAGS}
-        return [build("ResizeBilinearGrad", grad, op.inputs[0], **flags), None]
+        kept = {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
+        return [build("ResizeBilinearGrad", grad, op.inputs[0], **kept), None]
 
 
-class ResizeBilinearGrad(Op):
-    """Gradient of `ResizeBilinear` with respect to the images: each pixel of ``grads`` to those it was made from."""
+class ResizeBicubic(Op):
+    """Images of another size by bicubic interpolation."""
 
-    signature = "grads: float, original_image: T -> output: T"
-    attrs = {"T": Type("float bfloat16 half double"), **_FLAGS}
+    signature = "images: T, size: int32 -> resized_images: float"
+    attrs = _ATTRS
     effect = PURE
-    gradient = DERIVED
-
-    def shape(c):
-        _check_flags(c)
-        batch, _, _, channels = c.with_rank(0, 4)
-        found = c.with_rank(1, 4)
-        return (batch, found[1], found[2], channels)
+    compile_time = ("size",)
+    shape = _resized
 
     def kernel(ctx, inputs, attrs):
-        grads, like = inputs
-        dtype = np.dtype(like.dtype)
-        wide = np.float64 if dtype == np.float64 else np.float32
-        out = grads.astype(wide)
-        for axis in (2, 1):
-            size = like.shape[axis]
-            lower, upper, share = _taps(size, grads.shape[axis], attrs)
-            part = _weights(share, axis, wide)
-            out = _scattered(ctx, size, axis, [(lower, out * (wide(1) - part)), (upper, out * part)])
-        return out.astype(dtype)
+        return _resize(ctx, inputs[0].astype(_FLOAT), inputs[1], attrs, bicubic_taps)
+
+    def gradient(op, grad):
+        kept = {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
+        if op.inputs[0].dtype.base.name not in ("float32", "float64"):
+            return [None, None]
+        return [build("ResizeBicubicGrad", grad, op.inputs[0], **kept), None]
 
 
 class ResizeNearestNeighbor(Op):
-    """Images resized to ``size`` (height and width), each pixel a copy of the nearest one."""
+    """Images of another size by copies of the nearest pixels."""
 
     signature = "images: T, size: int32 -> resized_images: T"
-    attrs = {"T": Type(_ANY), **_FLAGS}
+    attrs = _ATTRS
     effect = PURE
     compile_time = ("size",)
-    shape = _resized_shape
+    shape = _resized
 
     def kernel(ctx, inputs, attrs):
-        image = inputs[0]
-        for axis, new in zip((1, 2), _checked_size(ctx, image, inputs[1]), strict=True):
-            image = ctx.xp.take(image, _nearest(image.shape[axis], new, attrs), axis=axis)
-        return image
+        return _resize(ctx, inputs[0], inputs[1], attrs, nearest_taps)
 
     def gradient(op, grad):
-        known = op.inputs[0].get_shape()
-        size: Any = known[1:3].as_list() if known.ndims is not None else [None]
-        if None in size:
-            size = build("StridedSlice", build("Shape", op.inputs[0]), [1], [3], [1])
-        flags = {key: op.get_attr(key) for key in _FLAGS}
-        return [build("ResizeNearestNeighborGrad", grad, size, **flags), None]
+        kept = {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
+        image = op.inputs[0]
+        known = image.shape.as_list()[1:3] if image.shape.ndims == 4 else [None]
+        size = known if None not in known else build("StridedSlice", build("Shape", image), [1], [3], [1])
+        return [build("ResizeNearestNeighborGrad", grad, size, **kept), None]
+
+
+class ResizeArea(Op):
+    """Images of another size by the mean of the area that an output pixel covers."""
+
+    signature = "images: T, size: int32 -> resized_images: float"
+    attrs = {"T": Type(_NUMBERS), "align_corners": Bool(False)}
+    effect = PURE
+    compile_time = ("size",)
+    shape = _resized
+    gradient = NotDifferentiable("TensorFlow has no gradient of it; resize_bilinear has one")
+
+    def kernel(ctx, inputs, attrs):
+        return _resize(ctx, inputs[0].astype(_FLOAT), inputs[1], attrs, area_taps)
+
+
+def _grad_kernel(taps: Any) -> Any:
+    def kernel(ctx, inputs, attrs):
+        grad, image = inputs
+        _check(ctx, grad.shape[1:3], image.shape, attrs)
+        options = (attrs["align_corners"], attrs["half_pixel_centers"])
+        columns = taps(image.shape[2], grad.shape[2], *options)
+        rows = taps(image.shape[1], grad.shape[1], *options)
+        found = _back(ctx, _back(ctx, grad, columns, image.shape[2], 2), rows, image.shape[1], 1)
+        return found.astype(image.dtype)
+
+    return kernel
+
+
+class ResizeBilinearGrad(Op):
+    """The gradient of ResizeBilinear with respect to its images."""
+
+    signature = "grads: float, original_image: T -> output: T"
+    attrs = {"T": Type("bfloat16 double float half"), "align_corners": Bool(False), "half_pixel_centers": Bool(False)}
+    effect = PURE
+    kernel = _grad_kernel(bilinear_taps)
+
+    def shape(c):
+        return c.with_rank("original_image", 4)
+
+    def gradient(op, grad):
+        kept = {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
+        shape = op.inputs[0].shape.as_list()[1:3] if op.inputs[0].shape.ndims == 4 else [None]
+        size = shape if None not in shape else build("StridedSlice", build("Shape", op.inputs[0]), [1], [3], [1])
+        return [build("ResizeBilinear", grad, size, **kept), None]
+
+
+class ResizeBicubicGrad(Op):
+    """The gradient of ResizeBicubic with respect to its images."""
+
+    signature = "grads: float, original_image: T -> output: T"
+    attrs = {"T": Type("double float"), "align_corners": Bool(False), "half_pixel_centers": Bool(False)}
+    effect = PURE
+    kernel = _grad_kernel(bicubic_taps)
+    gradient = NotDifferentiable("TensorFlow has no gradient of it")
+
+    def shape(c):
+        return c.with_rank("original_image", 4)
 
 
 class ResizeNearestNeighborGrad(Op):
-    """Gradient of `ResizeNearestNeighbor` with respect to images of height and width ``size``."""
+    """The gradient of ResizeNearestNeighbor with respect to its images."""
 
     signature = "grads: T, size: int32 -> output: T"
-    attrs = {"T": Type("uint8 int8 int32 half float double bfloat16"), **_FLAGS}
+    attrs = {
+        "T": Type("bfloat16 double float half int32 int8 uint8"),
+        "align_corners": Bool(False),
+        "half_pixel_centers": Bool(False),
+    }
     effect = PURE
     compile_time = ("size",)
-    shape = _resized_shape
-    gradient = DERIVED
+    gradient = NotDifferentiable("TensorFlow has no gradient of it")
+
+    def shape(c):
+        grads = c.with_rank("grads", 4)
+        return (grads[0], *_sizes(c, "size"), grads[3])
 
     def kernel(ctx, inputs, attrs):
-        out = inputs[0]
-        height, width = _checked_size(ctx, out, inputs[1])
-        for axis, size in ((2, width), (1, height)):
-            out = _scattered(ctx, size, axis, [(_nearest(size, out.shape[axis], attrs), out)])
-        return out
+        grad, size = inputs
+        height, width = _check(ctx, size, grad.shape, attrs)
+        options = (attrs["align_corners"], attrs["half_pixel_centers"])
+        columns = nearest_taps(width, grad.shape[2], *options)
+        rows = nearest_taps(height, grad.shape[1], *options)
+        wide = grad.astype(_FLOAT) if grad.dtype.itemsize < 4 else grad
+        return _back(ctx, _back(ctx, wide, columns, width, 2), rows, height, 1).astype(grad.dtype)
