@@ -41,6 +41,7 @@ NAMES = {
     "read_checkpoint": "formats.checkpoints: (prefix, [(name, slice, dtype)]) -> list of arrays",
     "merge_checkpoints": "formats.bundle: (prefixes, target, delete_old_dirs, allow_missing_files)",
     "with_gradient": "autodiff.registry: (make, op type, rule) -> the op that make() makes, with a rule of its own",
+    "event_writer": "summary.event_file: (logdir, max_queue, flush_secs, filename_suffix) -> a writer of events",
     "graph_def": "core.graph_def: (graph, from_version, add_shapes) -> GraphDef",
 }
 for _name in NAMES:
@@ -92,6 +93,11 @@ def graph_def(*args: Any) -> Any:
 def control_flow_gradient(*args: Any) -> Any:
     """See :data:`NAMES`."""
     return _slots["control_flow_gradient"](*args)
+
+
+def event_writer(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["event_writer"](*args)
 
 
 def write_checkpoint(*args: Any) -> Any:

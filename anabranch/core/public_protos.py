@@ -1,4 +1,4 @@
-"""Publishes the messages that programs name: graphs, session options, examples, events."""
+"""Publishes the messages that programs name: graphs, session options, examples, events, tensors."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ from anabranch.core.protos import (
     summary_pb2,
     training_pb2,
 )
+from anabranch.core.tensor_proto import make_ndarray, make_tensor_proto
+
+publish_as("make_ndarray", make_ndarray)
+publish_as("make_tensor_proto", make_tensor_proto)
 
 _TOP: dict[Any, str] = {
     graph_pb2: "GraphDef NodeDef AttrValue NameAttrList",

@@ -48,7 +48,8 @@ def _scalar_tag(c: Any, name: str = "tag") -> None:
         c.with_rank(name, 0)
 
 
-def _one_tag(ctx: Any, tag: Any, what: str = "tag") -> str:
+def one_tag(ctx: Any, tag: Any, what: str = "tag") -> str:
+    """The text of a tag, which must be a scalar."""
     ctx.check(
         np.ndim(tag) == 0, errors.InvalidArgumentError, what + " must be a scalar, not of shape {0}", np.shape(tag)
     )
@@ -112,6 +113,20 @@ def histogram_of(values: np.ndarray) -> summary_pb2.HistogramProto:
     return found
 
 
+def histogram_summary(ctx: Any, tag: Any, values: Any) -> summary_pb2.Summary:
+    """A summary with the histogram of finite values; checks that they are."""
+    name = one_tag(ctx, tag, "tags")
+    wide = np.asarray(values).astype(np.float64)
+    finite = np.isfinite(wide)
+    if not finite.all():
+        bad = wide.ravel()[np.argmin(finite.ravel())]
+        what = "Nan" if np.isnan(bad) else "Infinity"
+        ctx.check(False, errors.InvalidArgumentError, f"{what} in summary histogram for: {ctx.op.name}")
+    summary = summary_pb2.Summary()
+    summary.value.add(tag=name).histo.CopyFrom(histogram_of(wide))
+    return summary
+
+
 class HistogramSummary(Op):
     """A summary with the histogram of ``values``, which must be finite."""
 
@@ -125,16 +140,7 @@ class HistogramSummary(Op):
         return ()
 
     def host_kernel(ctx, inputs, attrs):
-        tag = _one_tag(ctx, inputs[0], "tags")
-        values = np.asarray(inputs[1]).astype(np.float64)
-        finite = np.isfinite(values)
-        if not finite.all():
-            bad = values.ravel()[np.argmin(finite.ravel())]
-            what = "Nan" if np.isnan(bad) else "Infinity"
-            ctx.check(False, errors.InvalidArgumentError, f"{what} in summary histogram for: {ctx.op.name}")
-        summary = summary_pb2.Summary()
-        summary.value.add(tag=tag).histo.CopyFrom(histogram_of(values))
-        return _serialised(summary)
+        return _serialised(histogram_summary(ctx, inputs[0], inputs[1]))
 
 
 # --------------------------------------------------------------------------------------------------------------- images
@@ -154,6 +160,35 @@ def _pixels(image: np.ndarray, bad_color: np.ndarray) -> np.ndarray:
     found[good] = (finite * scale + kind(offset)).astype(np.uint8)
     found[~good] = bad_color
     return found.reshape(image.shape)
+
+
+def image_summary(ctx: Any, tag: Any, images: Any, bad_color: Any, max_images: int) -> summary_pb2.Summary:
+    """A summary with up to ``max_images`` images as PNG; checks their shape."""
+    name = one_tag(ctx, tag, "Tags")
+    ctx.check(
+        images.ndim == 4 and images.shape[3] in (1, 3, 4),
+        errors.InvalidArgumentError,
+        f"Tensor must be 4-D with last dim 1, 3, or 4, not {list(images.shape)}",
+    )
+    count, height, width, channels = images.shape
+    ctx.check(
+        bad_color.ndim == 1 and bad_color.dtype == np.uint8 and bad_color.size >= channels,
+        errors.InvalidArgumentError,
+        f"bad_color must be a vector of uint8, one for each of {channels} channels",
+    )
+    ctx.check(
+        not count or (height > 0 and width > 0),
+        errors.InvalidArgumentError,
+        f"images of no pixels have no PNG: {list(images.shape)}",
+    )
+    summary = summary_pb2.Summary()
+    for i in range(min(count, max_images)):
+        image = images[i] if images.dtype == np.uint8 else _pixels(images[i], bad_color[:channels])
+        # The tag follows how many images are asked for, not how many there are.
+        value = summary.value.add(tag=f"{name}/image/{i}" if max_images > 1 else f"{name}/image")
+        value.image.height, value.image.width, value.image.colorspace = height, width, channels
+        value.image.encoded_image_string = encode_png(image)
+    return summary
 
 
 class ImageSummary(Op):
@@ -186,32 +221,7 @@ class ImageSummary(Op):
         return ()
 
     def host_kernel(ctx, inputs, attrs):
-        tag, images = _one_tag(ctx, inputs[0], "Tags"), inputs[1]
-        ctx.check(
-            images.ndim == 4 and images.shape[3] in (1, 3, 4),
-            errors.InvalidArgumentError,
-            f"Tensor must be 4-D with last dim 1, 3, or 4, not {list(images.shape)}",
-        )
-        count, height, width, channels = images.shape
-        bad_color = attrs["bad_color"]
-        ctx.check(
-            bad_color.ndim == 1 and bad_color.dtype == np.uint8 and bad_color.size >= channels,
-            errors.InvalidArgumentError,
-            f"bad_color must be a vector of uint8, one for each of {channels} channels",
-        )
-        ctx.check(
-            not count or (height > 0 and width > 0),
-            errors.InvalidArgumentError,
-            f"images of no pixels have no PNG: {list(images.shape)}",
-        )
-        summary = summary_pb2.Summary()
-        for i in range(min(count, attrs["max_images"])):
-            image = images[i] if images.dtype == np.uint8 else _pixels(images[i], bad_color[:channels])
-            # The tag follows how many images are asked for, not how many there are.
-            value = summary.value.add(tag=f"{tag}/image/{i}" if attrs["max_images"] > 1 else f"{tag}/image")
-            value.image.height, value.image.width, value.image.colorspace = height, width, channels
-            value.image.encoded_image_string = encode_png(image)
-        return _serialised(summary)
+        return _serialised(image_summary(ctx, inputs[0], inputs[1], attrs["bad_color"], attrs["max_images"]))
 
 
 # ---------------------------------------------------------------------------------------------------------------- audio
@@ -223,8 +233,9 @@ def _audio_shape(c: Any) -> Any:
     return ()
 
 
-def _audio(ctx: Any, tag: Any, tensor: Any, rate: float, most: int) -> np.ndarray:
-    name = _one_tag(ctx, tag)
+def audio_summary(ctx: Any, tag: Any, tensor: Any, rate: float, most: int) -> summary_pb2.Summary:
+    """A summary with up to ``most`` clips as WAV; checks their shape and rate."""
+    name = one_tag(ctx, tag)
     ctx.check(rate > 0, errors.InvalidArgumentError, "sample_rate must be > 0")
     ctx.check(
         tensor.ndim in (2, 3), errors.InvalidArgumentError, f"Tensor must be 3-D or 2-D, got: {list(tensor.shape)}"
@@ -242,7 +253,7 @@ def _audio(ctx: Any, tag: Any, tensor: Any, rate: float, most: int) -> np.ndarra
         value.audio.sample_rate, value.audio.num_channels, value.audio.length_frames = rate, channels, frames
         value.audio.content_type = "audio/wav"
         value.audio.encoded_audio_string = encode_wav(clips[i], int(rate))
-    return _serialised(summary)
+    return summary
 
 
 class AudioSummary(Op):
@@ -255,7 +266,7 @@ class AudioSummary(Op):
     shape = _audio_shape
 
     def host_kernel(ctx, inputs, attrs):
-        return _audio(ctx, inputs[0], inputs[1], attrs["sample_rate"], attrs["max_outputs"])
+        return _serialised(audio_summary(ctx, inputs[0], inputs[1], attrs["sample_rate"], attrs["max_outputs"]))
 
 
 class AudioSummaryV2(Op):
@@ -277,7 +288,7 @@ class AudioSummaryV2(Op):
     def host_kernel(ctx, inputs, attrs):
         tag, tensor, rate = inputs
         ctx.check(np.ndim(rate) == 0, errors.InvalidArgumentError, "sample_rate must be a scalar")
-        return _audio(ctx, tag, tensor, float(rate), attrs["max_outputs"])
+        return _serialised(audio_summary(ctx, tag, tensor, float(rate), attrs["max_outputs"]))
 
 
 # -------------------------------------------------------------------------------------------------------------- tensors
@@ -307,6 +318,14 @@ class TensorSummary(Op):
         return _serialised(summary)
 
 
+def tensor_value(ctx: Any, tag: Any, tensor: Any, dtype: dtypes.DType, metadata: Any) -> summary_pb2.Summary.Value:
+    """A summary's value with all of a tensor and serialised metadata."""
+    value = summary_pb2.Summary.Value(tag=one_tag(ctx, tag), tensor=content_proto(np.asarray(tensor), dtype))
+    ctx.check(np.ndim(metadata) == 0, errors.InvalidArgumentError, "serialized_summary_metadata must be scalar")
+    value.metadata.CopyFrom(parsed(ctx, metadata, summary_pb2.SummaryMetadata, "the summary metadata"))
+    return value
+
+
 class TensorSummaryV2(Op):
     """A summary with all of ``tensor`` and metadata that tell which plugin of TensorBoard shows it."""
 
@@ -318,18 +337,19 @@ class TensorSummaryV2(Op):
 
     def host_kernel(ctx, inputs, attrs):
         tag, tensor, metadata = inputs
-        summary = summary_pb2.Summary()
-        value = summary.value.add(tag=_one_tag(ctx, tag))
-        value.tensor.CopyFrom(content_proto(np.asarray(tensor), attrs["T"]))
-        ctx.check(np.ndim(metadata) == 0, errors.InvalidArgumentError, "serialized_summary_metadata must be scalar")
-        value.metadata.CopyFrom(_parsed(ctx, metadata, summary_pb2.SummaryMetadata, "the summary metadata"))
-        return _serialised(summary)
+        return _serialised(summary_pb2.Summary(value=[tensor_value(ctx, tag, tensor, attrs["T"], metadata)]))
 
 
-def _parsed(ctx: Any, data: Any, kind: Any, what: str) -> Any:
+def scalar_bytes(data: Any) -> bytes:
+    """The bytes of a string scalar."""
+    return _bytes(np.asarray(data, object)[()])
+
+
+def parsed(ctx: Any, data: Any, kind: Any, what: str) -> Any:
+    """A message of a string scalar; checks that it is one."""
     found = kind()
     try:
-        found.ParseFromString(_bytes(np.asarray(data, object)[()]))
+        found.ParseFromString(scalar_bytes(data))
     except protobuf.DecodeError:
         ctx.check(False, errors.InvalidArgumentError, f"Could not parse {what}")
     return found
@@ -350,7 +370,7 @@ class MergeSummary(Op):
         seen = set()
         for tensor in inputs:
             for data in np.asarray(tensor, object).ravel():
-                part = _parsed(ctx, data, summary_pb2.Summary, "one of the summary inputs")
+                part = parsed(ctx, data, summary_pb2.Summary, "one of the summary inputs")
                 for value in part.value:
                     ctx.check(
                         not value.tag or value.tag not in seen,

@@ -18,7 +18,7 @@ import time
 import weakref
 from typing import Any
 
-from anabranch.core import errors
+from anabranch.core import errors, hooks
 from anabranch.core.protos import event_pb2
 from anabranch.formats.records import framed, io_error
 
@@ -202,3 +202,6 @@ class EventFileWriter:
         """After :meth:`close`, opens a new file in the same folder; of no effect on an open writer."""
         if self._closed:
             self._open()
+
+
+hooks.fill("event_writer", EventFileWriter)
