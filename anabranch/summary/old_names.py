@@ -16,21 +16,21 @@ from anabranch.summary.functions import collect
 _USUAL = (GraphKeys.SUMMARIES,)
 
 
-@public("scalar_summary")
+@public("scalar_summary", "contrib.deprecated.scalar_summary")
 def scalar_summary(tags: Any, values: Any, collections: Any = None, name: str | None = None) -> Tensor:
     """A summary with one number per tag; ``tags`` has the shape of ``values``. Now ``tf.summary.scalar``."""
     with name_scope(name, "ScalarSummary", [tags, values]) as scope:
         return collect(build("ScalarSummary", tags, values, name=scope), collections, _USUAL)
 
 
-@public("histogram_summary")
+@public("histogram_summary", "contrib.deprecated.histogram_summary")
 def histogram_summary(tag: Any, values: Any, collections: Any = None, name: str | None = None) -> Tensor:
     """A summary with a histogram. Now ``tf.summary.histogram``."""
     with name_scope(name, "HistogramSummary", [tag, values]) as scope:
         return collect(build("HistogramSummary", tag, values, name=scope), collections, _USUAL)
 
 
-@public("image_summary")
+@public("image_summary", "contrib.deprecated.image_summary")
 def image_summary(
     tag: Any, tensor: Any, max_images: int = 3, collections: Any = None, name: str | None = None
 ) -> Tensor:
@@ -39,7 +39,7 @@ def image_summary(
         return collect(build("ImageSummary", tag, tensor, max_images=max_images, name=scope), collections, _USUAL)
 
 
-@public("audio_summary")
+@public("audio_summary", "contrib.deprecated.audio_summary")
 def audio_summary(
     tag: Any, tensor: Any, sample_rate: Any, max_outputs: int = 3, collections: Any = None, name: str | None = None
 ) -> Tensor:
@@ -50,14 +50,14 @@ def audio_summary(
         return collect(made, collections, _USUAL)
 
 
-@public("merge_summary")
+@public("merge_summary", "contrib.deprecated.merge_summary")
 def merge_summary(inputs: Any, collections: Any = None, name: str | None = None) -> Tensor:
     """One summary with the values of several. Now ``tf.summary.merge``."""
     with name_scope(name, "MergeSummary", inputs):
         return collect(build("MergeSummary", list(inputs), name=name), collections, ())
 
 
-@public("merge_all_summaries")
+@public("merge_all_summaries", "contrib.deprecated.merge_all_summaries")
 def merge_all_summaries(key: Any = GraphKeys.SUMMARIES) -> Tensor | None:
     """One summary with all that the default graph collected, None if there are none. Now ``tf.summary.merge_all``."""
     found = get_default_graph().get_collection(key)

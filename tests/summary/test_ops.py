@@ -82,6 +82,7 @@ def test_names_from_before_version_1():
         found = tf.Summary.FromString(session.run(merged))
     assert [value.tag for value in found.value] == ["a b", "p", "q", "h", "i/image", "s/audio/0"]
     assert tf.merge_all_summaries("none") is None
+    assert tf.contrib.deprecated.scalar_summary is tf.scalar_summary
     assert tf.merge_summary(summaries[:1], collections=["c"]) is tf.get_collection("c")[0]
 
 
