@@ -20,6 +20,7 @@ import numpy as np
 
 from anabranch.core import errors, kernels, shapes
 from anabranch.core.cancellation import CancellationToken
+from anabranch.core.list_values import TracedList
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
 from anabranch.runtime import binding, direct, nested, policy
@@ -30,12 +31,14 @@ from anabranch.runtime.plan import HostItem, Plan, ProgramItem, Segment
 from anabranch.runtime.recorded import Recorded
 from anabranch.runtime.resources import Claim, RandomCounter, ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.values import NO_RNG, Published, device_value, own, to_host
-from anabranch.xla import engine, scope, single
+from anabranch.xla import engine, lists, scope, single
 from anabranch.xla import program as programs
 
 MAX_STATIC_VARIANTS = 16
 """After this many distinct values of what a program must know at compile time, further ones are interpreted."""
 MAX_ATTEMPTS = 100
+MAX_EARLY_COPY = 1 << 20
+"""Bytes of a result under which its copy to the host begins before anybody asks for it."""
 
 
 class _Conflict(Exception):
@@ -518,7 +521,13 @@ class Executor:
         except kernels.NotCompilable:  # a list whose elements do not fit into one array
             self._interpret(item, state, env, advances, step)
             return
-        static = {i: to_host(env[program.inputs[i]]) for i in item.static} if item.static else {}
+        for i, value in enumerate(inputs):
+            if isinstance(value, TracedList):  # a loop on the host sees each size once
+                inputs[i] = lists.as_input(value, i in item.static or not self.plan.nested)
+        static = {}
+        for i in item.static:
+            if not isinstance(inputs[i], TracedList):
+                static[i] = to_host(env[program.inputs[i]])
         rng = NO_RNG
         if program.random_ops:
             rng = np.empty((len(program.random_ops), 6), np.uint32)
@@ -533,7 +542,7 @@ class Executor:
             else:
                 bounds = {i: scope.bucket(to_host(env[program.inputs[i]])) for i in item.bounds}
                 executable = program.executable(
-                    old, inputs, static, rng, MAX_STATIC_VARIANTS if static or bounds else None, bounds
+                    old, inputs, static, rng, MAX_STATIC_VARIANTS if item.static or bounds else None, bounds
                 )
                 if item.settled:
                     item.cached = (state.layout, executable)
@@ -542,6 +551,13 @@ class Executor:
         except programs.UNTRACEABLE as problem:
             # Tracing met what can only fail at run time: the interpreter says which op fails first in effect order.
             executable = None
+            item.refused = f"{type(problem).__name__}: {problem}".partition("\n")[0]
+        except Exception as problem:
+            if type(problem).__name__ not in ("XlaRuntimeError", "JaxRuntimeError") or "UNIMPLEMENTED" not in str(
+                problem
+            ):
+                raise
+            executable = None  # the device has no code for one of the ops (integer convolutions on a GPU)
             item.refused = f"{type(problem).__name__}: {problem}".partition("\n")[0]
         if executable is None:
             self._interpret(item, state, env, advances, step)
@@ -601,6 +617,10 @@ class Executor:
                 # What the program returns for donated variables is right whether or not its checks hold: show it now.
                 self.manager.replace(slots, finals)
                 shown = True
+            if program.platform != "cpu":  # all small copies to the host at once: one wait instead of one for each
+                for value in (*(flags[:1] if flags is not None else ()), *results):
+                    if getattr(value, "nbytes", MAX_EARLY_COPY) < MAX_EARLY_COPY:
+                        value.copy_to_host_async()
             if flags is not None:
                 flags = (np.asarray(flags[0]), flags[1])
             else:

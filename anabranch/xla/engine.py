@@ -116,9 +116,10 @@ def moved(values: Any, device: Any) -> Any:
     module = jax()
     target = jax_device(device) if device is not None else devices(default_platform())[0]
     put = device is not None
-    return [
-        module.device_put(value, target)
-        if (put and not hasattr(value, "devices")) or (hasattr(value, "devices") and value.devices() != {target})
-        else value
-        for value in values
-    ]
+    with x64():  # a copy keeps 64 bits
+        return [
+            module.device_put(value, target)
+            if (put and not hasattr(value, "devices")) or (hasattr(value, "devices") and value.devices() != {target})
+            else value
+            for value in values
+        ]
