@@ -333,6 +333,12 @@ class TracedList:
             return self._copy(_capacity=capacity, reserved=True)
         return self._copy(_items=_with_extent(self.settled()._items, capacity), reserved=True)
 
+    def with_room(self, capacity: int) -> TracedList:
+        """The list with room for at least ``capacity`` elements, of NumPy arrays if it is made of such."""
+        if self.items is None:
+            return self._copy(_capacity=max(capacity, self._capacity))
+        return self._copy(_items=_map(lambda leaf: _padded(leaf, capacity), self.settled()._items))
+
     def with_items(self, items: Any) -> TracedList:
         """The list with other arrays of the same shape."""
         return self._copy(_items=items, _single=None, _pending=None)

@@ -511,7 +511,10 @@ class Plan:
             i
             for i, key in enumerate(program.inputs)
             if key in self.required_static
-            or (not isinstance(key, StateKey) and (key in self.handles or key.dtype.base.host_only))
+            or (
+                not isinstance(key, StateKey)
+                and (key in self.handles or (key.dtype.base.host_only and key.dtype.base is not dtypes.variant))
+            )
         )
         settled = (
             not static and not bounds and not self.nested and all(self.producer(key) is None for key in program.inputs)

@@ -179,7 +179,10 @@ def _outer_cut(scope: Scope, op: Operation, body: Body, first: int, cut: CutNeed
         key = sources[first + index]
         if key is None or isinstance(key, StateKey):
             return HostNeeded(op)
-        if not isinstance(scope.env[key], np.ndarray):
+        value = scope.env[key]
+        if isinstance(value, TracedOptional) or (isinstance(value, TracedList) and value.known_size is not None):
+            return HostNeeded(op, f"the value of {cut.tensor.name} is not known")
+        if not isinstance(value, np.ndarray):
             return CutNeeded(op._inputs[first + index], op)
     return HostNeeded(op, f"the value of {cut.tensor.name} is not known")
 

@@ -66,6 +66,14 @@ def for_program(value: Any) -> Any:
     )
 
 
+def as_input(value: TracedList, known: bool) -> TracedList:
+    """A list for a program: of known size, or one of a few capacities so that few programs serve all sizes."""
+    size = np.array(value.size, np.int32)
+    if known:
+        return value.with_size(size)
+    return value.with_room(max(8, 1 << max(int(size) - 1, 0).bit_length())).with_size(np.int32(size))
+
+
 def signature(value: Any) -> Any:
     """What a program compiled for ``value`` depends on."""
     if isinstance(value, TracedList):
