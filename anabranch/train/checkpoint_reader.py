@@ -51,7 +51,7 @@ class CheckpointReader:
     def debug_string(self) -> bytes:
         """All tensors with their dtypes and shapes, one a line."""
         lines = [
-            f"{name} (DT_{facts.dtype.name.upper()}) {list(facts.shape)}"
+            f"{name} (DT_{dtypes.proto_name(facts.dtype).upper()}) [{','.join(map(str, facts.shape))}]"
             for name, facts in sorted(self._reader.tensors.items())
         ]
         return "\n".join(lines).encode()
