@@ -157,6 +157,8 @@ def test_values_are_taken_for_sparse_tensors():
         (lambda: tf.sparse_tensor_to_dense(tf.SparseTensorValue([[0]], ["a"], [1]), 0), "default_value=0 for strings"),
         (lambda: tf.sparse_tensor_dense_matmul(SMALL, tf.constant([[1.0], [2.0], [3.0]])), "adjoint_a=True"),
         (lambda: tf.nn.safe_embedding_lookup_sparse([], SMALL), "Missing embedding_weights"),
+        (lambda: tf.sparse.cross(SMALL), "Inputs must be a list"),
+        (lambda: tf.sparse.cross([tf.constant([[1.0]])]), "strings or integers"),
         (lambda: tf.sparse.expand_dims(SMALL, 4), "axis 4 of rank 2"),
     ],
 )

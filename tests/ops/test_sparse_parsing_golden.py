@@ -22,8 +22,8 @@ _spec.loader.exec_module(recorder)
 OPS = (
     "SparseReorder SparseReshape SparseConcat SparseSplit SparseSlice SparseSliceGrad SparseAdd SparseAddGrad "
     "SparseReduceSumSparse SparseReduceMaxSparse SparseSparseMaximum SparseSparseMinimum SparseFillEmptyRows "
-    "SparseFillEmptyRowsGrad SerializeSparse SerializeManySparse DeserializeSparse DeserializeManySparse ParseExample "
-    "ParseExampleV2 ParseSingleExample ParseSequenceExample ParseSequenceExampleV2 ParseSingleSequenceExample "
+    "SparseFillEmptyRowsGrad SparseCross SerializeSparse SerializeManySparse DeserializeSparse DeserializeManySparse "
+    "ParseExample ParseExampleV2 ParseSingleExample ParseSequenceExample ParseSequenceExampleV2 ParseSingleSequenceExample "
     "DecodeRaw DecodePaddedRaw DecodeCSV DecodeJSONExample ParseTensor SerializeTensor DecodeCompressed"
 )
 made: set[str] = set()

@@ -133,6 +133,14 @@ show(tf.sparse_merge([two, ints], sp([[0, 0], [1, 2], [1, 4]], [0.1, 0.2, 0.3], 
 masked = tf.sparse_mask(tf.IndexedSlices(tf.constant([[1.0], [2.0], [3.0]]), tf.constant([4, 9, 7])), [9, 1])
 show(masked.values, masked.indices)
 """,
+    "crosses": """
+first, second = sp([[0, 0], [0, 1], [2, 0]], ["a", "bc", "d"], [3, 2]), sp([[0, 0], [1, 0], [2, 1]], np.array([7, -8, 2**62], np.int64), [3, 2])
+dense = tf.constant([["x", "y"], ["", "z"], ["w", "a long string of more than sixty-four bytes, which takes another way through the hash"]])
+numbers = tf.constant([[1], [2], [3]])
+for inputs in ([first, second], [first, dense], [dense, numbers], [first, second, dense, numbers], [first]):
+    show(tf.sparse.cross(inputs), tf.sparse.cross_hashed(inputs), tf.sparse.cross_hashed(inputs, 100), tf.sparse.cross_hashed(inputs, 1000, 5))
+show(lambda: tf.sparse.cross([first, numbers[:2]]))
+""",
     "strings": """
 show(tf.serialize_sparse(a), tf.serialize_sparse(words), tf.serialize_many_sparse(ints), tf.serialize_many_sparse(words))
 show(raw("DeserializeSparse", serialized_sparse=tf.serialize_sparse(a), dtype=tf.float32))
