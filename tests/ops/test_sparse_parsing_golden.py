@@ -23,8 +23,8 @@ OPS = (
     "SparseReorder SparseReshape SparseConcat SparseSplit SparseSlice SparseSliceGrad SparseAdd SparseAddGrad "
     "SparseReduceSumSparse SparseReduceMaxSparse SparseSparseMaximum SparseSparseMinimum SparseFillEmptyRows "
     "SparseFillEmptyRowsGrad SparseCross SerializeSparse SerializeManySparse DeserializeSparse DeserializeManySparse "
-    "ParseExample ParseExampleV2 ParseSingleExample ParseSequenceExample ParseSequenceExampleV2 ParseSingleSequenceExample "
-    "DecodeRaw DecodePaddedRaw DecodeCSV DecodeJSONExample ParseTensor SerializeTensor DecodeCompressed"
+    "ParseExample ParseExampleV2 ParseSingleExample ParseSequenceExample ParseSequenceExampleV2 "
+    "ParseSingleSequenceExample DecodeRaw DecodePaddedRaw DecodeCSV DecodeJSONExample ParseTensor SerializeTensor DecodeCompressed"
 )
 made: set[str] = set()
 
