@@ -24,7 +24,8 @@ OPS = (
     "SparseReduceSumSparse SparseReduceMaxSparse SparseSparseMaximum SparseSparseMinimum SparseFillEmptyRows "
     "SparseFillEmptyRowsGrad SparseCross SerializeSparse SerializeManySparse DeserializeSparse DeserializeManySparse "
     "ParseExample ParseExampleV2 ParseSingleExample ParseSequenceExample ParseSequenceExampleV2 "
-    "ParseSingleSequenceExample DecodeRaw DecodePaddedRaw DecodeCSV DecodeJSONExample ParseTensor SerializeTensor DecodeCompressed"
+    "ParseSingleSequenceExample DecodeRaw DecodePaddedRaw DecodeCSV DecodeJSONExample ParseTensor "
+    "SerializeTensor DecodeCompressed"
 )
 made: set[str] = set()
 
