@@ -122,11 +122,13 @@ def kill_often(folder, times, mode, seed):
     rng = random.Random(seed)
     reached = 0
     for _ in range(times):
-        process = run(TRAINING, str(folder), mode)
-        assert process.stdout.readline(), process.stderr.read().decode()
-        time.sleep(rng.random() * 0.3)
-        process.kill()
-        out, _ = process.communicate(timeout=60)
+        with run(TRAINING, str(folder), mode) as process:
+            first = process.stdout.readline()
+            if first:
+                time.sleep(rng.random() * 0.3)
+                process.kill()
+            out, told = process.communicate(timeout=60)
+        assert first, told.decode()
         complete = [int(line) for line in out.split(b"\n")[:-1] if line]
         reached = max([reached + 1, *complete])
         for path in (tf.train.latest_checkpoint(str(folder)), str(folder / "same")):

@@ -1,0 +1,154 @@
+"""Saving and restoring variables, against what NumPy and TensorFlow reach on the same disk in the same run.
+
+    python benchmarks/checkpoints.py [--megabytes 1000] [--repeat 3] [--folder FOLDER] [--tensorflow PYTHON]
+
+`numpy.save` and `numpy.load` write and read one array of that size. Anabranch and TensorFlow (in the environment whose
+Python is given) save and restore 8 variables that make up the same size through `tf.train.Saver`. Anabranch forces
+files to the disk before they count, as a checkpoint must be; NumPy's time is given without and with that. The best of
+the repeats counts.
+
+With `--asynchronous`, it measures what training notices of an asynchronous save: a step of a model of that size, alone,
+the call of `save`, and the steps while the checkpoint is being written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+VARIABLES = 8
+
+
+def timed(function: Callable[[], Any]) -> float:
+    """Seconds that a call takes."""
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def saver_times(tf: Any, folder: str, megabytes: float, repeat: int) -> dict[str, float]:
+    """Best times of `Saver.save` and `Saver.restore`."""
+    count = int(megabytes * 1e6 / 4 / VARIABLES)
+    with tf.Graph().as_default(), tf.Session() as session:
+        values = tf.placeholder(tf.float32, [count])
+        variables = [tf.Variable(tf.zeros([count]), name=f"v{i}") for i in range(VARIABLES)]
+        given = [variable.assign(values).op for variable in variables]
+        saver = tf.train.Saver()
+        session.run(given, {values: np.random.default_rng(0).random(count, np.float32)})
+        found: dict[str, list[float]] = {"save": [], "restore": []}
+        for i in range(repeat):
+            path = os.path.join(folder, "model")
+            save = functools.partial(saver.save, session, path, global_step=i, write_meta_graph=False)
+            found["save"].append(timed(save))
+            found["restore"].append(timed(functools.partial(saver.restore, session, f"{path}-{i}")))
+            for name in os.listdir(folder):
+                os.remove(os.path.join(folder, name))
+    return {key: min(times) for key, times in found.items()}
+
+
+def numpy_times(folder: str, megabytes: float, repeat: int) -> dict[str, float]:
+    """Best times of `numpy.save`, of it with fsync, and of `numpy.load`."""
+    array = np.random.default_rng(0).random(int(megabytes * 1e6 / 4), np.float32)
+    path = os.path.join(folder, "array.npy")
+
+    def save(sync: bool) -> None:
+        with open(path, "wb") as stream:
+            np.save(stream, array)
+            if sync:
+                stream.flush()
+                os.fsync(stream.fileno())
+
+    found: dict[str, list[float]] = {"save": [], "save and fsync": [], "load": []}
+    for _ in range(repeat):
+        for key, sync in (("save", False), ("save and fsync", True)):
+            found[key].append(timed(lambda sync=sync: save(sync)))
+            found["load"].append(timed(lambda: np.load(path)))
+            os.remove(path)
+    return {key: min(times) for key, times in found.items()}
+
+
+def step_times(tf: Any, folder: str, megabytes: float, asynchronous: bool) -> dict[str, float]:
+    """Seconds of training steps of a model of ``megabytes``: alone, the call of `save`, and steps during the write."""
+    width = int((megabytes * 1e6 / 4 / 4) ** 0.5)
+    with tf.Graph().as_default(), tf.Session() as session:
+        h = tf.random_normal([128, width], seed=1)
+        for i in range(4):
+            h = tf.tanh(tf.matmul(h, tf.get_variable(f"w{i}", [width, width])))
+        train = tf.train.GradientDescentOptimizer(0.01).minimize(tf.reduce_mean(tf.square(h)))
+        options = {"asynchronous": True} if asynchronous else {}
+        saver = tf.train.Saver(**options)
+        session.run(tf.global_variables_initializer())
+        for _ in range(3):
+            session.run(train)
+        alone = [timed(lambda: session.run(train)) for _ in range(8)]
+        call = timed(lambda: saver.save(session, os.path.join(folder, "model"), write_meta_graph=False))
+        during = []
+        if asynchronous:
+            while saver._background._thread is not None and saver._background._thread.is_alive():
+                during.append(timed(lambda: session.run(train)))
+            saver.wait()
+        after = [timed(lambda: session.run(train)) for _ in range(8)]
+    return {
+        "step": statistics.median(alone + after),
+        "call of save": call,
+        "first step during the write": during[0] if during else 0.0,
+        "steps during the write": float(len(during)),
+        "total of steps during the write": sum(during),
+    }
+
+
+def main() -> None:
+    """Runs the benchmark and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabytes", type=float, default=1000)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--folder", default=None)
+    parser.add_argument("--tensorflow", default=None, help="Python of an environment with TensorFlow")
+    parser.add_argument("--asynchronous", action="store_true")
+    parser.add_argument("--as-tensorflow", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix="checkpoints-", dir=given.folder)
+    try:
+        if given.as_tensorflow:
+            import tensorflow.compat.v1 as tf
+
+            tf.disable_eager_execution()
+            tf.disable_resource_variables()
+            print(json.dumps(saver_times(tf, folder, given.megabytes, given.repeat)))
+            return
+        import anabranch as tf
+
+        if given.asynchronous:
+            for name, seconds in step_times(tf, folder, given.megabytes, True).items():
+                print(f"{name:36} {seconds:9.3f}")
+            return
+        tables = {
+            "numpy": numpy_times(folder, given.megabytes, given.repeat),
+            "anabranch": saver_times(tf, folder, given.megabytes, given.repeat),
+        }
+        if given.tensorflow:
+            command = [given.tensorflow, __file__, "--as-tensorflow", "--megabytes", str(given.megabytes)]
+            command += ["--repeat", str(given.repeat), "--folder", folder]
+            shown = subprocess.run(command, capture_output=True, text=True, check=True)
+            tables["tensorflow"] = json.loads(shown.stdout.strip().splitlines()[-1])
+        for library, times in tables.items():
+            for what, seconds in times.items():
+                print(f"{library:12} {what:16} {seconds:7.3f} s  {given.megabytes / 1000 / seconds:6.2f} GB/s")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
