@@ -119,6 +119,7 @@ def gradients(
         stop_tensors = [source_tensor(item, i) for i, item in enumerate(stops)]
         body = _innermost_body(graph, y_tensors)
         options = Options(method, colocate_gradients_with_ops, gate_gradients, tuple(stop_tensors))
+        hooks.make_twins(graph, y_tensors, x_tensors)
         with graph.building(body):
             try:
                 found = Walk(graph, y_tensors, x_tensors, options).run(starts)
@@ -256,6 +257,7 @@ class Walk:
         """The tensor that a capturing argument stands for, through any number of bodies; otherwise the tensor
         itself.
         """
+        tensor = self.graph._twins.get(tensor, tensor)
         while tensor.op.type == "_Arg" and tensor.op.body is not self.within:
             body = tensor.op.body
             captured = self.captured.get(body)

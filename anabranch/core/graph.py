@@ -62,6 +62,10 @@ class Graph(GraphScopes):
         self._functions: dict[str, Any] = {}
         """Library functions that came with imported graphs: FunctionDefs by name."""
         self._function_gradients: dict[str, str] = {}
+        self._twins: dict[Tensor, Tensor] = {}
+        """Tensors of control flow of version 1 -> those of ops with bodies that gradients take in their stead."""
+        self._twin_groups: list[tuple[frozenset[Operation], dict[Tensor, Tensor]]] = []
+        """What was built together: the new operations, and the twins."""
         self._function_names: dict[str, Body] = {}
         """Names under which nested bodies were written to a library."""
         self._seed: int | None = None

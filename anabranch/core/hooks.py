@@ -37,6 +37,7 @@ NAMES = {
     "op_def": "core.graph_def: (definition) -> OpDef",
     "attr_from_proto": "core.graph_def: (AttrValue) -> stored attribute value",
     "control_flow_gradient": "autodiff.control_flow: (op, grads) -> a gradient or None per input, for ops with bodies",
+    "make_twins": "rewrite.view_twins: (graph, ys, xs) -> None, before gradients walk through version 1",
     "write_checkpoint": "formats.checkpoints: (version, prefix, [(name, slice, dtype, array)])",
     "read_checkpoint": "formats.checkpoints: (prefix, [(name, slice, dtype)]) -> list of arrays",
     "merge_checkpoints": "formats.bundle: (prefixes, target, delete_old_dirs, allow_missing_files)",
@@ -93,6 +94,11 @@ def graph_def(*args: Any) -> Any:
 def control_flow_gradient(*args: Any) -> Any:
     """See :data:`NAMES`."""
     return _slots["control_flow_gradient"](*args)
+
+
+def make_twins(*args: Any) -> None:
+    """See :data:`NAMES`."""
+    _slots["make_twins"](*args)
 
 
 def event_writer(*args: Any) -> Any:

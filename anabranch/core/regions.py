@@ -18,7 +18,7 @@ What does not fit raises :class:`IrregularError`: such a graph runs by tokens.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,16 +79,23 @@ class Parts:
                 changed |= self.unite(first.setdefault(self.find(inside), around), around)
 
 
-def needed(ops: Iterable[Operation], fed: frozenset[Tensor]) -> list[Operation]:
-    """The ops that must run for ``ops``, around loops too, in order of creation."""
+def needed(
+    ops: Iterable[Operation], fed: frozenset[Tensor], replaced: Mapping[Tensor, Tensor] | None = None
+) -> list[Operation]:
+    """The ops that must run for ``ops``, around loops too, in order of creation.
+
+    ``replaced`` tensors are not taken, but those that stand in their place; control edges follow.
+    """
     found: set[Operation] = set()
-    stack = list(ops)
+    replaced = replaced or {}
+    stand_ins = {tensor.op: other.op for tensor, other in replaced.items()}
+    stack = [stand_ins.get(op, op) for op in ops]
     while stack:
         op = stack.pop()
         if op not in found:
             found.add(op)
-            stack += [tensor.op for tensor in op._inputs if tensor not in fed]
-            stack += op._control_inputs
+            stack += [replaced.get(tensor, tensor).op for tensor in op._inputs if tensor not in fed]
+            stack += [stand_ins.get(control, control) for control in op._control_inputs]
     return sorted(found, key=lambda op: op._id)
 
 
@@ -134,10 +141,19 @@ class Regions:
     Args:
         ops: the ops that run.
         fed: tensors whose values are given.
-        is_static: ops whose outputs can be used in any frame.
+        is_static: tells the ops whose outputs can be used in any frame.
+        replaced: tensors in whose place others are taken.
     """
 
-    def __init__(self, ops: Sequence[Operation], fed: frozenset[Tensor], is_static: Any) -> None:
+    def __init__(
+        self,
+        ops: Sequence[Operation],
+        fed: frozenset[Tensor],
+        is_static: Any,
+        replaced: Mapping[Tensor, Tensor] | None = None,
+    ) -> None:
+        self._replaced = replaced or {}
+        self._stand_ins = {tensor.op: other.op for tensor, other in self._replaced.items()}
         self.fed = fed
         self.static = {op for op in ops if is_static(op)}
         self.items: list[Item] = []
@@ -161,10 +177,10 @@ class Regions:
         parts = Parts()
         inside = set(self._ops)
         for op in self._ops:
-            for tensor in op._inputs:
+            for tensor in self._inputs(op):
                 if tensor not in self.fed and tensor.op not in self.static:
                     parts.unite(outside(tensor.op), op)
-            for control in op._control_inputs:
+            for control in self._controls(op):
                 if control in inside and control not in self.static:
                     parts.unite(outside(control), op)
         parts.unite_surroundings(self._ops)
@@ -214,16 +230,23 @@ class Regions:
     def sources(self, item: Item) -> list[Tensor]:
         """Tensors that an element takes from its frame."""
         if isinstance(item, Loop):
-            return [tensor for op in item.enters for tensor in op._inputs]
+            return [tensor for op in item.enters for tensor in self._inputs(op)]
         if item.type in MERGES and item in self.loop_merges:
             return []
-        return list(item._inputs)
+        return list(self._inputs(item))
 
-    def controls(self, item: Item) -> list[Operation]:
+    def _inputs(self, op: Operation) -> Sequence[Tensor]:
+        return [self._replaced.get(tensor, tensor) for tensor in op._inputs] if self._replaced else op._inputs
+
+    def _controls(self, op: Operation) -> Sequence[Operation]:
+        found = op._control_inputs
+        return [self._stand_ins.get(control, control) for control in found] if self._replaced else found
+
+    def controls(self, item: Item) -> Sequence[Operation]:
         """Ops that an element waits for."""
         if isinstance(item, Loop):
-            return [control for op in item.enters for control in op._control_inputs]
-        return item._control_inputs
+            return [control for op in item.enters for control in self._controls(op)]
+        return self._controls(item)
 
     @property
     def loop_merges(self) -> set[Operation]:
@@ -363,7 +386,7 @@ class Regions:
                 self.item_paths[item] = path
                 continue
             if item.type in EXITS:
-                self.item_paths[item] = self.path_of(item._inputs[0])
+                self.item_paths[item] = self.path_of(self._inputs(item)[0])
                 continue
             self.item_paths[item] = self._item_path(item, known)
 
@@ -379,7 +402,7 @@ class Regions:
         kind = op.type
         if kind == "ControlTrigger":
             return ()
-        controls = self.union(self._control_path(control) for control in op._control_inputs)
+        controls = self.union(self._control_path(control) for control in self._controls(op))
         if op in self.loop_merges:
             self.paths[op._outputs[0]] = self.paths[op._outputs[1]] = controls
             if controls != ():
@@ -388,7 +411,7 @@ class Regions:
         if kind in MERGES:
             path = self.union([controls, self._merged(op)])
         else:
-            path = self.union([controls, *map(self.path_of, op._inputs)])
+            path = self.union([controls, *map(self.path_of, self._inputs(op))])
         if kind not in SWITCHES:
             for output in op._outputs:
                 self.paths[output] = path
@@ -407,7 +430,7 @@ class Regions:
 
     def _merged(self, op: Operation) -> Path:
         """The path of a merge of branches."""
-        paths = [self.path_of(tensor) for tensor in op._inputs]
+        paths = [self.path_of(tensor) for tensor in self._inputs(op)]
         alive = [i for i, path in enumerate(paths) if path is not DEAD]
         if len(alive) <= 1:
             self.pivots[op] = alive[0] if alive else 0

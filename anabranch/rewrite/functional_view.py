@@ -35,7 +35,7 @@ from anabranch.ops import v1_tensor_array
 from anabranch.rewrite import effects
 from anabranch.rewrite.view_lists import Lists
 from anabranch.rewrite.view_order import Order
-from anabranch.rewrite.view_place import Key, Place, entry, is_static, scope_of
+from anabranch.rewrite.view_place import Key, Place, entry, is_static, replaced, scope_of
 
 NoViewError = IrregularError
 _STRUCTURE = ENTERS | EXITS | NEXTS | SWITCHES | {"LoopCond", "ControlTrigger"}
@@ -60,6 +60,8 @@ def view(graph: Graph, fetches: Sequence[Any], feeds: Sequence[Tensor]) -> View:
     scratch = Graph()
     scratch.seed = graph.seed
     builder = Builder(scratch, feeds)
+    roots = [fetch.op if isinstance(fetch, Tensor) else fetch for fetch in fetches if fetch not in builder.fed]
+    builder.replaced = replaced(roots, graph, builder.fed)
     with scratch.as_default(), scratch.shared_site():
         try:
             found = builder.run(fetches)
@@ -85,6 +87,8 @@ class Builder:
         """Who takes a tensor; None: the fetches, or the outputs of a body."""
         self.lists = Lists(self)
         self.order = Order()
+        self.replaced: dict[Tensor, Tensor] = {}
+        """Tensors in whose place twins are taken."""
 
     # ------------------------------------------------------------------------------------------------------------ start
     def run(self, fetches: Sequence[Any]) -> list[Any]:
@@ -112,6 +116,7 @@ class Builder:
     def fetched(self, fetch: Tensor, place: Place) -> Tensor:
         """What stands for a fetched tensor."""
         regions = place.regions
+        fetch = self.replaced.get(fetch, fetch)
         if fetch not in self.fed and fetch.op not in regions.static:
             op = fetch.op
             frame = regions.loop_of[op]
@@ -135,9 +140,18 @@ class Builder:
         self, roots: Iterable[Operation], outputs: Iterable[Tensor], body: Body, env: dict[Tensor, Tensor]
     ) -> Place:
         """Builds in ``body`` what one body of the user's graph needs; ``env`` are its arguments."""
-        ops = needed([op for op in roots if op.type != "_Arg"], self.fed | env.keys())
         fed = self.fed | env.keys()
-        regions = Regions(ops, fed, is_static)
+        ops = needed([op for op in roots if op.type != "_Arg"], fed, self.replaced)
+        regions = Regions(ops, fed, is_static, self.replaced)
+        self.note_uses(regions, outputs)
+        place = Place(body, None, regions, None)
+        place.begins_frame = True
+        place.env.update(env)
+        self.block(regions.order[None], place)
+        return place
+
+    def note_uses(self, regions: Regions, outputs: Iterable[Tensor]) -> None:
+        """Notes who takes which tensor."""
         for item in (item for items in regions.order.values() for item in items):
             for tensor in regions.sources(item):
                 self.uses.setdefault(tensor, []).append(item)
@@ -146,17 +160,13 @@ class Builder:
                     self.uses.setdefault(tensor, []).append(item)
         for tensor in outputs:
             self.uses.setdefault(tensor, []).append(None)
-        place = Place(body, None, regions, None)
-        place.begins_frame = True
-        place.env.update(env)
-        self.block(regions.order[None], place)
-        return place
 
     # ---------------------------------------------------------------------------------------------------------- look-up
     def get(self, tensor: Tensor, place: Place) -> Tensor:
         """What stands for a tensor of the user's graph in a place: a tensor of its body or of one around."""
         if tensor in self.fed:
             return self.feeds[tensor]
+        tensor = self.replaced.get(tensor, tensor)
         for around in place.around():
             found = around.env.get(tensor)
             if found is not None:
@@ -247,6 +257,7 @@ class Builder:
 
     def _ran(self, op: Operation, place: Place, only_effects: bool) -> Iterator[Operation]:
         regions = place.regions
+        op = next((other.op for tensor in op._outputs if (other := self.replaced.get(tensor)) is not None), op)
         if op in regions.static or op.type in ENTERS or op.type in NEXTS or op.type == "LoopCond":
             return
         made = self.made.get(op)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from anabranch.core.body import Body
+from anabranch.core.graph import Graph
 from anabranch.core.operation import Operation, Tensor
-from anabranch.core.regions import NEXTS, Item, Loop, Regions
+from anabranch.core.regions import NEXTS, Item, Loop, Regions, needed
 from anabranch.ops import v1_tensor_array
 
 Key = tuple[Operation, Any]
@@ -85,3 +86,18 @@ def scope_of(members: Iterable[Item]) -> str:
         if "/" in op.name:
             return op.name.rsplit("/", 1)[0]
     return "region"
+
+
+def replaced(roots: Sequence[Operation], graph: Graph, fed: frozenset[Tensor]) -> dict[Tensor, Tensor]:
+    """The tensors that a step takes twins of: those that were built with a twin that it needs anyway."""
+    found: dict[Tensor, Tensor] = {}
+    waiting = list(graph._twin_groups)
+    while waiting:
+        ops = set(needed(roots, fed, found))
+        active = [group for group in waiting if not group[0].isdisjoint(ops)]
+        if not active:
+            break
+        waiting = [group for group in waiting if group not in active]
+        for _, twins in active:
+            found.update(twins)
+    return found

@@ -11,7 +11,7 @@ from anabranch.core.body_ops import bodies_of
 from anabranch.core.graph import Graph
 from anabranch.core.operation import Operation, Tensor
 from anabranch.ops import v1_control_flow, v1_tensor_array
-from anabranch.rewrite import functional_view
+from anabranch.rewrite import functional_view, view_twins  # noqa: F401  (view_twins fills a slot)
 from anabranch.runtime import nested
 from anabranch.runtime.executor import Executor, Step
 from anabranch.runtime.plan import Plan

@@ -1,0 +1,166 @@
+"""Twins: conditionals and loops of version 1, built once more in the user's graph as ops that hold bodies.
+
+The gradient of control flow of version 1 is that of its functional view. So before a gradient passes through such ops,
+their view is built in the graph itself: every tensor that comes out of them has a *twin*, a tensor that an ``If``, a
+``While`` or an op on lists gives. The walk goes on from the twin, and the new op grows as its gradient needs. A step
+that needs a twin takes the twins that were built with it everywhere in place of the tensors
+(:func:`anabranch.rewrite.view_place.replaced`), so nothing is computed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anabranch.core import body_ops, errors, hooks
+from anabranch.core.graph import Graph
+from anabranch.core.operation import Operation, Tensor
+from anabranch.core.regions import EXITS, MERGES, SWITCHES, IrregularError, Item, Loop, Regions, needed
+from anabranch.ops import v1_control_flow, v1_tensor_array
+from anabranch.rewrite.functional_view import Builder
+from anabranch.rewrite.view_place import Place, is_static
+
+_TYPES = v1_control_flow.TYPES | v1_tensor_array.TYPES
+_NONE: frozenset[Tensor] = frozenset()
+
+
+def make_twins(graph: Graph, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
+    """Builds twins of what lies between ``xs`` and ``ys``, where that is control flow of version 1.
+
+    Raises:
+        UnimplementedError: it is made of no conditionals and loops.
+    """
+    if not any(op.type in _TYPES for op in graph.root.operations):
+        return
+    ops = [op for op in needed([y.op for y in ys], _NONE) if op.body.is_root]
+    if not any(op.type in _TYPES for op in ops):
+        return
+    try:
+        regions = Regions(ops, _NONE, is_static)
+        chosen = _between(regions, xs)
+        wanted = [output for item in chosen for output in _results(item) if regions.paths.get(output) == ()]
+        if all(output in graph._twins for output in wanted):
+            return
+        with graph.building(graph.root), graph.control_dependencies(None), graph.bare_scopes():
+            _Twins(graph, regions, chosen).make(wanted)
+    except (IrregularError, TypeError, ValueError) as problem:
+        raise errors.UnimplementedError(
+            None,
+            ys[0].op,
+            errors.message(
+                f"a gradient through control flow of version 1 that has no functional view: {problem}",
+                "conditionals and loops as tf.cond and tf.while_loop wrote them",
+                "differentiate in the program that wrote the graph, or build this part anew with tf.cond and "
+                "tf.while_loop",
+            ),
+        ) from problem
+
+
+def _between(regions: Regions, xs: Sequence[Tensor]) -> list[Item]:
+    """Elements outside of loops that depend on ``xs`` and are no plain ops, with all that touch stacks and arrays."""
+    sources = set(xs)
+    reached: set[Item] = set()
+    found = []
+    for item in regions.order[None]:
+        inputs = regions.sources(item)
+        given = () if isinstance(item, Loop) else item._outputs
+        if not sources.isdisjoint((*inputs, *given)) or any(
+            regions.item_of(tensor.op, None) in reached for tensor in inputs
+        ):
+            reached.add(item)
+    lists = any(op.type in v1_tensor_array.TYPES for item in reached for op in _ops_of(item))
+    for item in regions.order[None]:
+        plain = not isinstance(item, Loop) and item.type not in _TYPES and regions.item_paths[item] == ()
+        if not plain and (item in reached or (lists and any(op.type in v1_tensor_array.TYPES for op in _ops_of(item)))):
+            found.append(item)
+    # A branch is built whole: what it computes without xs, too.
+    inside = {pred for item in found for pred, _ in _conditions(regions, item)}
+    return [
+        item
+        for item in regions.order[None]
+        if item in found or not inside.isdisjoint(pred for pred, _ in _conditions(regions, item))
+    ]
+
+
+def _conditions(regions: Regions, item: Item) -> list[tuple[Tensor, int]]:
+    found = list(regions.item_paths[item] or ())
+    pivot = None if isinstance(item, Loop) else regions.pivots.get(item)
+    if isinstance(pivot, tuple):
+        found.append((pivot[0], 0))
+    return found
+
+
+def _ops_of(item: Item) -> list[Operation]:
+    return list(item.all_ops()) if isinstance(item, Loop) else [item]
+
+
+def _results(item: Item) -> list[Tensor]:
+    """What an element gives to plain ops."""
+    if isinstance(item, Loop):
+        return [op._outputs[0] for op in item.exits]
+    if item.type in MERGES | SWITCHES or (
+        item.type in v1_tensor_array.TYPES and item.type not in v1_tensor_array.MAKERS
+    ):
+        return [output for output in item._outputs if output.dtype.base.name not in ("resource", "string")]
+    return []
+
+
+class _Twins(Builder):
+    """Builds in the user's graph: what is outside of the chosen elements stands for itself."""
+
+    def __init__(self, graph: Graph, regions: Regions, chosen: list[Item]) -> None:
+        super().__init__(graph, ())
+        self.regions = regions
+        self.chosen = set(chosen)
+        self.place = Place(graph.root, None, regions, None)
+        self.place.begins_frame = True
+
+    def make(self, wanted: Sequence[Tensor]) -> None:
+        """Builds the chosen elements and notes the twins of ``wanted``."""
+        self.note_uses(self.regions, wanted)
+        graph = self.graph
+        start = graph._operations[-1]
+        self.block(self.regions.order[None], self.place)
+        found: dict[Tensor, Tensor] = {}
+        for output in wanted:
+            twin = self.get(output, self.place)
+            if twin is not output:
+                found[output] = twin
+        made = frozenset(op for op in graph._operations[start._id + 1 :] if op.type != "Const")
+        graph._twins.update(found)
+        graph._twin_groups.append((made, found))
+        body_ops.restore_order(graph)
+
+    def item(self, item: Item, place: Place) -> None:
+        """See `Builder.item`: other elements count for the order only."""
+        if place is not self.place or item in self.chosen:
+            super().item(item, place)
+
+    def region(self, pred: Tensor, members: list[Item], place: Place) -> None:
+        """See `Builder.region`: other elements count for the order only."""
+        if place is not self.place or not self.chosen.isdisjoint(members):
+            super().region(pred, members, place)
+
+    def get(self, tensor: Tensor, place: Place) -> Tensor:
+        """See `Builder.get`: a tensor outside of all conditionals and loops that has no twin is itself."""
+        for around in place.around():
+            found = around.env.get(tensor)
+            if found is not None:
+                return found
+        op = tensor.op
+        outer = self.regions.loop_of.get(op)
+        if op.type in EXITS and outer is not None:
+            outer = outer.parent
+        if op in self.regions.static:
+            if op.type != "Const" or place.body.is_root:
+                return tensor
+        elif (
+            outer is None
+            and op.type not in SWITCHES
+            and self.regions.pivots.get(op) is None
+            and self.regions.paths.get(tensor) == ()
+        ):
+            return tensor
+        return super().get(tensor, place)
+
+
+hooks.fill("make_twins", make_twins)
