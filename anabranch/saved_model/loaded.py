@@ -49,6 +49,39 @@ class LoadedModel:
         self.graph = Graph()
         self.session = Session(graph=self.graph, config=config)
         self.signatures: dict[str, Any] = {}
+        self._objects: _Objects | None = None
+        self._functions: dict[tuple[str, int], Any] = {}
+
+    @property
+    def functions(self) -> dict[str, int]:
+        """Functions of the model besides its signatures, by the attributes that hold them: how many traces each has."""
+        return {} if self._objects is None else self._objects.functions()
+
+    def function(self, name: str = "__call__", trace: int = 0) -> Any:
+        """A function of a TensorFlow 2 model that is no signature, such as the ``__call__`` of a Keras layer.
+
+        Args:
+            name: attribute of the model that holds it; those of attributes of attributes are joined by dots.
+            trace: which of its traces; a trace holds for dtypes, shapes and Python values it was made with.
+
+        Returns:
+            A callable with named inputs, as in :attr:`signatures`.
+
+        Raises:
+            ValueError: there is no such function or trace.
+        """
+        count = self.functions.get(name, 0)
+        if not 0 <= trace < count or self._objects is None:
+            raise ValueError(
+                errors.message(
+                    f"function {name!r}, trace {trace}, of the model {self.path!r}",
+                    f"one of {self.functions} (with 0 to n - 1 for its n traces)",
+                    f"model.signatures: {sorted(self.signatures)}",
+                )
+            )
+        if (name, trace) not in self._functions:
+            self._functions[name, trace] = self._objects.function(name, trace)
+        return self._functions[name, trace]
 
     @property
     def variables(self) -> list[Any]:
@@ -61,11 +94,13 @@ class LoadedModel:
             return self.signatures["serving_default"](*args, **kwargs)
         if len(self.signatures) == 1:
             return next(iter(self.signatures.values()))(*args, **kwargs)
+        if not self.signatures and self.functions.get("__call__") == 1:
+            return self.function()(*args, **kwargs)
         raise TypeError(
             errors.message(
-                f"a call of a model with signatures {sorted(self.signatures)}",
+                f"a call of a model with signatures {sorted(self.signatures)} and functions {self.functions}",
                 "one of them",
-                f"model.signatures[{next(iter(self.signatures), 'name')!r}](...)",
+                f"model.signatures[{next(iter(self.signatures), 'name')!r}](...), model.function(name, trace)(...)",
             )
         )
 
@@ -117,7 +152,8 @@ def load(export_dir: Any, tags: Any = None, *args: Any, config: Any = None, **kw
     model = LoadedModel(path, meta, config)
     try:
         if meta.object_graph_def.nodes and meta.object_graph_def.concrete_functions:
-            _Objects(model).build()
+            model._objects = _Objects(model)
+            model._objects.build()
         else:
             _load_graph(model)
     except BaseException:
@@ -174,6 +210,7 @@ class _Objects:
         self.unset: dict[int, tuple[Any, Tensor]] = {}
         """Variables without a value yet: variable and the placeholder of its value."""
         self.tables: list[int] = []
+        """Tables that nothing has filled yet."""
 
     def build(self) -> None:
         """Makes the signatures, with values in all that they capture."""
@@ -181,8 +218,46 @@ class _Objects:
         with self.graph.as_default():
             for name, node in (self.objects.children(found) if found is not None else {}).items():
                 self.model.signatures[name] = self._signature(name, node)
-            self._restore_variables()
-            self._fill_tables()
+            self._set_values()
+
+    def functions(self) -> dict[str, int]:
+        """Numbers of traces of the functions that attributes of the root, and theirs, hold."""
+        found = {}
+        for path, node in self._paths().items():
+            count = len(self.objects.concrete(node))
+            if count:
+                found[path] = count
+        return found
+
+    def _paths(self) -> dict[str, int]:
+        """Objects by the shortest way of attributes that leads to each; signatures and what Keras hides left out."""
+        found: dict[str, int] = {}
+        seen = {0}
+        waiting = [("", 0)]
+        while waiting:
+            path, node = waiting.pop(0)
+            for name, child in self.objects.children(node).items():
+                hidden = name.startswith("_") and name != "__call__"
+                if child not in seen and not hidden and (path or name != "signatures"):
+                    seen.add(child)
+                    own = f"{path}.{name}" if path else name
+                    found[own] = child
+                    if not self.objects.concrete(child):
+                        waiting.append((own, child))
+        return found
+
+    def function(self, path: str, trace: int) -> Signature:
+        """Builds a function that is no signature."""
+        function = self.objects.concrete(self._paths()[path])[trace]
+        with self.graph.as_default():
+            made = self._callable(path, function, None)
+            self._set_values()
+        return made
+
+    def _set_values(self) -> None:
+        """Gives values to variables and tables that have none yet."""
+        self._restore_variables()
+        self._fill_tables()
 
     def _signature(self, name: str, node: int) -> Any:
         (function,) = self.objects.concrete(node) or (None,)
@@ -403,6 +478,7 @@ class _Objects:
                 missing.append(variable.name)
                 continue
             self.session.run(variable.initializer, {value: reader.read(key)})
+        self.unset.clear()
         if missing:
             raise errors.NotFoundError(
                 None,
@@ -434,7 +510,8 @@ class _Objects:
         return self._bundle
 
     def _fill_tables(self) -> None:
-        for node in self.tables:  # grows while initialisers capture further tables
+        while self.tables:  # grows while initialisers capture further tables
+            node = self.tables.pop(0)
             initialize = self.objects.child(node, "_initialize")
             handle = self.tensors[node]
             for function in self.objects.concrete(initialize) if initialize is not None else []:

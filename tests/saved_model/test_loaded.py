@@ -103,6 +103,41 @@ def test_a_training_step_of_a_model_changes_its_variables() -> None:
         assert float(model.signatures["train"](x, y)["loss"]) == losses[0]
 
 
+def test_functions_that_are_no_signatures(altered) -> None:
+    with tf.saved_model.load(MODELS / "steps") as model:
+        assert model.functions == {"collatz": 1, "predict": 1, "train": 1}
+        predict = model.function("predict")
+        assert predict is model.function("predict", 0)
+        x = np.ones([2, 3], np.float32)
+        np.testing.assert_array_equal(predict(x)["y"], model(x)["y"])
+        model.function("train")(x, np.zeros([2, 1]))  # the same variables
+        np.testing.assert_array_equal(predict(x)["y"], model(x)["y"])
+        assert len(model.variables) == 2
+        with pytest.raises(ValueError, match="function 'none', trace 0"):
+            model.function("none")
+        with pytest.raises(ValueError, match="function 'predict', trace 1"):
+            model.function("predict", 1)
+
+    def without_signatures(proto) -> None:
+        root = proto.meta_graphs[0].object_graph_def.nodes[0]
+        kept = [child for child in root.children if child.local_name != "signatures"]
+        del root.children[:]
+        root.children.extend(kept)
+
+    with tf.saved_model.load(altered("words", without_signatures)) as model:
+        assert (model.signatures, model.functions) == ({}, {"__call__": 1})
+        check_calls = expected("words")
+        for call in check_calls:
+            found = model(np.array(call["inputs"]["text"]["value"], object))
+            assert found["ids"].tolist() == call["outputs"]["ids"]["value"]
+            assert found["before"].tolist() == call["outputs"]["before"]["value"]
+    with (
+        tf.saved_model.load(altered("steps", without_signatures)) as model,
+        pytest.raises(TypeError, match="functions"),
+    ):
+        model(1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "keywords", "message"),
     [
