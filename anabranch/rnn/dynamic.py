@@ -17,7 +17,7 @@ from anabranch.core.operation import Tensor
 from anabranch.core.scope_functions import control_dependencies, name_scope
 from anabranch.ops.array_functions_more import reverse, reverse_sequence
 from anabranch.ops.while_loop import while_loop
-from anabranch.rnn.cells import assert_like_rnncell
+from anabranch.rnn.cells import assert_like_rnncell, concat
 from anabranch.variables.scope import variable_scope
 
 
@@ -206,16 +206,18 @@ def _over_time(
         else [infer_dtype(dtype, state)] * len(sizes)
     )
     known_batch = batch if isinstance(batch, int) else None
+    # Shapes of the outputs of a step with the batch as it is: there may be no step that tells it.
+    forms = [concat(batch, size) for size in sizes]
     lists = [
         build(
             "TensorListReserve",
-            constant([known_batch if known_batch is not None else -1, *(-1 if s is None else s for s in size)]),
+            form,
             count,
             element_dtype=kind,
             shape_type=dtypes.int32,
             name="output",
         )
-        for size, kind in zip(sizes, kinds, strict=True)
+        for form, kind in zip(forms, kinds, strict=True)
     ]
     sources = [
         build(
@@ -262,9 +264,8 @@ def _over_time(
         name="while",
     )
     outputs = []
-    for held, size, kind in zip(written, sizes, kinds, strict=True):
-        shape = constant([known_batch if known_batch is not None else -1, *(-1 if s is None else s for s in size)])
-        whole = build("TensorListStack", held, shape, element_dtype=kind, num_elements=-1 if steps is None else steps)
+    for held, form, size, kind in zip(written, forms, sizes, kinds, strict=True):
+        whole = build("TensorListStack", held, form, element_dtype=kind, num_elements=-1 if steps is None else steps)
         whole.set_shape([steps, known_batch, *size])
         outputs.append(whole)
     return nest.pack_sequence_as(cell.output_size, outputs), final
@@ -384,8 +385,6 @@ def raw_rnn(
         ]
 
         def blank(size: Any, kind: Any) -> Tensor:
-            from anabranch.rnn.cells import concat
-
             made = build("Fill", concat(batch, list(size)), constant(0, kind))
             made.set_shape([known, *size])
             return made
