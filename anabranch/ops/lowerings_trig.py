@@ -72,6 +72,20 @@ def _fast_tan(xp: Any, x: Any) -> Any:
     return _odd(r.astype(np.float32), _SIN) / cosine
 
 
+def sine_and_cosine(xp: Any, x: Any) -> tuple[Any, Any]:
+    """Both of float32 angles from 0 to 2 pi: float32 is wide enough to reduce these."""
+    high = np.float32(3.140625)  # 8 bits: times a small multiple of 1/2 it is exact
+    low = np.float32(math.pi - float(high))
+
+    def reduced(shift: float) -> tuple[Any, Any]:
+        k = xp.rint(x * np.float32(1 / math.pi) - np.float32(shift))
+        multiple = k + np.float32(shift)
+        return (x - multiple * high) - multiple * low, k.astype(np.int32)
+
+    (for_sine, k), (for_cosine, j) = reduced(0.0), reduced(0.5)
+    return _signed(xp, k, _odd(for_sine, _SIN)), _signed(xp, j, -_odd(for_cosine, _SIN))
+
+
 def _unless_huge(fast: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Any]:
     def function(ctx: Any, x: Any) -> Any:
         xp = ctx.xp

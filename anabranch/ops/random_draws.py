@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.ops import philox
+from anabranch.ops import lowerings_trig, philox
 
 Stream = tuple[Any, Any]
 
@@ -63,11 +63,16 @@ def integers(ctx: Any, stream: Stream, count: int, low: Any, high: Any, dtype: n
     return (bits % span + start).astype(dtype)
 
 
-def _box_muller(xp: Any, first: Any, second: Any, real: Any) -> tuple[Any, Any]:
+def _box_muller(ctx: Any, first: Any, second: Any, real: Any, rows: bool = False) -> tuple[Any, Any]:
     """Two normal numbers from two uniform ones (Box and Muller, 1958), in TensorFlow's order: sine, then cosine."""
+    xp = ctx.xp
     radius = xp.sqrt(real(-2.0) * xp.log(xp.maximum(first, real(1.0e-7))))
     angle = real(2.0 * math.pi) * second
-    return xp.sin(angle) * radius, xp.cos(angle) * radius
+    fast = (
+        real is np.float32 and not ctx.host and ctx.platform == "cpu" and (rows or lowerings_trig.applies(ctx, angle))
+    )
+    sine, cosine = lowerings_trig.sine_and_cosine(xp, angle) if fast else (xp.sin(angle), xp.cos(angle))
+    return sine * radius, cosine * radius
 
 
 def uniform_pairs(ctx: Any, stream: Stream, offsets: Any) -> tuple[Any, Any]:
@@ -79,7 +84,7 @@ def uniform_pairs(ctx: Any, stream: Stream, offsets: Any) -> tuple[Any, Any]:
 
 def normal_pairs(ctx: Any, stream: Stream, offsets: Any) -> tuple[Any, Any]:
     """The two normal float64 numbers of each block at ``offsets``."""
-    return _box_muller(ctx.xp, *uniform_pairs(ctx, stream, offsets), np.float64)
+    return _box_muller(ctx, *uniform_pairs(ctx, stream, offsets), np.float64)
 
 
 def _host_normals(ctx: Any, stream: Stream, offsets: Any, double: bool) -> Any:
@@ -88,7 +93,7 @@ def _host_normals(ctx: Any, stream: Stream, offsets: Any, double: bool) -> Any:
         return np.stack(normal_pairs(ctx, stream, offsets), axis=-1)
     view = philox.reinterpret(ctx)
     a, b, c, d = (philox.float32(np, word, view) for word in philox.blocks(np, stream, offsets))
-    return np.stack((*_box_muller(np, a, b, np.float32), *_box_muller(np, c, d, np.float32)), axis=-1)
+    return np.stack((*_box_muller(ctx, a, b, np.float32), *_box_muller(ctx, c, d, np.float32)), axis=-1)
 
 
 def _normals_at(ctx: Any, stream: Stream, offsets: Any, lane: Any, double: bool) -> Any:
@@ -99,7 +104,7 @@ def _normals_at(ctx: Any, stream: Stream, offsets: Any, lane: Any, double: bool)
     else:
         a, b, c, d = philox.blocks(xp, stream, offsets)
         first = philox.float32(xp, xp.where(lane < 2, a, c), view)
-        sine, cosine = _box_muller(xp, first, philox.float32(xp, xp.where(lane < 2, b, d), view), np.float32)
+        sine, cosine = _box_muller(ctx, first, philox.float32(xp, xp.where(lane < 2, b, d), view), np.float32)
     return xp.where((lane & np.uint32(1)) == 0, sine, cosine)
 
 
@@ -129,27 +134,81 @@ def kept(ctx: Any, stream: Stream, *arrays: Any) -> tuple[Any, ...]:
     return ctx.lax.cond(always, lambda *x: x, lambda *x: tuple(-a for a in x), *arrays)
 
 
+_CLOSE = np.float32(4e-6)
+"""Float32 numbers so close to a bound are on the side on which their float64 values are: the same in every tier."""
+
+
+def _exactly(xp: Any, a: Any, b: Any, c: Any, d: Any) -> tuple[Any, ...]:
+    """The four normal numbers of four uniform float32 ones, in float64."""
+    found: list[Any] = []
+    for first, second in ((a, b), (c, d)):
+        radius = xp.sqrt(-2.0 * xp.log(xp.maximum(first.astype(np.float64), 1.0e-7)))
+        angle = (2.0 * math.pi) * second.astype(np.float64)
+        found += [xp.sin(angle) * radius, xp.cos(angle) * radius]
+    return tuple(found)
+
+
+def _block_normals(ctx: Any, stream: Stream, offsets: Any, double: bool, exact: bool) -> tuple[Any, Any]:
+    """The four normal numbers (two for float64) of each block, an array for each; and what decides if they pass."""
+    if double:
+        drawn = normal_pairs(ctx, stream, offsets)
+        return drawn, drawn
+    xp, view = ctx.xp, philox.reinterpret(ctx)
+    # Kept as numbers, not as words: XLA would turn 2 pi (x - 1) into 2 pi x - 2 pi, whose rounding is another.
+    a, b, c, d = kept(ctx, stream, *[philox.float32(xp, word, view) for word in philox.blocks(xp, stream, offsets)])
+    drawn = (*_box_muller(ctx, a, b, np.float32, True), *_box_muller(ctx, c, d, np.float32, True))
+    return drawn, _exactly(xp, a, b, c, d) if exact else drawn
+
+
+_ROW = 256
+"""Groups that are looked at together after the first turn."""
+
+
 def _truncated_groups(ctx: Any, stream: Stream, groups: int, stride: int, size: int, double: bool) -> Any:
-    xp = ctx.xp
+    """A turn for all groups, which is enough for nearly all of them, then an exact search in rows that hold others."""
+    xp, lax = ctx.xp, ctx.lax
     real = np.float64 if double else np.float32
-    tries = 12  # enough for all but one group in five billion; a further turn is enough for all
-    place = xp.arange(groups * tries, dtype=np.uint64)
-    group, number = place % np.uint64(groups), (place // np.uint64(groups)).astype(np.uint32)
-    offsets = group * np.uint64(stride) + (number // np.uint32(size)).astype(np.uint64)
-    lane = number % np.uint32(size)
 
-    def turn(carry: Any) -> Any:
-        skip, found, rank = carry
-        (drawn,) = kept(ctx, stream, _normals_at(ctx, stream, offsets + skip, lane, double))
-        for value in drawn.reshape(tries, groups):
-            good = xp.abs(value) < real(2.0)
+    def turn(offsets: Any, blocks: int, exact: bool, found: Any, rank: Any) -> tuple[Any, Any, Any]:
+        """The numbers found of each group, how many, and whether a decision was close."""
+        pairs = [_block_normals(ctx, stream, offsets + np.uint64(i), double, exact) for i in range(blocks)]
+        drawn = kept(ctx, stream, *[value for values, _ in pairs for value in values])
+        deciding = [value for _, values in pairs for value in values] if exact else drawn
+        close = xp.zeros(offsets.shape, bool)
+        for value, decides in zip(drawn, deciding, strict=True):
+            good = xp.abs(decides) < 2.0
+            close = close | (xp.abs(xp.abs(decides) - 2) < _CLOSE)
             found = tuple(xp.where(good & (rank == k), value, old) for k, old in enumerate(found))
-            rank = rank + good
-        return skip + np.uint64(tries // size), found, rank
+            rank = xp.minimum(rank + good.astype(rank.dtype), np.int8(size))
+        return found, rank, close
 
-    nothing = (np.uint64(0), (xp.zeros((groups,), real),) * size, xp.zeros((groups,), np.int32))
-    found = ctx.lax.while_loop(lambda carry: xp.any(carry[2] < size), turn, nothing)[1]
-    return xp.stack(found, axis=1)
+    def nothing(count: int) -> tuple[Any, Any]:
+        return (xp.zeros((count,), real),) * size, xp.zeros((count,), np.int8)
+
+    def search(offsets: Any) -> Any:
+        def more(carry: Any) -> Any:
+            skip, found, rank = carry
+            return skip + np.uint64(3), *turn(offsets + skip, 3, True, found, rank)[:2]
+
+        start = (np.uint64(0), *nothing(offsets.shape[0]))
+        return xp.stack(lax.while_loop(lambda carry: xp.any(carry[2] < size), more, start)[1], axis=1)
+
+    offsets = xp.arange(groups, dtype=np.uint64) * np.uint64(stride)
+    found, rank, close = turn(offsets, 2 if size == 4 else 3, double, *nothing(groups))
+    undone = (rank < size) if double else (rank < size) | close
+    row = min(_ROW, groups)
+    rows = -(-groups // row)
+    undone = xp.any(xp.pad(undone, (0, rows * row - groups)).reshape(rows, row), axis=1)
+
+    def again(carry: Any) -> Any:
+        found, undone = carry
+        number = xp.argmax(undone)
+        start = xp.minimum(number * row, groups - row)
+        place = (start.astype(np.uint64) + xp.arange(row, dtype=np.uint64)) * np.uint64(stride)
+        found = lax.dynamic_update_slice(found, search(place), (start, xp.zeros_like(start)))
+        return found, undone.at[number].set(False)
+
+    return lax.while_loop(lambda carry: xp.any(carry[1]), again, (xp.stack(found, axis=1), undone))[0]
 
 
 def _truncated_groups_on_host(
@@ -162,6 +221,11 @@ def _truncated_groups_on_host(
         offsets = (todo * np.uint64(stride))[:, None] + np.arange(tries, dtype=np.uint64)
         drawn = _host_normals(ctx, stream, offsets, double).reshape(todo.size, -1)
         accepted = np.abs(drawn) < 2.0
+        close = np.flatnonzero(np.abs(np.abs(drawn) - 2) < _CLOSE) if not double else ()
+        for place in close:
+            words = philox.blocks(np, stream, offsets.reshape(-1)[place // 4 : place // 4 + 1])
+            uniforms = [philox.float32(np, word, philox.reinterpret(ctx)) for word in words]
+            accepted.reshape(-1)[place] = abs(_exactly(np, *uniforms)[place % 4][0]) < 2.0
         enough = accepted.sum(1) >= size
         good, mask = drawn[enough], accepted[enough]
         mask &= np.cumsum(mask, axis=1) <= size
