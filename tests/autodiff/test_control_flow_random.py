@@ -110,7 +110,7 @@ def differences(f: Any, x: np.ndarray, step: float) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("seed", "tier"),
-    [*((seed, "interpreted") for seed in range(40)), *((seed, "compiled") for seed in (3, 16, 24, 35))],
+    [*((seed, "interpreted") for seed in range(40)), *((seed, "compiled") for seed in (4, 16, 24))],
 )
 def test_random_nests(seed: int, tier: str) -> None:
     pick = random.Random(seed)
