@@ -1,0 +1,420 @@
+"""Sessions that prepare themselves, call hooks, and recover: ``tf.train.MonitoredTrainingSession`` and its kin.
+
+A session is made when the object is: hooks begin, the graph is finalised, variables are restored or initialised,
+queue runners start. If a run fails because a task was lost (``AbortedError``, ``UnavailableError``), the session is
+made anew from the last checkpoint and the run is tried again. At the end hooks end, threads are joined, and the
+exception of whichever failed is raised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from anabranch.core import errors
+from anabranch.core.api import public
+from anabranch.core.graph import get_default_graph
+from anabranch.platform import logging
+from anabranch.train import basic_session_run_hooks, coordinator, session_manager, session_run_hook
+from anabranch.train.session_manager import Scaffold
+
+_LOST = (errors.AbortedError, errors.UnavailableError)
+
+
+@public("train.SessionCreator")
+class SessionCreator:
+    """Base of what makes sessions."""
+
+    def create_session(self) -> Any:
+        """A session whose variables are there."""
+        raise NotImplementedError(
+            errors.message(f"{type(self).__name__} without create_session", "a way to make a session", "override it")
+        )
+
+
+class _Creator(SessionCreator):
+    def __init__(self, scaffold: Scaffold | None, master: str, config: Any) -> None:
+        self._scaffold = scaffold or Scaffold()
+        self._master, self._config = master, config
+        self._manager: session_manager.SessionManager | None = None
+
+    def _get_manager(self) -> session_manager.SessionManager:
+        if self._manager is None:
+            self._scaffold.finalize()
+            self._manager = session_manager.SessionManager(
+                local_init_op=self._scaffold.local_init_op, ready_op=self._scaffold.ready_op,
+                ready_for_local_init_op=self._scaffold.ready_for_local_init_op, graph=get_default_graph(),
+            )  # fmt: skip
+        return self._manager
+
+
+@public("train.ChiefSessionCreator")
+class ChiefSessionCreator(_Creator):
+    """Makes sessions of the process that initialises or restores the variables.
+
+    Args:
+        scaffold: ops and helpers.
+        master: the target.
+        config: a ConfigProto.
+        checkpoint_dir: a folder with checkpoints, of which the latest is restored.
+        checkpoint_filename_with_path: the checkpoint to restore, instead of the latest of a folder.
+    """
+
+    def __init__(
+        self, scaffold: Scaffold | None = None, master: str = "", config: Any = None, checkpoint_dir: Any = None,
+        checkpoint_filename_with_path: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(scaffold, master, config)
+        self._folder, self._filename = checkpoint_dir, checkpoint_filename_with_path
+
+    def create_session(self) -> Any:
+        """A session that is restored or initialised."""
+        manager = self._get_manager()
+        part = self._scaffold
+        return manager.prepare_session(
+            self._master, saver=part.saver, checkpoint_dir=self._folder,
+            checkpoint_filename_with_path=self._filename, config=self._config, init_op=part.init_op,
+            init_feed_dict=part.init_feed_dict, init_fn=part.init_fn,
+        )  # fmt: skip
+
+
+@public("train.WorkerSessionCreator")
+class WorkerSessionCreator(_Creator):
+    """Makes sessions of processes that wait until the chief has initialised the variables.
+
+    Args:
+        scaffold: ops and helpers.
+        master: the target.
+        config: a ConfigProto.
+        max_wait_secs: how long to wait.
+    """
+
+    def __init__(
+        self, scaffold: Scaffold | None = None, master: str = "", config: Any = None, max_wait_secs: float = 30 * 60
+    ) -> None:
+        super().__init__(scaffold, master, config)
+        self._wait = max_wait_secs
+
+    def create_session(self) -> Any:
+        """A session, once the chief is ready."""
+        return self._get_manager().wait_for_session(self._master, config=self._config, max_wait_secs=self._wait)
+
+
+class StepContext:
+    """What ``run_step_fn`` gives its function: the session, a run with hooks, a way to stop."""
+
+    def __init__(self, session: Any, run_with_hooks: Callable[..., Any]) -> None:
+        self._session, self._run = session, run_with_hooks
+
+    @property
+    def session(self) -> Any:
+        """The session, without hooks."""
+        return self._session
+
+    def run_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
+        """A run that hooks see."""
+        return self._run(*args, **kwargs)
+
+    def request_stop(self) -> None:
+        """Ends the loop."""
+        raise StopIteration("step_fn has requested the iterations to stop.")
+
+
+class _Monitored:
+    """What MonitoredSession and SingularMonitoredSession share."""
+
+    StepContext = StepContext
+
+    def __init__(
+        self, creator: SessionCreator, hooks: Sequence[Any] | None, should_recover: bool, grace: float
+    ) -> None:
+        self._creator, self._recover, self._grace = creator, should_recover, grace
+        self._hooks = list(hooks or [])
+        self._graph_was_finalized = get_default_graph().finalized
+        self._session: Any = None
+        self._closed = False
+        self._stop = False
+        for hook in self._hooks:
+            hook.begin()
+        self._create()
+
+    def _create(self) -> None:
+        while True:
+            try:
+                self._session = self._creator.create_session()
+                self._coord = coordinator.Coordinator(clean_stop_exception_types=())
+                coordinator.start_queue_runners(sess=self._session, coord=self._coord)
+                for hook in self._hooks:
+                    hook.after_create_session(self._session, self._coord)
+                return
+            except _LOST as problem:
+                if not self._recover:
+                    raise
+                logging.info(
+                    "An error was raised while a session was being created: %s. It will be made anew.", problem
+                )
+                self._drop()
+
+    def _drop(self) -> None:
+        """Lets go of a session that was lost."""
+        if self._session is None:
+            return
+        with contextlib.suppress(Exception):
+            self._coord.request_stop()
+            self._session.close()
+            self._coord.join(stop_grace_period_secs=self._grace, ignore_live_threads=True)
+        self._session = None
+
+    @property
+    def graph(self) -> Any:
+        """The graph of the session; None once it is closed."""
+        return None if self._session is None else self._session.graph
+
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """Like ``Session.run``, with hooks."""
+        while True:
+            self._check()
+            if self._session is None:
+                self._create()
+            try:
+                return self._run_once(fetches, feed_dict, options, run_metadata)
+            except _LOST as problem:
+                if not self._recover:
+                    raise
+                logging.info("A task was lost (%s). The session is made anew, and the run is tried again.", problem)
+                self._drop()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise RuntimeError("Run called even after should_stop requested.\nwhile not session.should_stop():")
+
+    def _run_once(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+        args = session_run_hook.SessionRunArgs(fetches, feed_dict, options)
+        context = session_run_hook.SessionRunContext(args, self._session)
+        asked: dict[int, Any] = {}
+        feeds = dict(feed_dict or {})
+        for number, hook in enumerate(self._hooks):
+            request = hook.before_run(context)
+            if request is None:
+                continue
+            if request.fetches is not None:
+                asked[number] = request.fetches
+            for key, value in (request.feed_dict or {}).items():
+                if any(key is known for known in feeds):
+                    raise RuntimeError(
+                        f"Same tensor is fed by two hooks, or by a hook and the run: {key}\n"
+                        + errors.message(f"{key} fed twice", "one value for each tensor", "drop one of the feeds")
+                    )
+                feeds[key] = value
+            options = _merged(options, request.options)
+        found = self._call(
+            lambda: self._session.run(
+                {"caller": [] if fetches is None else fetches, "hooks": asked}, feed_dict=feeds, options=options,
+                run_metadata=run_metadata,
+            )
+        )  # fmt: skip
+        for number, hook in enumerate(self._hooks):
+            values = session_run_hook.SessionRunValues(found["hooks"].get(number), options, run_metadata)
+            hook.after_run(context, values)
+        self._stop = self._stop or context.stop_requested
+        return None if fetches is None else found["caller"]
+
+    def _call(self, run: Callable[[], Any]) -> Any:
+        try:
+            return run()
+        except _LOST:
+            raise
+        except Exception:
+            # What a thread failed with says more than what its end did to the run.
+            self._coord.raise_requested_exception()
+            raise
+
+    def run_step_fn(self, step_fn: Callable[..., Any]) -> Any:
+        """Calls ``step_fn(step_context)``, in which some runs may go without hooks.
+
+        Raises:
+            ValueError: the function takes other arguments.
+            StopIteration: it asked for the end.
+        """
+        names = list(inspect.signature(step_fn).parameters)
+        if names not in (["step_context"], ["self", "step_context"]):
+            raise ValueError(
+                "'step_fn' may either have one 'step_context' argument, or two, 'self' and 'step_context'.\n"
+                + errors.message(f"arguments {names}", "step_context", "def step_fn(step_context):")
+            )
+        self._check()
+        context = StepContext(self._session, self.run)
+        return step_fn(context) if len(names) == 1 else step_fn(self, context)
+
+    def should_stop(self) -> bool:
+        """Whether the loop ought to end."""
+        if self._closed or self._stop:
+            return True
+        return self._session is not None and self._coord.should_stop()
+
+    def close(self) -> None:
+        """Ends hooks, threads and the session."""
+        self._close(None)
+
+    def _close(self, problem: BaseException | None) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        session, self._session = self._session, None
+        if session is None:
+            return
+        try:
+            if problem is None and not isinstance(self._coord._raised, BaseException):
+                for hook in self._hooks:
+                    hook.end(session)
+        finally:
+            try:
+                self._coord.request_stop()
+                self._coord.join(stop_grace_period_secs=self._grace, ignore_live_threads=True)
+            finally:
+                session.close()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> bool:
+        clean = isinstance(problem, errors.OutOfRangeError | StopIteration)
+        if clean:
+            problem = None
+        try:
+            self._close(problem)
+        except Exception:
+            if problem is None:
+                raise
+        return clean
+
+
+def _merged(ours: Any, theirs: Any) -> Any:
+    """RunOptions of a run and a hook: the higher trace level, the longer timeout."""
+    if theirs is None:
+        return ours
+    if ours is None:
+        return theirs
+    made = type(ours)()
+    made.CopyFrom(ours)
+    made.trace_level = max(ours.trace_level, theirs.trace_level)
+    made.timeout_in_ms = max(ours.timeout_in_ms, theirs.timeout_in_ms)
+    return made
+
+
+@public("train.MonitoredSession")
+class MonitoredSession(_Monitored):
+    """A session with hooks that is made anew when a task is lost.
+
+    ``OutOfRangeError`` ends a ``with`` block without an error: the input has ended.
+
+    Args:
+        session_creator: makes sessions; a :class:`ChiefSessionCreator` by default.
+        hooks: :class:`SessionRunHook` objects.
+        stop_grace_period_secs: how long threads may run on at the end.
+    """
+
+    def __init__(
+        self, session_creator: SessionCreator | None = None, hooks: Sequence[Any] | None = None,
+        stop_grace_period_secs: float = 120,
+    ) -> None:  # fmt: skip
+        super().__init__(session_creator or ChiefSessionCreator(), hooks, True, stop_grace_period_secs)
+
+
+@public("train.SingularMonitoredSession")
+class SingularMonitoredSession(_Monitored):
+    """A session with hooks that is made once; :meth:`raw_session` gives the session itself.
+
+    Args:
+        hooks: :class:`SessionRunHook` objects.
+        scaffold: ops and helpers.
+        master: the target.
+        config: a ConfigProto.
+        checkpoint_dir: a folder with checkpoints.
+        stop_grace_period_secs: how long threads may run on at the end.
+        checkpoint_filename_with_path: the checkpoint to restore.
+    """
+
+    def __init__(
+        self, hooks: Sequence[Any] | None = None, scaffold: Scaffold | None = None, master: str = "",
+        config: Any = None, checkpoint_dir: Any = None, stop_grace_period_secs: float = 120,
+        checkpoint_filename_with_path: Any = None,
+    ) -> None:  # fmt: skip
+        creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir, checkpoint_filename_with_path)
+        super().__init__(creator, hooks, False, stop_grace_period_secs)
+
+    def raw_session(self) -> Any:
+        """The session, without hooks."""
+        return self._session
+
+
+_UNSET = object()
+
+
+@public("train.MonitoredTrainingSession")
+def MonitoredTrainingSession(
+    master: str = "", is_chief: bool = True, checkpoint_dir: Any = None, scaffold: Scaffold | None = None,
+    hooks: Sequence[Any] | None = None, chief_only_hooks: Sequence[Any] | None = None,
+    save_checkpoint_secs: Any = _UNSET, save_summaries_steps: Any = _UNSET, save_summaries_secs: Any = _UNSET,
+    config: Any = None, stop_grace_period_secs: float = 120, log_step_count_steps: int | None = 100,
+    max_wait_secs: float = 7200, save_checkpoint_steps: Any = _UNSET, summary_dir: Any = None,
+) -> MonitoredSession:  # fmt: skip
+    """A :class:`MonitoredSession` with the usual hooks: checkpoints, summaries, steps per second.
+
+    Args:
+        master: the target.
+        is_chief: initialise or restore, and save; otherwise wait for the chief.
+        checkpoint_dir: a folder to restore from and save to.
+        scaffold: ops and helpers.
+        hooks: hooks beside those.
+        chief_only_hooks: hooks of the chief.
+        save_checkpoint_secs: seconds between checkpoints; 600 by default. None: none.
+        save_summaries_steps: steps between summaries; 100 by default. None: none.
+        save_summaries_secs: seconds between summaries.
+        config: a ConfigProto.
+        stop_grace_period_secs: how long threads may run on at the end.
+        log_step_count_steps: steps between two lines of speed.
+        max_wait_secs: how long to wait for the chief.
+        save_checkpoint_steps: steps between checkpoints, instead of seconds.
+        summary_dir: a folder for summaries; ``checkpoint_dir`` by default.
+    """
+    if save_summaries_steps is _UNSET and save_summaries_secs is _UNSET:
+        save_summaries_steps, save_summaries_secs = 100, None
+    save_summaries_steps = None if save_summaries_steps is _UNSET else save_summaries_steps
+    save_summaries_secs = None if save_summaries_secs is _UNSET else save_summaries_secs
+    if save_checkpoint_secs is _UNSET and save_checkpoint_steps is _UNSET:
+        save_checkpoint_secs, save_checkpoint_steps = 600, None
+    save_checkpoint_secs = None if save_checkpoint_secs is _UNSET else save_checkpoint_secs
+    save_checkpoint_steps = None if save_checkpoint_steps is _UNSET else save_checkpoint_steps
+    scaffold = scaffold or Scaffold()
+    all_hooks: list[Any] = []
+    if not is_chief:
+        creator: SessionCreator = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
+        return MonitoredSession(creator, hooks or [], stop_grace_period_secs)
+    all_hooks += chief_only_hooks or []
+    creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
+    summaries = summary_dir or checkpoint_dir
+    if summaries:
+        summaries = os.fspath(summaries)
+        if log_step_count_steps:
+            all_hooks.append(
+                basic_session_run_hooks.StepCounterHook(output_dir=summaries, every_n_steps=log_step_count_steps)
+            )
+        if save_summaries_steps or save_summaries_secs:
+            all_hooks.append(
+                basic_session_run_hooks.SummarySaverHook(
+                    scaffold=scaffold, save_steps=save_summaries_steps, save_secs=save_summaries_secs,
+                    output_dir=summaries,
+                )
+            )  # fmt: skip
+    if checkpoint_dir and (save_checkpoint_secs or save_checkpoint_steps):
+        all_hooks.append(
+            basic_session_run_hooks.CheckpointSaverHook(
+                os.fspath(checkpoint_dir), save_secs=save_checkpoint_secs, save_steps=save_checkpoint_steps,
+                scaffold=scaffold,
+            )
+        )  # fmt: skip
+    return MonitoredSession(creator, all_hooks + list(hooks or []), stop_grace_period_secs)
