@@ -255,7 +255,7 @@ def _filled(fill: Any) -> dict[str, Any]:
             if attrs["T"].np is None:
                 ctx.check(False, errors.UnimplementedError, "{0} of " + attrs["T"].name, "zeros")
             return np.full(np.shape(x), b"" if attrs["T"].name == "string" else fill, attrs["T"].np)
-        return ctx.xp.full(x.shape, fill, x.dtype)
+        return ctx.xp.full(x.shape, fill, attrs["T"].np)
 
     def value(c: Any) -> Any:
         size = shapes.num_elements(c.shapes[0])
