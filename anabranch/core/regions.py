@@ -312,12 +312,12 @@ class Regions:
 
     # ------------------------------------------------------------------------------------------------------------ paths
     def root_of(self, pred: Tensor) -> Tensor | bool | int:
-        """A predicate without identities; its value if it is constant."""
+        """A predicate without identities, switches and constant entries; its value if it is constant."""
         found = self._roots.get(pred)
         if found is None:
             seen = pred
             while seen not in self.fed and (
-                seen.op.type == "Identity" or (seen.op.type in ENTERS and seen.op._attrs["is_constant"])
+                seen.op.type in ("Identity", "Switch") or (seen.op.type in ENTERS and seen.op._attrs["is_constant"])
             ):
                 seen = seen.op._inputs[0]
             found = seen
@@ -328,11 +328,11 @@ class Regions:
         return found
 
     def _constant(self, tensor: Tensor) -> Any:
-        """A constant scalar behind identities, negations and constant entries."""
+        """A constant scalar behind identities, switches, negations and constant entries."""
         negate = False
         while tensor not in self.fed:
             op = tensor.op
-            if op.type == "Identity" or (op.type in ENTERS and op._attrs["is_constant"]):
+            if op.type in ("Identity", "Switch") or (op.type in ENTERS and op._attrs["is_constant"]):
                 tensor = op._inputs[0]
             elif op.type == "LogicalNot":
                 negate = not negate

@@ -35,7 +35,8 @@ def make_twins(graph: Graph, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None
     if not any(op.type in _TYPES for op in ops):
         return
     try:
-        regions = Regions(ops, _NONE, is_static)
+        variable = {x.op for x in xs}
+        regions = Regions(ops, _NONE, lambda op: is_static(op) and op not in variable)
         chosen = _between(regions, xs)
         wanted = [output for item in chosen for output in _results(item) if regions.paths.get(output) == ()]
         if all(output in graph._twins for output in wanted):
