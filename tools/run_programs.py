@@ -53,6 +53,8 @@ class Program:
     after: str | None = None
     """The program that must run before, in the same copy."""
     on_tensorflow: bool = True
+    may_fail: bool = False
+    """Whether it may end with another status than 0."""
     arguments_from: str | None = None
     """Pattern of a folder below the copy; its newest match is put in place of `{found}` in the command."""
 
@@ -149,15 +151,21 @@ PROGRAMS = [
     Program("V8", *_PINNS, "Burgers.py", rf"(?s)l1: {_NUMBER}, l2: {_NUMBER}\n(?!.*l1: .*Error u).*?Error u",
             lambda one, two: abs(float(one) - 1) < 0.01 and 0.0030 <= float(two) <= 0.0034,
             "lambda 1 within 0.01, lambda 2 0.0030-0.0034", folder="appendix/continuous_time_identification (Burgers)",
-            enough=r"Error l2: \S+\n", limit=1200, environment=(("MPLBACKEND", "Agg"),), on_tensorflow=False),
+            preludes=("matplotlib_3",), enough=r"Error l2: \S+\n", limit=1200,
+            environment=(("MPLBACKEND", "Agg"),), on_tensorflow=False),
     *(
-        _tests(f"V10 {file}", _TRFL, f"trfl/{file}_test.py", count, preludes=("unittest_names",),
+        _tests(f"V10 {file}", _TRFL, f"trfl/{file}_test.py", count, preludes=("unittest_names", "sonnet_absent"),
                environment=(("PYTHONPATH", "."),), on_tensorflow=False)
         for file, count in {
             "action_value_ops": 59, "discrete_policy_gradient_ops": 58, "dpg_ops": 8, "retrace_ops": 7,
-            "sequence_ops": 12, "value_ops": 21, "vtrace_ops": 10, "indexing_ops": 5,
+            "sequence_ops": 12, "value_ops": 21, "vtrace_ops": 10,
         }.items()
     ),
+    # One of its tests calls a function with arguments that it does not have, under TensorFlow too.
+    _tests("V10 indexing_ops", _TRFL, "trfl/indexing_ops_test.py", 5, preludes=("unittest_names", "sonnet_absent"),
+           found=r"(?s)unexpected keyword argument 'q_values'.*Ran (\d+) tests? [^\n]*\n\n(FAILED \(errors=1)",
+           accept=lambda ran, _: ran == "5", expected="4 of 5 tests pass", may_fail=True,
+           environment=(("PYTHONPATH", "."),), on_tensorflow=False),
 ]  # fmt: skip
 
 
@@ -226,7 +234,7 @@ def run(program: Program, copy: Path, start: list[str], preludes: tuple[str, ...
     matches = list(re.finditer(program.found, output))
     groups = matches[-1].groups() if matches else ()
     try:
-        good = bool(matches) and program.accept(*groups) and (enough or code == 0)
+        good = bool(matches) and program.accept(*groups) and (enough or program.may_fail or code == 0)
     except ValueError:
         good = False
     shown = " ".join(" ".join(groups).split())[:40] if groups else (lines[-1].strip()[:60] if lines else "")

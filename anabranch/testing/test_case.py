@@ -449,6 +449,7 @@ class TestCase(absltest.TestCase):
     assertRegexpMatches = unittest.TestCase.assertRegex
     assertNotRegexpMatches = unittest.TestCase.assertNotRegex
     assertRaisesRegexp = unittest.TestCase.assertRaisesRegex
+    assertRaisesWithRegexpMatch = unittest.TestCase.assertRaisesRegex
 
 
 def _as_bytes(array: np.ndarray) -> np.ndarray:

@@ -1,0 +1,13 @@
+"""Where the ops on boxes and distances of sequences are tested."""
+
+from __future__ import annotations
+
+from anabranch.testing.op_cases import elsewhere
+
+FILE = "tests/ops/test_boxes_distances.py"
+OPS = (
+    "NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "DrawBoundingBoxes", "DrawBoundingBoxesV2",
+    "EditDistance",
+)  # fmt: skip
+
+ROWS = [elsewhere(name, FILE, name) for name in OPS]
