@@ -175,7 +175,8 @@ def _conditional(
         attrs["branches"] = bodies
         op = build_operation(f"{stateless}Case", [selector, captured], attrs, scope)
     body_ops.own(op)
-    return composites.pack(built[0].result, op._outputs)
+    packed = composites.pack(built[0].result, op._outputs)
+    return packed if strict else unpack_singleton(packed)
 
 
 def _check_same(first: Built, second: Built, roles: tuple[str, str], functions: tuple[Any, Any], site: Any) -> None:
@@ -413,7 +414,7 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Branch | None = Non
             )
         graph = get_default_graph()
         built = [build_branch(graph, fn, f"branch{i}", roles[i], site) for i, fn in enumerate(functions)]
-        return _conditional(built, roles, functions, False, scope, site, index)
+        return _conditional(built, roles, functions, True, scope, site, index)
 
 
 def _numbered(given: Any) -> list[Branch]:

@@ -92,7 +92,7 @@ def while_loop(
             op._attrs["_swap_memory"] = True
         count = len(composites.flatten(builder.result))
         packed = composites.pack(builder.result, op._outputs[OWN : OWN + count])
-        single = not return_same_structure and isinstance(packed, (list, tuple)) and len(packed) == 1
+        single = count == 1 and not return_same_structure and isinstance(packed, (list, tuple))
         return packed[0] if single else packed
 
 
@@ -308,19 +308,17 @@ class _Builder:
         if not nest.is_nested(returned):
             returned = [returned]
         first = self.first
-        if isinstance(first, list) and len(first) == 1 and nest.is_nested(first[0]) and not _alike(first, returned):
+        if isinstance(first, list) and len(first) == 1 and nest.is_nested(first[0]) and _difference(first, returned):
             returned = [returned]  # a single variable that is a structure, returned as it is
-        if isinstance(first, list):
-            same = isinstance(returned, (list, tuple)) and _alike(first, list(returned))
-        else:
-            same = _alike(first, returned)
-        if not same:
+        outermost = list(returned) if isinstance(first, list) and isinstance(returned, (list, tuple)) else returned
+        problem = _difference(first, outermost)
+        if problem is not None:
             wanted, given = len(nest.flatten(first)), len(nest.flatten(returned))
             heading = "The two structures don't have the same nested structure."
             if wanted != given:
                 heading = f"Number of inputs and outputs of body must match loop_vars: {given}, {wanted}"
             raise self.refuse(
-                ValueError,
+                problem,
                 heading,
                 f"the body's {given} values: {returned!r}",
                 f"the form of loop_vars, {wanted} values: {first!r}",
@@ -373,12 +371,13 @@ class _Builder:
             )
 
 
-def _alike(first: Any, second: Any) -> bool:
+def _difference(first: Any, second: Any) -> type[Exception] | None:
+    """None if two structures have one form; else the exception for it: TypeError where only their types differ."""
     try:
         nest.assert_same_structure(first, second)
-    except (TypeError, ValueError):
-        return False
-    return True
+    except (TypeError, ValueError) as problem:
+        return type(problem)
+    return None
 
 
 def _fits(shape: shapes.RawShape, invariant: shapes.RawShape) -> bool:

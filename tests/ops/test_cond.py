@@ -42,6 +42,7 @@ def test_forms_of_results(session):
     assert isinstance(one, tf.Tensor)
     unpacked = tf.cond(p, lambda: [x], lambda: (x * 2.0,))
     assert isinstance(unpacked, tf.Tensor)
+    assert isinstance(tf.cond(p, lambda: [[x]], lambda: [[x * 2.0]]), tf.Tensor)
     strict = tf.cond(p, lambda: [x], lambda: [x * 2.0], strict=True)
     assert isinstance(strict, list)
     nested = tf.cond(p, lambda: {"p": pair(x, [1]), "q": (x, 3.0)}, lambda: {"q": (0.0, x), "p": pair(4.0, [x_int()])})
@@ -338,6 +339,7 @@ def test_switch_case(session):
     y = tf.switch_case(i, [lambda: 10, lambda: 20])
     z = tf.switch_case(i, {1: lambda: 20, 0: lambda: 10}, default=lambda: -1)
     w = tf.switch_case(i, [(1, lambda: 20), (0, lambda: 10)], default=lambda: -1)
+    assert isinstance(tf.switch_case(i, [lambda: [10], lambda: [20]]), list)
     assert [session.run([y, z, w], {i: value}) for value in (0, 1, 2, -1)] == [
         [10, 10, 10], [20, 20, 20], [20, -1, -1], [20, -1, -1],
     ]  # fmt: skip

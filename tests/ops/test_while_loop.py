@@ -68,9 +68,9 @@ def test_nested_structures(session):
 
 def test_a_single_variable_that_is_a_structure(session):
     pair = tf.while_loop(lambda p: p[0] < 3, lambda p: [(p[0] + 1, p[1] * 2)], [(0, 1)])
-    assert session.run(pair) == (3, 8)
+    assert session.run(pair) == [(3, 8)]
     bare = tf.while_loop(lambda p: p[0] < 3, lambda p: (p[0] + 1, p[1] * 2), [(0, 1)])
-    assert session.run(bare) == (3, 8)
+    assert session.run(bare) == [(3, 8)]
 
 
 def test_composites(session):
@@ -284,6 +284,11 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
         lambda: tf.while_loop(lambda x: True, lambda x: [[x[0], x[0]]], [{"a": 0, "b": 1}]),
         (ValueError, KeyError),
         "same nested structure|0",
+    ),
+    "other types of structures": (
+        lambda: tf.while_loop(less(3), lambda i, x: (i + 1, [x[0], x[1]]), (0, (1, 2))),
+        TypeError,
+        "same nested structure",
     ),
     "another dtype": (
         lambda: tf.while_loop(less(3), lambda i, x: (i + 1, tf.to_double(x)), (0, 1.0)),
