@@ -92,6 +92,38 @@ class SelfAdjointEigV2(Op):
         return [scale_diagonal(folded, 0.5)]
 
 
+class SelfAdjointEig(Op):
+    """Eigenvalues and eigenvectors as one array ``[..., n + 1, n]``: the form of GraphDefs before version 11.
+
+    Its first row holds the eigenvalues, ascending, and below them stand the eigenvectors, in columns.
+    """
+
+    signature = "input: T -> output: T"
+    attrs = {"T": Type("double float half")}
+    effect = PURE
+
+    def shape(c):
+        raw = square(c)
+        return None if raw is None else (*raw[:-2], None if raw[-1] is None else raw[-1] + 1, raw[-1])
+
+    @uses_lax
+    def kernel(ctx, inputs, attrs):
+        return _stacked(ctx, inputs[0])
+
+    def host_kernel(ctx, inputs, attrs):
+        return _stacked(ctx, inputs[0])
+
+    def gradient(op, grad):
+        e, _ = build("SelfAdjointEigV2", op.inputs[0], compute_v=True)
+        first = build("Squeeze", grad[..., :1, :], squeeze_dims=[-2])
+        return SelfAdjointEigV2.definition.gradient(e.op, first, grad[..., 1:, :])
+
+
+def _stacked(ctx: Any, x: Any) -> Any:
+    e, v = _eigen(ctx, x, True)
+    return ctx.xp.concatenate([e[..., None, :], v], axis=-2)
+
+
 def _eigen(ctx: Any, x: Any, vectors: bool) -> Any:
     xp = ctx.xp
     wide = matrices(ctx, x)

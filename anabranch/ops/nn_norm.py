@@ -382,3 +382,31 @@ class BatchNormWithGlobalNormalization(Op):
         if attrs["scale_after_normalization"]:
             inverse = inverse * widen(gamma)
         return ((widen(t) - widen(m)) * inverse + widen(beta)).astype(t.dtype)
+
+
+class BatchNormWithGlobalNormalizationGrad(Op):
+    """The gradients of BatchNormWithGlobalNormalization: of ``t``, ``m``, ``v``, ``beta`` and ``gamma``."""
+
+    signature = "t: T, m: T, v: T, gamma: T, backprop: T -> dx: T, dm: T, dv: T, db: T, dg: T"
+    attrs = BatchNormWithGlobalNormalization.definition.attrs
+    effect = PURE
+    gradient = DERIVED
+
+    def shape(c):
+        t = shapes.merge(c.with_rank("t", 4), c.with_rank("backprop", 4))
+        channels = t[3]
+        for name in ("m", "v", "gamma"):
+            channels = shapes.merge_dim(channels, c.with_rank(name, 1)[0])
+        return [t[:3] + (channels,)] + [(channels,)] * 4
+
+    def kernel(ctx, inputs, attrs):
+        xp = ctx.xp
+        t, m, v, gamma, g = (widen(value) for value in inputs)
+        inverse = 1 / xp.sqrt(v + v.dtype.type(attrs["variance_epsilon"]))
+        scale = gamma if attrs["scale_after_normalization"] else xp.ones_like(gamma)
+        total = xp.sum(g, axis=(0, 1, 2))
+        along = xp.sum(g * (t - m), axis=(0, 1, 2))
+        dg = along * inverse if attrs["scale_after_normalization"] else xp.zeros_like(along)
+        half = v.dtype.type(-0.5)
+        found = (g * (inverse * scale), -total * inverse * scale, half * along * inverse**3 * scale, total, dg)
+        return tuple(value.astype(inputs[0].dtype) for value in found)

@@ -47,7 +47,7 @@ def unsigned(xp: Any, stream: Stream, count: int, wide: bool) -> Any:
 def integers(ctx: Any, stream: Stream, count: int, low: Any, high: Any, dtype: np.dtype) -> Any:
     """``count`` integers in ``[low, high)`` of ``dtype``; fails the step unless ``low < high``."""
     xp = ctx.xp
-    kind = np.uint32 if dtype == np.int32 else np.uint64
+    kind = np.uint32 if dtype.itemsize == 4 else np.uint64
     low, high = xp.asarray(low), xp.asarray(high)
     ctx.check(
         (low < high).all() if count else True,

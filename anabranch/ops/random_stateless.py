@@ -14,7 +14,8 @@ from anabranch.ops import philox, random_draws
 from anabranch.ops.random_ops import DRAWN, FLOATS, checked_dims, checked_samples, samples_shape, shape_of
 
 
-def _seed_shape(c: Any) -> None:
+def check_seed(c: Any) -> None:
+    """Refuses a seed that is not two integers."""
     dims = c.with_rank("seed", 1)
     if dims is not None and dims[0] not in (None, 2):
         raise ValueError(
@@ -24,14 +25,15 @@ def _seed_shape(c: Any) -> None:
 
 
 def _shape(c: Any) -> Any:
-    _seed_shape(c)
+    check_seed(c)
     for bound in ("minval", "maxval"):
         if any(spec.name == bound for spec in c.definition.inputs):
             c.with_rank(bound, 0)
     return shape_of(c)
 
 
-def _stream(ctx: Any, seed: Any) -> Any:
+def stream_of(ctx: Any, seed: Any) -> Any:
+    """The stream of a seed; fails the step unless that is two integers."""
     ctx.check(seed.shape == (2,), errors.InvalidArgumentError, f"seed must have shape [2], not {list(seed.shape)}")
     return philox.stream_of_seed(ctx.xp, seed if seed.shape == (2,) else np.zeros(2, np.int64))
 
@@ -40,7 +42,7 @@ def _define(name: str, doc: str, draw: Callable[..., Any], dtypes: str, default:
     def kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
         shape, seed, *rest = inputs
         dims = checked_dims(ctx, shape)
-        return draw(ctx, _stream(ctx, seed), math.prod(dims), *rest, attrs["dtype"].np).reshape(dims)
+        return draw(ctx, stream_of(ctx, seed), math.prod(dims), *rest, attrs["dtype"].np).reshape(dims)
 
     plain = default is not None
     define(
@@ -60,7 +62,8 @@ def _define(name: str, doc: str, draw: Callable[..., Any], dtypes: str, default:
     )
 
 
-def _any_integers(ctx: Any, stream: Any, count: int, dtype: np.dtype) -> Any:
+def any_integers(ctx: Any, stream: Any, count: int, dtype: np.dtype) -> Any:
+    """``count`` integers from the whole range of ``dtype``."""
     return random_draws.unsigned(ctx.xp, stream, count, dtype.itemsize == 8).astype(dtype)
 
 
@@ -84,7 +87,7 @@ _define(
 _define(
     "StatelessRandomUniformFullInt",
     "Uniform integers from the whole range of the dtype",
-    _any_integers,
+    any_integers,
     "int32 int64 uint32 uint64",
     "uint64",
 )
@@ -104,10 +107,10 @@ class StatelessMultinomial(Op):
     gradient = DRAWN
 
     def shape(c):
-        _seed_shape(c)
+        check_seed(c)
         return samples_shape(c)
 
     def kernel(ctx, inputs, attrs):
         logits, number, seed = inputs
         samples = checked_samples(ctx, number)
-        return random_draws.categories(ctx, _stream(ctx, seed), logits, samples, attrs["output_dtype"].np)
+        return random_draws.categories(ctx, stream_of(ctx, seed), logits, samples, attrs["output_dtype"].np)

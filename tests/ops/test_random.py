@@ -12,8 +12,12 @@ import pytest
 import scipy.stats
 
 import anabranch as tf
+from anabranch.core import kernels
+from anabranch.core.build import build
+from anabranch.ops import random_draws
 from anabranch.testing.check_gradients import check_gradients
 from anabranch.testing.kernels import run_op
+from anabranch.xla import engine, tracing
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "random.json").read_text())
@@ -359,3 +363,36 @@ def test_parameters_at_the_edge(session):
     assert set(drawn[0]) == {1}
     assert set(drawn[1]) == {2}
     assert set(drawn[2]) == {0, 1, 2}
+
+
+def test_truncated_normals_pass_on_the_same_side_of_the_bound_in_every_tier():
+    """Among four million there are some so close to 2 that the tiers' sines, equal to the last bits, would disagree."""
+    count, stream = 4_000_000, (np.array([1, 2], np.uint32), np.zeros(4, np.uint32))
+    host = random_draws.truncated_normal(kernels.HostContext(None, None), stream, count, np.dtype(np.float32))
+    with engine.x64():
+        compiled = engine.jax().jit(
+            lambda *stream: random_draws.truncated_normal(
+                tracing.TraceContext([], engine.default_platform()), stream, count, np.dtype(np.float32)
+            )
+        )(*stream)
+    np.testing.assert_allclose(np.asarray(compiled), host, rtol=0, atol=3e-6)
+    assert np.abs(host).max() < 2.000001
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("StatelessRandomUniform", {}),
+        ("StatelessRandomNormal", {}),
+        ("StatelessTruncatedNormal", {}),
+        ("StatelessRandomUniformFullInt", {"dtype": tf.int64}),
+    ],
+)
+def test_key_and_counter_give_the_numbers_of_their_seed(kind, options):
+    with tf.Graph().as_default(), tf.Session() as session:
+        key, counter, algorithm = build("StatelessRandomGetKeyCounterAlg", np.array([7, -9]))
+        second = build(kind + "V2", [50], key, counter, algorithm, **options)
+        first = build(kind, [50], np.array([7, -9]), **options)
+        np.testing.assert_array_equal(*session.run([first, second]))
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Unsupported algorithm id: 2"):
+            session.run(build(kind + "V2", [50], key, counter, 2, **options))

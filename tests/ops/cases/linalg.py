@@ -265,6 +265,11 @@ def check_eigen(outputs, inputs, attrs):
     orthonormal(v, "v")
 
 
+def check_eigen_stacked(outputs, inputs, attrs):
+    (found,) = outputs
+    check_eigen([found[..., 0, :], found[..., 1:, :]], inputs, {"compute_v": True})
+
+
 def check_qr(outputs, inputs, attrs):
     q, r = outputs
     x = inputs[0]
@@ -436,6 +441,13 @@ ROWS = [
         ],
         "float double",
         check=check_eigen,
+    ),
+    row(
+        "SelfAdjointEig",
+        None,
+        [fixed(well(3, kind="self adjoint")), fixed(well(2, kind="self adjoint")), case(np.zeros((0, 0)), grad=False)],
+        "float double",
+        check=check_eigen_stacked,
     ),
     row(
         "Qr",

@@ -180,6 +180,15 @@ def normalized(t, m, v, beta, gamma, variance_epsilon, scale_after_normalization
     return (t - m) * (inverse * gamma if scale_after_normalization else inverse) + beta
 
 
+def normalized_grad(t, m, v, gamma, g, variance_epsilon, scale_after_normalization):
+    inverse = 1 / np.sqrt(v + variance_epsilon)
+    scale = inverse * gamma if scale_after_normalization else inverse
+    places = (0, 1, 2)
+    dv = -0.5 * np.sum(g * (t - m) * scale, places) / (v + variance_epsilon)
+    dg = np.sum(g * (t - m), places) * inverse if scale_after_normalization else np.zeros(t.shape[-1])
+    return g * scale, -np.sum(g * scale, places), dv, np.sum(g, places), dg
+
+
 def top_k(x, k, sorted=True):
     order = np.argsort(-x.astype(np.float64), -1, kind="stable")[..., : int(k)]
     return [np.take_along_axis(x, order, -1), order.astype(np.int32)]
@@ -196,6 +205,13 @@ NORMALIZED = [
     )
     for after in (True, False)
 ]
+NORMALIZED_GRAD = [
+    case(
+        real(2, 2, 2, 3), real(3), positive(3), real(3), real(2, 2, 2, 3), variance_epsilon=0.1,
+        scale_after_normalization=after,
+    )
+    for after in (True, False)
+]  # fmt: skip
 TOP = [
     (real(3, 5, low=-40, high=40, distinct=True), 2),
     (real(4, distinct=True), 4),
@@ -293,6 +309,7 @@ ROWS = [
     row("FusedBatchNormGradV2", channels_last(batch_norm_grad), batch_norm_grad_cases("V2"), tolerance=6, order=0),
     row("FusedBatchNormGradV3", channels_last(batch_norm_grad), batch_norm_grad_cases("V3"), tolerance=6, order=0),
     row("BatchNormWithGlobalNormalization", normalized, NORMALIZED, FLOATS, tolerance=2),
+    row("BatchNormWithGlobalNormalizationGrad", normalized_grad, NORMALIZED_GRAD, FLOATS, tolerance=6, order=1),
     row("TopKV2", top_k, [case(x, k, grad=k > 0 and x.distinct) for x, k in TOP], outputs=[0]),
     row("TopK", top_k, [case(x, k=k, grad=k > 0 and x.distinct) for x, k in TOP], outputs=[0]),
     row("InTopK", in_top_k, [case(IN_TOP, [1, 0, 1, 0], k=k) for k in (1, 2)]),

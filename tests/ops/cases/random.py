@@ -98,6 +98,16 @@ def all_integers(values, inputs, attrs):
 SHAPES = [[40, 50], [], [0, 3], [7]]
 
 
+KEYED = (np.array([10413732777507651514], np.uint64), np.array([0, 17830669156045600267], np.uint64), 1)
+"""Key, counter and algorithm of the seed [1, 2]."""
+
+
+def key_and_counter(seed):
+    """What TensorFlow gives for these seeds."""
+    known = {(1, 2): KEYED[:2], (-5, 123456789012): ([916771484641006134], [0, 3594452602128618859])}
+    return tuple(np.array(part, np.uint64) for part in known[tuple(int(number) for number in seed)])
+
+
 def seeded(*inputs, **options):
     return case(*inputs, seed=5, seed2=7, **options)
 
@@ -127,6 +137,19 @@ ROWS = [
     row("StatelessRandomUniformInt", None, [case(s, [1, 2], -3, 9) for s in SHAPES], vary="dtype",
         check=lambda values, inputs, attrs: integers(values, [inputs[0], *inputs[2:]], attrs)),
     row("StatelessRandomUniformFullInt", None, [case(s, [1, 2]) for s in SHAPES], vary="dtype", check=all_integers),
+    row("StatelessRandomGetKeyCounter", key_and_counter, [case([1, 2]), case([-5, 123456789012])], "int64",
+        vary="Tseed"),
+    row("StatelessRandomGetKeyCounterAlg", lambda seed: (*key_and_counter(seed), np.int32(1)), [case([1, 2])]),
+    row("StatelessRandomGetAlg", lambda: np.int32(1), [case()]),
+    row("StatelessRandomUniformV2", None, [case(s, *KEYED) for s in SHAPES], FLOATS, vary="dtype",
+        check=floats(0, 1, 0.5, 12**-0.5)),
+    row("StatelessRandomNormalV2", None, [case(s, *KEYED) for s in SHAPES], FLOATS, vary="dtype",
+        check=floats(-9, 9, 0, 1)),
+    row("StatelessTruncatedNormalV2", None, [case(s, *KEYED) for s in SHAPES], FLOATS, vary="dtype",
+        check=floats(-2, 2, 0, 0.88)),
+    row("StatelessRandomUniformIntV2", None, [case(s, *KEYED, 3, 9) for s in SHAPES], vary="dtype",
+        check=lambda values, inputs, attrs: integers(values, [inputs[0], *inputs[4:]], attrs)),
+    row("StatelessRandomUniformFullIntV2", None, [case(s, *KEYED) for s in SHAPES], vary="dtype", check=all_integers),
     row("StatelessMultinomial", None, [case([[0.0, 1.0, -1.0], [2.0, 0.0, 0.0]], 4000, [1, 2])],
         "half bfloat16 float double int32", check=lambda values, inputs, attrs: drawn(values, inputs[:2], attrs)),
 ]  # fmt: skip
