@@ -422,15 +422,22 @@ class TensorShape:
 
     def with_rank(self, rank: int) -> TensorShape:
         """Return this shape with this rank; ValueError if it has another."""
-        return TensorShape(with_rank(self._raw, rank))
+        return TensorShape(self._ranked(with_rank, rank, ""))
+
+    def _ranked(self, check: Any, rank: int, relation: str) -> RawShape:
+        """What a check of the rank gives; its error begins as TensorFlow's, which programs' tests look for."""
+        try:
+            return check(self._raw, rank)
+        except ValueError as problem:
+            raise ValueError(f"Shape {self} must have rank {relation}{rank}\n{problem}") from None
 
     def with_rank_at_least(self, rank: int) -> TensorShape:
         """Return this shape; ValueError if its rank is known and smaller."""
-        return TensorShape(with_rank_at_least(self._raw, rank))
+        return TensorShape(self._ranked(with_rank_at_least, rank, "at least "))
 
     def with_rank_at_most(self, rank: int) -> TensorShape:
         """Return this shape; ValueError if its rank is known and greater."""
-        return TensorShape(with_rank_at_most(self._raw, rank))
+        return TensorShape(self._ranked(with_rank_at_most, rank, "at most "))
 
     def most_specific_compatible_shape(self, other: Any) -> TensorShape:
         """Return the most specific shape that both fit: None where they differ."""
@@ -450,7 +457,7 @@ class TensorShape:
 
     def assert_has_rank(self, rank: int) -> None:
         """Raise ValueError if the rank is known to be another."""
-        with_rank(self._raw, rank)
+        self._ranked(with_rank, rank, "")
 
     def assert_is_compatible_with(self, other: Any) -> None:
         """Raise ValueError if no fully known shape fits both."""

@@ -283,3 +283,17 @@ def test_proto_bytes_are_tensorflows():
         TensorShape([2, None]).as_proto().SerializeToString() == b"\x12\x02\x08\x02\x12\x0b\x08" + b"\xff" * 9 + b"\x01"
     )
     assert TensorShape(None).as_proto().SerializeToString() == b"\x18\x01"
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda shape: shape.assert_has_rank(2), "must have rank 2"),
+        (lambda shape: shape.with_rank(2), "must have rank 2"),
+        (lambda shape: shape.with_rank_at_least(2), "must have rank at least 2"),
+        (lambda shape: shape.with_rank_at_most(0), "must have rank at most 0"),
+    ],
+)
+def test_errors_of_ranks_begin_as_tensorflows(call, text) -> None:
+    with pytest.raises(ValueError, match=rf"Shape \(\?,\) {text}\nGiven: the shape"):
+        call(TensorShape([None]))
