@@ -25,6 +25,16 @@ CHUNK = 1 << 22
 _PARALLEL = 1 << 24
 _ALIGNMENT = 64
 _MOST_DIMENSIONS = 64  # NumPy's
+_MOST_OPEN = 256
+
+
+def _identity(path: str) -> tuple[int, int, int] | None:
+    """What tells a file from one that took its place."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def empty_aligned(size: int) -> np.ndarray:
@@ -74,6 +84,7 @@ class BundleReader:
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
         self.path = bundle.index_name(prefix)
+        before = _identity(self.path)
         items, header = bundle._read_index(prefix)
         self._count = header.num_shards
         self._swapped = header.endianness != header.LITTLE
@@ -89,6 +100,22 @@ class BundleReader:
             if not all(slices.is_inside(part, shape) for part in parts):
                 raise bundle.lost(self.path, f"tensor {name!r} has a slice outside of its shape {list(shape)}")
             self.tensors[name] = TensorFacts(dtype, shape, entry, parts)
+        self.is_complete = self._open_all() and _identity(self.path) == before
+
+    def _open_all(self) -> bool:
+        """Opens the data files, and says whether all are there: a checkpoint that replaces this one removes them.
+
+        Those that are missing raise when they are read.
+        """
+        shards = {entry.shard_id for entry in self._entries.values() if not entry.slices}
+        if len(shards) > _MOST_OPEN:
+            return True
+        for shard in sorted(shards):
+            try:
+                self._file(shard, "")
+            except errors.OpError:
+                return False
+        return True
 
     def __enter__(self) -> BundleReader:
         return self

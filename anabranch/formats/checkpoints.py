@@ -13,6 +13,8 @@ from anabranch.formats import bundle, slices
 from anabranch.formats.bundle_reader import BundleReader
 from anabranch.formats.checkpoint_v1 import V1Reader, files_of, write_v1
 
+_ATTEMPTS = 3
+
 
 def open_checkpoint(prefix: str) -> BundleReader | V1Reader:
     """A reader for a checkpoint of either format.
@@ -23,7 +25,12 @@ def open_checkpoint(prefix: str) -> BundleReader | V1Reader:
     prefix = os.fspath(prefix)
     if not os.path.exists(bundle.index_name(prefix)) and files_of(prefix):
         return V1Reader(prefix)
-    return BundleReader(prefix)
+    for _ in range(_ATTEMPTS):
+        reader = BundleReader(prefix)
+        if reader.is_complete:
+            break
+        # Between its index and its data, a new checkpoint of this name may have taken its place: look again.
+    return reader
 
 
 def write_checkpoint(version: str, prefix: str, pieces: Sequence[tuple[str, str, Any, Any]]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import threading
+import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -365,3 +367,40 @@ def test_the_old_format_says_what_it_cannot_hold(tmp_path):
     with pytest.raises(errors.InvalidArgumentError, match="a tensor of float8_e5m2"):
         checkpoint_v1.write_v1(str(tmp_path / "m"), pieces({"w": np.zeros(1, ml_dtypes.float8_e5m2)}))
     assert os.listdir(tmp_path) == []
+
+
+def test_a_reader_keeps_what_it_opened(tmp_path):
+    prefix = str(tmp_path / "m")
+    bundle.write_bundle(prefix, pieces({"w": np.zeros(3)}))
+    with checkpoints.open_checkpoint(prefix) as reader:
+        bundle.write_bundle(prefix, pieces({"w": np.ones(3)}))
+        assert_same(reader.read("w"), np.zeros(3))
+        with checkpoints.open_checkpoint(prefix) as newer:
+            assert_same(newer.read("w"), np.ones(3))
+
+
+def test_reading_while_checkpoints_replace_each_other(tmp_path):
+    prefix = str(tmp_path / "m")
+    bundle.write_bundle(prefix, pieces({"w": np.zeros(1000)}))
+    done = threading.Event()
+
+    def write():
+        step = 0
+        while not done.is_set():
+            step += 1
+            bundle.write_bundle(prefix, pieces({"w": np.full(1000, float(step))}))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        last = 0.0
+        until = time.monotonic() + 60
+        while last < 20 and time.monotonic() < until:
+            (found,) = checkpoints.read_checkpoint(prefix, [("w", "", None)])
+            assert np.all(found == found[0])
+            assert found[0] >= last
+            last = found[0]
+    finally:
+        done.set()
+        writer.join()
+    assert last >= 20
