@@ -1,0 +1,310 @@
+"""Batch normalisation (Ioffe and Szegedy, 2015)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anabranch.core import dtypes, errors, shapes
+from anabranch.core.api import public
+from anabranch.core.convert import constant, convert_to_tensor
+from anabranch.core.operation import Tensor
+from anabranch.layers.base import InputSpec, Layer
+from anabranch.layers.common import ONES, ZEROS, initializer_of, known_size
+from anabranch.ops.array_functions import reshape
+from anabranch.ops.cast import cast
+from anabranch.ops.cond import smart_cond, smart_constant_value
+from anabranch.ops.nn_moments import batch_normalization as normalized
+from anabranch.ops.nn_moments import fused_batch_norm, moments
+from anabranch.train.moving_averages import assign_moving_average
+
+
+def _refuse(given: str, instead: str) -> None:
+    raise NotImplementedError(
+        errors.message(f"{given} of batch normalisation", f"{given} left at its default", instead)
+    )
+
+
+@public("layers.BatchNormalization")
+class BatchNormalization(Layer):
+    """Takes the mean off each channel and divides by its deviation; then ``gamma * x + beta``.
+
+    While training the statistics are those of the batch, and moving averages of them are kept, by operations in the
+    collection ``UPDATE_OPS`` that the training step must run. Otherwise the averages are used.
+
+    Args:
+        axis: the axis of channels (or axes) whose statistics are kept.
+        momentum: share of the old average when it is updated.
+        epsilon: added to the variance.
+        center: add ``beta``.
+        scale: multiply by ``gamma``.
+        beta_initializer: how ``beta`` starts.
+        gamma_initializer: how ``gamma`` starts.
+        moving_mean_initializer: how the average of the means starts.
+        moving_variance_initializer: how the average of the variances starts.
+        beta_regularizer: function of ``beta`` whose value joins the regularization losses.
+        gamma_regularizer: likewise of ``gamma``.
+        beta_constraint: function that optimizers apply to ``beta`` after an update.
+        gamma_constraint: likewise to ``gamma``.
+        renorm: must be False.
+        renorm_clipping: must be None.
+        renorm_momentum: belongs to ``renorm``.
+        fused: use the op that normalises in one step; wherever it can be if None: four axes, channels in axis 1 or 3.
+        trainable: whether optimizers change ``beta`` and ``gamma``, and updates are kept.
+        virtual_batch_size: must be None.
+        adjustment: must be None.
+        name: name of the layer and of its variable scope.
+        **kwargs: arguments of `Layer`.
+    """
+
+    def __init__(
+        self,
+        axis: Any = -1,
+        momentum: Any = 0.99,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = ZEROS,
+        gamma_initializer: Any = ONES,
+        moving_mean_initializer: Any = ZEROS,
+        moving_variance_initializer: Any = ONES,
+        beta_regularizer: Any = None,
+        gamma_regularizer: Any = None,
+        beta_constraint: Any = None,
+        gamma_constraint: Any = None,
+        renorm: bool = False,
+        renorm_clipping: Any = None,
+        renorm_momentum: Any = 0.99,
+        fused: bool | None = None,
+        trainable: bool = True,
+        virtual_batch_size: int | None = None,
+        adjustment: Any = None,
+        name: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(trainable=trainable, name=name, **kwargs)
+        if renorm or renorm_clipping is not None:
+            _refuse("renorm", "larger batches, or tf.contrib.layers.layer_norm, which needs none")
+        if virtual_batch_size is not None:
+            _refuse("virtual_batch_size", "split the batch with tf.split and normalise each part")
+        if adjustment is not None:
+            _refuse("adjustment", "multiply and add after the layer")
+        self.axis = axis
+        self.momentum = momentum
+        self.epsilon = epsilon
+        self.center, self.scale = center, scale
+        self.beta_initializer = initializer_of(beta_initializer)
+        self.gamma_initializer = initializer_of(gamma_initializer)
+        self.moving_mean_initializer = initializer_of(moving_mean_initializer)
+        self.moving_variance_initializer = initializer_of(moving_variance_initializer)
+        self.beta_regularizer, self.gamma_regularizer = beta_regularizer, gamma_regularizer
+        self.beta_constraint, self.gamma_constraint = beta_constraint, gamma_constraint
+        self.renorm, self.renorm_momentum = renorm, renorm_momentum
+        self.fused = fused
+
+    def build(self, input_shape: Any) -> None:
+        """Makes ``gamma``, ``beta``, ``moving_mean`` and ``moving_variance``."""
+        shape = shapes.TensorShape(input_shape)
+        rank = shape.ndims
+        if rank is None:
+            raise ValueError(
+                "Input has undefined rank\n"
+                + errors.message("an input of unknown rank", "a known rank", "x.set_shape([None, n])")
+            )
+        given = list(self.axis) if isinstance(self.axis, (list, tuple)) else [self.axis]
+        self._axes = [int(axis) + rank if axis < 0 else int(axis) for axis in given]
+        if any(not 0 <= axis < rank for axis in self._axes) or len(set(self._axes)) != len(self._axes):
+            raise ValueError(
+                f"Invalid axis: {self.axis}\n"
+                + errors.message(f"axis={self.axis}", f"different axes of a tensor of {rank} axes", "axis=-1")
+            )
+        sizes = {axis: known_size(shape, axis, "BatchNormalization") for axis in self._axes}
+        self.input_spec = InputSpec(ndim=rank, axes=sizes)
+        wide = dtypes.as_dtype(self.dtype or "float32")
+        fits = rank == 4 and self._axes in ([1], [3]) and wide != dtypes.float64
+        if self.fused and not fits:
+            raise ValueError(
+                "Unsupported axis, fused batch norm only supports axis == [1] or axis == [3]\n"
+                + errors.message(
+                    f"fused=True for an input of shape {shape} and {wide.name}, axis={self.axis}",
+                    "four axes, channels in axis 1 or 3, and at most 32 bits",
+                    "fused=None",
+                )
+            )
+        self.fused = fits if self.fused is None else bool(self.fused)
+        kept = dtypes.float32 if wide in (dtypes.float16, dtypes.bfloat16) else wide
+        if len(self._axes) == 1:
+            own = [sizes[self._axes[0]]]
+        else:
+            own = [sizes.get(axis, 1) for axis in range(rank)]
+        self._spread = [sizes.get(axis, 1) for axis in range(rank)]
+        self.gamma = self.beta = None
+        if self.scale:
+            self.gamma = self.add_weight(
+                "gamma", own, kept, self.gamma_initializer, self.gamma_regularizer, constraint=self.gamma_constraint
+            )
+        if self.center:
+            self.beta = self.add_weight(
+                "beta", own, kept, self.beta_initializer, self.beta_regularizer, constraint=self.beta_constraint
+            )
+        self.moving_mean = self.add_weight("moving_mean", own, kept, self.moving_mean_initializer, trainable=False)
+        self.moving_variance = self.add_weight(
+            "moving_variance", own, kept, self.moving_variance_initializer, trainable=False
+        )
+        self.built = True
+
+    def call(self, inputs: Tensor, training: Any = False) -> Tensor:
+        """The normalised inputs.
+
+        Args:
+            inputs: tensor with channels in ``axis``.
+            training: use the statistics of the batch: a bool or a boolean scalar tensor.
+        """
+        training = False if training is None else training
+        result, mean, variance = (self._fused if self.fused else self._plain)(inputs, training)
+        result.set_shape(inputs.shape)
+        known = smart_constant_value(training)
+        if known is not False:
+            # Where training is decided by a step, the averages stay by a momentum of 1, not by a branch: an update in a
+            # branch could not be fetched.
+            momentum = self.momentum
+            if known is None:
+                kept = constant(1.0)
+                momentum = smart_cond(training, lambda: convert_to_tensor(self.momentum, dtypes.float32), lambda: kept)
+            for average, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
+                value = cast(value, average.dtype.base)
+                self.add_update(assign_moving_average(average, value, momentum, zero_debias=False), inputs=inputs)
+        return result
+
+    def _fused(self, inputs: Tensor, training: Any) -> tuple[Any, Any, Any]:
+        form = "NHWC" if self._axes == [3] else "NCHW"
+        size, kept = self._spread[self._axes[0]], self.moving_mean.dtype.base
+        gamma = constant(1.0, kept, [size]) if self.gamma is None else self.gamma
+        beta = constant(0.0, kept, [size]) if self.beta is None else self.beta
+
+        def of_batch() -> tuple[Any, Any, Any]:
+            return fused_batch_norm(inputs, gamma, beta, epsilon=self.epsilon, data_format=form)
+
+        def of_averages() -> tuple[Any, Any, Any]:
+            return fused_batch_norm(
+                inputs,
+                gamma,
+                beta,
+                self.moving_mean,
+                self.moving_variance,
+                self.epsilon,
+                data_format=form,
+                is_training=False,
+            )
+
+        found: tuple[Any, Any, Any] = smart_cond(training, of_batch, of_averages)
+        return found
+
+    def _plain(self, inputs: Tensor, training: Any) -> tuple[Any, Any, Any]:
+        others = [axis for axis in range(len(self._spread)) if axis not in self._axes]
+        averages = convert_to_tensor(self.moving_mean), convert_to_tensor(self.moving_variance)
+        mean, variance = averages
+        if smart_constant_value(training) is not False:
+            kept = self.moving_mean.dtype.base
+
+            def of_batch() -> tuple[Any, Any]:
+                wide = cast(inputs, kept)
+                return moments(wide, others, keep_dims=len(self._axes) > 1)
+
+            mean, variance = smart_cond(training, of_batch, lambda: averages)
+
+        def spread(value: Any) -> Any:
+            if value is None:
+                return None
+            value = cast(convert_to_tensor(value), inputs.dtype.base)
+            return value if self._axes == [len(self._spread) - 1] else reshape(value, self._spread)
+
+        result = normalized(inputs, spread(mean), spread(variance), spread(self.beta), spread(self.gamma), self.epsilon)
+        return result, mean, variance
+
+    def compute_output_shape(self, input_shape: Any) -> shapes.TensorShape:
+        """The input's shape."""
+        return shapes.TensorShape(input_shape)
+
+
+@public("layers.batch_normalization")
+def batch_normalization(
+    inputs: Any,
+    axis: Any = -1,
+    momentum: Any = 0.99,
+    epsilon: float = 1e-3,
+    center: bool = True,
+    scale: bool = True,
+    beta_initializer: Any = ZEROS,
+    gamma_initializer: Any = ONES,
+    moving_mean_initializer: Any = ZEROS,
+    moving_variance_initializer: Any = ONES,
+    beta_regularizer: Any = None,
+    gamma_regularizer: Any = None,
+    beta_constraint: Any = None,
+    gamma_constraint: Any = None,
+    training: Any = False,
+    trainable: bool = True,
+    name: Any = None,
+    reuse: Any = None,
+    renorm: bool = False,
+    renorm_clipping: Any = None,
+    renorm_momentum: Any = 0.99,
+    fused: bool | None = None,
+    virtual_batch_size: int | None = None,
+    adjustment: Any = None,
+) -> Tensor:
+    """Batch normalisation; see :class:`BatchNormalization`.
+
+    Args:
+        inputs: tensor with channels in ``axis``.
+        axis: the axis of channels.
+        momentum: share of the old average when it is updated.
+        epsilon: added to the variance.
+        center: add ``beta``.
+        scale: multiply by ``gamma``.
+        beta_initializer: how ``beta`` starts.
+        gamma_initializer: how ``gamma`` starts.
+        moving_mean_initializer: how the average of the means starts.
+        moving_variance_initializer: how the average of the variances starts.
+        beta_regularizer: function of ``beta`` whose value joins the regularization losses.
+        gamma_regularizer: likewise of ``gamma``.
+        beta_constraint: function that optimizers apply to ``beta`` after an update.
+        gamma_constraint: likewise to ``gamma``.
+        training: use the statistics of the batch and keep averages of them: a bool or a boolean scalar tensor.
+        trainable: whether optimizers change ``beta`` and ``gamma``.
+        name: name of the layer and of its variable scope.
+        reuse: use the variables that another layer of this name made.
+        renorm: must be False.
+        renorm_clipping: must be None.
+        renorm_momentum: belongs to ``renorm``.
+        fused: use the op that normalises in one step; wherever it can be if None.
+        virtual_batch_size: must be None.
+        adjustment: must be None.
+    """
+    layer = BatchNormalization(
+        axis,
+        momentum,
+        epsilon,
+        center,
+        scale,
+        beta_initializer,
+        gamma_initializer,
+        moving_mean_initializer,
+        moving_variance_initializer,
+        beta_regularizer,
+        gamma_regularizer,
+        beta_constraint,
+        gamma_constraint,
+        renorm,
+        renorm_clipping,
+        renorm_momentum,
+        fused,
+        trainable,
+        virtual_batch_size,
+        adjustment,
+        name,
+        _reuse=reuse,
+        _scope=name,
+    )
+    result: Tensor = layer(inputs, training=training)
+    return result
