@@ -72,6 +72,7 @@ def needed_ops(fetches: Iterable[Operation], fed: frozenset[Tensor]) -> set[Oper
 
 
 def parents(op: Operation, fed: frozenset[Tensor], needed: set[Operation]) -> list[Operation]:
+    """What must run before ``op``, among the ops that are needed."""
     found = [tensor.op for tensor in op._inputs if tensor not in fed and tensor.op in needed]
     for tensor in op._inputs:
         if tensor not in fed and is_transparent_read(tensor.op, fed):

@@ -25,7 +25,7 @@ from anabranch.variables.scope_state import VariableScope, get_variable_scope
 WEIGHTS, BIAS = "kernel", "bias"
 
 
-def concat(prefix: Any, suffix: Any) -> Tensor:
+def concat(prefix: Any, suffix: Any) -> Any:
     """The shape ``[prefix, *suffix]`` as a tensor; either may be a number, a shape, or a tensor."""
     parts = []
     for part in (prefix, suffix):
@@ -41,7 +41,7 @@ def concat(prefix: Any, suffix: Any) -> Tensor:
 def zero_state_tensors(state_size: Any, batch_size: Any, dtype: Any) -> Any:
     """Zeros in the structure of ``state_size``, each ``[batch_size, *size]``; ``dtype`` may be a structure, too."""
 
-    def zeros(size: Any, of: Any) -> Tensor:
+    def zeros(size: Any, of: Any) -> Any:
         wanted = dtypes.as_dtype(of)
         made = build("Fill", concat(batch_size, size), constant(0, wanted), name="zeros")
         known = batch_size if isinstance(batch_size, int) else None
@@ -130,7 +130,7 @@ class RNNCell(Layer):
         return made
 
 
-def _batch_of(inputs: Tensor) -> Tensor:
+def _batch_of(inputs: Any) -> Any:
     return build("StridedSlice", build("Shape", inputs), [0], [1], [1], shrink_axis_mask=1)
 
 
@@ -158,33 +158,33 @@ def _activation(given: Any, default: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def tanh(x: Tensor) -> Tensor:
+def tanh(x: Any) -> Any:
     """Hyperbolic tangent."""
     return build("Tanh", x)
 
 
-def sigmoid(x: Tensor) -> Tensor:
+def sigmoid(x: Any) -> Any:
     """Logistic function."""
     return build("Sigmoid", x)
 
 
-def relu(x: Tensor) -> Tensor:
+def relu(x: Any) -> Any:
     """The larger of x and 0."""
     return build("Relu", x)
 
 
-def _linear(x: Tensor) -> Tensor:
+def _linear(x: Any) -> Any:
     return x
 
 
-def product(inputs: Sequence[Tensor], kernel: Any, bias: Any = None) -> Tensor:
+def product(inputs: Sequence[Any], kernel: Any, bias: Any = None) -> Any:
     """``concat(inputs, 1) @ kernel + bias``."""
     joined = inputs[0] if len(inputs) == 1 else build("ConcatV2", list(inputs), constant(1))
     result = build("MatMul", joined, convert_to_tensor(kernel))
     return result if bias is None else build("BiasAdd", result, convert_to_tensor(bias))
 
 
-def split(x: Tensor, count: int) -> list[Tensor]:
+def split(x: Any, count: int) -> list[Any]:
     """Equal parts along axis 1."""
     found = build("Split", constant(1), x, num_split=count)
     return list(found) if isinstance(found, (list, tuple)) else [found]
@@ -379,7 +379,7 @@ class BasicLSTMCell(LayerRNNCell):
         new_h = self._activation(new_c) * sigmoid(o)
         return new_h, self._state(new_c, new_h)
 
-    def _state(self, c: Tensor, h: Tensor) -> Any:
+    def _state(self, c: Any, h: Any) -> Any:
         return LSTMStateTuple(c, h) if self._state_is_tuple else build("ConcatV2", [c, h], constant(1))
 
 
@@ -496,7 +496,7 @@ class LSTMCell(LayerRNNCell):
         return output, build("ConcatV2", [new, output], constant(1))
 
 
-def clipped(x: Tensor, limit: float) -> Tensor:
+def clipped(x: Any, limit: float) -> Any:
     """``x`` cut to ``[-limit, limit]``."""
     low, high = constant(-limit, x.dtype), constant(limit, x.dtype)
     return build("ClipByValue", x, low, high)
@@ -509,7 +509,7 @@ def _parts(count: int | None) -> Any:
 
     def partitioner(shape: Any, dtype: Any = None) -> list[int]:
         sizes = shapes.TensorShape(shape).as_list()
-        return [min(from_rows, sizes[0]), *[1] * (len(sizes) - 1)]
+        return [from_rows if sizes[0] is None else min(from_rows, sizes[0]), *[1] * (len(sizes) - 1)]
 
     return partitioner
 

@@ -8,7 +8,6 @@ from anabranch.core import dtypes
 from anabranch.core.api import public
 from anabranch.core.build import build
 from anabranch.core.convert import constant, convert_to_tensor
-from anabranch.core.operation import Tensor
 from anabranch.core.random_seed import get_seed
 from anabranch.rnn.cells import (
     LSTMStateTuple,
@@ -27,7 +26,7 @@ from anabranch.variables.scope import get_variable, variable_scope
 from anabranch.variables.scope_state import get_variable_scope
 
 
-def _normalised(x: Tensor, gain: Any, shift: Any) -> Tensor:
+def _normalised(x: Any, gain: Any, shift: Any) -> Any:
     """Layer normalisation over the last axis (Ba et al. 2016, arXiv:1607.06450)."""
     mean = build("Mean", x, [-1], keep_dims=True)
     variance = build("Mean", build("SquaredDifference", x, mean), [-1], keep_dims=True)
@@ -86,7 +85,7 @@ class LayerNormBasicLSTMCell(RNNCell):
     def output_size(self) -> int:
         return self._num_units
 
-    def _norm(self, x: Tensor, scope: str, dtype: Any) -> Tensor:
+    def _norm(self, x: Any, scope: str, dtype: Any) -> Any:
         shape = [x.shape.as_list()[-1]]
         with variable_scope(scope):
             gain = get_variable("gamma", shape, dtype=dtype, initializer=Constant(self._norm_gain))
@@ -167,7 +166,7 @@ class NASCell(RNNCell):
             from_input = from_input + convert_to_tensor(get_variable("bias", [width], dtype, start))
         s, x = split(from_state, self._GATES), split(from_input, self._GATES)
 
-        def relu(value: Tensor) -> Tensor:
+        def relu(value: Any) -> Any:
             return build("Relu", value)
 
         first = [
@@ -367,7 +366,7 @@ class AttentionCellWrapper(RNNCell):
         left = (new_state, new_attns, new_attn_states)
         return output, left if self._state_is_tuple else build("ConcatV2", list(left), constant(1))
 
-    def _attention(self, query: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
+    def _attention(self, query: Any, states: Any) -> tuple[Any, Any]:
         with variable_scope("attention"):
             dtype = dtypes.as_dtype(query.dtype.base)
             kernel = get_variable("attn_w", [1, 1, self._attn_size, self._attn_vec_size], dtype)

@@ -16,12 +16,13 @@ from anabranch.core.convert import constant, convert_to_tensor
 from anabranch.core.operation import Tensor
 from anabranch.core.scope_functions import control_dependencies, name_scope
 from anabranch.ops.array_functions_more import reverse, reverse_sequence
+from anabranch.ops.tensor_array import TensorArray
 from anabranch.ops.while_loop import while_loop
 from anabranch.rnn.cells import assert_like_rnncell, concat
 from anabranch.variables.scope import variable_scope
 
 
-def transposed(x: Tensor) -> Tensor:
+def transposed(x: Any) -> Any:
     """``x`` with its first two dimensions exchanged: ``[batch, time, ...]`` and ``[time, batch, ...]``."""
     x = convert_to_tensor(x)
     shape = x._shape
@@ -37,7 +38,7 @@ def transposed(x: Tensor) -> Tensor:
     return build("Transpose", x, [1, 0, *range(2, len(shape))])
 
 
-def best_effort_batch(flat: list[Tensor]) -> Any:
+def best_effort_batch(flat: list[Any]) -> Any:
     """Batch size of time-major inputs: a number if one of them knows it, else a tensor."""
     for tensor in flat:
         if tensor._shape is None or len(tensor._shape) < 2:
@@ -70,7 +71,7 @@ def infer_dtype(dtype: Any, state: Any) -> Any:
     return found[0]
 
 
-def checked_length(sequence_length: Any, batch: Any) -> Tensor:
+def checked_length(sequence_length: Any, batch: Any) -> Any:
     """The lengths as int32 ``[batch]``; the step fails if there are not as many as sequences."""
     length = convert_to_tensor(sequence_length)
     length = build("Cast", length, DstT=dtypes.int32, name="sequence_length")
@@ -87,7 +88,7 @@ def checked_length(sequence_length: Any, batch: Any) -> Tensor:
         return build("Identity", length, name="CheckSeqLen")
 
 
-def choose(done: Tensor, old: Any, new: Any) -> Any:
+def choose(done: Any, old: Any, new: Any) -> Any:
     """``old`` in the rows where ``done`` holds, else ``new``; scalars and arrays of tensors are taken as they are."""
     if hasattr(new, "flow") or new._shape == ():
         return new
@@ -173,7 +174,7 @@ def _over_time(
     cell: Any,
     inputs: Any,
     state: Any,
-    length: Tensor | None,
+    length: Any | None,
     dtype: Any,
     parallel_iterations: int,
     swap_memory: bool,
@@ -231,7 +232,7 @@ def _over_time(
         for tensor in flat
     ]
 
-    def step(time: Tensor, written: tuple[Tensor, ...], state: Any) -> Any:
+    def step(time: Any, written: tuple[Tensor, ...], state: Any) -> Any:
         read = []
         for source, tensor in zip(sources, flat, strict=True):
             shape = constant([-1 if s is None else s for s in tensor._shape[1:]], dtypes.int32)
@@ -350,8 +351,6 @@ def raw_rnn(
     Returns:
         ``(emitted, final_state, final_loop_state)``; emitted are TensorArrays, one element per step.
     """
-    from anabranch.ops.tensor_array import TensorArray
-
     assert_like_rnncell("cell", cell)
     if not callable(loop_fn):
         raise TypeError(errors.message(f"loop_fn {loop_fn!r}", "a function", "see tf.nn.raw_rnn"))
@@ -384,7 +383,7 @@ def raw_rnn(
             for kind, size in zip(kinds, sizes, strict=True)
         ]
 
-        def blank(size: Any, kind: Any) -> Tensor:
+        def blank(size: Any, kind: Any) -> Any:
             made = build("Fill", concat(batch, list(size)), constant(0, kind))
             made.set_shape([known, *size])
             return made
@@ -422,7 +421,7 @@ def raw_rnn(
         return emitted, final, final_loop if has_loop_state else None
 
 
-def _axes(tensor: Tensor) -> Tensor:
+def _axes(tensor: Any) -> Any:
     if tensor._shape is not None:
         return constant(list(range(len(tensor._shape))), dtypes.int32)
     with name_scope("axes"):

@@ -9,7 +9,6 @@ from anabranch.core import dtypes, errors, nest, shapes
 from anabranch.core.api import public
 from anabranch.core.build import build
 from anabranch.core.convert import constant, convert_to_tensor
-from anabranch.core.operation import Tensor
 from anabranch.core.scope_functions import control_dependencies
 from anabranch.ops.array_functions_more import reverse_sequence
 from anabranch.rnn.cells import assert_like_rnncell, concat
@@ -86,7 +85,7 @@ def static_rnn(
         return outputs, state
 
 
-def _batch(flat: Sequence[Tensor]) -> Any:
+def _batch(flat: Sequence[Any]) -> Any:
     for tensor in flat:
         if tensor._shape is None or len(tensor._shape) < 1:
             continue

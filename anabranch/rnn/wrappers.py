@@ -188,7 +188,7 @@ class DropoutWrapper(_Wrapper):
 
     def _make_masks(self, input_size: Any, dtype: Any) -> None:
         def noise(salt: str, sizes: Any) -> Any:
-            def one(i: int, size: Any) -> Tensor:
+            def one(i: int, size: Any) -> Any:
                 return _uniform(concat(1, size), dtype, self._salted(f"{salt}_{i}"))
 
             flat = [one(i, size) for i, size in enumerate(nest.flatten(sizes))]
@@ -265,7 +265,7 @@ def _drops(keep: Any) -> bool:
     return not isinstance(keep, float) or keep < 1.0
 
 
-def _uniform(shape: Any, dtype: Any, seed: int | None) -> Tensor:
+def _uniform(shape: Any, dtype: Any, seed: int | None) -> Any:
     first, second = get_seed(seed)
     return build("RandomUniform", shape, dtype=dtype, seed=first or 0, seed2=second or 0)
 
@@ -385,7 +385,7 @@ class EmbeddingWrapper(_Scoped):
 
 def linear(
     args: Any, output_size: int, bias: bool, bias_initializer: Any = None, kernel_initializer: Any = None
-) -> Tensor:
+) -> Any:
     """``concat(args, 1) @ kernel (+ bias)`` with variables of the current scope."""
     flat = args if isinstance(args, (list, tuple)) else [args]
     if not flat:
