@@ -43,8 +43,13 @@ def parse(name: str) -> Fields:
         short = key.upper() if key.upper() in _SHORT_TYPES else None
         if short or (key == "device" and 1 <= len(values) <= 2):
             if "device_type" in parts:
-                raise _invalid(name, "it names two devices", "one device per name; use tf.device for each operation")
-            values = [short, *values] if short else [values[0].upper(), *values[1:]]
+                raise _invalid(
+                    name,
+                    "it names two devices",
+                    "one device per name; use tf.device for each operation",
+                    f"Multiple device types are not allowed while parsing the device spec: {name}.\n",
+                )
+            values = [short, *values] if short else [_spelled(values[0]), *values[1:]]
             if len(values) > 2 or not values[0]:
                 raise _invalid(name, f"'{part}' is no device", "'/device:GPU:0'")
             parts["device_type"] = values[0]
@@ -72,13 +77,19 @@ def _index(name: str, part: str, text: str) -> int | None:
         return None
     if not (text.isascii() and text.isdigit()):
         key = part.rpartition(":")[0]
-        raise _invalid(name, f"'{text}' in '{part}' is no number", f"'/{key}:0', or '/{key}:*' for any")
+        told = f"invalid literal for int() with base 10: {text!r}\n"
+        raise _invalid(name, f"'{text}' in '{part}' is no number", f"'/{key}:0', or '/{key}:*' for any", told)
     return int(text)
 
 
-def _invalid(name: str, why: str, instead: str) -> ValueError:
+def _spelled(device_type: str) -> str:
+    return device_type.upper() if device_type.upper() in _SHORT_TYPES else device_type
+
+
+def _invalid(name: str, why: str, instead: str, first: str = "") -> ValueError:
     return ValueError(
-        message(
+        first
+        + message(
             f"the device name {name!r}: {why}",
             "parts such as /job:NAME, /replica:N, /task:N and /device:TYPE:N (or /cpu:N, /gpu:N, /tpu:N)",
             instead,
@@ -160,7 +171,7 @@ class DeviceSpec:
             None if job is None else str(job),
             _part_number("replica", replica),
             _part_number("task", task),
-            None if device_type is None else str(device_type).upper(),
+            None if device_type is None else _spelled(str(device_type)),
             _part_number("device_index", device_index),
         )
 
@@ -225,12 +236,12 @@ class DeviceSpec:
 
     @property
     def device_type(self) -> str | None:
-        """The type of the device in capitals: 'CPU', 'GPU', 'TPU'."""
+        """The type of the device: 'CPU', 'GPU' and 'TPU' in capitals, others as they were given."""
         return self._fields.device_type
 
     @device_type.setter
     def device_type(self, device_type: str | None) -> None:
-        self._fields = self._fields._replace(device_type=None if device_type is None else str(device_type).upper())
+        self._fields = self._fields._replace(device_type=None if device_type is None else _spelled(str(device_type)))
 
     @property
     def device_index(self) -> int | None:

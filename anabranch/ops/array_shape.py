@@ -134,7 +134,7 @@ class Reshape(Op):
 
     def kernel(ctx, inputs, attrs):
         x, shape = inputs
-        return ctx.xp.reshape(x, _run_time_shape(ctx, math.prod(x.shape), ints(shape)))
+        return ctx.xp.reshape(x, _run_time_shape(ctx, x.shape, ints(shape)))
 
 
 def _reshaped(c: Any, given: shapes.RawShape, wanted: list[int | None]) -> shapes.RawShape:
@@ -186,7 +186,8 @@ def _reshaped(c: Any, given: shapes.RawShape, wanted: list[int | None]) -> shape
     return tuple(result)
 
 
-def _run_time_shape(ctx: Any, size: int, wanted: tuple[int, ...]) -> tuple[int, ...]:
+def _run_time_shape(ctx: Any, given: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+    size = math.prod(given)
     open_places = [i for i, item in enumerate(wanted) if item == -1]
     require(
         ctx, len(open_places) < 2, "Only one input size may be -1, not both {0} and {1}", *(open_places + [0, 0])[:2]
@@ -203,11 +204,16 @@ def _run_time_shape(ctx: Any, size: int, wanted: tuple[int, ...]) -> tuple[int, 
             fixed,
         )
         return wanted
-    require(
-        ctx,
-        fixed != 0,
-        "reshape cannot infer the missing input size for an empty tensor unless all specified input sizes are non-zero",
-    )
+    if fixed == 0:  # as TensorFlow has it: zeros on both sides are left out, and what is left is divided, rounded down
+        require(
+            ctx,
+            size == 0,
+            "Input to reshape is a tensor with {0} values, but the requested shape has 0",
+            size,
+        )
+        fixed = math.prod(item for item in wanted if item > 0)
+        size = math.prod(item for item in given if item > 0)
+        return tuple([size // fixed if item == -1 else item for item in wanted])
     require(
         ctx,
         size % fixed == 0,

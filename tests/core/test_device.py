@@ -48,7 +48,11 @@ def test_canonical_names(name, canonical):
         ),
         ("/device:GPU:x", r"'x' in 'device:GPU:x' is no number\n.*\nInstead: '/device:GPU:0'"),
         ("/task:-1", r"'-1' in 'task:-1' is no number"),
-        ("/job:a/cpu:0/gpu:1", r"it names two devices"),
+        ("/task:x", r"invalid literal for int\(\) with base 10: 'x'"),
+        (
+            "/job:a/cpu:0/gpu:1",
+            r"Multiple device types are not allowed .*/gpu:1.\n.*it names two devices",
+        ),
         ("/job:a/job:b", r"it gives the job twice"),
         ("/xpu:0", r"'xpu:0' is no part of a device name\n.*\nInstead: '/device:XPU:0'"),
         ("/job:", r"'job:' is not complete"),
@@ -62,6 +66,12 @@ def test_canonical_names(name, canonical):
 def test_wrong_names(name, text):
     with pytest.raises(ValueError, match=text):
         check_valid(name)
+
+
+def test_types_of_others_keep_their_case():
+    assert DeviceSpec(device_type="MyDevice", device_index=2).to_string() == "/device:MyDevice:2"
+    assert DeviceSpec.from_string("/device:MyDevice:2").device_type == "MyDevice"
+    assert DeviceSpec(device_type="tpu").to_string() == "/device:TPU:*"
 
 
 def test_spec():

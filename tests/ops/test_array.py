@@ -455,3 +455,15 @@ def test_concat_offset_counts_from_the_back_too():
 def test_a_negative_size_in_a_shape_is_a_wrong_value():
     with tf.Graph().as_default(), pytest.raises(ValueError, match="the dimension -1"):
         tf.placeholder(tf.float32, shape=(-1, 10))
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_a_missing_size_beside_zeros_is_computed_from_the_others(tier):
+    """As TensorFlow's kernel does: [1, 0, 3] as [0, -1, 5] leaves 3 // 5, [0, 6] as [0, -1] leaves 6."""
+    x, shape = tf.placeholder(tf.float32), tf.placeholder(tf.int32)
+    result = tf.reshape(x, shape)
+    with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        for given, wanted, found in (((1, 0, 3), [0, -1, 5], (0, 0, 5)), ((0, 6), [0, -1], (0, 6)), ((0,), [-1], (0,))):
+            assert session.run(result, {x: np.zeros(given), shape: wanted}).shape == found
+        with pytest.raises(tf.errors.InvalidArgumentError, match="with 2 values, but the requested shape has 0"):
+            session.run(result, {x: [1.0, 2.0], shape: [0, -1]})

@@ -36,6 +36,7 @@ PURE_HERE = {
     "CheckNumerics": "a failed check fails the step, whoever merged or moved it",
     "CheckNumericsV2": "a failed check fails the step, whoever merged or moved it",
     "DeepCopy": "a value never shares its buffer with a variable here, so a copy is a value like others",
+    "StatelessRandomGetAlg": "the number of the algorithm is the same on all devices",
     "GuaranteeConst": "it is the identity; what it promises is seen from the graph",
 }
 
