@@ -164,7 +164,7 @@ class Regions:
         self.item_paths: dict[Item, Path] = {}
         self.pivots: dict[Operation, tuple[Tensor, dict[int, int]] | int] = {}
         """Merge -> predicate and, by its value, the input to take; or the only input that is ever alive."""
-        self._ops = ops
+        self.ops = ops
         self._roots: dict[Tensor, Any] = {}
         self.outcomes: dict[Tensor, int] = {}
         """Predicate -> how many outputs a switch on it has."""
@@ -175,20 +175,20 @@ class Regions:
     # ----------------------------------------------------------------------------------------------------------- frames
     def _find_frames(self) -> None:
         parts = Parts()
-        inside = set(self._ops)
-        for op in self._ops:
+        inside = set(self.ops)
+        for op in self.ops:
             for tensor in self._inputs(op):
                 if tensor not in self.fed and tensor.op not in self.static:
                     parts.unite(outside(tensor.op), op)
             for control in self._controls(op):
                 if control in inside and control not in self.static:
                     parts.unite(outside(control), op)
-        parts.unite_surroundings(self._ops)
+        parts.unite_surroundings(self.ops)
         loops: dict[Any, Loop] = {}
-        for op in self._ops:
+        for op in self.ops:
             if op.type in ENTERS:
                 loops.setdefault(parts.find(outside(op)), Loop()).enters.append(op)
-        for op in self._ops:
+        for op in self.ops:
             part = parts.find(outside(op) if op.type in ENTERS else op)
             loop = loops.get(part)
             self.loop_of[op] = loop

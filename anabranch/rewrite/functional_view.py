@@ -32,10 +32,9 @@ from anabranch.core.graph import Graph
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.regions import ENTERS, EXITS, MERGES, NEXTS, SWITCHES, IrregularError, Item, Loop, Regions, needed
 from anabranch.ops import v1_tensor_array
-from anabranch.rewrite import effects
 from anabranch.rewrite.view_lists import Lists
 from anabranch.rewrite.view_order import Order
-from anabranch.rewrite.view_place import Key, Place, entry, is_static, replaced, scope_of
+from anabranch.rewrite.view_place import Key, Place, does_more, entry, is_static, replaced, scope_of
 
 NoViewError = IrregularError
 _STRUCTURE = ENTERS | EXITS | NEXTS | SWITCHES | {"LoopCond", "ControlTrigger"}
@@ -153,7 +152,7 @@ class Builder:
     def note_uses(self, regions: Regions, outputs: Iterable[Tensor]) -> None:
         """Notes who takes which tensor."""
         for item in (item for items in regions.order.values() for item in items):
-            for tensor in regions.sources(item):
+            for tensor in (*regions.sources(item), *(pred for pred, _ in regions.item_paths[item] or ())):
                 self.uses.setdefault(tensor, []).append(item)
             if not isinstance(item, Loop) and item in regions.loop_merges:
                 for tensor in item._inputs:
@@ -232,7 +231,7 @@ class Builder:
         decisive = loop.condition._outputs[0]
         if path != () and path != ((decisive, 0),):
             raise IrregularError(f"{tensor.name!r} is used outside of its branch")
-        if effects.kind_of(op) != "pure" or op.type in v1_tensor_array.TYPES or bodies_of(op):
+        if op.definition.effect.kind != "pure" or op.type in v1_tensor_array.TYPES or bodies_of(op):
             raise IrregularError(f"{op.name!r}, which a loop decides by, has an effect and is used in its body")
         while not place.begins_frame and place.parent is not None:
             place = place.parent
@@ -262,7 +261,7 @@ class Builder:
             return
         made = self.made.get(op)
         if made is not None:
-            if not only_effects or effects.kind_of(made) != "pure":
+            if not only_effects or does_more(made):
                 yield made
             return
         pivot = regions.pivots.get(op)
@@ -342,7 +341,7 @@ class Builder:
 
     def note(self, made: Operation, place: Place) -> None:
         """Keeps what must run whether or not somebody uses it."""
-        if effects.kind_of(made) not in ("pure", "read") and not place.body.is_root:
+        if does_more(made) and not place.body.is_root:
             place.effects.append(made)
 
     def _bodies(

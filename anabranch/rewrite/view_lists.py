@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anabranch.core import shapes
+from anabranch.core import dtypes, shapes
 from anabranch.core.build import build
 from anabranch.core.convert import constant
+from anabranch.core.inference import HandleData
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.regions import ENTERS, EXITS, MERGES, SWITCHES, IrregularError
 from anabranch.ops import v1_tensor_array
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from anabranch.rewrite.functional_view import Builder
 
 _CHANGES = ("Write", "Scatter", "Split", "Unpack", "Push", "Pop")
+
+
+_POPS = frozenset(("StackPop", "StackPopV2"))
 
 
 def _kind(op: Operation) -> str:
@@ -53,6 +57,8 @@ class Lists:
         kind = op.type
         if kind in v1_tensor_array.MAKERS:
             return (op, None)
+        if kind in _POPS:
+            return self._popped(op, place)
         if kind.startswith("TensorArrayGrad"):
             above = self.key_of(op._inputs[0], place)
             if above is None or above[1] is not None:
@@ -78,6 +84,34 @@ class Lists:
             raise IrregularError(f"the stack or array of {op.name!r} is not known")
         return key
 
+    def _popped(self, op: Operation, place: Place) -> Key:
+        """The array of an iteration whose handle comes off a stack; the first of several stacks stands for all."""
+        regions = place.regions
+        maker = self.origin((op, None), place)
+        same = [
+            pop
+            for pop in regions.ops
+            if pop.type in _POPS
+            and pop._outputs[0].dtype.base.name in ("resource", "string")
+            and (pop is op or self.origin((pop, None), place) is maker)
+        ]
+        if len({(regions.loop_of[pop], regions.item_paths[pop]) for pop in same}) > 1:
+            raise IrregularError(f"the array behind {op.name!r} comes off several stacks in different places")
+        return (same[0], None)
+
+    def origin(self, key: Key, place: Place) -> Operation:
+        """The op that made a stack or array; of one that comes off a stack, of those that were put there."""
+        op = key[0]
+        if op.type in v1_tensor_array.MAKERS:
+            return op
+        stack = self.key_of(op._inputs[0], place)
+        for push in place.regions.ops:
+            if push.type in ("StackPush", "StackPushV2") and self.key_of(push._inputs[0], place) == stack:
+                inner = self.key_of(push._inputs[1], place)
+                if inner is not None and inner[1] is None:
+                    return self.origin(inner, place)
+        raise IrregularError(f"the stack or array behind {op.name!r} is not known")
+
     def prepare(self, ops: Iterable[Operation], place: Place) -> None:
         """Makes the arrays of gradients that ``ops`` are about, where they outlive ``ops``."""
         for op in ops:
@@ -101,7 +135,7 @@ class Lists:
         whole = (key[0], None)
         if not place.has_list(whole):
             raise IrregularError(f"{op.name!r} stands before the array whose gradients it is about")
-        maker = key[0]
+        maker = self.origin(key, place)
         with self.builder.graph.building(place.body):
             place.lists[key] = build(
                 "TensorListReserve",
@@ -142,11 +176,10 @@ class Lists:
                 builder.made[op] = made
 
     def _build(self, op: Operation, kind: str, key: Key, inputs: Sequence[Any], place: Place) -> list[Any]:
-        maker, _ = key
-        attrs = maker._attrs
+        attrs = self.origin(key, place)._attrs
         if op.type in v1_tensor_array.MAKERS:
             if op.type.startswith("Stack"):
-                place.lists[key] = build("EmptyTensorList", -1, -1, element_dtype=attrs["elem_type"])
+                place.lists[key] = build("EmptyTensorList", -1, -1, element_dtype=_kept(attrs["elem_type"]))
                 return [None]
             shape = _shape_operand(attrs["element_shape"])
             place.lists[key] = build("TensorListReserve", shape, inputs[0], element_dtype=attrs["dtype"])
@@ -159,17 +192,24 @@ class Lists:
         if kind == "Size":
             return [build("TensorListLength", current)]
         if kind == "Push":
-            place.lists[key] = build("TensorListPushBack", current, inputs[1])
+            inner = self.key_of(op._inputs[1], place)
+            value = inputs[1] if inner is None else place.list_of(inner)  # a handle: what it stands for now
+            place.lists[key] = build("TensorListPushBack", current, value)
             return [inputs[1]]
         if kind == "Pop":
-            dtype = attrs["elem_type"]
-            place.lists[key], item = build(
-                "TensorListPopBack", current, _shape_operand(op._outputs[0]._shape), element_dtype=dtype
-            )
-            return [item]
+            dtype = _kept(attrs["elem_type"])
+            inner = self.key_of(op._outputs[0], place)
+            shape = () if inner is not None else op._outputs[0]._shape
+            place.lists[key], item = build("TensorListPopBack", current, _shape_operand(shape), element_dtype=dtype)
+            if inner is None:
+                return [item]
+            told = self.origin(inner, place)._attrs
+            item._handle = HandleData(told["dtype"], told["element_shape"])
+            place.lists.setdefault(inner, item)
+            return [None]
         dtype = attrs["dtype"]
         if kind in _CHANGES:
-            changed = self._changed(op, kind, key, current, inputs)
+            changed = self._changed(kind, key, current, inputs, attrs)
             if changed._handle is None:
                 changed._handle = current._handle
             place.lists[key] = changed
@@ -188,9 +228,8 @@ class Lists:
         shape = _shape_operand(None if rest is None else (None, *rest))
         return list(build("TensorListConcatV2", current, shape, constant(np.zeros(0, np.int64)), element_dtype=dtype))
 
-    def _changed(self, op: Operation, kind: str, key: Key, current: Tensor, inputs: Sequence[Any]) -> Tensor:
-        maker, source = key
-        attrs = maker._attrs
+    def _changed(self, kind: str, key: Key, current: Tensor, inputs: Sequence[Any], attrs: Any) -> Tensor:
+        source = key[1]
         dynamic = bool(attrs["dynamic_size"]) and source is None
         sums = source is not None
         if kind == "Write":
@@ -221,7 +260,7 @@ class Lists:
 
     def _element_shape(self, op: Operation, key: Key, inputs: Sequence[Any], place: Place, kind: str) -> Any:
         """The shape that an element has which nobody wrote."""
-        maker, source = key
+        maker, source = self.origin(key, place), key[1]
         declared = maker._attrs["element_shape"]
         own = op._outputs[0]._shape
         if kind != "Read":
@@ -229,7 +268,7 @@ class Lists:
         found = shapes.merge(declared, own) if shapes.is_compatible(declared, own) else own
         if source is None or shapes.is_static(found):
             return _shape_operand(found)
-        whole = place.list_of((maker, None))
+        whole = place.list_of((key[0], None))
         dtype = maker._attrs["dtype"]
         if kind == "Read":
             return build("Shape", build("TensorListGetItem", whole, inputs[1], -1, element_dtype=dtype))
@@ -238,6 +277,11 @@ class Lists:
         else:
             rows = build("TensorListStack", whole, -1, element_dtype=dtype)
         return build("Slice", build("Shape", rows), [1], [-1])
+
+
+def _kept(dtype: dtypes.DType) -> dtypes.DType:
+    """What a stack of a dtype keeps: lists, if it is one of handles."""
+    return dtypes.variant if dtype.base.name in ("resource", "string") else dtype
 
 
 def _shape_operand(shape: Any) -> Tensor:

@@ -14,8 +14,7 @@ from typing import Any
 
 from anabranch.core.operation import Tensor
 from anabranch.core.regions import SWITCHES, Item, Loop
-from anabranch.rewrite import effects
-from anabranch.rewrite.view_place import Place
+from anabranch.rewrite.view_place import Place, does_more
 
 
 class Order:
@@ -55,9 +54,7 @@ class Order:
             for parent in place.regions.parents(item, place.frame):
                 if not isinstance(parent, Loop) and parent.type == "ControlTrigger":
                     found += [
-                        above
-                        for above in self._parents(parent, place)
-                        if isinstance(above, Loop) or effects.kind_of(above) != "pure"
+                        above for above in self._parents(parent, place) if isinstance(above, Loop) or does_more(above)
                     ]
                 else:
                     found.append(parent)
@@ -155,7 +152,7 @@ class Order:
                 and group[item] is not None
                 and all(group[user] is group[item] for user in users)
                 and not isinstance(item, Loop)
-                and effects.kind_of(item) == "pure"
+                and item.definition.effect.kind == "pure"
             ):
                 level[item] = (group[item], min(level[user][1] for user in users))
         return level

@@ -88,6 +88,12 @@ def scope_of(members: Iterable[Item]) -> str:
     return "region"
 
 
+def does_more(op: Operation) -> bool:
+    """Whether an op does more than compute and read, as far as its type tells while bodies are being built."""
+    effect = op.definition.effect
+    return effect.is_stateful if effect.kind == "body" else effect.kind not in ("pure", "read")
+
+
 def replaced(roots: Sequence[Operation], graph: Graph, fed: frozenset[Tensor]) -> dict[Tensor, Tensor]:
     """The tensors that a step takes twins of: those that were built with a twin that it needs anyway."""
     found: dict[Tensor, Tensor] = {}
