@@ -404,6 +404,16 @@ class TracedList:
         known = self.known_size
         return self._copy(size=np.array(known - 1, np.int32) if known is not None else (self.size - 1).astype(np.int32))
 
+    def shortened_to(self, size: Any) -> TracedList:
+        """The first elements of the list, as many as a traced size says; the others are zero from now on."""
+        items = self.settled().items
+
+        def cleared(leaf: Any) -> Any:
+            kept = _xp().arange(leaf.shape[0]) < size
+            return _xp().where(kept.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, _xp().zeros((), leaf.dtype))
+
+        return self._copy(_items=None if items is None else _map(cleared, items), size=_xp().asarray(size, np.int32))
+
     def resized(self, count: int) -> TracedList:
         """The list, of known size, cut or filled up with zeros."""
         known = self.known_size

@@ -279,7 +279,13 @@ def traced_split(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
 
 def traced_resize(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
     """TensorListResize."""
-    value, size = traced_list(inputs[0], attrs), int(inputs[1])
+    value = traced_list(inputs[0], attrs)
+    if not _known(inputs[1]):
+        ctx.check(
+            inputs[1] <= value.size, errors.InternalError, "a list of {0} elements is to get {1}", value.size, inputs[1]
+        )
+        return value.shortened_to(inputs[1])
+    size = int(inputs[1])
     if size < 0:
         raise NotCompilable("a negative size")
     if value.known_size == size:

@@ -22,6 +22,8 @@ from anabranch.ops import list_lowerings as lowerings
 from anabranch.ops.array_common import refuse, shape_of
 
 INDEX = "int32 int64"
+_SHRINKS = "_shrinks"
+"""Attribute of a resize that never makes a list longer, so that a program need not know the size."""
 _NONE_IN_TENSORFLOW = "TensorFlow gives it no gradient"
 
 
@@ -115,6 +117,11 @@ def _shape_of_list(value: Any) -> Any:
     if handle is not None and handle.shape is not None:
         return shape_operand(handle.shape)
     return build("TensorListElementShape", value, shape_type=dtypes.int32)
+
+
+def _shortened(grad: Any, whole: Any) -> Any:
+    """The gradient of a list that became longer: that of its first elements."""
+    return build("TensorListResize", grad, build("TensorListLength", whole), _shrinks=True)
 
 
 def _read(value: Any, index: Any, like: Any) -> Any:
@@ -351,7 +358,7 @@ class TensorListSetItem(Op):
         item_grad = _read(grad, index, item)  # before the write, which then needs no copy of the list
         rest = build("TensorListSetItem", grad, index, _zeros_like(item))
         if op.get_attr("resize_if_index_out_of_bounds"):
-            rest = build("TensorListResize", rest, build("TensorListLength", whole))
+            rest = _shortened(rest, whole)
         return [rest, None, item_grad]
 
 
@@ -372,7 +379,7 @@ class TensorListScatterIntoExistingList(Op):
         whole, tensor, indices = op.inputs
         rows = build("TensorListGather", grad, indices, element_shape_of(tensor, 1), element_dtype=tensor.dtype.base)
         rest = build("TensorListScatterIntoExistingList", grad, _zeros_like(tensor), indices)
-        return [build("TensorListResize", rest, build("TensorListLength", whole)), rows, None]
+        return [_shortened(rest, whole), rows, None]
 
 
 class TensorListResize(Op):
@@ -383,6 +390,10 @@ class TensorListResize(Op):
     effect = PURE
     compile_time = ("size",)
     kernel = lowerings.traced_resize
+
+    def traced(c):
+        return ("size",) if c.attrs.get(_SHRINKS) else ()
+
     host_kernel = kernels.host_resize
 
     def shape(c):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from anabranch.core import inference
 from anabranch.core.body import Body
-from anabranch.core.body_ops import passes_through
+from anabranch.core.body_ops import CONDITIONALS, LOOPS, BodyUse, bodies_of, passes_through
 from anabranch.core.list_values import TracedList
 from anabranch.core.operation import Operation, Tensor
 from anabranch.xla import engine
@@ -52,14 +53,20 @@ def variable(scope: Scope, op: Operation, index: int, value: Any, most: int | No
     jnp = engine.jax().numpy
     if not isinstance(value, TracedList):
         return jnp.asarray(value) if isinstance(value, np.ndarray) else value
-    pushes = _pushes(op, index)
-    if pushes is None:
+    body: Body = op._attrs["body"]
+    growth = _growth(body, body.outputs[index])
+    if growth is None or growth.place not in (None, index):
         raise HostNeeded(op, "a list that grows in a way that is not a push in each iteration")
-    if pushes:
+    if growth.pushes or growth.writes:
         if most is None:
             raise need(scope, op, operands)
         have = value.known_size if value.known_size is not None else value.capacity
-        value = value.with_capacity(have + pushes * most)
+        for written in growth.writes:
+            highest = _highest(op, written, most, operands)
+            if highest is None:
+                raise HostNeeded(op, "a list that grows with its writes, to an index that is known only afterwards")
+            have = max(have, highest + 1)
+        value = value.with_capacity(have + growth.pushes * most)
     return value
 
 
@@ -141,14 +148,32 @@ def _step(op: Operation, index: int, operands: Sequence[Any]) -> int | None:
 
 
 def _constant(op: Operation, body: Body, tensor: Tensor, operands: Sequence[Any]) -> int | None:
-    if tensor.op.type == "Const":
-        value: Any = tensor.op._attrs["value"]
-    else:
-        place = _argument(body, tensor)
-        if place < 0 or not passes_through(op._attrs["body"], place):
-            return None
-        value = operands[place]
+    value = _evaluated(op, body, tensor, operands, _MOST_EVALUATED)
     return int(value) if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iu" else None
+
+
+_MOST_EVALUATED = 8
+"""How deep an expression in a condition may be, such as ``tf.shape(x)[0]``, that is computed to find a limit."""
+
+
+def _evaluated(op: Operation, body: Body, tensor: Tensor, operands: Sequence[Any], depth: int) -> Any:
+    """What a tensor of a loop's body or condition is in all iterations: an array, a shape alone, or None."""
+    inner = tensor.op
+    definition = inner.definition
+    if inner.type == "Const":
+        return inner._attrs["value"]
+    if inner.type == "_Arg":
+        place = _argument(body, tensor)
+        return operands[place] if place >= 0 and passes_through(op._attrs["body"], place) else None
+    if not depth or inner.body is not body or definition.effect.kind != "pure":
+        return None
+    values = [_evaluated(op, body, source, operands, depth - 1) for source in inner._inputs]
+    if definition.shape_only and all(hasattr(value, "shape") for value in values):
+        values = [np.broadcast_to(np.zeros((), np.int8), value.shape) for value in values]
+    if not all(isinstance(value, np.ndarray) for value in values):
+        return None
+    found = inference.fold(definition, inner._attrs, values, inner)
+    return None if found is None else found[tensor.value_index]
 
 
 def _limit(
@@ -167,31 +192,81 @@ def _upper(scope: Scope, tensor: Tensor, value: Any) -> tuple[int | None, Tensor
     if isinstance(value, np.ndarray):
         return (int(value), None) if value.ndim == 0 and value.dtype.kind in "iu" else (None, None)
     found = scope.upper.get(tensor)
-    integer = tensor.dtype.base.np.kind in "iu" and getattr(value, "shape", None) == ()
+    integer = tensor.dtype.base.is_integer and getattr(value, "shape", None) == ()
     return found, tensor if found is None and integer else None
 
 
 # --------------------------------------------------------------------------------------------------------------- lists
-_KEEP_LENGTH = ("Identity", "TensorListPopBack", "TensorListSetItem", "TensorListScatterIntoExistingList")
+_KEEP_LENGTH = ("Identity", "TensorListPopBack", "TensorListSetItem", "TensorListScatterIntoExistingList",
+                "TensorListResize")  # fmt: skip
+_NEW = ("TensorListReserve", "TensorListFromTensor", "AddN", "ZerosLike")
 
 
-def _pushes(op: Operation, index: int) -> int | None:
-    """How many elements an iteration adds to a list at most; None if not known."""
-    body: Body = op._attrs["body"]
-    tensor = body.outputs[index]
-    count = 0
-    while tensor is not body.args[index]:
-        inner = tensor.op
-        if inner.type == "TensorListPushBack":
-            count += 1
-        elif inner.type not in (
-            "Identity",
-            "TensorListPopBack",
-            "TensorListSetItem",
-            "TensorListScatterIntoExistingList",
-        ):
-            if inner.type in ("TensorListReserve", "TensorListFromTensor", "AddN", "ZerosLike"):
-                return 0  # a list of its own in each iteration
+class _Growth(NamedTuple):
+    """How a body changes a list."""
+
+    place: int | None
+    """The argument that the list was; None if each run of the body makes its own."""
+    pushes: int
+    writes: tuple[Tensor, ...] = ()
+    """Indices of writes that may make the list longer."""
+
+
+def _growth(body: Body, tensor: Tensor) -> _Growth | None:
+    """How the list ``tensor`` came about; None if that is not known."""
+    pushes = 0
+    writes: list[Tensor] = []
+    while True:
+        op = tensor.op
+        if op.type == "_Arg":
+            return _Growth(op._attrs["index"], pushes, tuple(writes)) if op.body is body else None
+        if op.type in _NEW:
+            return _Growth(None, 0)
+        if op.type == "TensorListPushBack":
+            pushes += 1
+        elif op.type in CONDITIONALS:
+            found = [_through(body, op, use, tensor.value_index) for use in bodies_of(op)]
+            if any(part is None or part.place != found[0].place for part in found):  # type: ignore[union-attr]
+                return None
+            known = [part for part in found if part is not None]
+            more = [index for part in known for index in part.writes]
+            return _Growth(known[0].place, pushes + max(part.pushes for part in known), (*writes, *more))
+        elif op.type in LOOPS:
+            inner = _growth(op._attrs["body"], op._attrs["body"].outputs[tensor.value_index])
+            if inner is None or inner.writes or inner.pushes:
+                return None
+            if inner.place is None:
+                return _Growth(None, 0)
+            if inner.place != tensor.value_index:
+                return None
+        elif op.type not in _KEEP_LENGTH:
             return None
-        tensor = inner._inputs[0]
-    return count
+        elif op._attrs.get("resize_if_index_out_of_bounds"):
+            writes.append(op._inputs[1])
+        tensor = op._inputs[tensor.value_index if op.type in LOOPS else 0]
+
+
+def _through(body: Body, op: Operation, use: BodyUse, output: int) -> _Growth | None:
+    """How a list came about that leaves one branch of a conditional in ``body``."""
+    inside = _growth(use.body, use.body.outputs[output])
+    if inside is None or inside.writes or inside.place is None:
+        return None if inside is None or inside.writes else inside
+    before = _growth(body, op._inputs[use.first + inside.place])
+    return None if before is None else before._replace(pushes=before.pushes + inside.pushes)
+
+
+def _highest(op: Operation, index: Tensor, most: int, operands: Sequence[Any]) -> int | None:
+    """The largest value of an index that is one of the loop's counters, or that many away from it."""
+    body: Body = op._attrs["body"]
+    index = _plain(index)
+    offset: int | None = 0
+    if index.op.type in ("Add", "AddV2", "Sub"):
+        offset = _constant(op, body, _plain(index.op._inputs[1]), operands)
+        offset = -offset if offset is not None and index.op.type == "Sub" else offset
+        index = _plain(index.op._inputs[0])
+    place = _argument(body, index)
+    step = _step(op, place, operands)
+    if offset is None or step is None or not isinstance(operands[place], np.ndarray):
+        return _constant(op, body, index, operands) if offset == 0 else None
+    start = int(operands[place])
+    return offset + max(start, start + step * max(most - 1, 0))

@@ -195,6 +195,46 @@ def test_nested_loops(session) -> None:
     np.testing.assert_array_equal(session.run(made.stack(), {x: X}), 10 * X)
 
 
+def whole_loops_are_programs(session, fetches, feed) -> None:
+    """Asserts that no loop runs on the host."""
+    told = session.explain(fetches, feed)
+    assert "While" in told
+    assert not [line for line in told.splitlines() if line.strip().startswith("host") and "While" in line], told
+
+
+def test_that_grows_with_a_counter_is_one_program() -> None:
+    with tf.Graph().as_default(), tf.Session(config=SessionOptions(tier="compiled")) as session:
+        x = fed((None, 2))
+        _, made = tf.while_loop(
+            lambda i, _: i < tf.shape(x)[0],
+            lambda i, array: (i + 1, array.write(i + 1, tf.square(x[i]))),
+            [0, tf.TensorArray(tf.float32, size=0, dynamic_size=True)],
+        )
+        fetches = [made.stack(), tf.gradients(made.stack(), x)[0]]
+        values, slopes = session.run(fetches, {x: X})
+        np.testing.assert_array_equal(values, [[0, 0], *(X * X)])
+        np.testing.assert_array_equal(slopes, 2 * X)
+        whole_loops_are_programs(session, fetches, {x: X})
+
+
+def test_written_in_an_inner_loop_and_in_a_branch_is_one_program() -> None:
+    with tf.Graph().as_default(), tf.Session(config=SessionOptions(tier="compiled")) as session:
+        x = fed()
+
+        def outer(i, array):
+            def inner(j, array):
+                written = array.write(2 * i + j, x[i, j] * 3.0).flow
+                flow = tf.cond(x[i, j] > 2.0, lambda: written, lambda: array.flow)
+                return j + 1, tf.TensorArray(tf.float32, handle=flow)
+
+            return i + 1, tf.while_loop(lambda j, _: j < 2, inner, [0, array])[1]
+
+        start = tf.TensorArray(tf.float32, size=6, element_shape=[])
+        made = tf.while_loop(lambda i, _: i < 3, outer, [0, start])[1].stack()
+        np.testing.assert_array_equal(session.run(made, {x: X}), np.where(X > 2, 3 * X, 0).ravel())
+        whole_loops_are_programs(session, made, {x: X})
+
+
 # ----------------------------------------------------------------------------------------------------------- gradients
 def _loop(x, dynamic: bool):
     source = tf.TensorArray(tf.float64, size=3).unstack(x)
