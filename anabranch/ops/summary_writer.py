@@ -180,7 +180,7 @@ _action(
     "Writes a summary with the histogram of ``values``, which must be finite.",
     ", step: int64, tag: string, values: T",
     _histogram,
-    T=Type(REAL, "float"),
+    T=Type(f"{REAL} bool", "float"),
 )
 _action(
     "WriteImageSummary",
