@@ -1,0 +1,7 @@
+"""``tf.losses``: losses with weights, collected as they are made."""
+
+from anabranch.core import api
+from anabranch.losses import collected, functions, weighted
+
+__all__ = ["collected", "functions", "weighted"]
+__getattr__, __dir__ = api.module_attributes("losses")
