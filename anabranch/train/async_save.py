@@ -131,6 +131,10 @@ class BackgroundSaves:
         if problem is not None:
             raise problem
 
+    def check(self, sess: Any, saver_def: Any) -> None:
+        """TypeError or NotImplementedError if what :meth:`start` is given cannot be saved in the background."""
+        _shards(session_behind(sess).graph, saver_def.save_tensor_name)
+
     def start(self, sess: Any, saver_def: Any, path: str, finish: Callable[[str], None]) -> None:
         """Holds the state of the session and writes it to ``path``; ``finish(path)`` runs when it is on the disk.
 

@@ -320,6 +320,7 @@ class Saver:
 
         graph_file = checkpoint_state.meta_graph_filename(path, meta_graph_suffix)
         if self._background is not None and not self._is_empty:
+            self._background.check(sess, self.saver_def)
             if write_meta_graph:
                 self._background.wait()  # an earlier save under this name must not get the newer graph
                 self._write_graph(sess, graph_file, strip_default_attrs, save_debug_info)

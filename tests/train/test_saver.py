@@ -316,7 +316,10 @@ def test_what_savers_refuse(session, tmp_path):
     with pytest.raises(NotImplementedError, match="an asynchronous save in the format V1"):
         tf.train.Saver(write_version=tf.train.SaverDef.V1, asynchronous=True).save(session, str(tmp_path / "m"))
     with pytest.raises(TypeError, match="an asynchronous save of a Other"):
-        tf.train.Saver(asynchronous=True).save(type("Other", (), {"run": None, "graph": v.graph})(), "m", 1)
+        tf.train.Saver(asynchronous=True).save(
+            type("Other", (), {"run": None, "graph": v.graph})(), str(tmp_path / "m")
+        )
+    assert names(tmp_path) == ["e.meta"]
 
 
 def test_training_goes_on_from_a_restored_state(session, tmp_path):
