@@ -419,17 +419,26 @@ class Builder:
             and self._leaves(output, inside)
             and self._is_there(output, branches)
         ]
-        keys = [key for key in dict.fromkeys(key for branch in branches for key in branch.lists) if place.has_list(key)]
-        if not (results or exports or keys) and all(
+        changed = dict.fromkeys(key for branch in branches for key in (*branch.lists, *branch.left))
+        keys = [key for key in changed if place.holds_list(key)]
+        left = self.lists.touched_later(
+            [key for key in changed if not place.holds_list(key)], self._ops_of(members), place
+        )
+        if not (results or exports or keys or left) and all(
             op.type == "_Arg" for branch in branches for op in branch.body.operations
         ):
             return
         for value, branch in enumerate(branches):
-            self._finish_branch(branch, value, results, exports, keys, place)
-        self._conditional(pred, members, branches, (merges, results, exports, keys), place)
+            self._finish_branch(branch, value, results, exports, (keys, left))
+        self._conditional(pred, members, branches, (merges, results, exports, keys, left), place)
 
     def _finish_branch(
-        self, branch: Place, value: int, results: list[Tensor], exports: list[Tensor], keys: list[Key], place: Place
+        self,
+        branch: Place,
+        value: int,
+        results: list[Tensor],
+        exports: list[Tensor],
+        lists: tuple[list[Key], list[Key]],
     ) -> None:
         body = branch.body
         outputs = []
@@ -448,12 +457,21 @@ class Builder:
                     outputs.append(build("OptionalFromValue", [there], name=f"{output.op.name}_kept"))
                 else:
                     outputs.append(build("OptionalNone", name=f"{output.op.name}_none"))
+            keys, left = lists
             outputs += [self.local(branch.list_of(key), body) for key in keys]
+            for key in left:
+                if key in branch.lists:
+                    there = self.local(branch.lists[key], body)
+                    outputs.append(build("OptionalFromValue", [there], name=f"{key[0].name}_kept"))
+                elif key in branch.left:
+                    outputs.append(self.local(branch.left[key][0], body))
+                else:
+                    outputs.append(build("OptionalNone", name=f"{key[0].name}_none"))
         body.outputs = outputs
         body.control_outputs += branch.effects
 
     def _conditional(self, pred: Tensor, members: list[Item], branches: list[Place], told: Any, place: Place) -> None:
-        merges, results, exports, keys = told
+        merges, results, exports, keys, left = told
         graph = self.graph
         two = pred.dtype.is_bool
         bodies = [branch.body for branch in (reversed(branches) if two else branches)]
@@ -485,9 +503,15 @@ class Builder:
             place.env[output] = new
         for output, new in zip(exports, list(op._outputs)[len(results) :], strict=False):
             place.exports[output] = new
-        for key, new in zip(keys, list(op._outputs)[len(results) + len(exports) :], strict=True):
+        rest = list(op._outputs)[len(results) + len(exports) :]
+        for key, new in zip(keys, rest, strict=False):
             new._handle = new._handle or place.list_of(key)._handle
             place.lists[key] = new
+        for key, new in zip(left, rest[len(keys) :], strict=True):
+            there = next(branch for branch in branches if key in branch.lists or key in branch.left)
+            inner = there.left.get(key) if key not in there.lists else None
+            new._handle = (there.lists[key] if inner is None else inner[0])._handle
+            place.left[key] = (new, ((pred, there.known[pred]), *(() if inner is None else inner[1])))
         self.note(op, place)
 
     def _leaves(self, output: Tensor, inside: set[Item]) -> bool:

@@ -114,10 +114,37 @@ class Lists:
 
     def prepare(self, ops: Iterable[Operation], place: Place) -> None:
         """Makes the arrays of gradients that ``ops`` are about, where they outlive ``ops``."""
-        for op in ops:
-            key = self._touched(op, place)
-            if key is not None and key[1] is not None and place.has_list((key[0], None)):
+        touched = {key: op for op in ops if (key := self._touched(op, place)) is not None}
+        for key, op in touched.items():
+            for part in dict.fromkeys(((key[0], None), key)):
+                self.take(part, place)
+            if key[1] is not None and place.holds_list((key[0], None)):
                 self._ensure(key, place, op)
+
+    def take(self, key: Key, place: Place) -> None:
+        """Makes a list of what an earlier region left of a stack or array."""
+        optional = None if place.holds_list(key) else place.left_list(key)
+        if optional is not None:
+            with self.builder.graph.building(place.body):
+                (found,) = build(
+                    "OptionalGetValue", optional, output_types=[dtypes.variant], output_shapes=[()],
+                    name=f"{key[0].name}_value",
+                )  # fmt: skip
+            found._handle = optional._handle
+            place.lists[key] = found
+
+    def touched_later(self, keys: Iterable[Key], members: Iterable[Operation], place: Place) -> list[Key]:
+        """Those of ``keys`` that ops outside of ``members`` are about."""
+        inside = set(members)
+        about = {
+            self._touched(op, place)
+            for op in place.regions.ops
+            if op.type in v1_tensor_array.TYPES
+            and op not in inside
+            and not op.type.startswith(("StackClose", "TensorArrayClose"))
+        }
+        about |= {(key[0], None) for key in about if key is not None}
+        return [key for key in keys if key in about or (key[1] is not None and (key[0], None) in about)]
 
     def written(self, ops: Iterable[Operation], place: Place) -> list[Key]:
         """The stacks and arrays that ``ops`` change."""
@@ -130,7 +157,8 @@ class Lists:
         return list(found)
 
     def _ensure(self, key: Key, place: Place, op: Operation) -> None:
-        if place.has_list(key):
+        self.take(key, place)
+        if place.holds_list(key):
             return
         whole = (key[0], None)
         if not place.has_list(whole):
@@ -153,6 +181,8 @@ class Lists:
         assert key is not None
         kind = _kind(op)
         if op.type not in v1_tensor_array.MAKERS:
+            self.take((key[0], None), place)
+            self.take(key, place)
             if kind in ("Grad", "GradWithShape"):
                 self._ensure(key, place, op)
             elif kind != "Close" and not place.has_list(key):
@@ -199,8 +229,8 @@ class Lists:
         if kind == "Pop":
             dtype = _kept(attrs["elem_type"])
             inner = self.key_of(op._outputs[0], place)
-            shape = () if inner is not None else op._outputs[0]._shape
-            place.lists[key], item = build("TensorListPopBack", current, _shape_operand(shape), element_dtype=dtype)
+            popped = () if inner is not None else op._outputs[0]._shape
+            place.lists[key], item = build("TensorListPopBack", current, _shape_operand(popped), element_dtype=dtype)
             if inner is None:
                 return [item]
             told = self.origin(inner, place)._attrs

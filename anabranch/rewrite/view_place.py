@@ -37,6 +37,8 @@ class Place:
         """Tensors of branches -> optional values of them."""
         self.lists: dict[Key, Tensor] = {}
         """Stacks and arrays as they are now."""
+        self.left: dict[Key, tuple[Tensor, tuple[tuple[Tensor, int], ...]]] = {}
+        """Lists that a branch left for later regions of it: an optional, and the conditions under which it is there."""
         self.effects: list[Operation] = []
         """Ops that do more than compute."""
         self.begins_frame = False
@@ -55,9 +57,21 @@ class Place:
                 return place.known[pred]
         return None
 
-    def has_list(self, key: Key) -> bool:
-        """Whether a stack or array exists here."""
+    def holds_list(self, key: Key) -> bool:
+        """Whether a stack or array exists here as a list."""
         return any(key in place.lists for place in self.around())
+
+    def left_list(self, key: Key) -> Tensor | None:
+        """The optional list that an earlier region of the same branch left of a stack or array."""
+        for place in self.around():
+            found = place.left.get(key)
+            if found is not None and all(self.value_of(pred) == value for pred, value in found[1]):
+                return found[0]
+        return None
+
+    def has_list(self, key: Key) -> bool:
+        """Whether a stack or array exists here, as a list or as what an earlier region left."""
+        return self.holds_list(key) or self.left_list(key) is not None
 
     def list_of(self, key: Key) -> Tensor:
         """A stack or array as it is now."""
