@@ -36,6 +36,8 @@ from anabranch.xla import program as programs
 
 MAX_STATIC_VARIANTS = 16
 """After this many distinct values of what a program must know at compile time, further ones are interpreted."""
+MAX_SHAPES_OF_A_BODY = 3
+"""After this many forms of a body's program for other shapes, what depends on them is interpreted."""
 MAX_ATTEMPTS = 100
 MAX_EARLY_COPY = 1 << 20
 """Bytes of a result under which its copy to the host begins before anybody asks for it."""
@@ -546,6 +548,8 @@ class Executor:
                 )
                 if item.settled:
                     item.cached = (state.layout, executable)
+                if self.plan.nested and program.variants > MAX_SHAPES_OF_A_BODY:
+                    self.plan.keep_dynamic_on_host(segment, segment.items)
         except (scope.CutNeeded, scope.BoundNeeded, scope.HostNeeded, errors.InternalError):
             raise
         except programs.UNTRACEABLE as problem:

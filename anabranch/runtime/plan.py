@@ -118,6 +118,8 @@ class Plan:
         self.required_bounds: set[Tensor] = set()
         """Integers that bound how often a loop runs: known, rounded up, when the loop is compiled."""
         self._views: dict[Any, state.BodyView] = {}
+        self.dynamic_on_host = False
+        """Whether ops with shapes that are known only in a run stay on the host, so that programs serve all runs."""
         self.on_host: set[Operation] = set()
         """Ops that turned out not to be compilable with the shapes of this plan."""
         self.constants: dict[Tensor, np.ndarray] = {
@@ -285,6 +287,15 @@ class Plan:
                 self.on_host.add(op)
                 self.arrange(self.tier)
 
+    def keep_dynamic_on_host(self, segment: Segment, items: list[Any]) -> bool:
+        """Arranges a nested body anew, with programs that do not depend on shapes that keep changing."""
+        with self._arranging:
+            if self.dynamic_on_host or segment.items is not items:
+                return False
+            self.dynamic_on_host = True
+            self.arrange(self.tier)
+            return True
+
     def require_bound(self, tensor: Tensor, segment: Segment, items: list[Any]) -> None:
         """Notes that a loop can be compiled once a bound of ``tensor`` is known, and arranges anew."""
         with self._arranging:
@@ -321,6 +332,8 @@ class Plan:
     def runs_on_host(self, op: Operation) -> bool:
         """Whether an op cannot be part of a program."""
         if op in self._host_slices or op in self.on_host or op in self._host_lists:
+            return True
+        if self.dynamic_on_host and any(_may_vary(tensor) for tensor in (*op._inputs, *op._outputs)):
             return True
         return _needs_host(op, self.sources(op), self.constants)
 
@@ -609,6 +622,11 @@ def _needs_host(op: Operation, sources: Sequence[ValueKey | None], constants: Co
         elif _only_on_host(key) and key not in constants and key.op.type != "Const" and position not in owned:
             return True
     return False
+
+
+def _may_vary(tensor: Tensor) -> bool:
+    """Whether the shape of an array is not fully known before the step runs."""
+    return tensor.dtype.base.np is not None and not tensor.dtype.is_ref and not shapes.is_static(tensor._shape)
 
 
 def _only_on_host(tensor: Tensor) -> bool:

@@ -207,6 +207,11 @@ class Program:
                     self._variants[key] = found
         return found
 
+    @property
+    def variants(self) -> int:
+        """How many forms it has been compiled in."""
+        return len(self._variants)
+
     def tentative_writes(self) -> list[str]:
         """Names of the writes that go before a check which reads what they write."""
         return sorted({self.group.ops[i].name for found in self._variants.values() for i in found.facts.tentative})
