@@ -181,6 +181,20 @@ CASES = {
         run([y], {x: values([5, 2]), lengths: [2, 0, 3]})
         run([y, g], {x: values([5, 2]), lengths: [2, 1, 2]})
     """,
+    "arrays_inside": """
+        p, n = tf.placeholder(tf.bool, [], name="p"), tf.placeholder(tf.int32, [], name="n")
+        x = tf.placeholder(tf.float32, [2], name="x")
+        def rows(y):
+            _, found = tf.while_loop(lambda i, _: i < n, lambda i, a: (i + 1, a.write(i, tf.sin(y) * x)),
+                                     [0, tf.TensorArray(tf.float32, n, element_shape=[2])])
+            return tf.reduce_sum(found.stack(), 0)
+        y = tf.cond(p, lambda: rows(x), lambda: x * 2.0)
+        _, z = tf.while_loop(lambda i, _: i < 2, lambda i, z: (i + 1, 0.5 * rows(z)), [0, y])
+        g = tf.gradients(z, x)[0]
+        for a in (True, False):
+            for count in (0, 3):
+                run([z, g], {p: a, n: count, x: values([2])})
+    """,
     "array_straight": """
         x = tf.placeholder(tf.float32, [3], name="x")
         a = tf.TensorArray(tf.float32, 3, clear_after_read=False)
