@@ -206,7 +206,8 @@ def run(program: Program, copy: Path, start: list[str], preludes: tuple[str, ...
             return Outcome("not run", f"no {program.arguments_from}", False, 0.0, "")
         command = command.replace("{found}", str(places[-1]))
     arguments = command.replace("{driver}", str(TOOLS)).split(" ")
-    environment = {**os.environ, **dict(program.environment)}
+    # Unbuffered, so that a program can be stopped when it has printed enough.
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **dict(program.environment)}
     paths = [str(_site(scratch, preludes)), *filter(None, [dict(program.environment).get("PYTHONPATH")])]
     environment["PYTHONPATH"] = os.pathsep.join(paths)
     begun = time.monotonic()
