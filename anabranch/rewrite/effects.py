@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from anabranch.core.body import Body
-from anabranch.core.body_ops import bodies_of
+from anabranch.core.body_ops import CONDITIONALS, LOOPS, bodies_of
 from anabranch.core.operation import Operation, Tensor
 from anabranch.rewrite import reach
 
@@ -93,9 +93,17 @@ def summary(op: Operation) -> Summary | None:
         found: Summary = kept[1]
         return found
     found = Summary()
+    needs: list[set[Operation]] = []
     for use in bodies_of(op):
+        part = Summary()
         for inner in sorted(needed_inside(use.body), key=lambda item: item._id):
-            _include(found, inner)
+            _include(part, inner)
+        found.include(part)
+        needs.append(part.needs)
+    if needs and op.definition.type_name in CONDITIONALS:
+        found.needs = set.intersection(*needs)  # a branch that is not taken needs nothing
+    elif needs and op.definition.type_name in LOOPS:
+        found.needs = needs[0]  # nor does a body that is never run
     op._effects = (op.graph._version, found)
     return found
 

@@ -135,6 +135,12 @@ class Plan:
                 for output in op._outputs:
                     self.handles[output] = handle_of(op)
                 self.makers.setdefault(handle_of(op), op)
+            for tensor in op._inputs:
+                if tensor.op.type == "_Arg" and tensor.dtype.is_ref:
+                    maker = reach.maker_of(tensor)
+                    if maker.definition.makes != "variable":
+                        self.handles[tensor] = handle_of(maker)
+                        self.makers.setdefault(handle_of(maker), maker)
             within = effects.summary(op)
             for maker in within.makers if within is not None else ():
                 self.makers.setdefault(handle_of(maker), maker)
