@@ -446,7 +446,7 @@ class _Import:
         return attrs
 
     def _body(self, reference: NamedAttrs, name: str, inputs: list[Any], changed: set[int]) -> Body:
-        """A nested body from a function of the library, called with the last ``inputs``, of which a loop changes some."""
+        """A nested body from a library function, called with the last ``inputs``, of which a loop changes some."""
         function = self.library[reference.name]
         if reference.name in self.instantiating:
             raise NotImplementedError(

@@ -100,7 +100,7 @@ def problems(value: Any, text: str) -> list[str]:
     """In what our signature differs from the table's."""
     wanted = parameters(text)
     own = own_parameters(value, wanted)
-    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     names = [stars.get(parameter.kind, "") + parameter.name for parameter in own]
     found = []
     # An argument with an old and a new spelling stands in the place of the first under one of them.

@@ -68,7 +68,8 @@ def plain(value: Any, kind: str) -> Any:
     if kind == "type":
         return dtypes.proto_name(value)
     if kind == "tensor":  # in the text form of its message
-        proto = tensor_pb2.TensorProto(dtype=dtypes.as_dtype(value.dtype).enum, int_val=value.ravel().tolist())
+        dtype: Any = dtypes.as_dtype(value.dtype).enum
+        proto = tensor_pb2.TensorProto(dtype=dtype, int_val=value.ravel().tolist())
         proto.tensor_shape.dim.extend([tensor_pb2.TensorShapeProto.Dim(size=size) for size in value.shape])
         return text_format.MessageToString(proto)
     return float(value) if kind == "float" else value
