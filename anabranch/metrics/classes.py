@@ -1,0 +1,139 @@
+"""Metrics of classes: the confusion matrix, intersection over union, accuracy by class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anabranch.core import dtypes
+from anabranch.core.api import public
+from anabranch.core.build import build
+from anabranch.core.convert import convert_to_tensor
+from anabranch.core.operation import Tensor
+from anabranch.core.scope_functions import control_dependencies, name_scope
+from anabranch.metrics.state import Pair, finished, matched, metric_variable, ratio, read, spread_weights
+from anabranch.ops.array_functions import reshape
+from anabranch.ops.cast import cast, ones_like
+from anabranch.ops.check_functions import assert_less, assert_non_negative
+from anabranch.ops.compare import equal
+from anabranch.ops.matrix_parts import matrix_diag_part
+from anabranch.ops.reduce_functions import reduce_max, reduce_mean, reduce_sum
+from anabranch.variables.scope import variable_scope
+
+
+@public("confusion_matrix", "math.confusion_matrix")
+def confusion_matrix(
+    labels: Any,
+    predictions: Any,
+    num_classes: Any = None,
+    dtype: Any = dtypes.int32,
+    name: str | None = None,
+    weights: Any = None,
+) -> Tensor:
+    """How often each class is predicted for each label: ``[classes, classes]``, labels in rows.
+
+    Args:
+        labels: class numbers ``[n]``.
+        predictions: class numbers ``[n]``.
+        num_classes: number of classes; one more than the largest number if None.
+        dtype: dtype of the counts.
+        name: name of the scope.
+        weights: None, or ``[n]``: what each example counts.
+    """
+    with name_scope(name, "confusion_matrix", (predictions, labels, num_classes, weights)):
+        labels, predictions = matched(labels, predictions, dtypes.int64)
+        if num_classes is None:
+            largest = build("Maximum", reduce_max(predictions), reduce_max(labels))
+            num_classes = build("AddV2", largest, 1)
+        number = cast(convert_to_tensor(num_classes), dtypes.int64)
+        checks = []
+        for told, item in (("labels", labels), ("predictions", predictions)):
+            checks.append(assert_non_negative(item, message=f"`{told}` contains negative values"))
+            checks.append(assert_less(item, number, message=f"`{told}` out of bound"))
+        with control_dependencies([check for check in checks if check is not None]):
+            places = build("AddV2", build("Mul", labels, number), predictions)
+        values = ones_like(places, dtype=dtype) if weights is None else cast(convert_to_tensor(weights), dtype)
+        counts = build("UnsortedSegmentSum", reshape(values, [-1]), reshape(places, [-1]), build("Mul", number, number))
+        known = num_classes if isinstance(num_classes, int) else None
+        matrix: Tensor = reshape(counts, [known, known] if known else build("Pack", [number, number], axis=0))
+        return matrix
+
+
+@public("metrics.mean_iou")
+def mean_iou(
+    labels: Any,
+    predictions: Any,
+    num_classes: int,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """The mean over classes of intersection over union: ``tp / (tp + fp + fn)``, of the classes that occur.
+
+    Args:
+        labels: class numbers.
+        predictions: class numbers of the same shape.
+        num_classes: number of classes.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    with variable_scope(name, "mean_iou", (predictions, labels, weights)):
+        labels, predictions = (reshape(item, [-1]) for item in matched(labels, predictions, dtypes.int64))
+        if weights is not None:
+            weights = reshape(cast(convert_to_tensor(weights), dtypes.float64), [-1])
+        matrix = metric_variable([num_classes, num_classes], dtypes.float64, "total_confusion_matrix")
+        current = confusion_matrix(labels, predictions, num_classes, dtypes.float64, weights=weights)
+        update = convert_to_tensor(matrix.assign_add(current))
+
+        def of(counts: Any, told: str) -> Tensor:
+            hits = matrix_diag_part(counts)
+            union = build("Sub", build("AddV2", reduce_sum(counts, 0), reduce_sum(counts, 1)), hits)
+            occurring = reduce_sum(cast(build("Greater", union, 0.0), dtypes.float32))
+            return ratio(reduce_sum(cast(ratio(hits, union), dtypes.float32)), occurring, told)
+
+        return finished(of(read(matrix), "mean_iou"), of(update, "update_op"), metrics_collections, updates_collections)
+
+
+@public("metrics.mean_per_class_accuracy")
+def mean_per_class_accuracy(
+    labels: Any,
+    predictions: Any,
+    num_classes: int,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """The mean over classes of the share of its labels that are predicted.
+
+    Args:
+        labels: class numbers.
+        predictions: class numbers of the same shape.
+        num_classes: number of classes.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    with variable_scope(name, "mean_accuracy", (predictions, labels, weights)):
+        labels, predictions = (reshape(item, [-1]) for item in matched(labels, predictions, dtypes.int64))
+        total = metric_variable([num_classes], dtypes.float32, "total")
+        count = metric_variable([num_classes], dtypes.float32, "count")
+        ones = ones_like(labels, dtype=dtypes.float32)
+        right = cast(equal(predictions, labels), dtypes.float32)
+        if weights is not None:
+            weights = spread_weights(reshape(convert_to_tensor(weights), [-1]), labels)
+            ones, right = build("Mul", ones, weights), build("Mul", right, weights)
+        all_labels = convert_to_tensor(total.assign_add(build("UnsortedSegmentSum", ones, labels, num_classes)))
+        all_right = convert_to_tensor(count.assign_add(build("UnsortedSegmentSum", right, labels, num_classes)))
+        value = reduce_mean(ratio(read(count), read(total)), name="mean_accuracy")
+        update = reduce_mean(ratio(all_right, all_labels), name="update_op")
+        return finished(value, update, metrics_collections, updates_collections)

@@ -1,0 +1,621 @@
+"""Counts of hits and misses, and what is made of them: precision, recall, areas under curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from anabranch.core import dtypes, errors
+from anabranch.core.api import public
+from anabranch.core.build import build
+from anabranch.core.convert import constant, convert_to_tensor
+from anabranch.core.operation import Tensor
+from anabranch.losses.weighted import squeezed_last
+from anabranch.metrics.state import Pair, finished, matched, metric_variable, ratio, read, spread_weights
+from anabranch.ops.array_functions import expand_dims, reshape
+from anabranch.ops.cast import cast, ones_like
+from anabranch.ops.compare import where
+from anabranch.ops.reduce_functions import reduce_any, reduce_sum
+from anabranch.variables.scope import variable_scope
+
+_EPSILON = 1e-7
+# What each count takes: whether the label holds, whether the prediction does.
+_KINDS = {
+    "true_positives": (True, True),
+    "false_positives": (False, True),
+    "true_negatives": (False, False),
+    "false_negatives": (True, False),
+}
+
+
+def _holds(condition: Tensor, wanted: bool) -> Tensor:
+    return condition if wanted else build("LogicalNot", condition)
+
+
+def _counted(kind: str, labels: Any, predictions: Any, weights: Any, where_to: tuple[Any, Any], name: Any) -> Pair:
+    with variable_scope(name, kind, (predictions, labels, weights)):
+        labels, predictions = matched(labels, predictions, dtypes.bool)
+        label, prediction = _KINDS[kind]
+        found = build("LogicalAnd", _holds(labels, label), _holds(predictions, prediction))
+        count = metric_variable([], dtypes.float32, "count")
+        values = cast(found, dtypes.float32)
+        if weights is not None:
+            values = build("Mul", values, spread_weights(weights, values))
+        value = read(count)
+        return finished(build("Identity", value), count.assign_add(reduce_sum(values)), *where_to)
+
+
+def _at_thresholds(
+    labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any, kinds: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Counts at each threshold: values and updates by kind."""
+    labels, predictions = cast(convert_to_tensor(labels), dtypes.bool), convert_to_tensor(predictions)
+    labels, predictions = matched(labels, cast(predictions, dtypes.float32))
+    row = reshape(labels, [1, -1])
+    above = build("Greater", reshape(predictions, [1, -1]), constant([[t] for t in thresholds], dtypes.float32))
+    if weights is not None:
+        weights = reshape(spread_weights(weights, predictions), [1, -1])
+    values, updates = {}, {}
+    for kind in kinds:
+        label, prediction = _KINDS[kind]
+        count = metric_variable([len(thresholds)], dtypes.float32, kind)
+        found = cast(build("LogicalAnd", _holds(row, label), _holds(above, prediction)), dtypes.float32)
+        if weights is not None:
+            found = build("Mul", found, weights)
+        values[kind] = read(count)
+        updates[kind] = convert_to_tensor(count.assign_add(reduce_sum(found, 1)))
+    return values, updates
+
+
+@public("metrics.true_positives")
+def true_positives(
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """The number (sum of weights) of labels that hold and are predicted.
+
+    Args:
+        labels: booleans, or numbers that are cast to them.
+        predictions: likewise, of the same shape.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    return _counted("true_positives", labels, predictions, weights, (metrics_collections, updates_collections), name)
+
+
+@public("metrics.false_positives")
+def false_positives(
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """The number (sum of weights) of predictions whose labels do not hold.
+
+    Args:
+        labels: booleans, or numbers that are cast to them.
+        predictions: likewise, of the same shape.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    return _counted("false_positives", labels, predictions, weights, (metrics_collections, updates_collections), name)
+
+
+@public("metrics.true_negatives")
+def true_negatives(
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """The number (sum of weights) of labels that do not hold and are not predicted.
+
+    Args:
+        labels: booleans, or numbers that are cast to them.
+        predictions: likewise, of the same shape.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    return _counted("true_negatives", labels, predictions, weights, (metrics_collections, updates_collections), name)
+
+
+@public("metrics.false_negatives")
+def false_negatives(
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """The number (sum of weights) of labels that hold and are not predicted.
+
+    Args:
+        labels: booleans, or numbers that are cast to them.
+        predictions: likewise, of the same shape.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    return _counted("false_negatives", labels, predictions, weights, (metrics_collections, updates_collections), name)
+
+
+@public("metrics.true_positives_at_thresholds")
+def true_positives_at_thresholds(
+    labels: Any,
+    predictions: Any,
+    thresholds: Sequence[float],
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """The number of labels that hold and are predicted, by predictions above each threshold.
+
+    Args:
+        labels: booleans.
+        predictions: floats of the same shape.
+        thresholds: numbers.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    with variable_scope(name, "true_positives_at_thresholds", (predictions, labels, weights)):
+        values, updates = _at_thresholds(labels, predictions, thresholds, weights, ["true_positives"])
+        return finished(values["true_positives"], updates["true_positives"], metrics_collections, updates_collections)
+
+
+@public("metrics.false_positives_at_thresholds")
+def false_positives_at_thresholds(
+    labels: Any,
+    predictions: Any,
+    thresholds: Sequence[float],
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """The number of predictions whose labels do not hold, by predictions above each threshold.
+
+    Args:
+        labels: booleans.
+        predictions: floats of the same shape.
+        thresholds: numbers.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    with variable_scope(name, "false_positives_at_thresholds", (predictions, labels, weights)):
+        values, updates = _at_thresholds(labels, predictions, thresholds, weights, ["false_positives"])
+        return finished(values["false_positives"], updates["false_positives"], metrics_collections, updates_collections)
+
+
+@public("metrics.true_negatives_at_thresholds")
+def true_negatives_at_thresholds(
+    labels: Any,
+    predictions: Any,
+    thresholds: Sequence[float],
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """The number of labels that do not hold and are not predicted, by predictions above each threshold.
+
+    Args:
+        labels: booleans.
+        predictions: floats of the same shape.
+        thresholds: numbers.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    with variable_scope(name, "true_negatives_at_thresholds", (predictions, labels, weights)):
+        values, updates = _at_thresholds(labels, predictions, thresholds, weights, ["true_negatives"])
+        return finished(values["true_negatives"], updates["true_negatives"], metrics_collections, updates_collections)
+
+
+@public("metrics.false_negatives_at_thresholds")
+def false_negatives_at_thresholds(
+    labels: Any,
+    predictions: Any,
+    thresholds: Sequence[float],
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """The number of labels that hold and are not predicted, by predictions above each threshold.
+
+    Args:
+        labels: booleans.
+        predictions: floats of the same shape.
+        thresholds: numbers.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    with variable_scope(name, "false_negatives_at_thresholds", (predictions, labels, weights)):
+        values, updates = _at_thresholds(labels, predictions, thresholds, weights, ["false_negatives"])
+        return finished(values["false_negatives"], updates["false_negatives"], metrics_collections, updates_collections)
+
+
+@public("metrics.precision")
+def precision(
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """The share of the predictions that are right: ``tp / (tp + fp)``, 0 if there are none.
+
+    Args:
+        labels: booleans, or numbers that are cast to them.
+        predictions: likewise, of the same shape.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    with variable_scope(name, "precision", (predictions, labels, weights)):
+        hits, hit = _counted("true_positives", labels, predictions, weights, (None, None), None)
+        misses, miss = _counted("false_positives", labels, predictions, weights, (None, None), None)
+        value = ratio(hits, build("AddV2", hits, misses), "value")
+        update = ratio(hit, build("AddV2", hit, miss), "update_op")
+        return finished(value, update, metrics_collections, updates_collections)
+
+
+@public("metrics.precision_at_thresholds")
+def precision_at_thresholds(
+    labels: Any,
+    predictions: Any,
+    thresholds: Sequence[float],
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """The share of the predictions that are right, by predictions above each threshold.
+
+    Args:
+        labels: booleans.
+        predictions: floats in [0, 1] of the same shape.
+        thresholds: numbers.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    with variable_scope(name, "precision_at_thresholds", (predictions, labels, weights)):
+        kinds = ["true_positives", "false_positives"]
+        found = _at_thresholds(labels, predictions, thresholds, weights, kinds)
+        value, update = (
+            build("RealDiv", c[kinds[0]], build("AddV2", build("AddV2", c[kinds[0]], c[kinds[1]]), _EPSILON))
+            for c in found
+        )
+        return finished(value, update, metrics_collections, updates_collections)
+
+
+@public("metrics.recall")
+def recall(
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """The share of the labels that hold which are predicted: ``tp / (tp + fn)``, 0 if there are none.
+
+    Args:
+        labels: booleans, or numbers that are cast to them.
+        predictions: likewise, of the same shape.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    with variable_scope(name, "recall", (predictions, labels, weights)):
+        hits, hit = _counted("true_positives", labels, predictions, weights, (None, None), None)
+        misses, miss = _counted("false_negatives", labels, predictions, weights, (None, None), None)
+        value = ratio(hits, build("AddV2", hits, misses), "value")
+        update = ratio(hit, build("AddV2", hit, miss), "update_op")
+        return finished(value, update, metrics_collections, updates_collections)
+
+
+@public("metrics.recall_at_thresholds")
+def recall_at_thresholds(
+    labels: Any,
+    predictions: Any,
+    thresholds: Sequence[float],
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """The share of the labels that hold which are predicted, by predictions above each threshold.
+
+    Args:
+        labels: booleans.
+        predictions: floats in [0, 1] of the same shape.
+        thresholds: numbers.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    with variable_scope(name, "recall_at_thresholds", (predictions, labels, weights)):
+        kinds = ["true_positives", "false_negatives"]
+        found = _at_thresholds(labels, predictions, thresholds, weights, kinds)
+        value, update = (
+            build("RealDiv", c[kinds[0]], build("AddV2", build("AddV2", c[kinds[0]], c[kinds[1]]), _EPSILON))
+            for c in found
+        )
+        return finished(value, update, metrics_collections, updates_collections)
+
+
+def _area(counts: dict[str, Any], curve: str, method: str) -> Tensor:
+    tp, fp, tn, fn = (counts[kind] for kind in _KINDS)
+    if curve == "PR" and method == "careful_interpolation":
+        hits = tp[:-1] - tp[1:]
+        taken = tp + fp
+        slope = ratio(hits, build("Maximum", taken[:-1] - taken[1:], 0.0))
+        start = tp[1:] - slope * taken[1:]
+        both = build("LogicalAnd", build("Greater", taken[:-1], 0.0), build("Greater", taken[1:], 0.0))
+        growth = where(both, ratio(taken[:-1], taken[1:]), ones_like(taken[1:]))
+        return reduce_sum(ratio(slope * (hits + start * build("Log", growth)), tp[1:] + fn[1:]))
+    recall_values = (tp + _EPSILON) / (tp + fn + _EPSILON)
+    if curve == "ROC":
+        x, y = fp / (fp + tn + _EPSILON), recall_values
+    else:
+        x, y = recall_values, (tp + _EPSILON) / (tp + fp + _EPSILON)
+    if method in ("trapezoidal", "careful_interpolation"):
+        heights = (y[:-1] + y[1:]) / 2.0
+    else:
+        heights = build("Minimum" if method == "minoring" else "Maximum", y[:-1], y[1:])
+    return reduce_sum((x[:-1] - x[1:]) * heights)
+
+
+@public("metrics.auc")
+def auc(
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    num_thresholds: int = 200,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    curve: str = "ROC",
+    name: str | None = None,
+    summation_method: str = "trapezoidal",
+    thresholds: Sequence[float] | None = None,
+) -> Pair:
+    """The area under a curve, by a sum over thresholds.
+
+    Args:
+        labels: booleans.
+        predictions: floats in [0, 1] of the same shape.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        num_thresholds: number of thresholds, evenly in [0, 1].
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        curve: ``"ROC"`` or ``"PR"``.
+        name: name of the variables' scope.
+        summation_method: ``"trapezoidal"``, ``"careful_interpolation"`` (for PR), ``"minoring"`` or ``"majoring"``.
+        thresholds: thresholds in [0, 1] in place of even ones; the ends are added.
+
+    Returns:
+        ``(value, update_op)``: the area so far, and the operation that takes the batch in and gives the new value.
+    """
+    methods = ("trapezoidal", "careful_interpolation", "minoring", "majoring")
+    if curve not in ("ROC", "PR") or summation_method not in methods:
+        raise ValueError(
+            f"curve must be either ROC or PR, {curve} unknown\n"
+            + errors.message(
+                f"curve={curve!r}, summation_method={summation_method!r}",
+                f"ROC or PR; one of {', '.join(methods)}",
+                "curve='ROC'",
+            )
+        )
+    with variable_scope(name, "auc", (labels, predictions, weights)):
+        if thresholds is None:
+            inner = [(i + 1) / (num_thresholds - 1) for i in range(num_thresholds - 2)]
+        else:
+            inner = sorted(thresholds)
+        places = [-_EPSILON, *inner, 1.0 + _EPSILON]
+        values, updates = _at_thresholds(labels, predictions, places, weights, list(_KINDS))
+        value, update = (_area(counts, curve, summation_method) for counts in (values, updates))
+        return finished(
+            build("Identity", value, name="value"),
+            build("Identity", update, name="update_op"),
+            metrics_collections,
+            updates_collections,
+        )
+
+
+def _top(labels: Any, predictions: Any, k: int) -> Pair:
+    """Labels with an axis of their own, and the numbers of the k classes that are predicted."""
+    if not isinstance(labels, Tensor) and hasattr(labels, "dense_shape"):
+        raise NotImplementedError(
+            errors.message("labels as a tf.SparseTensor", "a dense tensor", "tf.sparse_tensor_to_dense(labels, -1)")
+        )
+    labels, predictions = cast(convert_to_tensor(labels), dtypes.int64), convert_to_tensor(predictions)
+    if labels.shape.ndims is not None and labels.shape.ndims == (predictions.shape.ndims or 0) - 1:
+        labels = expand_dims(labels, -1)
+    return labels, cast(build("TopKV2", predictions, k)[1], dtypes.int64)
+
+
+def _among(items: Tensor, others: Tensor) -> Tensor:
+    return reduce_any(build("Equal", expand_dims(items, -1), expand_dims(others, -2)), -1)
+
+
+def _at_k(kind: str, labels: Any, predictions: Any, k: int, class_id: Any, weights: Any, where_to: Any) -> Pair:
+    labels, top = _top(labels, predictions, k)
+    items, others = (top, labels) if kind == "precision" else (labels, top)
+    hit, kept = _among(items, others), ones_like(items, dtype=dtypes.bool)
+    if class_id is not None:
+        kept = build("Equal", items, constant(class_id, dtypes.int64))
+    miss_name = "false_positive" if kind == "precision" else "false_negative"
+    suffix = f"at_{k}" if class_id is None else f"at_{k}_class{class_id}"
+    counts = []
+    for name, found in (("true_positive", hit), (miss_name, build("LogicalNot", hit))):
+        values = reduce_sum(cast(build("LogicalAnd", found, kept), dtypes.float64), -1)
+        if weights is not None:
+            values = build(
+                "Mul", values, spread_weights(squeezed_last(convert_to_tensor(weights), values), values, dtypes.float64)
+            )
+        count = metric_variable([], dtypes.float64, f"{name}_{suffix}")
+        counts.append((read(count), count.assign_add(reduce_sum(values))))
+    (hits, more_hits), (misses, more_misses) = counts
+    value = ratio(hits, build("AddV2", hits, misses), "value")
+    update = ratio(more_hits, build("AddV2", more_hits, more_misses), "update_op")
+    return finished(value, update, *where_to)
+
+
+@public("metrics.precision_at_k")
+def precision_at_k(
+    labels: Any,
+    predictions: Any,
+    k: int,
+    class_id: int | None = None,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """Share of the k classes predicted, those that are labels.
+
+    Args:
+        labels: class numbers, different ones for each example: ``[d1, ..., dN, labels]``, or ``[d1, ..., dN]``.
+        predictions: logits ``[d1, ..., dN, classes]``.
+        k: number of classes predicted.
+        class_id: count this class only.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    default = f"precision_at_{k}" if class_id is None else f"precision_at_{k}_class{class_id}"
+    with variable_scope(name, default, (predictions, labels, weights)):
+        return _at_k("precision", labels, predictions, k, class_id, weights, (metrics_collections, updates_collections))
+
+
+@public("metrics.sparse_precision_at_k")
+def sparse_precision_at_k(
+    labels: Any,
+    predictions: Any,
+    k: int,
+    class_id: int | None = None,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """Share of the k classes predicted, those that are labels.
+
+    Args:
+        labels: class numbers, different ones for each example: ``[d1, ..., dN, labels]``, or ``[d1, ..., dN]``.
+        predictions: logits ``[d1, ..., dN, classes]``.
+        k: number of classes predicted.
+        class_id: count this class only.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    default = f"precision_at_{k}" if class_id is None else f"precision_at_{k}_class{class_id}"
+    with variable_scope(name, default, (predictions, labels, weights)):
+        return _at_k("precision", labels, predictions, k, class_id, weights, (metrics_collections, updates_collections))
+
+
+@public("metrics.recall_at_k")
+def recall_at_k(
+    labels: Any,
+    predictions: Any,
+    k: int,
+    class_id: int | None = None,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
+    """Share of the labels, those among the k classes predicted.
+
+    Args:
+        labels: class numbers, different ones for each example: ``[d1, ..., dN, labels]``, or ``[d1, ..., dN]``.
+        predictions: logits ``[d1, ..., dN, classes]``.
+        k: number of classes predicted.
+        class_id: count this class only.
+        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
+        metrics_collections: collections to add the value to.
+        updates_collections: collections to add the update to.
+        name: name of the variables' scope.
+
+    Returns:
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+    """
+    default = f"recall_at_{k}" if class_id is None else f"recall_at_{k}_class{class_id}"
+    with variable_scope(name, default, (predictions, labels, weights)):
+        return _at_k("recall", labels, predictions, k, class_id, weights, (metrics_collections, updates_collections))

@@ -1,0 +1,77 @@
+"""What the metrics share: local variables that add up, arguments of one shape, and the pair that each returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anabranch.core import dtypes, errors
+from anabranch.core.build import build
+from anabranch.core.collections import GraphKeys
+from anabranch.core.convert import convert_to_tensor
+from anabranch.core.graph import get_default_graph
+from anabranch.core.operation import Tensor
+from anabranch.losses.weighted import checked_weights, fitted_weights, squeezed_last
+from anabranch.ops.array_functions import zeros
+from anabranch.ops.cast import cast, ones_like
+from anabranch.variables.variable import make_variable
+
+Pair = tuple[Tensor, Tensor]
+
+
+def metric_variable(shape: Any, dtype: Any, name: str) -> Any:
+    """A local variable of zeros, in the collections LOCAL_VARIABLES and METRIC_VARIABLES."""
+    return make_variable(
+        lambda: zeros(shape, dtype),
+        trainable=False,
+        collections=[GraphKeys.LOCAL_VARIABLES, GraphKeys.METRIC_VARIABLES],
+        name=name,
+    )
+
+
+def ratio(total: Any, count: Any, name: str | None = None) -> Tensor:
+    """``total / count``, and 0 where the count is 0."""
+    return build("DivNoNan", total, count, name=name)
+
+
+def read(variable: Any) -> Tensor:
+    """The variable's value."""
+    return convert_to_tensor(variable)
+
+
+def finished(value: Tensor, update: Tensor, metrics_collections: Any, updates_collections: Any) -> Pair:
+    """The pair that a metric returns, added to the collections that were named."""
+    graph = get_default_graph()
+    for names, item in ((metrics_collections, value), (updates_collections, update)):
+        if names:
+            for name in [names] if isinstance(names, str) else names:
+                graph.add_to_collection(name, item)
+    return value, update
+
+
+def spread_weights(weights: Any, values: Tensor, dtype: Any = dtypes.float32) -> Tensor:
+    """Weights in the shape of the values."""
+    weights = fitted_weights(cast(convert_to_tensor(weights), dtype), values)
+    return build("Mul", checked_weights(weights, values), ones_like(values, dtype=dtype))
+
+
+def matched(labels: Any, predictions: Any, dtype: Any = None) -> Pair:
+    """Labels and predictions of one shape: a last axis of size 1 that only one of them has is taken off.
+
+    Raises:
+        ValueError: their shapes differ.
+    """
+    labels, predictions = convert_to_tensor(labels), convert_to_tensor(predictions)
+    if dtype is not None:
+        labels, predictions = cast(labels, dtype), cast(predictions, dtype)
+    if labels.shape.ndims is not None and predictions.shape.ndims is not None:
+        labels, predictions = squeezed_last(labels, predictions), squeezed_last(predictions, labels)
+    if not labels.shape.is_compatible_with(predictions.shape):
+        raise ValueError(
+            f"Shapes {predictions.shape} and {labels.shape} are incompatible\n"
+            + errors.message(
+                f"labels of shape {labels.shape} for predictions of shape {predictions.shape}",
+                "one shape",
+                "tf.argmax(predictions, -1), tf.reshape or tf.squeeze",
+            )
+        )
+    return labels, predictions
