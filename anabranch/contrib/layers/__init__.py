@@ -1,5 +1,7 @@
-"""``tf.contrib.layers``: layers with arguments collections, regularizers, embeddings of columns left out."""
+"""``tf.contrib.layers``: layers as functions that take defaults from argument scopes, regularizers, initializers."""
 
+from anabranch.contrib.layers import functions, parts
 from anabranch.core import api
 
+__all__ = ["functions", "parts"]
 __getattr__, __dir__ = api.module_attributes("contrib.layers")

@@ -1,0 +1,151 @@
+"""Regularizers, initializers and collections of outputs."""
+
+from __future__ import annotations
+
+import collections
+import math
+import numbers
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anabranch as tf
+from anabranch.core import dtypes, errors
+from anabranch.core.api import public
+from anabranch.core.operation import Tensor
+
+Regularizer = Callable[[Any], Any]
+
+
+def _checked_scale(scale: Any) -> None:
+    if isinstance(scale, numbers.Integral) or (isinstance(scale, numbers.Real) and scale < 0):
+        raise ValueError(
+            f"Setting a scale that is an integer or less than 0 on a regularizer: {scale}\n"
+            + errors.message(f"scale={scale!r}", "a float of at least 0", "scale=1e-4")
+        )
+
+
+def _scaled(scale: Any, scope: str | None, name: str, measure: Callable[[Any], Any]) -> Regularizer:
+    _checked_scale(scale)
+    if isinstance(scale, numbers.Real) and scale == 0.0:
+        return lambda _: None
+
+    def regularizer(weights: Any) -> Tensor:
+        with tf.name_scope(scope, name, [weights]) as within:
+            weights = tf.convert_to_tensor(weights)
+            factor = tf.convert_to_tensor(scale, dtype=weights.dtype.base_dtype, name="scale")
+            found: Tensor = tf.multiply(factor, measure(weights), name=within)
+            return found
+
+    return regularizer
+
+
+@public("contrib.layers.l1_regularizer")
+def l1_regularizer(scale: Any, scope: str | None = None) -> Regularizer:
+    """A function that gives ``scale * sum(|weights|)``; None for a scale of 0."""
+    return _scaled(scale, scope, "l1_regularizer", lambda w: tf.reduce_sum(tf.abs(w)))
+
+
+@public("contrib.layers.l2_regularizer")
+def l2_regularizer(scale: Any, scope: str | None = None) -> Regularizer:
+    """A function that gives ``scale * sum(weights ** 2) / 2``; None for a scale of 0."""
+    return _scaled(scale, scope, "l2_regularizer", tf.nn.l2_loss)
+
+
+@public("contrib.layers.sum_regularizer")
+def sum_regularizer(regularizer_list: Sequence[Any], scope: str | None = None) -> Regularizer | None:
+    """A function that gives the sum of several regularizers; None if there are none."""
+    kept = [regularizer for regularizer in regularizer_list if regularizer is not None]
+    if not kept:
+        return None
+
+    def regularizer(weights: Any) -> Any:
+        with tf.name_scope(scope, "sum_regularizer", [weights]) as within:
+            found = [value for value in (each(weights) for each in kept) if value is not None]
+            return tf.add_n(found, name=within) if found else None
+
+    return regularizer
+
+
+@public("contrib.layers.l1_l2_regularizer")
+def l1_l2_regularizer(scale_l1: Any = 1.0, scale_l2: Any = 1.0, scope: str | None = None) -> Regularizer | None:
+    """The sum of :func:`l1_regularizer` and :func:`l2_regularizer`."""
+    return sum_regularizer([l1_regularizer(scale_l1), l2_regularizer(scale_l2)], scope or "l1_l2_regularizer")
+
+
+@public("contrib.layers.apply_regularization")
+def apply_regularization(regularizer: Regularizer, weights_list: Sequence[Any] | None = None) -> Tensor:
+    """Sum of a regularizer over weights (collection WEIGHTS if None), added to the regularization losses."""
+    weights = tf.get_collection(tf.GraphKeys.WEIGHTS) if weights_list is None else weights_list
+    found = [value for value in (regularizer(each) for each in weights) if value is not None]
+    total: Tensor = tf.add_n(found) if found else tf.constant(0.0)
+    tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, total)
+    return total
+
+
+@public("contrib.layers.variance_scaling_initializer")
+def variance_scaling_initializer(
+    factor: float = 2.0, mode: str = "FAN_IN", uniform: bool = False, seed: int | None = None, dtype: Any = tf.float32
+) -> Callable[..., Tensor]:
+    """An initializer with variance ``factor / n``, n being the number of inputs, of outputs, or their mean.
+
+    Args:
+        factor: 2 for rectified units (He et al., 2015), 1 for linear ones.
+        mode: ``FAN_IN``, ``FAN_OUT`` or ``FAN_AVG``.
+        uniform: draw from a uniform distribution, not a truncated normal one.
+        seed: seed of the op.
+        dtype: a floating dtype.
+    """
+    if not dtypes.as_dtype(dtype).is_floating or mode not in ("FAN_IN", "FAN_OUT", "FAN_AVG"):
+        raise TypeError(
+            "Cannot create initializer for non-floating point type, or Unknown mode\n"
+            + errors.message(f"dtype={dtype}, mode={mode!r}", "floats; FAN_IN, FAN_OUT or FAN_AVG", "mode='FAN_AVG'")
+        )
+
+    def initializer(shape: Any, dtype: Any = dtype, partition_info: Any = None) -> Tensor:
+        sizes = [float(size) for size in (shape if partition_info is None else partition_info.full_shape)]
+        field = math.prod(sizes[:-2])
+        fan_in = (sizes[-2] if len(sizes) > 1 else sizes[-1] if sizes else 1.0) * field
+        fan_out = (sizes[-1] if sizes else 1.0) * field
+        n = {"FAN_IN": fan_in, "FAN_OUT": fan_out, "FAN_AVG": (fan_in + fan_out) / 2}[mode]
+        if uniform:
+            limit = math.sqrt(3.0 * factor / n)
+            drawn: Tensor = tf.random_uniform(shape, -limit, limit, dtype, seed=seed)
+        else:  # cutting at two deviations takes off about a quarter of the variance
+            drawn = tf.truncated_normal(shape, 0.0, math.sqrt(1.3 * factor / n), dtype, seed=seed)
+        return drawn
+
+    return initializer
+
+
+@public("contrib.layers.xavier_initializer", "contrib.layers.xavier_initializer_conv2d")
+def xavier_initializer(uniform: bool = True, seed: int | None = None, dtype: Any = tf.float32) -> Callable[..., Tensor]:
+    """Glorot and Bengio's initializer (2010): variance ``2 / (inputs + outputs)``."""
+    return variance_scaling_initializer(1.0, "FAN_AVG", uniform, seed, dtype)
+
+
+@public("contrib.layers.utils.collect_named_outputs")
+def collect_named_outputs(names: Any, alias: str, outputs: Any) -> Any:
+    """The outputs, added to collections under a further name of theirs."""
+    if names:
+        outputs.aliases = [*getattr(outputs, "aliases", []), alias]
+        for name in [names] if isinstance(names, str) else names:
+            tf.add_to_collection(name, outputs)
+    return outputs
+
+
+@public("contrib.layers.utils.convert_collection_to_dict")
+def convert_collection_to_dict(collection: str, clear_collection: bool = False) -> dict[str, Any]:
+    """The tensors of a collection by alias."""
+    found: dict[str, Any] = collections.OrderedDict()
+    for item in tf.get_collection(collection):
+        for alias in getattr(item, "aliases", None) or [item.op.name]:
+            found[alias] = item
+    if clear_collection:
+        tf.get_default_graph().clear_collection(collection)
+    return found
+
+
+@public("contrib.layers.utils.get_variable_collections")
+def get_variable_collections(variables_collections: Any, name: str) -> Any:
+    """Collections of one variable: those in a dictionary under its name, or all."""
+    return variables_collections.get(name) if isinstance(variables_collections, dict) else variables_collections

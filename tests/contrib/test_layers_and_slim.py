@@ -1,0 +1,85 @@
+"""``tf.contrib.layers`` and ``tf.contrib.slim``: values against NumPy, names as TensorFlow 1's checkpoints have them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+
+slim = tf.contrib.slim
+X = np.random.RandomState(0).randn(2, 8, 8, 3).astype(np.float32)
+
+
+def started(*fetches):
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        return session.run(list(fetches))
+
+
+def test_names_scopes_and_collections():
+    with tf.Graph().as_default():
+        params = {"is_training": True, "scale": True}
+        with slim.arg_scope(
+            [slim.conv2d], normalizer_fn=slim.batch_norm, normalizer_params=params,
+            weights_regularizer=slim.l2_regularizer(0.1), outputs_collections="ends",
+        ):  # fmt: skip
+            net = slim.repeat(tf.constant(X), 2, slim.conv2d, 4, 3, scope="conv1")
+            net = slim.conv2d(net, 5, [1, 1])
+        net = slim.max_pool2d(net, 2, scope="pool")
+        net = slim.fully_connected(slim.dropout(slim.flatten(net), 0.5), 7, activation_fn=None)
+        net = tf.contrib.layers.layer_norm(net)
+        assert net.shape.as_list() == [2, 7]
+        norms = ("gamma", "beta", "moving_mean", "moving_variance")
+        layers = ("conv1/conv1_1", "conv1/conv1_2", "Conv")
+        expected = [f"{layer}/{name}" for layer in layers for name in ("weights", *(f"BatchNorm/{n}" for n in norms))]
+        expected += [f"fully_connected/{n}" for n in ("weights", "biases")] + ["LayerNorm/beta", "LayerNorm/gamma"]
+        assert [v.op.name for v in tf.global_variables()] == expected
+        assert [v.op.name for v in slim.get_model_variables()] == expected
+        assert len(tf.get_collection(tf.GraphKeys.UPDATE_OPS)) == 6
+        assert len(tf.losses.get_regularization_losses()) == 3
+        assert list(slim.utils.convert_collection_to_dict("ends")) == list(layers)
+        assert started(net)[0].shape == (2, 7)
+        with pytest.raises(ValueError, match="already exists"):
+            slim.fully_connected(net, 7, scope="fully_connected")
+        slim.fully_connected(tf.ones([1, 80]), 7, scope="fully_connected", reuse=True)
+
+
+def test_values():
+    with tf.Graph().as_default():
+        x = tf.constant(X[:, 0, :, 0])
+        dense = tf.contrib.layers.fully_connected(x, 4, biases_initializer=tf.ones_initializer())
+        norm = tf.contrib.layers.layer_norm(x)
+        batch = tf.contrib.layers.batch_norm(x, decay=0.9, updates_collections=None)
+        w, d, n, b = started(tf.global_variables()[0], dense, norm, batch)
+        rows = X[:, 0, :, 0]
+        np.testing.assert_allclose(d, np.maximum(rows @ w + 1, 0), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(n, (rows - rows.mean(1, keepdims=True)) / rows.std(1, keepdims=True), rtol=1e-3)
+        np.testing.assert_allclose(b, (rows - rows.mean(0)) / np.sqrt(rows.var(0) + 1e-3), rtol=1e-3, atol=1e-5)
+        assert not tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    with tf.Graph().as_default():
+        y = tf.contrib.layers.batch_norm(tf.constant(rows), decay=0.9, updates_collections=None)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run(y)
+            np.testing.assert_allclose(session.run(tf.global_variables()[1]), 0.1 * rows.mean(0), rtol=1e-4)
+
+
+def test_regularizers_and_initializers():
+    layers = tf.contrib.layers
+    w = tf.constant([1.0, -2.0])
+    both = layers.l1_l2_regularizer(0.5, 0.1)
+    found = tf.Session().run([layers.l1_regularizer(0.5)(w), layers.l2_regularizer(0.1)(w), both(w)])
+    np.testing.assert_allclose(found, [1.5, 0.25, 1.75], rtol=1e-6)
+    assert layers.l2_regularizer(0.0)(w) is None
+    with pytest.raises(ValueError, match="an integer or less than 0"):
+        layers.l2_regularizer(1)
+    shape = [3, 3, 50, 80]
+    draws = [
+        layers.xavier_initializer(seed=1)(shape),
+        layers.xavier_initializer(False, seed=1)(shape),
+        layers.variance_scaling_initializer(seed=1)(shape),
+        layers.variance_scaling_initializer(1.0, "FAN_OUT", True, 1)(shape),
+    ]
+    variances = [value.var() for value in tf.Session().run(draws)]
+    np.testing.assert_allclose(variances, [2 / 1170, 2 / 1170, 2 / 450, 1 / 720], rtol=0.03)
