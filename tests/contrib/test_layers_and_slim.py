@@ -1,4 +1,4 @@
-"""``tf.contrib.layers`` and ``tf.contrib.slim``: values against NumPy, names as TensorFlow 1's checkpoints have them."""
+"""``tf.contrib.layers`` and ``tf.contrib.slim``: values against NumPy, names as in checkpoints of TensorFlow 1."""
 
 from __future__ import annotations
 
@@ -83,3 +83,31 @@ def test_regularizers_and_initializers():
     ]
     variances = [value.var() for value in tf.Session().run(draws)]
     np.testing.assert_allclose(variances, [2 / 1170, 2 / 1170, 2 / 450, 1 / 720], rtol=0.03)
+
+
+def test_less_common_layers():
+    layers = tf.contrib.layers
+    with tf.Graph().as_default():
+        x = tf.constant(X)
+        up = slim.conv2d_transpose(x, 4, 3, 2, normalizer_fn=slim.batch_norm)
+        deep = slim.separable_conv2d(up, 5, 3, 1, stride=2, weights_regularizer=slim.l2_regularizer(0.1))
+        only = slim.separable_conv2d(x, None, 3, 2, activation_fn=None, biases_initializer=tf.ones_initializer())
+        norm = layers.instance_norm(x)
+        biased = layers.bias_add(x, initializer=tf.constant_initializer([1, 2, 3]))
+        codes = slim.one_hot_encoding([2, 0], 3)
+        assert [t.shape.as_list() for t in (up, deep, only)] == [[2, 16, 16, 4], [2, 8, 8, 5], [2, 8, 8, 6]]
+        names = [v.op.name for v in slim.get_model_variables()]
+        assert [n for n in names if "BatchNorm" not in n] == [
+            "Conv2d_transpose/weights", "SeparableConv2d/depthwise_weights", "SeparableConv2d/pointwise_weights",
+            "SeparableConv2d/biases", "SeparableConv2d_1/depthwise_weights", "SeparableConv2d_1/biases",
+            "InstanceNorm/beta", "InstanceNorm/gamma", "BiasAdd/biases",
+        ]  # fmt: skip
+        assert len(tf.losses.get_regularization_losses()) == 2
+        kernel = tf.global_variables("SeparableConv2d_1")[0]
+        values = started(norm, biased, codes, only, kernel, up, deep)
+        mean, variance = X.mean((1, 2), keepdims=True), X.var((1, 2), keepdims=True)
+        np.testing.assert_allclose(values[0], (X - mean) / np.sqrt(variance + 1e-6), rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(values[1], X + [1, 2, 3], rtol=1e-6)
+        np.testing.assert_array_equal(values[2], np.eye(3)[[2, 0]])
+        patch = np.einsum("xyc,xycm->cm", X[0, 2:5, 3:6], values[4]).ravel() + 1
+        np.testing.assert_allclose(values[3][0, 3, 4], patch, rtol=1e-4, atol=1e-5)

@@ -4,7 +4,9 @@ from anabranch.contrib import framework, layers
 from anabranch.core import api
 
 _LAYERS = (
-    "avg_pool2d", "batch_norm", "conv2d", "convolution2d", "dropout", "flatten", "fully_connected", "l1_regularizer",
+    "avg_pool2d", "batch_norm", "bias_add", "conv2d", "conv2d_transpose", "convolution2d", "convolution2d_transpose",
+    "instance_norm", "one_hot_encoding", "separable_conv2d", "separable_convolution2d",
+    "dropout", "flatten", "fully_connected", "l1_regularizer",
     "l2_regularizer", "l1_l2_regularizer", "layer_norm", "max_pool2d", "repeat", "softmax", "stack",
     "variance_scaling_initializer", "xavier_initializer", "xavier_initializer_conv2d",
 )  # fmt: skip
