@@ -111,3 +111,10 @@ def test_less_common_layers():
         np.testing.assert_array_equal(values[2], np.eye(3)[[2, 0]])
         patch = np.einsum("xyc,xycm->cm", X[0, 2:5, 3:6], values[4]).ravel() + 1
         np.testing.assert_allclose(values[3][0, 3, 4], patch, rtol=1e-4, atol=1e-5)
+
+
+def test_names_of_modules():
+    layers = tf.contrib.layers
+    assert layers.python.layers.batch_norm is layers.batch_norm
+    assert layers.python.layers.utils.collect_named_outputs is slim.utils.collect_named_outputs
+    assert layers.python.layers.initializers.xavier_initializer is slim.initializers.xavier_initializer

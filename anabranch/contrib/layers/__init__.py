@@ -5,3 +5,12 @@ from anabranch.core import api
 
 __all__ = ["functions", "more", "parts"]
 __getattr__, __dir__ = api.module_attributes("contrib.layers")
+
+# Programs also name the modules in which TensorFlow 1 had these functions.
+_HOME = "contrib.layers."
+for _name, _object in list(api.namespace("contrib.layers").items()):
+    api.publish_as(f"{_HOME}python.layers.{_name}", _object)
+    if "initializer" in _name:
+        api.publish_as(f"{_HOME}python.layers.initializers.{_name}", _object)
+for _name, _object in api.namespace("contrib.layers.utils").items():
+    api.publish_as(f"{_HOME}python.layers.utils.{_name}", _object)

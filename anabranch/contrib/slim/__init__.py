@@ -22,6 +22,8 @@ for _home, _names in ((layers, _LAYERS), (framework, _FRAMEWORK)):
         api.publish_as(f"contrib.slim.{_name}", getattr(_home, _name))
         if _home is layers:
             api.publish_as(f"contrib.slim.layers.{_name}", getattr(_home, _name))
+        if _name.endswith(("_initializer", "_initializer_conv2d")):
+            api.publish_as(f"contrib.slim.initializers.{_name}", getattr(_home, _name))
 for _name in ("collect_named_outputs", "convert_collection_to_dict", "get_variable_collections"):
     api.publish_as(f"contrib.slim.utils.{_name}", api.names()[f"contrib.layers.utils.{_name}"])
 
