@@ -364,6 +364,8 @@ class Program:
                 run.only_checks(op)
             else:
                 run.everything(op, None)
+        if self.donated and self._schedule() != (late, tentative):
+            raise scope.MoreChecks
         checks.sort(key=lambda check: check.rank)
         flags = tracing.pack_checks(checks) if checks or before is not None else None
         if flags is not None and before is not None:

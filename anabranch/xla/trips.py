@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.core import inference
+from anabranch.core import inference, shapes
 from anabranch.core.body import Body
 from anabranch.core.body_ops import CONDITIONALS, LOOPS, BodyUse, bodies_of, passes_through
 from anabranch.core.list_values import TracedList
@@ -67,6 +67,13 @@ def variable(scope: Scope, op: Operation, index: int, value: Any, most: int | No
                 raise HostNeeded(op, "a list that grows with its writes, to an index that is known only afterwards")
             have = max(have, highest + 1)
         value = value.with_capacity(have + growth.pushes * most)
+    # What an iteration will find out is settled now, as a body that holds loops takes long to trace.
+    if growth.pushes and value.known_size is not None:
+        value = value.with_size(jnp.asarray(value.size, jnp.int32))
+    shape, dtype = value.element_shape, value.element_dtype.np
+    if value.items is None and dtype is not None and shapes.is_static(shape):
+        sketch = engine.jax().ShapeDtypeStruct((value.capacity, *(shape or ())), dtype)
+        value = value.materialised(TracedList(value.element_dtype, shape, sketch, value.size))
     return value
 
 
