@@ -143,6 +143,7 @@ ROWS = [
         ],
         "half float double",
     ),
+    elsewhere("SparseCross", "tests/ops/test_sparse.py", "sparse.cross"),
     *[
         elsewhere(name, FILE)
         for name in [
