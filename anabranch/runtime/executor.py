@@ -629,7 +629,7 @@ class Executor:
                 flags = (np.asarray(flags[0]), flags[1])
             else:
                 for done in (finals or results)[:1]:
-                    engine.jax().block_until_ready(done)
+                    engine.wait_for(done)
         except BaseException as problem:
             if type(problem).__name__ not in ("XlaRuntimeError", "JaxRuntimeError"):
                 raise

@@ -34,6 +34,14 @@ def when_loaded(start: Any) -> Any:
     return start
 
 
+def wait_for(value: Any) -> None:
+    """Waits until an array, or the arrays of a list, are there."""
+    if hasattr(value, "block_until_ready"):
+        value.block_until_ready()
+    else:
+        jax().block_until_ready(value)
+
+
 def jaxpr_as_function(closed: Any) -> Any:
     """The function that a traced one has become."""
     import jax.extend.core
