@@ -42,7 +42,7 @@ device: top @core.device
 function: top
 load_library: top
 graph_io: train
-test_util: test @testing.test_case
+test_util: =test_utilities test @testing.test_case
 op_def_registry: =registry
 registry indexed_slices type_spec composite_tensor: top
 """,
@@ -264,6 +264,7 @@ _TABLES: dict[str, Callable[[str], Any]] = {
     "=devices": _lazy("anabranch.compat.machine"),
     "=timeline": _lazy("anabranch.compat.timeline"),
     "=eager": _lazy("anabranch.compat.machine"),
+    "=test_utilities": _lazy("anabranch.compat.test_utilities"),
     "=utilities": _lazy("anabranch.compat.utilities"),
     "=layer_utilities": _lazy("anabranch.compat.layer_utilities"),
     "=file_io": _lazy("anabranch.compat.file_io"),

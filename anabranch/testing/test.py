@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 import unittest.mock
-from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -250,42 +249,6 @@ def main(argv: list[str] | None = None) -> None:
             _run_benchmarks("" if pattern == "all" else pattern)
             sys.exit(0)
     absltest.main(argv=argv)
-
-
-def ops_in_graph(expected_ops: dict[str, str], graph: Any) -> dict[str, Any]:
-    """Checks that a graph has ops of given names and types, and returns their nodes."""
-    nodes = {node.name: node for node in graph.as_graph_def().node if node.name in expected_ops}
-    wrong = {name: kind for name, kind in expected_ops.items() if name not in nodes or nodes[name].op != kind}
-    if wrong:
-        raise ValueError(
-            errors.message(f"a graph without {wrong}", f"ops {expected_ops}", "look at graph.as_graph_def()")
-        )
-    return nodes
-
-
-def in_graph_mode(func: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Decorator of TensorFlow's own tests (``run_in_graph_and_eager_modes``): the test runs once, in a graph.
-
-    Args:
-        func: the test.
-        **options: ``use_gpu`` and ``config`` of the session; others concern the eager mode, which does not run.
-    """
-    used = {key: options[key] for key in ("config", "use_gpu") if key in options}
-
-    def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
-        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-            with self.test_session(**used):
-                return test(self, *args, **kwargs)
-
-        run.__name__, run.__doc__ = test.__name__, test.__doc__
-        return run
-
-    return decorate if func is None else decorate(func)
-
-
-def as_it_is(description: Any = None) -> Any:
-    """Decorator of TensorFlow's own tests that asks for graphs (``run_deprecated_v1``): there is nothing else here."""
-    return description if callable(description) else lambda test: test
 
 
 __getattr__, __dir__ = api.module_attributes("test")

@@ -16,7 +16,17 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.compat import file_io, inspection, layer_utilities, machine, mnist, old_names, timeline, utilities
+from anabranch.compat import (
+    file_io,
+    inspection,
+    internals,
+    layer_utilities,
+    machine,
+    mnist,
+    old_names,
+    timeline,
+    utilities,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -269,3 +279,29 @@ def test_the_command_shows_its_version() -> None:
         [sys.executable, "-m", "anabranch", "--version"], capture_output=True, text=True, check=False
     )
     assert shown.stdout == f"anabranch {tf.__version__}\n"
+
+
+def test_decorators_of_tensorflows_own_tests() -> None:
+    assert internals.places("python.framework.test_util") is not None
+    names = ("run_in_graph_and_eager_modes", "run_deprecated_v1", "assert_ops_in_graph")
+    found = {name: internals.special("=test_utilities", name) for name in names}
+
+    class Case(tf.test.TestCase):
+        @found["run_in_graph_and_eager_modes"]
+        def in_a_graph(self) -> None:
+            self.assertAllEqual(self.evaluate(tf.constant([1]) * 2), [2])
+
+        @found["run_in_graph_and_eager_modes"](use_gpu=False)
+        def nodes(self) -> None:
+            node = found["assert_ops_in_graph"]({"x": "Const"}, tf.constant(1, name="x").graph)["x"]
+            self.assertEqual(node.op, "Const")
+            with self.assertRaisesRegex(ValueError, "a graph without"):
+                found["assert_ops_in_graph"]({"x": "Relu"}, tf.get_default_graph())
+
+        @found["run_deprecated_v1"]
+        def as_it_is(self) -> None:
+            self.fail("it ran")
+
+    for name in ("in_a_graph", "nodes"):
+        assert Case(name).run().wasSuccessful()
+    assert len(Case("as_it_is").run().failures) == 1
