@@ -43,7 +43,7 @@ class SavedModelBuilder:
 
     Example::
 
-        builder = tf.saved_model.builder.SavedModelBuilder("/tmp/model/1")
+        builder = tf.saved_model.builder.SavedModelBuilder("model/1")
         signature = tf.saved_model.signature_def_utils.predict_signature_def({"x": x}, {"y": y})
         builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature})
         builder.save()

@@ -6,6 +6,7 @@ and `expected.json`: a list of calls, each with signature, inputs and outputs as
 effects are seen by those after it.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -175,8 +176,8 @@ def run(folder, calls):
 
 def words(folder):
     """Saves `Words` and calls it twice."""
-    with tempfile.TemporaryDirectory() as scratch:
-        path = os.path.join(scratch, "vocabulary.txt")
+    with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
+        path = "vocabulary.txt"  # relative, as the path becomes part of the table's name
         with open(path, "w") as stream:
             stream.write("the\nquick\nbrown\nfox\njumps\n")
         module = Words(path)
@@ -211,8 +212,9 @@ def many(folder):
 
 def version_1(folder):
     """A graph with reference variables, a partitioned one, an asset and a table, by TensorFlow 1's builder."""
-    with tempfile.TemporaryDirectory() as scratch, tf.Graph().as_default(), v1.Session() as session:
-        path = os.path.join(scratch, "vocabulary.txt")
+    scratch = tempfile.TemporaryDirectory()
+    with scratch as place, contextlib.chdir(place), tf.Graph().as_default(), v1.Session() as session:
+        path = "vocabulary.txt"  # relative, as the path becomes part of the table's name
         with open(path, "w") as stream:
             stream.write("a\nb\nc\n")
         v1.disable_resource_variables()
