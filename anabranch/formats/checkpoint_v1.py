@@ -54,16 +54,6 @@ def files_of(pattern: str) -> list[str]:
     return sorted(path for path in glob.glob(pattern) if os.path.isfile(path))
 
 
-def is_table(path: str) -> bool:
-    """Whether a file ends like a table."""
-    try:
-        with open(path, "rb") as stream:
-            stream.seek(-8, os.SEEK_END)
-            return int.from_bytes(stream.read(8), "little") == sstable.MAGIC
-    except OSError:
-        return False
-
-
 class V1Reader:
     """A V1 checkpoint that is open for reading.
 

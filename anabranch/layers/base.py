@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from anabranch.core import dtypes, errors, nest, shapes
@@ -468,7 +468,7 @@ class Layer:
 
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(TypeError):  # a lock, an open file: what cannot be copied is shared
         return copy.deepcopy(value, memo)
     return value
 
@@ -498,12 +498,3 @@ def _add_new(items: Sequence[Any], collection: str, graph: Graph) -> None:
     for item in items:
         if not any(item is other for other in known):
             known.append(item)
-
-
-@contextlib.contextmanager
-def layer_scope(layer: Layer) -> Iterator[None]:
-    """The variable scope and name scope of a layer that was called."""
-    assert layer._scope is not None
-    with variable_scope(layer._scope, reuse=layer.built, auxiliary_name_scope=False) as entered:
-        with name_scope(layer._name_scope_name(entered)):
-            yield

@@ -283,6 +283,24 @@ def false_negatives_at_thresholds(
         return finished(values["false_negatives"], updates["false_negatives"], metrics_collections, updates_collections)
 
 
+def _share(missed: str, labels: Any, predictions: Any, weights: Any) -> Pair:
+    """Right predictions among them and those that are counted as ``missed``, so far and with the batch."""
+    hits, hit = _counted("true_positives", labels, predictions, weights, (None, None), None)
+    misses, miss = _counted(missed, labels, predictions, weights, (None, None), None)
+    return ratio(hits, build("AddV2", hits, misses), "value"), ratio(hit, build("AddV2", hit, miss), "update_op")
+
+
+def _share_at(missed: str, labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any) -> Pair:
+    """As :func:`_share`, for each threshold."""
+    found = _at_thresholds(labels, predictions, thresholds, weights, ["true_positives", missed])
+    value, update = (
+        build("RealDiv", hits, build("AddV2", build("AddV2", hits, counts[missed]), _EPSILON))
+        for counts in found
+        for hits in [counts["true_positives"]]
+    )
+    return value, update
+
+
 @public("metrics.precision")
 def precision(
     labels: Any,
@@ -306,10 +324,7 @@ def precision(
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
     with variable_scope(name, "precision", (predictions, labels, weights)):
-        hits, hit = _counted("true_positives", labels, predictions, weights, (None, None), None)
-        misses, miss = _counted("false_positives", labels, predictions, weights, (None, None), None)
-        value = ratio(hits, build("AddV2", hits, misses), "value")
-        update = ratio(hit, build("AddV2", hit, miss), "update_op")
+        value, update = _share("false_positives", labels, predictions, weights)
         return finished(value, update, metrics_collections, updates_collections)
 
 
@@ -338,12 +353,7 @@ def precision_at_thresholds(
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
     with variable_scope(name, "precision_at_thresholds", (predictions, labels, weights)):
-        kinds = ["true_positives", "false_positives"]
-        found = _at_thresholds(labels, predictions, thresholds, weights, kinds)
-        value, update = (
-            build("RealDiv", c[kinds[0]], build("AddV2", build("AddV2", c[kinds[0]], c[kinds[1]]), _EPSILON))
-            for c in found
-        )
+        value, update = _share_at("false_positives", labels, predictions, thresholds, weights)
         return finished(value, update, metrics_collections, updates_collections)
 
 
@@ -370,10 +380,7 @@ def recall(
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
     with variable_scope(name, "recall", (predictions, labels, weights)):
-        hits, hit = _counted("true_positives", labels, predictions, weights, (None, None), None)
-        misses, miss = _counted("false_negatives", labels, predictions, weights, (None, None), None)
-        value = ratio(hits, build("AddV2", hits, misses), "value")
-        update = ratio(hit, build("AddV2", hit, miss), "update_op")
+        value, update = _share("false_negatives", labels, predictions, weights)
         return finished(value, update, metrics_collections, updates_collections)
 
 
@@ -402,12 +409,7 @@ def recall_at_thresholds(
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
     with variable_scope(name, "recall_at_thresholds", (predictions, labels, weights)):
-        kinds = ["true_positives", "false_negatives"]
-        found = _at_thresholds(labels, predictions, thresholds, weights, kinds)
-        value, update = (
-            build("RealDiv", c[kinds[0]], build("AddV2", build("AddV2", c[kinds[0]], c[kinds[1]]), _EPSILON))
-            for c in found
-        )
+        value, update = _share_at("false_negatives", labels, predictions, thresholds, weights)
         return finished(value, update, metrics_collections, updates_collections)
 
 

@@ -6,7 +6,7 @@ the function with its line, next to the line of the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from anabranch.core import composites, dtypes, errors, nest, sites
@@ -115,8 +115,3 @@ def kind_names(structure: Any) -> list[str]:
         "None" if kind is None else "Tensor" if kind is Tensor else f"{kind[0].__name__} of {kind[1]} tensors"
         for kind in kinds(structure)
     ]
-
-
-def finish_outputs(bodies: Sequence[Body]) -> list[dtypes.DType]:
-    """Dtypes of what the bodies return."""
-    return [output.dtype.base for output in bodies[0].outputs]

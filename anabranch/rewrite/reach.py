@@ -9,14 +9,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from anabranch.core import errors
+from anabranch.core import body, errors
 from anabranch.core.body_ops import is_invariant, outer_of
 from anabranch.core.operation import Operation, Tensor
 
 
 def is_transparent_read(op: Operation, fed: frozenset[Tensor]) -> bool:
     """Whether ``op`` is a positionless read of a ref (``w/read``)."""
-    return op.type == "Identity" and not op._control_inputs and op._inputs[0].dtype.is_ref and op._inputs[0] not in fed
+    return op.type == "Identity" and body.is_transparent_read(op._outputs[0]) and op._inputs[0] not in fed
 
 
 def maker_of(tensor: Tensor) -> Operation:

@@ -18,9 +18,12 @@ from anabranch.core.graph import get_default_graph
 from anabranch.core.operation import Tensor
 from anabranch.core.scope_functions import name_scope
 from anabranch.layers.base import InputSpec, Layer
+from anabranch.layers.common import activation_of
+from anabranch.ops.compare import clip_by_value
 from anabranch.variables.initializers import Constant, Zeros
+from anabranch.variables.partitioned import fixed_size_partitioner
 from anabranch.variables.scope import variable_scope
-from anabranch.variables.scope_state import VariableScope, get_variable_scope
+from anabranch.variables.scope_state import get_variable_scope
 
 WEIGHTS, BIAS = "kernel", "bias"
 
@@ -145,17 +148,7 @@ def _depth(inputs_shape: Any) -> int:
 
 
 def _activation(given: Any, default: Callable[..., Any]) -> Callable[..., Any]:
-    if given is None:
-        return default
-    if isinstance(given, str):
-        found = {"relu": relu, "tanh": tanh, "sigmoid": sigmoid, "linear": _linear}.get(given)
-        if found is None:
-            raise ValueError(
-                errors.message(f"activation {given!r}", "relu, tanh, sigmoid or linear", "pass a function")
-            )
-        return found
-    function: Callable[..., Any] = given
-    return function
+    return default if given is None else activation_of(given) or _linear
 
 
 def tanh(x: Any) -> Any:
@@ -166,11 +159,6 @@ def tanh(x: Any) -> Any:
 def sigmoid(x: Any) -> Any:
     """Logistic function."""
     return build("Sigmoid", x)
-
-
-def relu(x: Any) -> Any:
-    """The larger of x and 0."""
-    return build("Relu", x)
 
 
 def _linear(x: Any) -> Any:
@@ -483,45 +471,21 @@ class LSTMCell(LayerRNNCell):
             i = i + self._w_i_diag * c
         new = sigmoid(f) * c + sigmoid(i) * self._activation(j)
         if self._cell_clip is not None:
-            new = clipped(new, self._cell_clip)
+            new = clip_by_value(new, -self._cell_clip, self._cell_clip)
         if self._use_peepholes:
             o = o + self._w_o_diag * new
         output = sigmoid(o) * self._activation(new)
         if self._num_proj is not None:
             output = product([output], self._proj_kernel)
             if self._proj_clip is not None:
-                output = clipped(output, self._proj_clip)
+                output = clip_by_value(output, -self._proj_clip, self._proj_clip)
         if self._state_is_tuple:
             return output, LSTMStateTuple(new, output)
         return output, build("ConcatV2", [new, output], constant(1))
 
 
-def clipped(x: Any, limit: float) -> Any:
-    """``x`` cut to ``[-limit, limit]``."""
-    low, high = constant(-limit, x.dtype), constant(limit, x.dtype)
-    return build("ClipByValue", x, low, high)
-
-
 def _parts(count: int | None) -> Any:
-    if count is None:
-        return None
-    from_rows = int(count)
-
-    def partitioner(shape: Any, dtype: Any = None) -> list[int]:
-        sizes = shapes.TensorShape(shape).as_list()
-        return [from_rows if sizes[0] is None else min(from_rows, sizes[0]), *[1] * (len(sizes) - 1)]
-
-    return partitioner
-
-
-def scope_or(scope: Any, default: str) -> Any:
-    """``scope`` if there is one, else the name ``default``."""
-    return default if scope is None else scope
-
-
-def is_scope(value: Any) -> bool:
-    """Whether ``value`` is a variable scope."""
-    return isinstance(value, VariableScope)
+    return None if count is None else fixed_size_partitioner(count)
 
 
 def assert_like_rnncell(name: str, cell: Any) -> None:

@@ -9,12 +9,12 @@ from anabranch.core.api import public
 from anabranch.core.build import build
 from anabranch.core.convert import constant, convert_to_tensor
 from anabranch.core.random_seed import get_seed
+from anabranch.ops.compare import clip_by_value
 from anabranch.rnn.cells import (
     LSTMStateTuple,
     RNNCell,
     _activation,
     assert_like_rnncell,
-    clipped,
     product,
     sigmoid,
     split,
@@ -259,7 +259,7 @@ class CoupledInputForgetGateLSTMCell(RNNCell):
             )
             output = product([output], projection)
             if self._proj_clip is not None:
-                output = clipped(output, self._proj_clip)
+                output = clip_by_value(output, -self._proj_clip, self._proj_clip)
         if self._state_is_tuple:
             return output, LSTMStateTuple(new, output)
         return output, build("ConcatV2", [new, output], constant(1))

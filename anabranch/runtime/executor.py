@@ -549,7 +549,7 @@ class Executor:
                 if item.settled:
                     item.cached = (state.layout, executable)
                 if self.plan.nested and program.variants > MAX_SHAPES_OF_A_BODY:
-                    self.plan.keep_dynamic_on_host(segment, segment.items)
+                    self.plan.keep_dynamic_on_host()
         except (scope.CutNeeded, scope.BoundNeeded, scope.HostNeeded, errors.InternalError):
             raise
         except programs.UNTRACEABLE as problem:

@@ -16,8 +16,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from anabranch.core import dtypes, list_values
 from anabranch.core.body import Body
 from anabranch.core.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of
@@ -30,6 +28,7 @@ from anabranch.runtime.plan import HostItem, Plan
 from anabranch.runtime.recorded import Recorded
 from anabranch.runtime.resources import RandomCounter, ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.values import Published, device_value, to_host
+from anabranch.xla import control
 
 if TYPE_CHECKING:
     from anabranch.runtime.executor import Executor, Step
@@ -237,14 +236,14 @@ def _execute(
     kind = op.definition.type_name
     uses = bodies_of(op)
     if kind in CONDITIONALS:
-        chosen = uses[branch_of(op, to_host(operands[0]), len(uses))]
+        chosen = uses[control.branch_of(op, to_host(operands[0]), len(uses))]
         inner = _Body(runner, chosen.body, manager, step)
         results = inner.run(operands[1:])
     elif kind in LOOPS:
         condition, inner = (_Body(runner, use.body, manager, step) for use in uses)
         results = operands
         most = step.nested_cost[0] + runner.plan.cost.compile if restart else float("inf")
-        while truth(op, to_host(condition.run(results)[0])):
+        while control.truth(to_host(condition.run(results)[0])):
             step.token.raise_if_cancelled()
             results = inner.run(results)
             if step.nested_cost[0] > most:
@@ -254,20 +253,3 @@ def _execute(
         inner = _Body(runner, uses[0].body, manager, step)
         results = inner.run(operands)
     return list(results)
-
-
-def truth(op: Operation, value: Any) -> bool:
-    """A predicate as TensorFlow takes it: a bool, a number (not zero), a string (not empty), any other (not empty)."""
-    array = np.asarray(value)
-    if array.ndim:
-        return array.size > 0
-    item = array.item()
-    return bool(item)
-
-
-def branch_of(op: Operation, value: Any, count: int) -> int:
-    """The branch that a predicate or an index chooses; an index out of range chooses the last one."""
-    if op.definition.type_name in ("Case", "StatelessCase"):
-        index = int(value)
-        return index if 0 <= index < count else count - 1
-    return 0 if truth(op, value) else 1

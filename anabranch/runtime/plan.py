@@ -293,14 +293,12 @@ class Plan:
                 self.on_host.add(op)
                 self.arrange(self.tier)
 
-    def keep_dynamic_on_host(self, segment: Segment, items: list[Any]) -> bool:
+    def keep_dynamic_on_host(self) -> None:
         """Arranges a nested body anew, with programs that do not depend on shapes that keep changing."""
         with self._arranging:
-            if self.dynamic_on_host or segment.items is not items:
-                return False
-            self.dynamic_on_host = True
-            self.arrange(self.tier)
-            return True
+            if not self.dynamic_on_host:
+                self.dynamic_on_host = True
+                self.arrange(self.tier)
 
     def require_bound(self, tensor: Tensor, segment: Segment, items: list[Any]) -> None:
         """Notes that a loop can be compiled once a bound of ``tensor`` is known, and arranges anew."""

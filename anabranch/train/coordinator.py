@@ -296,7 +296,7 @@ class QueueRunner:
                     if last:
                         try:
                             sess.run(self._close_op)
-                        except Exception:
+                        except (errors.OpError, RuntimeError):
                             pass  # it is closed already, or the session is
                     return
         except Exception as problem:
@@ -315,7 +315,7 @@ class QueueRunner:
         coord.wait_for_stop()
         try:
             sess.run(cancel_op)
-        except Exception:
+        except (errors.OpError, RuntimeError):
             pass  # the session is closed
 
     def create_threads(

@@ -124,16 +124,16 @@ class _Staged:
         dynamic, _ = lists.split([args, list(entry), list(taken)])
         flat = engine.jaxpr_as_function(self.closed)(words, *dynamic)
         leaves, flags = jax.tree_util.tree_unflatten(self._out_tree, flat)
-        outputs, finals, left = self.rebuild(leaves)
-        return _Result(
-            outputs, dict(zip(self.finals, finals, strict=True)), dict(zip(self.random_ops, left, strict=True))
-        ), flags
+        return self._result(leaves), flags
 
     def shapes(self) -> _Result:
         """What it leaves, as shapes and dtypes (known outputs as they are)."""
-        outputs, finals, left = self.rebuild(self.leaf_shapes)
+        return self._result(self.leaf_shapes)
+
+    def _result(self, leaves: Sequence[Any]) -> _Result:
+        outputs, finals, taken = self.rebuild(leaves)
         return _Result(
-            outputs, dict(zip(self.finals, finals, strict=True)), dict(zip(self.random_ops, left, strict=True))
+            outputs, dict(zip(self.finals, finals, strict=True)), dict(zip(self.random_ops, taken, strict=True))
         )
 
 
@@ -263,7 +263,7 @@ def conditional(scope: Scope, op: Operation, ok: Any) -> None:
     live = _live_outputs(scope, op)
     chosen = operands[0]
     if isinstance(chosen, np.ndarray):
-        _call(scope, op, uses[_known_branch(op, chosen, len(uses))].body, 1, live, operands, entry, taken, ok)
+        _call(scope, op, uses[branch_of(op, chosen, len(uses))].body, 1, live, operands, entry, taken, ok)
         return
     jax = engine.jax()
     jnp = jax.numpy
@@ -328,11 +328,18 @@ def conditional(scope: Scope, op: Operation, ok: Any) -> None:
     _add_check(scope, op, failed, payload, tuple(records))
 
 
-def _known_branch(op: Operation, value: np.ndarray, count: int) -> int:
-    if op.type in ("Case", "StatelessCase"):
+def truth(value: Any) -> bool:
+    """A predicate as TensorFlow takes it: a bool, a number (not zero), a string (not empty), any other (not empty)."""
+    array = np.asarray(value)
+    return array.size > 0 if array.ndim else bool(array.item())
+
+
+def branch_of(op: Operation, value: Any, count: int) -> int:
+    """The branch that a predicate or an index chooses; an index out of range chooses the last one."""
+    if op.definition.type_name in ("Case", "StatelessCase"):
         index = int(value)
         return index if 0 <= index < count else count - 1
-    return 0 if (value.size > 0 if value.ndim else bool(value.item())) else 1
+    return 0 if truth(value) else 1
 
 
 def call(scope: Scope, op: Operation, ok: Any) -> None:
