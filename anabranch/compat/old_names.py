@@ -14,6 +14,7 @@ import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.api import names, publish_as
 
+dir(tf)  # everything that publishes names is there first, whoever imports this module
 _warned: set[str] = set()
 
 

@@ -326,12 +326,6 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
     return build("Pack", values, axis=axis, name=name)
 
 
-@public("pack")
-def pack(values: Any, axis: int = 0, name: str = "pack") -> Any:
-    """The old name of `stack`."""
-    return stack(values, axis, name)
-
-
 @public("unstack")
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Any]:
     """The tensors that lie along `axis` of `value`, as a list; the dimension goes away.
@@ -359,12 +353,6 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unst
             )
     found = build("Unpack", value, num=num, axis=axis, name=name)
     return found if isinstance(found, list) else []
-
-
-@public("unpack")
-def unpack(value: Any, num: int | None = None, axis: int = 0, name: str = "unpack") -> list[Any]:
-    """The old name of `unstack`."""
-    return unstack(value, num, axis, name)
 
 
 @public("parallel_stack")
