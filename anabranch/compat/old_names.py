@@ -88,3 +88,26 @@ for _old_name, _new_name in {
     "inv": "reciprocal", "complex_abs": "abs",
 }.items():  # fmt: skip
     _one(_old_name, _new_name)
+
+# Sequence models stood in tf.nn.seq2seq; a loss function of one's own took (logits, labels).
+for _name in (
+    "attention_decoder", "basic_rnn_seq2seq", "embedding_attention_decoder", "embedding_attention_seq2seq",
+    "embedding_rnn_decoder", "embedding_rnn_seq2seq", "embedding_tied_rnn_seq2seq", "one2many_rnn_seq2seq",
+    "rnn_decoder", "tied_rnn_seq2seq",
+):  # fmt: skip
+    _one(f"nn.seq2seq.{_name}", f"contrib.legacy_seq2seq.{_name}")
+
+
+def _swapped(name: str) -> None:
+    @_old(f"nn.seq2seq.{name}", f"contrib.legacy_seq2seq.{name}")
+    def call(*args: Any, softmax_loss_function: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
+        if softmax_loss_function is not None:
+            given = softmax_loss_function
+            kwargs["softmax_loss_function"] = lambda labels, logits: given(logits, labels)
+        return getattr(tf.contrib.legacy_seq2seq, name)(*args, **kwargs)
+
+    call.__doc__ = f"``tf.contrib.legacy_seq2seq.{name}`` today; ``softmax_loss_function(logits, labels)``."
+
+
+for _name in ("model_with_buckets", "sequence_loss", "sequence_loss_by_example"):
+    _swapped(_name)
