@@ -14,17 +14,24 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 HERE = Path(__file__).parent
+PAUSE = 0.5
+"""Seconds between two peers."""
+AWAKE = 0.4
+"""Seconds for which a peer runs before its calls are timed."""
 # case: (calls a round, what it is)
 CASES = {
     "matmul_small": (300, "1x16 by 16x4 matrix product, one run"),
     "train_small": (200, "training step of ten variables"),
-    "mlp": (20, "MLP 784-512-512-10, batch 128, SGD step"),
-    "conv6": (3, "six-layer conv net, 32x32, batch 32, SGD step"),
-    "digits": (10, "the demo's network on 8x8 digits, batch 64, Adam step"),
+    "mlp": (60, "MLP 784-512-512-10, batch 128, SGD step"),
+    "conv6": (4, "six-layer conv net, 32x32, batch 32, SGD step"),
+    "digits": (60, "the demo's network on 8x8 digits, batch 64, Adam step"),
+    "language_model": (5, "LSTM language model, 10 k words, 256 wide, 20x20, SGD step"),
+    "language_model_plain": (5, "the same where JAX's is `lax.scan` and `jax.grad`"),
     "embedding": (30, "embedding step, 1 M x 64 table, 256 rows"),
     "embedding_unchecked": (30, "the same without the range check"),
     "embedding_small": (30, "the same on a table of 10 k rows"),
@@ -37,11 +44,15 @@ WIDE = {
 }
 """For machines with an accelerator; only when named."""
 ALL = {**CASES, **WIDE}
+TRAINING = ("mlp", "conv6", "digits", "language_model", "language_model_plain")
+"""Cases whose steps give a loss: the peers' must agree."""
+AGREE_STEPS, AGREE = 5, 2e-3
 # peer -> module and environment
 PEERS = {
     "anabranch": ("anabranch_peer", "anabranch"),
     "jax": ("jax_peer", "anabranch"),
     "tf": ("tf_peer", "tf"),
+    "tf-xla": ("tf_xla_peer", "tf"),
     "torch": ("torch_peer", "torch"),
     "torch.compile": ("torch_compiled_peer", "torch"),
 }
@@ -131,19 +142,44 @@ def main(default: Iterable[str] = tuple(CASES)) -> None:
 
 
 def measure(case: str, workers: dict[str, Worker], rounds: int) -> tuple[dict[str, float], dict[str, str]]:
-    """Microseconds of a case per peer, and what went wrong: each round asks one peer after the other."""
+    """Microseconds of a case per peer, and what went wrong: each round asks one peer after the other, in turning order.
+
+    Before each a pause: OpenMP's threads spin for some 200 ms after a peer's last call, at the cost of the next one.
+    """
     medians: dict[str, list[float]] = {name: [] for name in workers}
     errors: dict[str, str] = {}
-    for _ in range(rounds):
-        for name, worker in workers.items():
+    if case in TRAINING:
+        errors.update(disagreeing(case, workers))
+    names = list(workers)
+    for round_ in range(rounds):
+        first = round_ % len(names)
+        for name in names[first:] + names[:first]:
+            worker = workers[name]
             if name in errors:
                 continue
-            answer = worker.ask(case=case, calls=ALL[case][0])
+            time.sleep(PAUSE)
+            answer = worker.ask(case=case, calls=ALL[case][0], awake=AWAKE)
             if "error" in answer:
                 errors[name] = answer["error"]
             else:
                 medians[name].append(statistics.median(answer["times"]))
     return {name: statistics.median(values) for name, values in medians.items() if values}, errors
+
+
+def disagreeing(case: str, workers: dict[str, Worker]) -> dict[str, str]:
+    """Peers that fail a few steps from the same values, or whose losses are not those of the first peer."""
+    errors: dict[str, str] = {}
+    expected: list[float] = []
+    for name, worker in workers.items():
+        answer = worker.ask(losses=case, steps=AGREE_STEPS)
+        found = answer.get("losses", [])
+        if "error" in answer:
+            errors[name] = answer["error"]
+        elif not expected:
+            expected = found
+        elif any(abs(a - b) > AGREE * abs(b) for a, b in zip(found, expected, strict=True)):
+            errors[name] = f"losses {found}, not {expected}: it computes something else"
+    return errors
 
 
 def show(microseconds: float) -> str:

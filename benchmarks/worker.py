@@ -1,4 +1,7 @@
-"""One peer in its own process: reads JSON commands from standard input, runs cases, answers with microseconds."""
+"""One peer in its own process: reads JSON commands from standard input, runs cases, answers with microseconds.
+
+Every case is made from the same draws in every peer, so that ``{"losses": case, "steps": n}`` can be compared.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,20 @@ import json
 import sys
 import time
 
+from peers import shapes, system
+
 
 def main() -> None:
-    """Serves commands ``{"case": name, "calls": n}`` until standard input ends."""
+    """Serves commands ``{"case": name, "calls": n}`` and the like until standard input ends."""
     peer = importlib.import_module(f"peers.{sys.argv[1]}")
+
+    def made(name, cold=False):
+        if name not in peer.CASES:
+            raise KeyError(f"{sys.argv[1]} has no case {name}")
+        shapes.rng.seed(0)
+        system.cold = cold
+        return peer.CASES[name]()
+
     answers = sys.stdout
     sys.stdout = sys.stderr  # what the peers print must not get between the answers
     ready = {}
@@ -20,12 +33,15 @@ def main() -> None:
             answers.write(json.dumps({"version": version(sys.argv[1])}) + "\n")
             answers.flush()
             continue
-        name = command["case"]
         try:
+            if "losses" in command:
+                step = made(command["losses"], cold=True)
+                answers.write(json.dumps({"losses": [loss_of(step()) for _ in range(command["steps"])]}) + "\n")
+                answers.flush()
+                continue
+            name = command["case"]
             if name not in ready:
-                if name not in peer.CASES:
-                    raise KeyError(f"{sys.argv[1]} has no case {name}")
-                step = peer.CASES[name]()
+                step = made(name)
                 started = time.perf_counter()
                 step()
                 first = time.perf_counter() - started
@@ -33,6 +49,9 @@ def main() -> None:
                     step()
                 ready[name] = (step, first)
             step, first = ready[name]
+            awake = time.perf_counter() + command.get("awake", 0.0)  # a core that slept is slow for a while
+            while time.perf_counter() < awake:
+                step()
             times = []
             for _ in range(command["calls"]):
                 started = time.perf_counter()
@@ -45,9 +64,14 @@ def main() -> None:
         answers.flush()
 
 
+def loss_of(result) -> float:
+    """The loss in what a step gives: a number, or the first of a list."""
+    return float(result[0] if isinstance(result, list | tuple) else result)
+
+
 def version(peer: str) -> str:
     """Version of the system behind a peer."""
-    names = {"anabranch_peer": "anabranch", "jax_peer": "jax", "tf_peer": "tensorflow"}
+    names = {"anabranch_peer": "anabranch", "jax_peer": "jax", "tf_peer": "tensorflow", "tf_xla_peer": "tensorflow"}
     return str(importlib.import_module(names.get(peer, "torch")).__version__)
 
 

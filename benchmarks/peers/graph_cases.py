@@ -8,7 +8,7 @@ import numpy as np
 from peers import shapes
 from peers.system import chosen
 
-tf, hot = chosen()
+tf, hot, cells = chosen()
 
 
 def session_of(graph):
@@ -91,6 +91,20 @@ def embedding(rows=shapes.ROWS, checked=True):
         return hot(session_of(graph), step, feed)
 
 
+def language_model():
+    words, following, weights = shapes.language_model()
+    with tf.Graph().as_default() as graph:
+        x, y = tf.placeholder(tf.int32, words.shape), tf.placeholder(tf.int32, words.shape)
+        table, kernel, _, out, out_bias = weights
+        rows = tf.nn.embedding_lookup(tf.Variable(table), x)
+        with tf.variable_scope("lstm", initializer=tf.constant_initializer(kernel)):  # biases begin with zeros
+            hidden, _ = tf.nn.dynamic_rnn(cells.BasicLSTMCell(shapes.HIDDEN), rows, dtype=tf.float32)
+        logits = tf.matmul(tf.reshape(hidden, [-1, shapes.HIDDEN]), tf.Variable(out)) + tf.Variable(out_bias)
+        loss = cross_entropy(logits, tf.reshape(y, [-1]))
+        step = tf.train.GradientDescentOptimizer(shapes.LM_RATE).minimize(loss)
+        return hot(session_of(graph), [loss, step], {x: words, y: following})
+
+
 def assert_step(checked=True):
     with tf.Graph().as_default() as graph:
         variables = [tf.Variable(tf.zeros([1250, 1000])) for _ in range(20)]
@@ -109,6 +123,8 @@ CASES = {
     "mlp_wide": lambda: mlp(*shapes.WIDE_MLP),
     "conv6_wide": lambda: conv6(*shapes.WIDE_CONV),
     "digits": digits,
+    "language_model": language_model,
+    "language_model_plain": language_model,
     "embedding": embedding,
     "embedding_small": lambda: embedding(10_000),
     "assert_step": assert_step,

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from peers import jax_loops, shapes
+from peers import jax_language_model, jax_loops, shapes
 
 
 def stepping(loss, params, batch, rate):
@@ -143,5 +143,6 @@ CASES = {
     "embedding": embedding,
     "embedding_small": lambda: embedding(10_000),
     "plain_step": plain_step,
+    **jax_language_model.CASES,
     **jax_loops.CASES,
 }

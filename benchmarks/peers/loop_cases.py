@@ -5,7 +5,7 @@ import numpy as np
 from peers import shapes
 from peers.system import chosen
 
-tf, hot = chosen()
+tf, hot, _ = chosen()
 
 
 def running(graph, fetch, feed):

@@ -52,3 +52,16 @@ def recurrence():
 def rows():
     """A thousand rows."""
     return rng.rand(1000, ROW).astype(np.float32)
+
+
+WORDS, HIDDEN, SEQUENCES, STEPS, LM_RATE = 10_000, 256, 20, 20, 0.5
+"""Vocabulary, width, batch, steps and learning rate of the language model."""
+
+
+def language_model():
+    """Words, the words that follow them, and weights: embedding, LSTM kernel and bias (gates i, j, f, o), softmax."""
+    words, following = (rng.randint(0, WORDS, (SEQUENCES, STEPS)).astype(np.int32) for _ in range(2))
+    shapes = ((WORDS, HIDDEN), (2 * HIDDEN, 4 * HIDDEN), (4 * HIDDEN,), (HIDDEN, WORDS), (WORDS,))
+    scales = (0.05, 0.05, 0.0, 0.05, 0.0)
+    weights = [(rng.randn(*shape) * scale).astype(np.float32) for shape, scale in zip(shapes, scales, strict=True)]
+    return words, following, weights

@@ -125,6 +125,44 @@ def digits():
     return step
 
 
+def language_model():
+    words, following, weights = shapes.language_model()
+    table, kernel, bias, out, out_bias = weights
+    wide = shapes.HIDDEN
+    lstm = torch.nn.LSTM(wide, wide, batch_first=True, device=DEVICE)
+    i, j, f, o = np.split(np.arange(4 * wide), 4)  # our order of gates; the library's is i, f, j, o
+    with torch.no_grad():
+        lstm.weight_ih_l0.copy_(torch.as_tensor(kernel[:wide].T[np.concatenate([i, f, j, o])]))
+        lstm.weight_hh_l0.copy_(torch.as_tensor(kernel[wide:].T[np.concatenate([i, f, j, o])]))
+        lstm.bias_ih_l0.zero_()
+        lstm.bias_hh_l0.zero_()
+        lstm.bias_ih_l0[wide : 2 * wide] = 1.0
+    lstm.bias_hh_l0.requires_grad_(False)  # one bias, as the others have
+    rows = torch.nn.Embedding(*table.shape, sparse=True, device=DEVICE, _weight=there(table))
+    out, out_bias = there(out, True), there(out_bias, True)
+    optimizer = torch.optim.SGD(
+        [p for p in (*rows.parameters(), *lstm.parameters(), out, out_bias) if p.requires_grad], lr=shapes.LM_RATE
+    )
+    batch = fed([words.astype(np.int64), following.astype(np.int64)])
+
+    def loss(x, y):
+        hidden, _ = lstm(rows(x))
+        return F.cross_entropy(hidden.reshape(-1, wide) @ out + out_bias, y.reshape(-1))
+
+    forward = compiled(loss)
+
+    def step():
+        optimizer.zero_grad()
+        value = forward(*batch())
+        value.backward()
+        optimizer.step()
+        found = value.detach().cpu().numpy()
+        finished()
+        return found
+
+    return step
+
+
 def embedding(rows=shapes.ROWS):
     table = torch.zeros(rows, shapes.WIDTH, device=DEVICE, requires_grad=True)
     batch = fed([np.random.RandomState(0).randint(0, rows, shapes.BATCH)])
@@ -164,6 +202,7 @@ CASES = {
     "mlp_wide": lambda: mlp(*shapes.WIDE_MLP),
     "conv6_wide": lambda: conv6(*shapes.WIDE_CONV),
     "digits": digits,
+    "language_model": language_model,
     "embedding": embedding,
     "embedding_small": lambda: embedding(10_000),
     "plain_step": plain_step,
