@@ -77,6 +77,7 @@ class HostContext(KernelContext):
     """The interpreted tier: NumPy, checks raise at once."""
 
     xp = np
+    _manager: Any = None
 
     def __init__(self, op: Any = None, resources: Callable[[Any], Any] | None = None) -> None:
         self.op = op
@@ -88,6 +89,11 @@ class HostContext(KernelContext):
             raise make(
                 getattr(self.op, "node_def_or_none", None), self.op, text.format(*show_payload(payload, summarize))
             )
+
+    @property
+    def manager(self) -> Any:
+        """The session's resources, which state that an op keeps for itself lives as long as; None outside of a step."""
+        return self._manager
 
     def resource(self, handle: Any) -> Any:
         if self._resources is None:
