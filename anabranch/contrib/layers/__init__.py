@@ -1,9 +1,23 @@
 """``tf.contrib.layers``: layers as functions that take defaults from argument scopes, regularizers, initializers."""
 
-from anabranch.contrib.layers import functions, more, parts
+from anabranch.contrib.layers import (
+    convolutions,
+    embeddings,
+    functions,
+    more,
+    normalization,
+    optimizers,
+    parts,
+    reversible,
+    shapes,
+    summaries,
+)
 from anabranch.core import api
 
-__all__ = ["functions", "more", "parts"]
+__all__ = [
+    "convolutions", "embeddings", "functions", "more", "normalization", "optimizers", "parts", "reversible", "shapes",
+    "summaries",
+]  # fmt: skip
 __getattr__, __dir__ = api.module_attributes("contrib.layers")
 
 # Programs also name the modules in which TensorFlow 1 had these functions.
@@ -12,5 +26,9 @@ for _name, _object in list(api.namespace("contrib.layers").items()):
     api.publish_as(f"{_HOME}python.layers.{_name}", _object)
     if "initializer" in _name:
         api.publish_as(f"{_HOME}python.layers.initializers.{_name}", _object)
+    if "regulariz" in _name:
+        api.publish_as(f"{_HOME}regularizers.{_name}", _object)
+    if _name.startswith("summarize_"):
+        api.publish_as(f"{_HOME}summaries.{_name}", _object)
 for _name, _object in api.namespace("contrib.layers.utils").items():
     api.publish_as(f"{_HOME}python.layers.utils.{_name}", _object)

@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import anabranch as tf
 from anabranch.contrib.framework.scopes import add_arg_scope
 from anabranch.contrib.framework.variables import add_model_variable, model_variable
-from anabranch.contrib.layers.parts import collect_named_outputs, get_variable_collections, xavier_initializer
+from anabranch.contrib.layers.common import XAVIER, ZEROS, biased, finished, joined
+from anabranch.contrib.layers.convolutions import channels_first
+from anabranch.contrib.layers.parts import collect_named_outputs, get_variable_collections
 from anabranch.core import errors
 from anabranch.core.api import public
 from anabranch.core.operation import Tensor
-from anabranch.variables.initializers import Zeros
+from anabranch.ops.cond import smart_constant_value
+from anabranch.train.moving_averages import assign_moving_average
 
-_XAVIER, _ZEROS = xavier_initializer(), Zeros()
 _UPDATES = tf.GraphKeys.UPDATE_OPS
-
-
-def _finished(outputs: Any, activation_fn: Any, outputs_collections: Any, scope: Any) -> Tensor:
-    if activation_fn is not None:
-        outputs = activation_fn(outputs)
-    collected: Tensor = collect_named_outputs(outputs_collections, scope.original_name_scope.rstrip("/"), outputs)
-    return collected
-
-
-def _normalized_or_biased(
-    outputs: Any, size: int, normalizer: Any, params: Any, initializer: Any, regularizer: Any, collections: Any,
-    trainable: bool, data_format: str = "NHWC",
-) -> Any:  # fmt: skip
-    if normalizer is not None:
-        return normalizer(outputs, **(params or {}))
-    if initializer is None:
-        return outputs
-    biases = model_variable(
-        "biases", [size], outputs.dtype.base_dtype, initializer, regularizer, trainable,
-        get_variable_collections(collections, "biases"),
-    )  # fmt: skip
-    return tf.nn.bias_add(outputs, biases, data_format=data_format)
 
 
 @public("contrib.layers.fully_connected")
 @add_arg_scope
 def fully_connected(
     inputs: Any, num_outputs: int, activation_fn: Any = tf.nn.relu, normalizer_fn: Any = None,
-    normalizer_params: Any = None, weights_initializer: Any = _XAVIER, weights_regularizer: Any = None,
-    biases_initializer: Any = _ZEROS, biases_regularizer: Any = None, reuse: Any = None,
+    normalizer_params: Any = None, weights_initializer: Any = XAVIER, weights_regularizer: Any = None,
+    biases_initializer: Any = ZEROS, biases_regularizer: Any = None, reuse: Any = None,
     variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True, scope: Any = None,
 ) -> Tensor:  # fmt: skip
     """``activation_fn(inputs @ weights + biases)``: ``[..., in]`` to ``[..., num_outputs]``.
@@ -68,85 +47,11 @@ def fully_connected(
             outputs = tf.matmul(inputs, weights)
         else:
             outputs = tf.tensordot(inputs, weights, [[inputs.shape.ndims - 1], [0]])
-        outputs = _normalized_or_biased(
+        outputs = biased(
             outputs, num_outputs, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer,
             variables_collections, trainable,
         )  # fmt: skip
-        return _finished(outputs, activation_fn, outputs_collections, sc)
-
-
-def _pair(value: Any) -> list[int]:
-    return [int(v) for v in value] if isinstance(value, (list, tuple)) else [int(value)] * 2
-
-
-def _first(data_format: str | None) -> bool:
-    if data_format not in (None, "NHWC", "NCHW"):
-        raise ValueError(
-            f"data_format has to be either NCHW or NHWC: {data_format}\n"
-            + errors.message(f"data_format={data_format!r}", "'NHWC' or 'NCHW'", "data_format='NHWC'")
-        )
-    return data_format == "NCHW"
-
-
-@public("contrib.layers.conv2d", "contrib.layers.convolution2d")
-@add_arg_scope
-def conv2d(
-    inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1, padding: str = "SAME",
-    data_format: str | None = None, rate: Any = 1, activation_fn: Any = tf.nn.relu, normalizer_fn: Any = None,
-    normalizer_params: Any = None, weights_initializer: Any = _XAVIER, weights_regularizer: Any = None,
-    biases_initializer: Any = _ZEROS, biases_regularizer: Any = None, reuse: Any = None,
-    variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True, scope: Any = None,
-) -> Tensor:  # fmt: skip
-    """Convolution ``[batch, height, width, in]`` to ``[batch, ..., num_outputs]``, normalised or with biases."""
-    with tf.variable_scope(scope, "Conv", [inputs], reuse=reuse) as sc:
-        inputs = tf.convert_to_tensor(inputs)
-        form = "NCHW" if _first(data_format) else "NHWC"
-        channels = inputs.shape.as_list()[1 if form == "NCHW" else -1]
-        weights = model_variable(
-            "weights", [*_pair(kernel_size), channels, num_outputs], inputs.dtype.base_dtype, weights_initializer,
-            weights_regularizer, trainable, get_variable_collections(variables_collections, "weights"),
-        )  # fmt: skip
-        outputs = tf.nn.conv2d(inputs, weights, _pair(stride), padding.upper(), data_format=form, dilations=_pair(rate))
-        outputs = _normalized_or_biased(
-            outputs, num_outputs, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer,
-            variables_collections, trainable, form,
-        )  # fmt: skip
-        return _finished(outputs, activation_fn, outputs_collections, sc)
-
-
-def _pooled(
-    function: Callable[..., Any], default: str, inputs: Any, kernel_size: Any, stride: Any, padding: str,
-    data_format: str, outputs_collections: Any, scope: Any,
-) -> Tensor:  # fmt: skip
-    form = "NCHW" if _first(data_format) else "NHWC"
-    with tf.name_scope(scope, default, [inputs]) as sc:
-        outputs = function(inputs, _pair(kernel_size), _pair(stride), padding.upper(), data_format=form)
-        collected: Tensor = collect_named_outputs(outputs_collections, sc.rstrip("/"), outputs)
-        return collected
-
-
-@public("contrib.layers.max_pool2d")
-@add_arg_scope
-def max_pool2d(
-    inputs: Any, kernel_size: Any, stride: Any = 2, padding: str = "VALID", data_format: str = "NHWC",
-    outputs_collections: Any = None, scope: Any = None,
-) -> Tensor:  # fmt: skip
-    """Largest value of each window of ``[batch, height, width, channels]``."""
-    return _pooled(
-        tf.nn.max_pool, "MaxPool2D", inputs, kernel_size, stride, padding, data_format, outputs_collections, scope
-    )
-
-
-@public("contrib.layers.avg_pool2d")
-@add_arg_scope
-def avg_pool2d(
-    inputs: Any, kernel_size: Any, stride: Any = 2, padding: str = "VALID", data_format: str = "NHWC",
-    outputs_collections: Any = None, scope: Any = None,
-) -> Tensor:  # fmt: skip
-    """Mean of each window of ``[batch, height, width, channels]``."""
-    return _pooled(
-        tf.nn.avg_pool, "AvgPool2D", inputs, kernel_size, stride, padding, data_format, outputs_collections, scope
-    )
+        return finished(outputs, activation_fn, outputs_collections, sc)
 
 
 @public("contrib.layers.batch_norm")
@@ -163,40 +68,121 @@ def batch_norm(
 
     The averages' updates go to ``updates_collections``; with None they happen whenever the output is computed.
     """
-    for told, given in (("batch_weights", batch_weights), ("zero_debias_moving_mean", zero_debias_moving_mean or None)):
-        if given is not None:
-            raise NotImplementedError(
-                errors.message(f"{told} of batch_norm", "its default", "tf.nn.weighted_moments and batch_normalization")
-            )
     starts, penalties = param_initializers or {}, param_regularizers or {}
+    first = channels_first(data_format)
+    inputs = tf.convert_to_tensor(inputs)
+    rank = _rank(inputs)
+    by_layer = batch_weights is None and not zero_debias_moving_mean and updates_collections == _UPDATES
+    if renorm or adjustment is not None or (by_layer and (rank != 2 or fused is False)):
+        if not by_layer:
+            raise NotImplementedError(
+                errors.message(
+                    "renorm or adjustment with batch_weights, zero_debias_moving_mean or other updates_collections",
+                    "the default of these", "tf.layers.batch_normalization(..., renorm=True)",
+                )
+            )  # fmt: skip
+        with tf.variable_scope(scope, "BatchNorm", [inputs], reuse=reuse) as sc:
+            layer = tf.layers.BatchNormalization(
+                1 if first else -1, decay, epsilon, center, scale,
+                beta_initializer=starts.get("beta", tf.zeros_initializer()),
+                gamma_initializer=starts.get("gamma", tf.ones_initializer()),
+                moving_mean_initializer=starts.get("moving_mean", tf.zeros_initializer()),
+                moving_variance_initializer=starts.get("moving_variance", tf.ones_initializer()),
+                beta_regularizer=penalties.get("beta"), gamma_regularizer=penalties.get("gamma"), fused=fused,
+                renorm=renorm, renorm_clipping=renorm_clipping, renorm_momentum=renorm_decay, adjustment=adjustment,
+                trainable=trainable, name=sc.name, _scope=sc, _reuse=reuse,
+            )  # fmt: skip
+            outputs = layer(inputs, training=is_training)
+            joined(layer, variables_collections)
+            return finished(outputs, activation_fn, outputs_collections, sc)
     with tf.variable_scope(scope, "BatchNorm", [inputs], reuse=reuse) as sc:
-        inputs = tf.convert_to_tensor(inputs)
-        layer = tf.layers.BatchNormalization(
-            1 if _first(data_format) else -1, decay, epsilon, center, scale,
-            beta_initializer=starts.get("beta", tf.zeros_initializer()),
-            gamma_initializer=starts.get("gamma", tf.ones_initializer()),
-            moving_mean_initializer=starts.get("moving_mean", tf.zeros_initializer()),
-            moving_variance_initializer=starts.get("moving_variance", tf.ones_initializer()),
-            beta_regularizer=penalties.get("beta"), gamma_regularizer=penalties.get("gamma"), fused=fused,
-            renorm=renorm, renorm_clipping=renorm_clipping, renorm_momentum=renorm_decay, adjustment=adjustment,
-            trainable=trainable, name=sc.name, _scope=sc, _reuse=reuse,
+        channels, dtype = inputs.shape.as_list()[1 if first else -1], inputs.dtype.base_dtype
+        if channels is None:
+            raise ValueError(
+                f"Inputs {inputs.name} has undefined channels dimension {inputs.shape}.\n"
+                + errors.message(f"inputs of shape {inputs.shape}", "known channels", "inputs.set_shape([..., n])")
+            )
+        made: dict[str, Any] = {}
+        for name, wanted, default in (
+            ("beta", center, 0.0), ("gamma", scale, 1.0), ("moving_mean", True, 0.0), ("moving_variance", True, 1.0)
+        ):  # fmt: skip
+            if wanted:
+                moving = name.startswith("moving")
+                made[name] = model_variable(
+                    name, [channels], dtype, starts.get(name, tf.constant_initializer(default)), penalties.get(name),
+                    trainable and not moving, get_variable_collections(variables_collections, name),
+                )  # fmt: skip
+        outputs = _by_moments(
+            inputs, made, decay, epsilon, is_training, updates_collections, batch_weights, fused is not False,
+            zero_debias_moving_mean, first,
         )  # fmt: skip
-        known = list(tf.get_collection(_UPDATES))
-        outputs = layer(inputs, training=is_training)
-        if updates_collections != _UPDATES:
-            tf.get_collection_ref(_UPDATES)[:] = known
-            if updates_collections is None:
-                with tf.control_dependencies([tf.convert_to_tensor(update) for update in layer.updates]):
-                    outputs = tf.identity(outputs)
-            for name in [updates_collections] if isinstance(updates_collections, str) else updates_collections or ():
-                for update in layer.updates:
-                    tf.add_to_collection(name, update)
-        for variable in layer.variables:
-            add_model_variable(variable)
-            own = variable.op.name.rpartition("/")[2]
-            for name in get_variable_collections(variables_collections, own) or ():
-                tf.add_to_collection(name, variable)
-        return _finished(outputs, activation_fn, outputs_collections, sc)
+        return finished(outputs, activation_fn, outputs_collections, sc)
+
+
+def _rank(inputs: Tensor) -> int:
+    if inputs.shape.ndims is None:
+        raise ValueError(
+            f"Inputs {inputs.name} has undefined rank\n"
+            + errors.message("inputs of unknown rank", "a tensor of known rank", "inputs.set_shape([None, ...])")
+        )
+    return inputs.shape.ndims
+
+
+def _by_moments(
+    inputs: Tensor, made: dict[str, Any], decay: Any, epsilon: float, is_training: Any, collections: Any,
+    batch_weights: Any, fused: bool, zero_debias: bool, first: bool,
+) -> Any:  # fmt: skip
+    """Batch normalisation with the batch's moments while training, and the moving averages' otherwise."""
+    rank = _rank(inputs)
+    axes = [i for i in range(rank) if i != (1 if first else rank - 1)]
+    # The fused op, which is for ranks 2 and 4, lets the average follow the variance over n - 1, the others that over n.
+    unbiased = fused and batch_weights is None and rank in (2, 4)
+
+    def spread(values: Any) -> Any:
+        return tf.reshape(values, [1, -1] + [1] * (rank - 2)) if first and rank > 2 else values
+
+    def normalised(mean: Any, variance: Any) -> Any:
+        beta, gamma = (spread(made[name]) if name in made else None for name in ("beta", "gamma"))
+        outputs = tf.nn.batch_normalization(inputs, spread(mean), spread(variance), beta, gamma, epsilon)
+        outputs.set_shape(inputs.shape)
+        return outputs
+
+    def training() -> tuple[Any, ...]:
+        if batch_weights is None:
+            mean, variance = tf.nn.moments(inputs, axes)
+        else:
+            weights = tf.reshape(tf.cast(batch_weights, inputs.dtype.base_dtype), [-1] + [1] * (rank - 1))
+            mean, variance = tf.nn.weighted_moments(inputs, axes, weights)
+        followed = variance
+        if unbiased:
+            count = tf.cast(tf.size(inputs), variance.dtype) / tf.cast(tf.size(mean), variance.dtype)
+            followed = variance * count / tf.maximum(count - 1.0, 1.0)
+        return normalised(mean, variance), mean, followed
+
+    known = smart_constant_value(is_training)
+    if known is False:
+        return normalised(made["moving_mean"], made["moving_variance"])
+    if known:
+        outputs, mean, variance = training()
+        share: Any = decay
+    else:
+        still = tf.convert_to_tensor(made["moving_mean"]), tf.convert_to_tensor(made["moving_variance"])
+        outputs, mean, variance = tf.cond(is_training, training, lambda: (normalised(*still), *still))
+        share = tf.cond(is_training, lambda: tf.constant(float(decay)), lambda: tf.constant(1.0))
+    before = len(tf.global_variables())
+    updates = [
+        assign_moving_average(made["moving_mean"], mean, share, zero_debias=zero_debias),
+        assign_moving_average(made["moving_variance"], variance, share, zero_debias=False),
+    ]
+    for variable in tf.global_variables()[before:]:  # sums that zero_debias keeps
+        add_model_variable(variable)
+    if collections is None:
+        with tf.control_dependencies(updates):
+            return tf.identity(outputs)
+    for name in [collections] if isinstance(collections, str) else collections:
+        for update in updates:
+            tf.add_to_collection(name, update)
+    return outputs
 
 
 @public("contrib.layers.layer_norm")
@@ -226,7 +212,7 @@ def layer_norm(
         epsilon = 1e-3 if dtype == tf.float16 else 1e-12
         outputs = tf.nn.batch_normalization(inputs, mean, variance, made["beta"], made["gamma"], epsilon)
         outputs.set_shape(shape)
-        return _finished(outputs, activation_fn, outputs_collections, sc)
+        return finished(outputs, activation_fn, outputs_collections, sc)
 
 
 @public("contrib.layers.dropout")
@@ -238,7 +224,7 @@ def dropout(
     """Keeps elements with probability ``keep_prob`` while training, scaled by its inverse."""
     with tf.variable_scope(scope, "Dropout", [inputs]) as sc:
         layer = tf.layers.Dropout(1 - keep_prob, noise_shape, seed, name=sc.name, _scope=sc)
-        return _finished(layer(tf.convert_to_tensor(inputs), training=is_training), None, outputs_collections, sc)
+        return finished(layer(tf.convert_to_tensor(inputs), training=is_training), None, outputs_collections, sc)
 
 
 @public("contrib.layers.flatten")
@@ -253,9 +239,13 @@ def flatten(inputs: Any, outputs_collections: Any = None, scope: Any = None) -> 
 
 @public("contrib.layers.softmax")
 def softmax(logits: Any, scope: str | None = None) -> Tensor:
-    """Softmax over the last axis."""
+    """Softmax over the last axis; the output is called ``<scope>/Reshape_1``, as programs that freeze graphs expect."""
     with tf.variable_scope(scope, "softmax", [logits]):
-        found: Tensor = tf.nn.softmax(logits)
+        logits = tf.convert_to_tensor(logits)
+        rows = tf.nn.softmax(tf.reshape(logits, [-1, logits.shape.as_list()[-1]]))
+        shape = logits.shape.as_list() if logits.shape.is_fully_defined() else tf.shape(logits)
+        found: Tensor = tf.reshape(rows, shape)
+        found.set_shape(logits.shape)
         return found
 
 

@@ -2,67 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import anabranch as tf
 from anabranch.contrib.framework.scopes import add_arg_scope
-from anabranch.contrib.framework.variables import add_model_variable, model_variable
-from anabranch.contrib.layers.functions import _XAVIER, _ZEROS, _finished, _first
+from anabranch.contrib.framework.variables import model_variable
+from anabranch.contrib.layers.common import XAVIER, ZEROS, applied, finished, renamed
+from anabranch.contrib.layers.convolutions import channels_first
 from anabranch.contrib.layers.parts import collect_named_outputs, get_variable_collections
 from anabranch.core import errors
 from anabranch.core.api import public
 from anabranch.core.operation import Tensor
 
-_NAMES = {
-    "kernel": "weights", "bias": "biases",
-    "depthwise_kernel": "depthwise_weights", "pointwise_kernel": "pointwise_weights",
-}  # fmt: skip
-
-
-def _renamed(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
-    head, slash, last = name.rpartition("/")
-    return getter(head + slash + _NAMES.get(last, last), *args, **kwargs)
-
-
-def _applied(
-    layer: Any, inputs: Any, normalizer: Any, params: Any, activation: Any, variables_collections: Any,
-    outputs_collections: Any, scope: Any,
-) -> Tensor:  # fmt: skip
-    """A layer's output, normalised and activated; its variables join the model's."""
-    outputs = layer(inputs)
-    for variable in layer.variables:
-        add_model_variable(variable)
-        name = variable.op.name.rpartition("/")[2]
-        for collection in get_variable_collections(variables_collections, name) or ():
-            tf.add_to_collection(collection, variable)
-    if normalizer is not None:
-        outputs = normalizer(outputs, **(params or {}))
-    return _finished(outputs, activation, outputs_collections, scope)
-
 
 def _format(data_format: str | None) -> str:
-    return "channels_first" if _first(data_format) else "channels_last"
+    return "channels_first" if channels_first(data_format) else "channels_last"
 
 
-@public("contrib.layers.conv2d_transpose", "contrib.layers.convolution2d_transpose")
 @add_arg_scope
-def conv2d_transpose(
+def convolution2d_transpose(
     inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1, padding: str = "SAME", data_format: str = "NHWC",
     activation_fn: Any = tf.nn.relu, normalizer_fn: Any = None, normalizer_params: Any = None,
-    weights_initializer: Any = _XAVIER, weights_regularizer: Any = None, biases_initializer: Any = _ZEROS,
+    weights_initializer: Any = XAVIER, weights_regularizer: Any = None, biases_initializer: Any = ZEROS,
     biases_regularizer: Any = None, reuse: Any = None, variables_collections: Any = None,
     outputs_collections: Any = None, trainable: bool = True, scope: Any = None,
 ) -> Tensor:  # fmt: skip
     """Transposed convolution ``[batch, height, width, in]`` to ``[batch, ..., num_outputs]``."""
-    with tf.variable_scope(scope, "Conv2d_transpose", [inputs], reuse=reuse, custom_getter=_renamed) as sc:
+    with tf.variable_scope(scope, "Conv2d_transpose", [inputs], reuse=reuse, custom_getter=renamed) as sc:
         layer = tf.layers.Conv2DTranspose(
             num_outputs, kernel_size, stride, padding, _format(data_format),
             use_bias=normalizer_fn is None and biases_initializer is not None, kernel_initializer=weights_initializer,
             bias_initializer=biases_initializer, kernel_regularizer=weights_regularizer,
             bias_regularizer=biases_regularizer, trainable=trainable, name=sc.name, _scope=sc, _reuse=reuse,
         )  # fmt: skip
-        return _applied(
+        return applied(
             layer,
             inputs,
             normalizer_fn,
@@ -74,19 +47,18 @@ def conv2d_transpose(
         )
 
 
-@public("contrib.layers.separable_conv2d", "contrib.layers.separable_convolution2d")
 @add_arg_scope
-def separable_conv2d(
+def separable_convolution2d(
     inputs: Any, num_outputs: int | None, kernel_size: Any, depth_multiplier: int = 1, stride: Any = 1,
     padding: str = "SAME", data_format: str = "NHWC", rate: Any = 1, activation_fn: Any = tf.nn.relu,
-    normalizer_fn: Any = None, normalizer_params: Any = None, weights_initializer: Any = _XAVIER,
-    pointwise_initializer: Any = None, weights_regularizer: Any = None, biases_initializer: Any = _ZEROS,
+    normalizer_fn: Any = None, normalizer_params: Any = None, weights_initializer: Any = XAVIER,
+    pointwise_initializer: Any = None, weights_regularizer: Any = None, biases_initializer: Any = ZEROS,
     biases_regularizer: Any = None, reuse: Any = None, variables_collections: Any = None,
     outputs_collections: Any = None, trainable: bool = True, scope: Any = None,
 ) -> Tensor:  # fmt: skip
     """Depthwise and pointwise convolution; the depthwise part alone if ``num_outputs`` is None."""
     biased = normalizer_fn is None and biases_initializer is not None
-    with tf.variable_scope(scope, "SeparableConv2d", [inputs], reuse=reuse, custom_getter=_renamed) as sc:
+    with tf.variable_scope(scope, "SeparableConv2d", [inputs], reuse=reuse, custom_getter=renamed) as sc:
         inputs = tf.convert_to_tensor(inputs)
         if num_outputs is not None:
             layer = tf.layers.SeparableConv2D(
@@ -96,11 +68,11 @@ def separable_conv2d(
                 depthwise_regularizer=weights_regularizer, pointwise_regularizer=weights_regularizer,
                 bias_regularizer=biases_regularizer, trainable=trainable, name=sc.name, _scope=sc, _reuse=reuse,
             )  # fmt: skip
-            return _applied(
+            return applied(
                 layer, inputs, normalizer_fn, normalizer_params, activation_fn, variables_collections,
                 outputs_collections, sc,
             )  # fmt: skip
-        form = "NCHW" if _first(data_format) else "NHWC"
+        form = "NCHW" if channels_first(data_format) else "NHWC"
         channels = inputs.shape.as_list()[1 if form == "NCHW" else -1]
         sizes = list(kernel_size) if isinstance(kernel_size, (list, tuple)) else [kernel_size] * 2
         weights = model_variable(
@@ -116,7 +88,11 @@ def separable_conv2d(
                 biases_regularizer, trainable, get_variable_collections(variables_collections, "biases"),
             )  # fmt: skip
             outputs = tf.nn.bias_add(outputs, biases, data_format=form)
-        return _finished(outputs, activation_fn, outputs_collections, sc)
+        return finished(outputs, activation_fn, outputs_collections, sc)
+
+
+public("contrib.layers.conv2d_transpose", "contrib.layers.convolution2d_transpose")(convolution2d_transpose)
+public("contrib.layers.separable_conv2d", "contrib.layers.separable_convolution2d")(separable_convolution2d)
 
 
 @public("contrib.layers.instance_norm")
@@ -131,7 +107,7 @@ def instance_norm(
     with tf.variable_scope(scope, "InstanceNorm", [inputs], reuse=reuse) as sc:
         inputs = tf.convert_to_tensor(inputs)
         rank = inputs.shape.ndims
-        axis = 1 if _first(data_format) else rank - 1
+        axis = 1 if channels_first(data_format) else rank - 1
         channels = inputs.shape.as_list()[axis]
         spread = [1] * rank
         spread[axis] = channels
@@ -147,22 +123,24 @@ def instance_norm(
                 )  # fmt: skip
                 made[name] = tf.reshape(variable, spread)
         mean, variance = tf.nn.moments(inputs, [i for i in range(1, rank) if i != axis], keep_dims=True)
-        outputs = tf.nn.batch_normalization(inputs, mean, variance, made["beta"], made["gamma"], epsilon)
+        outputs = tf.nn.batch_normalization(
+            inputs, mean, variance, made["beta"], made["gamma"], epsilon, "instancenorm"
+        )
         outputs.set_shape(inputs.shape)
-        return _finished(outputs, activation_fn, outputs_collections, sc)
+        return finished(outputs, activation_fn, outputs_collections, sc)
 
 
 @public("contrib.layers.bias_add")
 @add_arg_scope
 def bias_add(
-    inputs: Any, activation_fn: Any = None, initializer: Any = _ZEROS, regularizer: Any = None, reuse: Any = None,
+    inputs: Any, activation_fn: Any = None, initializer: Any = ZEROS, regularizer: Any = None, reuse: Any = None,
     variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
     data_format: str = "NHWC", scope: Any = None,
 ) -> Tensor:  # fmt: skip
     """The inputs plus a variable ``biases`` of one value for each channel."""
     with tf.variable_scope(scope, "BiasAdd", [inputs], reuse=reuse) as sc:
         inputs = tf.convert_to_tensor(inputs)
-        channels = inputs.shape.as_list()[1 if _first(data_format) else -1]
+        channels = inputs.shape.as_list()[1 if channels_first(data_format) else -1]
         if channels is None:
             raise ValueError(
                 "`C` dimension must be known but is None\n"
@@ -173,7 +151,7 @@ def bias_add(
             get_variable_collections(variables_collections, "biases"),
         )  # fmt: skip
         outputs = tf.nn.bias_add(inputs, biases, data_format=data_format)
-        return _finished(outputs, activation_fn, outputs_collections, sc)
+        return finished(outputs, activation_fn, outputs_collections, sc)
 
 
 @public("contrib.layers.one_hot_encoding")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import math
 import numbers
 from collections.abc import Callable, Sequence
@@ -124,21 +123,41 @@ def xavier_initializer(uniform: bool = True, seed: int | None = None, dtype: Any
 
 
 @public("contrib.layers.utils.collect_named_outputs")
-def collect_named_outputs(names: Any, alias: str, outputs: Any) -> Any:
+def collect_named_outputs(collections: Any, alias: str, outputs: Any) -> Any:
     """The outputs, added to collections under a further name of theirs."""
-    if names:
-        outputs.aliases = [*getattr(outputs, "aliases", []), alias]
-        for name in [names] if isinstance(names, str) else names:
+    if collections:
+        append_tensor_alias(outputs, alias)
+        for name in [collections] if isinstance(collections, str) else collections:
             tf.add_to_collection(name, outputs)
     return outputs
+
+
+@public("contrib.layers.utils.append_tensor_alias")
+def append_tensor_alias(tensor: Any, alias: str) -> Any:
+    """The tensor, with a further name."""
+    tensor.aliases = [*getattr(tensor, "aliases", []), alias.rstrip("/")]
+    return tensor
+
+
+@public("contrib.layers.utils.get_tensor_aliases")
+def get_tensor_aliases(tensor: Any) -> list[str]:
+    """The further names of a tensor; the name of its operation if it has none."""
+    aliases = getattr(tensor, "aliases", None)
+    return list(aliases) if aliases else [tensor.op.name]
+
+
+@public("contrib.layers.utils.gather_tensors_aliases")
+def gather_tensors_aliases(tensors: Sequence[Any]) -> list[str]:
+    """The further names of several tensors."""
+    return [alias for tensor in tensors for alias in get_tensor_aliases(tensor)]
 
 
 @public("contrib.layers.utils.convert_collection_to_dict")
 def convert_collection_to_dict(collection: str, clear_collection: bool = False) -> dict[str, Any]:
     """The tensors of a collection by alias."""
-    found: dict[str, Any] = collections.OrderedDict()
+    found: dict[str, Any] = {}
     for item in tf.get_collection(collection):
-        for alias in getattr(item, "aliases", None) or [item.op.name]:
+        for alias in get_tensor_aliases(item):
             found[alias] = item
     if clear_collection:
         tf.get_default_graph().clear_collection(collection)
@@ -149,3 +168,72 @@ def convert_collection_to_dict(collection: str, clear_collection: bool = False) 
 def get_variable_collections(variables_collections: Any, name: str) -> Any:
     """Collections of one variable: those in a dictionary under its name, or all."""
     return variables_collections.get(name) if isinstance(variables_collections, dict) else variables_collections
+
+
+@public("contrib.layers.utils.static_cond")
+def static_cond(pred: bool, fn1: Callable[[], Any], fn2: Callable[[], Any]) -> Any:
+    """What the first function gives if the condition holds, else what the second does."""
+    if not callable(fn1) or not callable(fn2):
+        raise TypeError(
+            errors.message("what cannot be called", "two functions", "static_cond(pred, lambda: x, lambda: y)")
+        )
+    return fn1() if pred else fn2()
+
+
+@public("contrib.layers.utils.n_positive_integers")
+def n_positive_integers(n: int, value: Any) -> tuple[int, ...]:
+    """``n`` positive integers from one or from ``n``.
+
+    Raises:
+        ValueError: they are not integers, not positive or not ``n``.
+    """
+    given = (value,) * n if isinstance(value, numbers.Integral) else value
+    try:
+        found = tuple(int(item) for item in given)
+    except (TypeError, ValueError):
+        found = ()
+    if len(found) != n or any(item < 1 for item in found):
+        raise ValueError(
+            f"Must be a list of {n} positive integers or a positive integer: {value}\n"
+            + errors.message(f"{value!r}", f"{n} positive integers, or one", "1")
+        )
+    return found
+
+
+@public("contrib.layers.utils.two_element_tuple")
+def two_element_tuple(int_or_tuple: Any) -> tuple[int, ...]:
+    """Two positive integers from one, two, or a TensorShape of two sizes."""
+    given = int_or_tuple.as_list() if isinstance(int_or_tuple, tf.TensorShape) else int_or_tuple
+    return n_positive_integers(2, given)
+
+
+@public("contrib.layers.utils.channel_dimension")
+def channel_dimension(shape: Any, data_format: str, min_rank: int = 1) -> int:
+    """The number of channels of a shape.
+
+    Raises:
+        ValueError: the rank is not known or less than ``min_rank``, or the channels are not known.
+    """
+    return _known_size(shape, 1 if data_format.startswith("NC") else -1, min_rank)
+
+
+@public("contrib.layers.utils.last_dimension")
+def last_dimension(shape: Any, min_rank: int = 1) -> int:
+    """The last size of a shape.
+
+    Raises:
+        ValueError: the rank is not known or less than ``min_rank``, or the size is not known.
+    """
+    return _known_size(shape, -1, min_rank)
+
+
+def _known_size(shape: Any, axis: int, min_rank: int) -> int:
+    shape = tf.TensorShape(shape)
+    if shape.ndims is None or shape.ndims < min_rank or shape.as_list()[axis] is None:
+        raise ValueError(
+            f"rank of shape must be at least {min_rank} and the size known: {shape}\n"
+            + errors.message(
+                f"a tensor of shape {shape}", f"rank of at least {min_rank}, size {axis} known", "set_shape"
+            )
+        )
+    return int(shape.as_list()[axis])

@@ -1,0 +1,78 @@
+"""Layers, nets, metrics and losses against what TensorFlow's libraries made of the same cases.
+
+`tests/golden/library.json` is written by `tools/golden/library.py`: names and shapes of variables, members of
+collections, tags of summaries, values.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+
+ROOT = Path(__file__).parents[2]
+GOLDEN: dict[str, Any] = json.loads((ROOT / "tests/golden/library.json").read_text(encoding="utf-8"))
+_spec = importlib.util.spec_from_file_location("golden_library", ROOT / "tools" / "golden" / "library.py")
+assert _spec is not None
+assert _spec.loader is not None
+library = importlib.util.module_from_spec(_spec)
+sys.modules["golden_library"] = library
+_spec.loader.exec_module(library)
+
+# Cases whose names of operations differ on purpose: case -> reason.
+OTHER_OPS = {
+    "layers.batch_norm_rows": "rows are not reshaped to images",
+    "layers.batch_norm_weights": "the updates come before the output, not before what it is made of",
+    "layers.batch_norm_debias": "the same",
+    "normalized_in_scopes": "losses of regularizers are named after the variables, not after layers inside",
+    "layers.group_norm": "the inputs are not reshaped when their groups are split by a constant there",
+    "layers.group_norm_axes": "the same",
+    "layers.pool": "a window that is spread is one op here",
+    "layers.rev_block": "nothing is recomputed, so nothing is wrapped",
+}
+
+
+class Layers:
+    """`tf.contrib.slim`, and `tf.contrib.layers` for what is not there: `tf_slim` has both."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(tf.contrib.slim if hasattr(tf.contrib.slim, name) else tf.contrib.layers, name)
+
+
+LIBRARIES = {"layers": Layers()}
+
+
+def compare(found: Any, wanted: Any, where: str) -> None:
+    """Values as `written` gives them, to a tolerance."""
+    if isinstance(wanted, list) and len(wanted) == 2 and isinstance(wanted[1], list):
+        assert list(found[1]) == list(wanted[1]), where
+        scale = max([abs(item) for item in wanted[0]] or [1])
+        np.testing.assert_allclose(found[0], wanted[0], rtol=2e-4, atol=2e-5 * max(scale, 1e-3), err_msg=where)
+    else:
+        assert found == wanted, where
+
+
+@pytest.mark.parametrize("name", sorted(GOLDEN))
+def test_case(name: str) -> None:
+    wanted = GOLDEN[name]
+    found = library.record(name, tf, LIBRARIES)
+    assert found["variables"] == wanted["variables"]
+    assert found["collections"] == wanted["collections"]
+    assert found["sizes"] == wanted["sizes"]
+    assert found.get("tags") == wanted.get("tags")
+    assert len(found["values"][0]) == len(wanted["values"][0])
+    for number, (own, others) in enumerate(zip(found["values"], wanted["values"], strict=True)):
+        for index, (value, other) in enumerate(zip(own, others, strict=True)):
+            compare(value, other, f"run {number}, tensor {index}")
+    assert sorted(found["after"]) == sorted(wanted["after"])
+    for variable, value in wanted["after"].items():
+        compare(found["after"][variable], value, variable)
+    if name not in OTHER_OPS:
+        assert found["ops"] == wanted["ops"]

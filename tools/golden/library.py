@@ -1,0 +1,119 @@
+"""Writes `tests/golden/library.json`: what TensorFlow's libraries make of the cases of `library_cases.py`.
+
+    python tools/golden/library.py
+
+needs TensorFlow with `tf_keras` (the layers and cells of version 1) and `tf_slim` (what became of `tf.contrib.layers`,
+`slim`, `metrics` and `losses`). A record has the variables in order of making with their shapes, members of
+collections, tags of summaries, and the values of the tensors that a case returns, and of the variables that have
+changed after it ran twice.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+from library_cases import CASES, value_of
+
+GOLDEN = Path(__file__).parents[2] / "tests/golden/library.json"
+COLLECTIONS = ("model_variables", "trainable_variables", "local_variables", "metric_variables", "weights", "biases")
+SIZES = ("update_ops", "regularization_losses", "losses", "activations", "ends")
+
+
+def written(value: Any) -> Any:
+    """A value as JSON."""
+    if isinstance(value, bytes):
+        return "bytes"
+    array = np.asarray(value)
+    if array.dtype == object:
+        return [written(item) for item in array.ravel()]
+    return [float(f"{item:.6g}") for item in array.astype(np.float64).ravel()], list(array.shape)
+
+
+def start(variable: Any) -> np.ndarray:
+    """The value that a variable begins with."""
+    dtype, shape = variable.dtype.base_dtype.as_numpy_dtype, variable.shape.as_list()
+    return (
+        value_of(variable.op.name, shape).astype(dtype) if np.issubdtype(dtype, np.floating) else np.zeros(shape, dtype)
+    )
+
+
+def record(name: str, tf: Any, libraries: dict[str, Any]) -> dict[str, Any]:
+    """Makes a case, runs it twice, and says what there is."""
+    make = CASES[name]
+    library = libraries[name.partition(":")[0] if ":" in name else "layers"]
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(1)
+        made = make(tf, library)
+        tensors = [tensor for tensor in (made if isinstance(made, list | tuple) else [made])]
+        known = tf.global_variables() + tf.local_variables()
+        found: dict[str, Any] = {
+            "variables": [[v.op.name, v.shape.as_list()] for v in tf.global_variables()],
+            "collections": {
+                key: names for key in COLLECTIONS if (names := [v.op.name for v in tf.get_collection(key)])
+            },
+            "sizes": {key: number for key in SIZES if (number := len(tf.get_collection(key)))},
+            "ops": [getattr(tensor, "op", tensor).name for tensor in tensors],
+        }
+        with tf.Session(graph=graph) as session:
+            for variable in known:
+                variable.load(start(variable), session)
+            runs = [session.run(tensors) for _ in range(2)]
+            found["values"] = [[written(value) for value in run] for run in runs]
+            after = {v: session.run(v) for v in known}
+            found["after"] = {
+                v.op.name: written(value) for v, value in after.items() if not np.array_equal(value, start(v))
+            }
+            tags = []
+            for value in runs[-1]:
+                if isinstance(value, bytes):
+                    tags += [item.tag for item in tf.Summary.FromString(value).value]
+            merged = tf.summary.merge_all()
+            if merged is not None and not tags:
+                tags = [item.tag for item in tf.Summary.FromString(session.run(merged)).value]
+            if tags:
+                found["tags"] = tags
+    return found
+
+
+def main() -> None:
+    """Writes the file."""
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"
+    import tensorflow.compat.v1 as tf
+    import tf_keras.src.legacy_tf_layers as version_one_layers
+    from tensorflow.python.framework import ops
+
+    for module in (
+        "",
+        ".base",
+        ".convolutional",
+        ".core",
+        ".normalization",
+        ".pooling",
+    ):  # where tf_slim looks for them
+        sys.modules[f"tf_keras.legacy_tf_layers{module}"] = importlib.import_module(
+            version_one_layers.__name__ + module
+        )
+    import tf_slim
+
+    ops.Tensor, ops.IndexedSlices = tf.Tensor, tf.IndexedSlices  # where tf_slim looks for them
+    tf.disable_v2_behavior()
+    libraries = {"layers": tf_slim}
+    lines = []
+    for name in CASES:
+        try:
+            lines.append(f"{json.dumps(name)}: {json.dumps(record(name, tf, libraries))}")
+        except Exception as problem:  # a case that TensorFlow does not run has no record
+            print(f"{name}: {type(problem).__name__}: {str(problem)[:300]}", file=sys.stderr)
+    GOLDEN.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""Small models whose variables, values and gradients `tools/golden/library.py` records and the tests make again.
+
+Each case is a function of the two libraries: `tf` (version 1's names) and `layers` (`tf.contrib.layers`, which outlived
+it as `tf_slim`). It returns tensors. Variables and inputs have values by rule, so that only results are stored.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Case = Callable[[Any, Any], Any]
+CASES: dict[str, Case] = {}
+
+
+def value_of(name: str, shape: Any) -> np.ndarray:
+    """The value that a variable or input of that name has: from 0.1 to 1."""
+    return np.random.RandomState(zlib.crc32(name.encode())).uniform(0.1, 1.0, shape).astype(np.float32)
+
+
+def given(tf: Any, *shape: int, name: str = "input") -> Any:
+    """An input, of both signs."""
+    return tf.constant((value_of(name, shape) - 0.5) * 2)
+
+
+def case(make: Case) -> Case:
+    """Registers a case under its function's name."""
+    CASES[make.__name__] = make
+    return make
+
+
+def _add(name: str, make: Case) -> None:
+    CASES[name] = make
+
+
+# ------------------------------------------------------------------------------------- layers with argument scopes
+IMAGE, SEQUENCE, VOLUME, ROWS = (2, 6, 6, 4), (2, 7, 3), (2, 4, 5, 6, 2), (3, 6)
+for _name, _make in {
+    "conv1d": lambda tf, c: c.conv1d(given(tf, *SEQUENCE), 4, 3, stride=2),
+    "conv1d_rate": lambda tf, c: c.conv1d(given(tf, *SEQUENCE), 4, 3, rate=2, padding="VALID"),
+    "conv2d": lambda tf, c: c.conv2d(given(tf, *IMAGE), 3, [3, 2], stride=2, padding="VALID"),
+    "conv2d_rate": lambda tf, c: c.conv2d(given(tf, *IMAGE), 3, 3, rate=2, activation_fn=None),
+    "conv3d": lambda tf, c: c.conv3d(given(tf, *VOLUME), 3, [2, 3, 3]),
+    "convolution": lambda tf, c: c.convolution(given(tf, *IMAGE), 3, 3, biases_initializer=None),
+    "conv2d_in_plane": lambda tf, c: c.conv2d_in_plane(given(tf, *IMAGE), 3, stride=2, activation_fn=None),
+    "conv2d_transpose": lambda tf, c: c.conv2d_transpose(given(tf, *IMAGE), 3, 3, 2),
+    "conv3d_transpose": lambda tf, c: c.conv3d_transpose(given(tf, *VOLUME), 3, 3, 2),
+    "separable_conv2d": lambda tf, c: c.separable_conv2d(given(tf, *IMAGE), 3, 3, 2, activation_fn=tf.tanh),
+    "separable_conv2d_depthwise": lambda tf, c: c.separable_conv2d(given(tf, *IMAGE), None, 3, 2, stride=2),
+    "fully_connected": lambda tf, c: c.fully_connected(given(tf, *ROWS), 5),
+    "fully_connected_3": lambda tf, c: c.fully_connected(given(tf, *SEQUENCE), 5, activation_fn=tf.sigmoid),
+    "max_pool2d": lambda tf, c: c.max_pool2d(given(tf, *IMAGE), 3),
+    "avg_pool2d": lambda tf, c: c.avg_pool2d(given(tf, *IMAGE), [2, 3], stride=1, padding="SAME"),
+    "max_pool3d": lambda tf, c: c.max_pool3d(given(tf, *VOLUME), [2, 2, 3]),
+    "avg_pool3d": lambda tf, c: c.avg_pool3d(given(tf, *VOLUME), 2, padding="SAME"),
+    "pool": lambda tf, c: c.pool(given(tf, *IMAGE), 2, "MAX", dilation_rate=2, padding="VALID"),
+    "batch_norm": lambda tf, c: c.batch_norm(given(tf, *IMAGE), 0.9, scale=True, updates_collections=None),
+    "batch_norm_inference": lambda tf, c: c.batch_norm(given(tf, *IMAGE), is_training=False, activation_fn=tf.nn.relu),
+    "batch_norm_rows": lambda tf, c: c.batch_norm(given(tf, *ROWS), scale=True, decay=0.5),
+    "batch_norm_weights": lambda tf, c: c.batch_norm(
+        given(tf, *ROWS), 0.5, batch_weights=tf.constant([1.0, 0.0, 2.0]), updates_collections=None
+    ),
+    "batch_norm_debias": lambda tf, c: c.batch_norm(
+        given(tf, *IMAGE), 0.9, zero_debias_moving_mean=True, fused=False, updates_collections=None
+    ),
+    "layer_norm": lambda tf, c: c.layer_norm(given(tf, *IMAGE)),
+    "layer_norm_axes": lambda tf, c: c.layer_norm(
+        given(tf, *SEQUENCE), begin_norm_axis=2, begin_params_axis=1, activation_fn=tf.nn.relu
+    ),
+    "instance_norm": lambda tf, c: c.instance_norm(given(tf, *IMAGE)),
+    "group_norm": lambda tf, c: c.group_norm(given(tf, *IMAGE), 2),
+    "group_norm_axes": lambda tf, c: c.group_norm(
+        given(tf, 2, 4, 3, 3), 2, channels_axis=1, reduction_axes=[2, 3], center=False, mean_close_to_zero=True
+    ),
+    "unit_norm": lambda tf, c: c.unit_norm(given(tf, *SEQUENCE), 2),
+    "maxout": lambda tf, c: c.maxout(given(tf, *IMAGE), 2),
+    "maxout_axis": lambda tf, c: c.maxout(given(tf, *IMAGE), 3, axis=1),
+    "spatial_softmax": lambda tf, c: c.spatial_softmax(given(tf, *IMAGE)),
+    "spatial_softmax_temperature": lambda tf, c: c.spatial_softmax(
+        given(tf, 2, 3, 4, 5), 0.3, name="places", trainable=False, data_format="NCHW"
+    ),
+    "images_to_sequence": lambda tf, c: c.images_to_sequence(given(tf, *IMAGE)),
+    "sequence_to_images": lambda tf, c: c.sequence_to_images(given(tf, 5, 6, 2), 3),
+    "flatten": lambda tf, c: c.flatten(given(tf, *IMAGE)),
+    "bias_add": lambda tf, c: c.bias_add(given(tf, *IMAGE), activation_fn=tf.nn.relu),
+    "one_hot_encoding": lambda tf, c: c.one_hot_encoding(tf.constant([2, 0]), 3, on_value=2.0),
+    "softmax": lambda tf, c: c.softmax(given(tf, *SEQUENCE)),
+    "legacy_fully_connected": lambda tf, c: c.legacy_fully_connected(given(tf, *ROWS), 2, activation_fn=tf.tanh),
+    "linear": lambda tf, c: c.linear(given(tf, *ROWS), 2),
+    "repeat": lambda tf, c: c.repeat(given(tf, *IMAGE), 2, c.conv2d, 4, 3),
+    "repeat_pools": lambda tf, c: c.repeat(given(tf, *IMAGE), 2, c.max_pool2d, 2, stride=1),
+    "stack": lambda tf, c: c.stack(given(tf, *ROWS), c.fully_connected, [4, 3], scope="fc"),
+    "stack_of_lists": lambda tf, c: c.stack(given(tf, *IMAGE), c.separable_conv2d, [[4, 3, 1], [2, 1, 2]]),
+    "scale_gradient": lambda tf, c: tf.gradients(
+        tf.square(c.scale_gradient(tf.get_variable("x", [3]) * 1.0, 0.3)), tf.global_variables()
+    ),
+    "dense_to_sparse": lambda tf, c: [
+        getattr(c.dense_to_sparse(tf.constant([[1, 0, 2], [0, 0, 3]])), part)
+        for part in ("indices", "values", "dense_shape")
+    ],
+    "rev_block": lambda tf, c: c.rev_block(
+        given(tf, *ROWS), given(tf, *ROWS, name="other"), lambda x: c.fully_connected(x, 6),
+        lambda x: c.fully_connected(x, 6, activation_fn=tf.tanh), num_layers=2,
+    ),
+}.items():  # fmt: skip
+    _add(f"layers.{_name}", _make)
+
+
+@case
+def normalized_in_scopes(tf: Any, layers: Any) -> Any:
+    """A layer in a layer's place of biases, with regularizers and collections."""
+    with layers.arg_scope(
+        [layers.conv2d, layers.fully_connected], normalizer_fn=layers.batch_norm,
+        normalizer_params={"is_training": True, "scale": True}, weights_regularizer=layers.l2_regularizer(0.1),
+        outputs_collections="ends",
+    ):  # fmt: skip
+        net = layers.conv2d(given(tf, *IMAGE), 4, 3, scope="first")
+        net = layers.conv2d(net, 2, 1, activation_fn=None)
+        net = layers.fully_connected(layers.flatten(net), 3)
+    return [net, *tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)]
+
+
+def _stepped(tf: Any, layers: Any, **options: Any) -> Any:
+    step = tf.train.get_or_create_global_step()
+    w = tf.get_variable("w", [3])
+    b = tf.get_variable("b", [])
+    loss = tf.reduce_sum(tf.square(w * tf.constant([1.0, 2.0, 3.0]) + b))
+    options = {"learning_rate": 0.1, "optimizer": "SGD", **options}
+    return layers.optimize_loss(loss, step, **options)
+
+
+for _name, _options in {
+    "sgd": lambda tf, c: {},
+    "adam": lambda tf, c: {"optimizer": "Adam", "clip_gradients": 1.5, "name": "train_it"},
+    "momentum": lambda tf, c: {"optimizer": "Momentum", "gradient_multipliers": {"w:0": 0.5}},
+    "rmsprop": lambda tf, c: {"optimizer": "RMSProp"},
+    "ftrl": lambda tf, c: {"optimizer": "Ftrl"},
+    "adagrad": lambda tf, c: {"optimizer": "Adagrad", "summaries": c.OPTIMIZER_SUMMARIES},
+    "class": lambda tf, c: {"optimizer": tf.train.AdamOptimizer, "increment_global_step": False},
+    "function": lambda tf, c: {"optimizer": lambda rate: tf.train.GradientDescentOptimizer(rate / 2)},
+    "instance": lambda tf, c: {"optimizer": tf.train.GradientDescentOptimizer(0.2), "learning_rate": None},
+    "decay": lambda tf, c: {
+        "learning_rate_decay_fn": lambda rate, step: tf.train.exponential_decay(rate, step, 1, 0.5, staircase=True)
+    },
+    "clipping_function": lambda tf, c: {"clip_gradients": c.adaptive_clipping_fn(decay=0.5, report_summary=True)},
+    "adaptive_with_step": lambda tf, c: {
+        "clip_gradients": c.adaptive_clipping_fn(
+            std_factor=0.1, static_max_norm=2.0, global_step=tf.train.get_global_step()
+        )
+    },
+}.items():
+    _add(f"optimize_loss.{_name}", lambda tf, c, options=_options: _stepped(tf, c, **options(tf, c)))
+
+
+@case
+def summaries_of_activations(tf: Any, layers: Any) -> Any:
+    """Tags of summaries."""
+    x = given(tf, *ROWS)
+    for make in (tf.nn.relu, tf.nn.relu6, tf.nn.softplus, tf.sigmoid):
+        layers.summarize_activation(make(x))
+    layers.summarize_tensor(tf.reduce_sum(x))
+    layers.summarize_tensors([x, x])
+    return tf.summary.merge_all()
