@@ -341,8 +341,10 @@ class BaseSession:
         key = (tuple(fetches), names, tuple([getattr(value, "shape", value) for value in values]), self._graph._version)
         found = self._plans.get(key)
         if found is not None:
-            with contextlib.suppress(KeyError):  # another thread may have dropped it this moment
+            try:  # (contextlib.suppress would take longer than the call)
                 self._plans.move_to_end(key)
+            except KeyError:
+                pass  # another thread has dropped it this moment
             return found
         shapes = [getattr(value, "shape", None) for value in values]
 

@@ -102,10 +102,10 @@ class DirectStep:
                 current = [slot.current() for slot in self.read_slots]
             if manager.layout != self.layout:
                 return None
-            arguments = tuple(
-                engine.moved([feeds[i] if i >= 0 else current[~i].value for i in self.sources], self.program.device)
-            )
+            device = self.program.device
+            arguments = engine.moved([feeds[i] if i >= 0 else current[~i].value for i in self.sources], device)
             versions = [slot.version for slot in self.donated_slots]
+            donated = engine.moved([version.value for version in versions], device)  # type: ignore[union-attr]
             rng = NO_RNG
             if self.counters:
                 rng = np.empty((len(self.counters), 6), np.uint32)
@@ -116,9 +116,9 @@ class DirectStep:
                 self.segment,
                 self.executable,
                 versions,  # type: ignore[arg-type]
-                engine.moved([version.value for version in versions], self.program.device),  # type: ignore[union-attr]
+                donated,
                 self.donated_slots,
-                arguments,
+                tuple(arguments),
                 rng,
                 step,
             )
@@ -128,8 +128,9 @@ class DirectStep:
                 updates = list(zip(self.donated_slots, finals, strict=True))
                 updates += [(slot, results[at] if traced else at) for at, traced, slot in self.kept]
                 manager.publish(updates)
-            for counter, amount in zip(self.counters, self.executable.facts.amounts(results), strict=True):
-                counter.position += amount
+            if self.counters:
+                for counter, amount in zip(self.counters, self.executable.facts.amounts(results), strict=True):
+                    counter.position += amount
             return [own(self.place_of(kind, place, feeds, results, finals, current)) for kind, place in self.fetches]
         except BaseException:
             manager.settle(self.donated_slots)

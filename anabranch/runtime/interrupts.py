@@ -12,13 +12,14 @@ Whoever sets a handler of their own has it wrapped by the next step.
 
 from __future__ import annotations
 
+import _signal
 import signal
 import threading
 from typing import Any
 
 # The C functions behind the module's: the wrappers' conversions to enums take ten times as long as the calls.
-_set_handler: Any = getattr(signal.signal, "__wrapped__", signal.signal)
-_get_handler: Any = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
+_set_handler: Any = _signal.signal
+_get_handler: Any = _signal.getsignal
 _main = threading.main_thread().ident
 _ident = threading.get_ident
 

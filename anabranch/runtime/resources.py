@@ -30,6 +30,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.dtypes import DType
+from anabranch.runtime.spares import Spares
 
 
 class ResourceHandle(NamedTuple):
@@ -50,10 +51,12 @@ class Version:
         self.pins = 0
         self.taken = False
         """Its buffer was given to a running program; a newer version is about to be published."""
-        self._host: np.ndarray | None = value if isinstance(value, np.ndarray) else None
+        self._host: np.ndarray | None = None
 
     def host(self) -> np.ndarray:
         """The value as a NumPy array that must not be written to. Kept, so that many host reads copy once."""
+        if isinstance(self.value, np.ndarray):
+            return self.value
         if self._host is None:
             array = np.array(self.value)  # a copy: a view would keep XLA from reusing the buffer later
             array.flags.writeable = False
@@ -152,6 +155,7 @@ class ResourceManager:
         self._active: list[Claim] = []
         self._waiting: list[Claim] = []
         self._watched: dict[int, list[set[Any]]] = {}
+        self.spares = Spares()
         self.in_flight: list[Any] = []
         """Pipelines with steps whose checks nobody has read yet (runtime/pipeline.py)."""
         self.layout = 0
@@ -235,6 +239,7 @@ class ResourceManager:
                         closing.shutdown()
             if not chosen:
                 self._counters.clear()
+            self.spares.clear()
             self.layout += 1
 
     def remove(self, handle: ResourceHandle) -> bool:
@@ -326,6 +331,11 @@ class ResourceManager:
                 version.pins += 1
             return versions
 
+    def outdated(self, slot: Slot, version: Version) -> bool:
+        """Whether nobody can see a version any more that its variable had."""
+        with self._lock:
+            return version.pins == 0 and slot.version is not version and slot.version is not None
+
     def unpin(self, versions: Iterable[Version]) -> None:
         """Releases a snapshot."""
         with self._lock:
@@ -335,11 +345,9 @@ class ResourceManager:
     def take(self, versions: Sequence[Version]) -> list[bool]:
         """Marks each unpinned version as given to a program; True where the buffer may be donated."""
         with self._lock:
-            granted = []
-            for version in versions:
-                free = version.pins == 0
+            granted = [version.pins == 0 for version in versions]
+            for version, free in zip(versions, granted, strict=True):
                 version.taken = free
-                granted.append(free)
             return granted
 
     def publish(self, updates: Sequence[tuple[Slot, Any]]) -> None:
