@@ -99,7 +99,7 @@ def test_gradients(function: str) -> None:
 
 
 def test_a_training_step_is_one_program() -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
+    with tf.Graph().as_default(), tf.Session(config=SessionOptions(tier="compiled")) as session:
         table = tf.Variable(tf.zeros([50, 3]))
         y = tf.nn.nce_loss(table, tf.zeros([50]), LABELS[:, :1], INPUTS.astype(np.float32), 8, 50)
         step = tf.train.GradientDescentOptimizer(1.0).minimize(tf.reduce_mean(y))
@@ -108,7 +108,9 @@ def test_a_training_step_is_one_program() -> None:
         for _ in range(50):
             session.run(step)
         assert session.run(tf.reduce_mean(y)) < 0.8 * first
-        assert "interpreted" not in session.explain(step)
+        told = session.explain(step)
+        assert told.count("\n      program ") == 1
+        assert "\n      host " not in told
 
 
 def test_learned_frequencies_belong_to_the_session() -> None:
