@@ -21,7 +21,7 @@ weights = tf.get_variable("output_weights", [2, 32], initializer=tf.truncated_no
 bias = tf.get_variable("output_bias", [2], initializer=tf.zeros_initializer())
 logits = tf.nn.bias_add(tf.matmul(model.get_pooled_output(), weights, transpose_b=True), bias)
 loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
-train = optimization.create_optimizer(loss, 2e-2, 100, 0, False)
+train = optimization.create_optimizer(loss, 3e-3, 100, 0, False)
 with tf.Session() as session:
     session.run(tf.global_variables_initializer())
     for step in range(15):
