@@ -36,6 +36,7 @@ def test_the_minimum_is_found(use_resource: bool) -> None:
         assert session.run(unused).tolist() == [[5.0]]
     assert seen[0] == (54.0, 1.0)
     assert seen[-1][0] < 1e-6
+    np.testing.assert_allclose(seen[-1][1], -1, atol=1e-3)
     assert steps[-1].shape == (4,)
 
 

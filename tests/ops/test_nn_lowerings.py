@@ -94,6 +94,28 @@ def test_winograd_is_left_alone(change, why):
     assert lowerings_winograd.choose(context, given["batch"], axes, given["channels"], 64, dtype) is None, why
 
 
+@pytest.mark.parametrize(
+    ("size", "window", "padding", "strides"),
+    [
+        ((9, 6), (3, 6), "VALID", (1, 1)),  # words by embedding
+        ((6, 9), (6, 3), "VALID", (1, 2)),
+        ((5, 4), (5, 4), "VALID", (1, 1)),  # last maps into a dense layer
+        ((8, 6), (3, 6), "SAME", (1, 1)),  # as wide as the window, but padded
+    ],
+)
+def test_a_dimension_that_one_window_covers(size, window, padding, strides):
+    axes = [windows.axis(s, w, step, 1, padding) for s, w, step in zip(size, window, strides, strict=True)]
+    x, f = draw(3, *size, 2), draw(*window, 2, 5)
+    g = draw(3, *(a.out for a in axes), 5)
+    attrs = {"strides": [1, *strides, 1], "padding": padding}
+    found = run_op("Conv2D", x, f, tier="xla", **attrs)
+    assert error(found, host_conv.forward(x, f, axes)) < 1e-6
+    found = run_op("Conv2DBackpropFilter", x, np.array(f.shape, np.int32), g, tier="xla", **attrs)
+    assert error(found, host_conv.filter_gradient(x, g, axes, 2)) < 1e-6
+    found = run_op("Conv2DBackpropInput", np.array(x.shape, np.int32), f, g, tier="xla", **attrs)
+    assert error(found, host_conv.input_gradient(g, f, axes, 2)) < 1e-6
+
+
 class Accelerator(TraceContext):
     """A context of another platform: its lowering is the plain one, which the CPU can run, too."""
 

@@ -145,9 +145,9 @@ class ExternalOptimizerInterface:
         callback: Callable[..., Any] | None, run_kwargs: dict[str, Any],
     ) -> Callable[[Point], list[Any]]:  # fmt: skip
         """A function of a point that gives values of tensors there."""
-        # What reads a variable by reference reads it at one place, which can be fed; one by handle is read at many.
+        # Feeding a variable by reference replaces it wherever it is read or fetched; one by handle only where fetched.
         fed = not any(is_resource(var) for var in self._vars)
-        keys = [var.value() for var in self._vars] if fed else self._places
+        keys = self._vars if fed else self._places
 
         def evaluate(x: Point) -> list[Any]:
             values = dict(zip(keys, self._parts(x), strict=True))
