@@ -34,7 +34,7 @@ def _place(ctx: Any, shape: tuple[int, ...], flat: Any) -> tuple[str, list[Any]]
     return ("[" + ",".join(f"{{{i}}}" for i in range(len(parts))) + "]" if parts else ""), parts
 
 
-def check_rows(ctx: Any, indices: Any, limit: int, what: str = "indices") -> None:
+def check_rows(ctx: Any, indices: Any, limit: Any, what: str = "indices") -> None:
     """Checks that each of ``indices`` is in ``[0, limit)``: ``indices[0,2] = 7 is not in [0, 4)``."""
     if indices.size == 0:
         return
@@ -45,9 +45,10 @@ def check_rows(ctx: Any, indices: Any, limit: int, what: str = "indices") -> Non
     ctx.check(
         ~ctx.xp.any(bad),
         errors.InvalidArgumentError,
-        f"{what}{text} = {{{len(parts)}}} is not in [0, {limit})",
+        f"{what}{text} = {{{len(parts)}}} is not in [0, {{{len(parts) + 1}}})",
         *parts,
         flat[first],
+        np.asarray(limit) if isinstance(limit, int) else limit,
     )
 
 

@@ -31,7 +31,7 @@ from anabranch.runtime.plan import HostItem, Plan, ProgramItem, Segment
 from anabranch.runtime.recorded import Recorded
 from anabranch.runtime.resources import Claim, RandomCounter, ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.values import NO_RNG, Published, device_value, own, to_host
-from anabranch.xla import engine, lists, scope, single
+from anabranch.xla import engine, room, scope, single
 from anabranch.xla import program as programs
 
 MAX_STATIC_VARIANTS = 16
@@ -414,14 +414,8 @@ class Executor:
                 if step.stats is not None:
                     ops = item.program.group.ops if isinstance(item, ProgramItem) else (item.op,)
                     step.stats.append(ItemTime(tuple(ops), isinstance(item, ProgramItem), started, time.time()))
-        except scope.CutNeeded as cut:
-            self.plan.require_static(cut.tensor, segment, items)
-            raise _CutAnew from None
-        except scope.BoundNeeded as cut:
-            self.plan.require_bound(cut.tensor, segment, items)
-            raise _CutAnew from None
-        except scope.HostNeeded as cut:
-            self.plan.require_host(cut.op, segment, items)
+        except (scope.CutNeeded, scope.BoundNeeded, scope.HostNeeded, room.TooRoomy, room.Exceeded) as cut:
+            self.plan.require(cut, segment, items)
             raise _CutAnew from None
         return advances
 
@@ -523,9 +517,7 @@ class Executor:
         except kernels.NotCompilable:  # a list whose elements do not fit into one array
             self._interpret(item, state, env, advances, step)
             return
-        for i, value in enumerate(inputs):
-            if isinstance(value, TracedList):  # a loop on the host sees each size once
-                inputs[i] = lists.as_input(value, i in item.static or not self.plan.nested)
+        program.ready(inputs, item.static)
         static = {}
         for i in item.static:
             if not isinstance(inputs[i], TracedList):
@@ -542,15 +534,15 @@ class Executor:
             if cached is not None and cached[0] == state.layout:
                 executable = cached[1]
             else:
-                bounds = {i: scope.bucket(to_host(env[program.inputs[i]])) for i in item.bounds}
+                bounds = {i: program.capacities.of(~i, int(to_host(env[program.inputs[i]]))) for i in item.bounds}
                 executable = program.executable(
                     old, inputs, static, rng, MAX_STATIC_VARIANTS if item.static or bounds else None, bounds
                 )
-                if item.settled:
+                if item.settled and not executable.facts.guessed:
                     item.cached = (state.layout, executable)
                 if self.plan.nested and program.variants > MAX_SHAPES_OF_A_BODY:
                     self.plan.keep_dynamic_on_host()
-        except (scope.CutNeeded, scope.BoundNeeded, scope.HostNeeded, errors.InternalError):
+        except (scope.CutNeeded, scope.BoundNeeded, scope.HostNeeded, room.TooRoomy, errors.InternalError):
             raise
         except programs.UNTRACEABLE as problem:
             # Tracing met what can only fail at run time: the interpreter says which op fails first in effect order.

@@ -33,6 +33,9 @@ from anabranch.xla import control
 if TYPE_CHECKING:
     from anabranch.runtime.executor import Executor, Step
 
+BODIES_FOR_A_SEGMENT = 8
+"""A body is not compiled on its own where a segment that costs at most that many times as much will be."""
+
 
 class BodyPlans:
     """The plans of the nested bodies that a session runs. They are shared by all plans whose ops hold the bodies."""
@@ -208,13 +211,15 @@ def _store(runner: Executor, op: Operation, outputs: Sequence[Any], env: dict[Va
 class _Body:
     """A body ready to run any number of times in one manager."""
 
-    def __init__(self, runner: Executor, body: Body, manager: ResourceManager, step: Step):
+    def __init__(self, runner: Executor, body: Body, manager: ResourceManager, step: Step, restart: bool = False):
         self.plan = runner.bodies.of(body)
         self.runner = type(runner)(self.plan, manager, runner.bodies)
         self.step = dataclasses.replace(step, manager=manager)
         self.count = len(body.outputs)
         self.values = [i for i, arg in enumerate(body.args) if not arg.dtype.is_ref]
         self.tier = runner.plan.options.tier
+        if restart and runner.plan.cost.compile <= BODIES_FOR_A_SEGMENT * self.plan.cost.compile:
+            self.tier = "interpreted"
 
     def run(self, operands: Sequence[Any]) -> list[Any]:
         if self.plan.tier != "compiled":
@@ -237,10 +242,10 @@ def _execute(
     uses = bodies_of(op)
     if kind in CONDITIONALS:
         chosen = uses[control.branch_of(op, to_host(operands[0]), len(uses))]
-        inner = _Body(runner, chosen.body, manager, step)
+        inner = _Body(runner, chosen.body, manager, step, restart)
         results = inner.run(operands[1:])
     elif kind in LOOPS:
-        condition, inner = (_Body(runner, use.body, manager, step) for use in uses)
+        condition, inner = (_Body(runner, use.body, manager, step, restart) for use in uses)
         results = operands
         most = step.nested_cost[0] + runner.plan.cost.compile if restart else float("inf")
         while control.truth(to_host(condition.run(results)[0])):
@@ -250,6 +255,6 @@ def _execute(
                 raise Hot
     else:
         assert kind in CALLS
-        inner = _Body(runner, uses[0].body, manager, step)
+        inner = _Body(runner, uses[0].body, manager, step, restart)
         results = inner.run(operands)
     return list(results)

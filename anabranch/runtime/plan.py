@@ -24,7 +24,7 @@ from anabranch.placement.placer import Device, Placer
 from anabranch.rewrite import effects, reach, state
 from anabranch.runtime import policy
 from anabranch.runtime.resources import ResourceHandle
-from anabranch.xla import control
+from anabranch.xla import control, scope
 from anabranch.xla import program as programs
 
 MAX_HOST_SLICE = 4096
@@ -284,6 +284,15 @@ class Plan:
                 segment.items = items
             self.tier = tier  # last: who sees it finds the items
 
+    def require(self, need: Exception, segment: Segment, items: list[Any]) -> None:
+        """Arranges anew for what tracing, or a run, of ``items`` found out. (More room needs no new arrangement.)"""
+        if isinstance(need, scope.CutNeeded):
+            self.require_static(need.tensor, segment, items)
+        elif isinstance(need, scope.BoundNeeded):
+            self.require_bound(need.tensor, segment, items)
+        elif isinstance(need, scope.HostNeeded):
+            self.require_host(need.op, segment, items)
+
     def require_host(self, op: Operation, segment: Segment, items: list[Any]) -> None:
         """Notes that ``op`` cannot be compiled, and arranges anew; ``items`` are those that met it."""
         with self._arranging:
@@ -337,7 +346,8 @@ class Plan:
         """Whether an op cannot be part of a program."""
         if op in self._host_slices or op in self.on_host or op in self._host_lists:
             return True
-        if self.dynamic_on_host and any(_may_vary(tensor) for tensor in (*op._inputs, *op._outputs)):
+        varies = self.dynamic_on_host and any(_may_vary(tensor) for tensor in (*op._inputs, *op._outputs))
+        if varies and op.definition.effect.kind != "body":
             return True
         return _needs_host(op, self.sources(op), self.constants)
 
@@ -370,7 +380,8 @@ class Plan:
         found: set[Operation] = set()
         self._host_slices = frozenset()
         inside = set(segment.ops)
-        stack = [tensor.op for tensor in self.required_static if self.producer(tensor) is not None]
+        needed = (*self.required_static, *self.required_bounds)
+        stack = [tensor.op for tensor in needed if self.producer(tensor) is not None]
         while stack:
             op = stack.pop()
             definition = op.definition
@@ -522,7 +533,14 @@ class Plan:
             device.platform,
             device=None if device == self.default_device else device,
             precision=self.options.precision,
+            sizes_change=self.nested or self.dynamic_on_host,
         )
+        if self.dynamic_on_host:
+            program.open_axes = {
+                i: tuple(axis for axis, size in enumerate(key._shape) if size is None)
+                for i, key in enumerate(program.inputs)
+                if isinstance(key, Tensor) and key._shape is not None and _may_vary(key)
+            }
         bounds = tuple(i for i, key in enumerate(program.inputs) if key in self.required_bounds)
         static = tuple(
             i

@@ -10,6 +10,7 @@ from anabranch.core.list_values import HostList, TracedList
 from anabranch.core.optional_values import HostOptional
 from anabranch.runtime.resources import ResourceHandle, Version
 from anabranch.xla import lists
+from anabranch.xla.room import Padded
 
 NO_RNG = np.zeros((0, 6), np.uint32)
 
@@ -27,6 +28,8 @@ def device_value(value: Any) -> Any:
     """The array behind a version."""
     if isinstance(value, (Version, Published)):
         return value.value
+    if isinstance(value, Padded):
+        return value.exact()
     return lists.for_program(value) if isinstance(value, (HostList, HostOptional)) else value
 
 
@@ -42,6 +45,8 @@ def to_host(value: Any) -> Any:
         return value
     if isinstance(value, (TracedList, lists.TracedOptional)):
         return lists.for_host(value)
+    if isinstance(value, Padded):
+        return value.exact()
     return np.array(value) if hasattr(value, "__array__") else value
 
 
@@ -49,6 +54,8 @@ def own(value: Any) -> Any:
     """A fetched value: an array that the caller owns, or a scalar."""
     if isinstance(value, (Version, Published)):
         value = value.value
+    if isinstance(value, Padded):
+        return value.exact()
     if isinstance(value, ResourceHandle) or not hasattr(value, "__array__"):  # a handle, a list of tensors
         return value
     array = np.array(value)

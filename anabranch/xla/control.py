@@ -23,7 +23,7 @@ from anabranch.core.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of, passe
 from anabranch.core.list_values import TracedList
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey
-from anabranch.xla import engine, lists, sums, tracing, trips
+from anabranch.xla import engine, lists, padded, room, sums, tracing, trips
 from anabranch.xla.lists import TracedOptional
 from anabranch.xla.scope import BoundNeeded, CutNeeded, HostNeeded, Scope, Streams, Wiring, lowerings
 
@@ -83,6 +83,10 @@ class _Staged:
                 view=scope.view,
                 used=self.view.used,
                 rank_of=self.view.analysis.position,
+            )
+            inner.room = scope.room
+            inner.can_ask = lambda tensor: (
+                (outer := _from_outside(op, body, index_offset, tensor)) is not None and scope.can_ask(outer)
             )
             for arg, tensor in zip(body.args, op._inputs[index_offset:], strict=False):
                 bound = scope.upper.get(tensor)
@@ -145,14 +149,20 @@ def _staged(scope: Scope, op: Operation, body: Body, first: int, outputs: Sequen
     except CutNeeded as cut:
         raise _outer_cut(scope, op, body, first, cut) from None
     except BoundNeeded as need:
-        tensor = need.tensor
-        if tensor.op.type == "_Arg" and tensor.op.body is body:
-            index = tensor.op._attrs["index"]
-            if op.type not in LOOPS or passes_through(op._attrs["body"], index):
-                raise BoundNeeded(op._inputs[first + index]) from None
-        raise HostNeeded(op, "an inner loop without a bound") from None
+        outer = _from_outside(op, body, first, need.tensor)
+        if outer is None:
+            raise HostNeeded(op, "an inner loop without a bound") from None
+        raise BoundNeeded(outer) from None
     except HostNeeded as need:
         raise HostNeeded(op, str(need)) from None
+
+
+def _from_outside(op: Operation, body: Body, first: int, tensor: Tensor) -> Tensor | None:
+    """What a tensor of ``body`` is outside of ``op``; None if it is computed inside, or changes there."""
+    if tensor.op.type != "_Arg" or tensor.op.body is not body:
+        return None
+    index = tensor.op._attrs["index"]
+    return None if op.type in LOOPS and not passes_through(op._attrs["body"], index) else op._inputs[first + index]
 
 
 def _outer_cut(scope: Scope, op: Operation, body: Body, first: int, cut: CutNeeded) -> Exception:
@@ -372,6 +382,12 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
     invariant = [passes_through(body, i) for i in range(len(body.args))]
     carried = _carried(scope, op, condition, body, invariant)
     bound = trips.bound(scope, op, operands)
+    growing = [i for i in carried if trips.grows(op, i, operands[i])]
+    guessed = bound is None and bool(growing)
+    if guessed:
+        bound = trips.guess(scope, op, operands)
+        # What only takes elements does not change how the loop goes on: it runs to its end and counts.
+        runs_on = all(trips.unread(op, i) for i in growing)
     late = sums.find(op, carried, bound, operands)
     carried = [i for i in carried if i not in late]
     jax = engine.jax()
@@ -406,6 +422,7 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
         initial = fitted
     else:
         raise HostNeeded(op, "the shape of a loop variable changes")
+    scope.room.take(sum(lists.nbytes(initial[carried.index(i)]) for i in growing if i in carried))
     test = stage(condition, views[0], condition.outputs)
     # A condition that does more than compare runs once for each decision: its result is carried.
     rotated = bool(test.finals or test.records or _drawn(scope, condition))
@@ -455,6 +472,9 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
             after = after._replace(go=go & (after.failed < 0))
         return after
 
+    def within(carry: Carry) -> Any:
+        return carry.done < bound if guessed and not runs_on else True
+
     start = Carry(
         initial,
         variables,
@@ -468,9 +488,9 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
     if rotated:
         go, start = predicate(start)
         start = start._replace(go=go)
-        end = jax.lax.while_loop(lambda carry: carry.go, iterate, start)
+        end = jax.lax.while_loop(lambda carry: carry.go & within(carry), iterate, start)
     else:
-        end = jax.lax.while_loop(lambda carry: predicate(carry)[0], iterate, start)
+        end = jax.lax.while_loop(lambda carry: predicate(carry)[0] & within(carry), iterate, start)
     live = _live_outputs(scope, op)
     by_index = {
         i: value.released() if isinstance(value, TracedList) else value
@@ -483,6 +503,15 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
             dict(zip(counts, end.counts, strict=True)), None)  # fmt: skip
     trips.learn(scope, op, operands, bound)
     _add_check(scope, op, end.failed, end.payload, (*staged.records, *test.records))
+    if guessed:
+        assert bound is not None
+        enough, needed = end.done <= bound, end.done
+        if not runs_on:
+            enough, needed = ~(end.go if rotated else predicate(end)[0]), jnp.int32(bound * room.MOST_WASTE)
+        scope._enter(op)
+        scope.context.checks.append(
+            tracing.Check(scope.context.rank, enough | (end.failed >= 0), room.Exceeded, "{0}", (needed,), 1, op)
+        )
 
 
 def _carried(scope: Scope, op: Operation, condition: Body, body: Body, invariant: Sequence[bool]) -> list[int]:
@@ -526,3 +555,4 @@ lowerings.update(dict.fromkeys(CALLS, call))
 lowerings.update(dict.fromkeys(LOOPS, loop))
 lowerings.update(dict.fromkeys(LOWERED, optional))
 assert dtypes.variant  # lists and optionals are of this dtype
+assert padded  # its ops are known by now

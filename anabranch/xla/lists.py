@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.core import list_values
+from anabranch.core import dtypes, errors, list_values
 from anabranch.core.list_values import HostList, TracedList, from_host, set_backend, to_host
 from anabranch.core.operation import Operation
 from anabranch.core.optional_values import HostOptional
+from anabranch.ops.list_kernels import given_shape
 from anabranch.xla import engine
-from anabranch.xla.scope import HostNeeded
+from anabranch.xla.room import Capacities, Padded
+from anabranch.xla.scope import BoundNeeded, HostNeeded, Scope, specials
 
 
 class TracedOptional:
@@ -66,12 +68,19 @@ def for_program(value: Any) -> Any:
     )
 
 
-def as_input(value: TracedList, known: bool) -> TracedList:
+def as_input(value: TracedList, capacities: Capacities | None, place: Any) -> TracedList:
     """A list for a program: of known size, or one of a few capacities so that few programs serve all sizes."""
     size = np.array(value.size, np.int32)
-    if known:
+    if capacities is None:
         return value.with_size(size)
-    return value.with_room(max(8, 1 << max(int(size) - 1, 0).bit_length())).with_size(np.int32(size))
+    capacity = capacities.of(place, int(size), nbytes(value) // max(value.capacity, 1))
+    return value.with_room(capacity).with_size(np.int32(size))
+
+
+def nbytes(value: Any) -> int:
+    """How many bytes a list takes."""
+    leaves = [leaf for leaf in engine.jax().tree_util.tree_leaves(value) if hasattr(leaf, "dtype")]
+    return sum(int(np.prod(leaf.shape, dtype=np.int64)) * np.dtype(leaf.dtype).itemsize for leaf in leaves)
 
 
 def signature(value: Any) -> Any:
@@ -81,6 +90,8 @@ def signature(value: Any) -> Any:
         return (aux, tuple(signature(leaf) for leaf in leaves))
     if isinstance(value, TracedOptional):
         return None if value.values is None else tuple(signature(part) for part in value.values)
+    if isinstance(value, Padded):
+        return (value.axes, value.array.shape, value.dtype)
     return (value.shape, value.dtype)
 
 
@@ -105,6 +116,9 @@ def split(structure: Sequence[Any]) -> tuple[list[Any], Callable[[Sequence[Any]]
                 return lambda given: TracedOptional(None)
             held = [take(item) for item in value.values]
             return lambda given: TracedOptional(tuple(part(given) for part in held))
+        if isinstance(value, Padded):
+            parts = [take(leaf) for leaf in value.flatten()[0]]
+            return lambda given: Padded.unflatten(value.axes, [part(given) for part in parts])
         if value is None or isinstance(value, np.ndarray):
             return lambda given: value
         place = len(leaves)
@@ -171,7 +185,7 @@ def common(op: Operation, values: Sequence[Any]) -> Any:
 def _join(op: Operation, kinds: Sequence[Any]) -> Any:
     first = kinds[0]
     if all(isinstance(kind, ArrayKind) for kind in kinds):
-        if any(kind != first for kind in kinds):
+        if any(kind != first for kind in kinds) or None in first.shape:
             raise HostNeeded(op, "its branches give different shapes")
         return first
     if all(isinstance(kind, OptionalKind) for kind in kinds):
@@ -245,6 +259,8 @@ def fit_variable(op: Operation, old: Any, new: Any) -> Any:
         return old.with_pending() if new.pending else old
     if isinstance(old, (TracedList, TracedOptional)) or isinstance(new, (TracedList, TracedOptional)):
         raise HostNeeded(op, "a loop variable changes its kind")
+    if isinstance(old, Padded) or isinstance(new, Padded):
+        raise HostNeeded(op, "the size of a loop variable is not known")
     if tuple(old.shape) != tuple(new.shape):
         raise HostNeeded(op, f"a loop variable of shape {tuple(old.shape)} becomes one of shape {tuple(new.shape)}")
     return old
@@ -252,6 +268,43 @@ def fit_variable(op: Operation, old: Any, new: Any) -> Any:
 
 def _shapes(value: TracedList) -> list[Any]:
     return [(tuple(leaf.shape), leaf.dtype) for leaf in engine.jax().tree_util.tree_leaves(value.items)]
+
+
+# -------------------------------------------------------------------------------------------- sizes that are not known
+_NEGATIVE = "The num_elements to reserve must be a non negative number, but got {0}"
+
+
+def _reserve(scope: Scope, op: Operation) -> bool:
+    """A list of a size that is bounded: with room for the bound, in a program that is to serve all sizes."""
+    shape, count = scope.operands(op)
+    if isinstance(count, np.ndarray) or not isinstance(shape, np.ndarray) or not scope.room.sizes_change:
+        return False
+    dtype = op._attrs["element_dtype"]
+    most = scope.upper.get(op._inputs[1])
+    if dtype.host_only and dtype is not dtypes.variant:
+        return False
+    if most is None:
+        if not scope.can_ask(op._inputs[1]):
+            return False
+        raise BoundNeeded(op._inputs[1])
+    scope._enter(op)
+    scope.context.check(count >= 0, errors.InvalidArgumentError, _NEGATIVE, count)
+    size = engine.jax().numpy.asarray(count, np.int32)
+    scope.env[op._outputs[0]] = TracedList(dtype, given_shape(shape), None, size, most)
+    return True
+
+
+def _length(scope: Scope, op: Operation) -> bool:
+    (value,) = scope.operands(op)
+    if not isinstance(value, TracedList) or value.known_size is not None:
+        return False
+    scope.env[op._outputs[0]] = value.size
+    scope.upper[op._outputs[0]] = value.capacity
+    return True
+
+
+specials["TensorListReserve"] = _reserve
+specials["TensorListLength"] = _length
 
 
 @engine.when_loaded

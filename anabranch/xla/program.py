@@ -28,9 +28,10 @@ import numpy as np
 from anabranch.core import errors, opdef
 from anabranch.core.body import Body
 from anabranch.core.body_ops import bodies_of
+from anabranch.core.list_values import TracedList
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
-from anabranch.xla import engine, lists, scope, tracing
+from anabranch.xla import engine, lists, room, rows, scope, tracing
 from anabranch.xla.scope import MAX_EMBEDDED_CONSTANT
 
 UNTRACEABLE = (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError)
@@ -119,7 +120,12 @@ class Program:
         platform: str,
         device: Any = None,
         precision: Any = None,
+        sizes_change: bool = False,
     ):
+        self.sizes_change = sizes_change
+        """Whether sizes change from run to run, so that one program for all is better than one for each."""
+        self.open_axes: dict[int, tuple[int, ...]] = {}
+        """Dimensions of inputs that have a size of their own in each run."""
         self.group = group
         self.outputs = tuple(outputs)
         self.donated = dict(donated)
@@ -145,10 +151,14 @@ class Program:
             produced.update(group.writes.get(op, ()))
         self.donated_keys = tuple(self.donated)
         self.inputs: tuple[ValueKey, ...] = tuple(key for key in needed if key not in self.donated)
+        self.open_axes.update(rows.open_inputs(group, self.inputs))
         self._variants: dict[Any, Executable] = {}
         self._refused: dict[Any, Exception] = {}
         """Why arguments cannot be traced."""
         self._lock = threading.Lock()
+        self._guesses: dict[Operation, int] = {}
+        """How often loops run that were found to run more often than had been guessed."""
+        self.capacities = room.Capacities()
         self._device_constants: tuple[Any, ...] | None = None
         self._structure_key: Any = None
 
@@ -159,6 +169,15 @@ class Program:
             for use in bodies_of(op):
                 assert self.group.view is not None
                 yield from self._flattened(self.group.view(use.body, tuple(use.body.outputs)).ops)
+
+    def ready(self, inputs: list[Any], static: Sequence[int]) -> None:
+        """Gives inputs that have sizes of their own the capacities that the program is compiled for."""
+        for i, value in enumerate(inputs):
+            if isinstance(value, TracedList):
+                known = i in static or not self.sizes_change
+                inputs[i] = lists.as_input(value, None if known else self.capacities, i)
+            elif i in self.open_axes and i not in static:
+                inputs[i] = room.padded(value, self.open_axes[i], self.capacities, i)
 
     # -- compilation ------------------------------------------------------------------------------------------------
     def executable(
@@ -183,6 +202,8 @@ class Program:
             tuple([None if i in static else lists.signature(value) for i, value in enumerate(inputs)]),
             tuple([(i, opdef.attr_key(value)) for i, value in static.items()]) if static else (),
             tuple(bounds.items()) if bounds else (),
+            tuple([(self.flat_ops.index(op), most) for op, most in self._guesses.items()]) if self._guesses else (),
+            self.capacities.tight,
             gated,
         )
         found = self._variants.get(key)
@@ -199,6 +220,9 @@ class Program:
                     if found is None:
                         try:
                             found = self._compile(donated, inputs, static, rng, bounds or {}, gated)
+                        except room.TooRoomy:
+                            self.capacities.tight = True
+                            raise
                         except UNTRACEABLE as problem:
                             if len(self._refused) < MAX_REFUSED:
                                 self._refused[key] = problem
@@ -216,9 +240,13 @@ class Program:
         """Names of the writes that go before a check which reads what they write."""
         return sorted({self.group.ops[i].name for found in self._variants.values() for i in found.facts.tentative})
 
-    def failure(self, executable: Executable, failed: int, payload: np.ndarray) -> errors.OpError:
+    def failure(self, executable: Executable, failed: int, payload: np.ndarray) -> Exception:
         """The exception of the check that failed."""
-        return executable.facts.records[failed].at(self.flat_ops).failure(payload)
+        found = executable.facts.records[failed].at(self.flat_ops).failure(payload)
+        if isinstance(found, room.Exceeded):
+            with self._lock:  # from now on the loop gets more room
+                self._guesses[found.op] = max(self._guesses.get(found.op, 0), room.power(found.needed))
+        return found
 
     def device_constants(self) -> tuple[Any, ...]:
         """Large constants, on the device, as trailing arguments."""
@@ -247,7 +275,7 @@ class Program:
                 tuple([numbers[key] for key in self.outputs]),
                 tuple([(numbers[base], numbers[final]) for base, final in self.donated.items()]),
                 tuple(ranks),
-                (self.platform, self.device, self.precision),
+                (self.platform, self.device, self.precision, self.sizes_change),
             )
         return self._structure_key
 
@@ -359,6 +387,7 @@ class Program:
             self.group.ranks,
         )
         run.upper = {self.inputs[i]: bound for i, bound in bounds.items()}
+        run.room = room.Room(self._guesses, self.capacities.tight, self.sizes_change)
         for op in self.group.ops:
             if op in late:
                 run.only_checks(op)
@@ -401,6 +430,7 @@ class Program:
             results.append(jnp.copy(value) if id(value) in state_inputs else value)
         facts.consumed = []
         facts.dynamic = []
+        facts.guessed = bool(run.room.used)
         counts = [run.streams.taken.get(op, 0) for op in self.random_ops]
         for i, count in enumerate(counts):
             facts.consumed.append(count if isinstance(count, int) else 0)
@@ -456,7 +486,10 @@ class Program:
             for op in undone:
                 assert op.definition.predication is not None
                 at = op.definition.input_range(op.definition.predication.indices, op._attrs).start
-                indices = jnp.asarray(env[self.group.sources[op][at]])
+                indices = env[self.group.sources[op][at]]
+                if isinstance(indices, room.Padded):
+                    indices = room.filled(jnp, indices, np.iinfo(indices.dtype).max)
+                indices = jnp.asarray(indices)
                 row = _row_index(op, indices)
                 before = old[row]
                 final = final.at[_masked_row_index(op, indices, ok)].set(before, mode="drop")

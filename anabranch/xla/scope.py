@@ -18,7 +18,7 @@ from anabranch.core.body import Body
 from anabranch.core.body_ops import bodies_of
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
-from anabranch.xla import single, tracing
+from anabranch.xla import room, single, tracing
 
 MAX_EMBEDDED_CONSTANT = 1024
 """Constants with more elements are passed as arguments: XLA copies and folds large literals slowly."""
@@ -28,6 +28,12 @@ emits_checks: set[str] = set()
 
 lowerings: dict[str, Callable[[Scope, Operation, Any], None]] = {}
 """How ops with bodies, and optionals, are traced: filled by :mod:`anabranch.xla.control`."""
+
+specials: dict[str, Callable[[Scope, Operation], bool]] = {}
+"""How ops are traced that are given what has a size of its own (lists, padded arrays); False: as any other."""
+
+row_operands: list[Callable[[Scope, Operation, Sequence[Any]], tuple[list[Any], list[Any]] | None]] = []
+"""What a write of padded rows makes of its operands, for its checks and its kernel: filled by :mod:`.rows`."""
 
 
 class CutNeeded(Exception):
@@ -53,11 +59,6 @@ class HostNeeded(Exception):
     def __init__(self, op: Operation, reason: str = ""):
         super().__init__(op, reason)
         self.op = op
-
-
-def bucket(value: Any) -> int:
-    """The bound that stands for an integer in a program's key: the next power of two."""
-    return 1 << max(int(np.max(value, initial=1)) - 1, 0).bit_length()
 
 
 class MoreChecks(Exception):
@@ -139,6 +140,11 @@ class Scope:
         self.partial: dict[Tensor, tuple[Any, ...]] = {}
         self.upper: dict[ValueKey, int] = {}
         """Upper bounds of integers that are not known."""
+        self.most: dict[Tensor, tuple[int, ...]] = {}
+        """Upper bounds of the elements of vectors, such as the shape of a padded array."""
+        self.room = room.Room({}, False)
+        self.can_ask: Callable[[Tensor], bool] = lambda tensor: True
+        """Whether a bound of a tensor can be had by :class:`BoundNeeded`."""
 
     def operands(self, op: Operation) -> list[Any]:
         return [None if key is None else self.env[key] for key in self.wiring.sources[op]]
@@ -147,7 +153,18 @@ class Scope:
         """The checks of a write whose kernel comes later."""
         if op.definition.checks is not None:
             self._enter(op)
-            op.definition.checks(self.context, self.operands(op), op._attrs)
+            op.definition.checks(self.context, self._taken(op)[0], op._attrs)
+
+    def _taken(self, op: Operation) -> tuple[list[Any], list[Any]]:
+        """The operands of ``op`` as its checks are to see them, and as its kernel is."""
+        operands = self.operands(op)
+        if not any(isinstance(value, room.Padded) for value in operands):
+            return operands, operands
+        for row_operands_of in row_operands:
+            found = row_operands_of(self, op, operands)
+            if found is not None:
+                return found
+        raise HostNeeded(op, "a size that a program does not know")
 
     def _enter(self, op: Operation) -> None:
         self.context.op = op
@@ -168,7 +185,10 @@ class Scope:
             except kernels.NotCompilable as reason:
                 raise HostNeeded(op, str(reason)) from None
             return
-        operands = self.operands(op)
+        special = specials.get(op.type)
+        if special is not None and special(self, op):
+            return
+        checked, operands = self._taken(op)
         known = all(isinstance(value, np.ndarray) for value in operands)
         if definition.shape_only and not any(hasattr(value, "plus") for value in operands):  # lists, optionals
             operands = [np.broadcast_to(np.zeros((), np.int8), value.shape) for value in operands]
@@ -190,7 +210,7 @@ class Scope:
         self.context.shapes = shape_context
         self._enter(op)
         if definition.checks is not None and not skip_checks:
-            definition.checks(self.context, operands, op._attrs)
+            definition.checks(self.context, checked, op._attrs)
         own = len(self.context.checks)
         if definition.effect.kind == "random":
             self.context.philox = self.streams.block(op, self.context.xp)

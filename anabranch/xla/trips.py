@@ -18,6 +18,7 @@ from anabranch.core.body_ops import CONDITIONALS, LOOPS, BodyUse, bodies_of, pas
 from anabranch.core.list_values import TracedList
 from anabranch.core.operation import Operation, Tensor
 from anabranch.xla import engine
+from anabranch.xla.room import Padded
 from anabranch.xla.scope import BoundNeeded, HostNeeded, Scope
 
 _COMPARISONS = {"Less": (0, False), "LessEqual": (0, True), "Greater": (1, False), "GreaterEqual": (1, True)}
@@ -30,12 +31,43 @@ def bound(scope: Scope, op: Operation, operands: Sequence[Any]) -> int | None:
     return min(found, default=None)
 
 
-def need(scope: Scope, op: Operation, operands: Sequence[Any]) -> Exception:
-    """What would give the loop a bound."""
+def guess(scope: Scope, op: Operation, operands: Sequence[Any]) -> int:
+    """The number of iterations that a loop without a bound gets room for.
+
+    Raises:
+        BoundNeeded: an integer that can be known would give it a bound.
+    """
     for _, missing in _bounds(scope, op, operands):
-        if missing is not None:
-            return BoundNeeded(missing)
-    return HostNeeded(op, "how often the loop runs is known only afterwards")
+        if missing is not None and scope.can_ask(missing):
+            raise BoundNeeded(missing)
+    return scope.room.guess(op)
+
+
+def grows(op: Operation, index: int, value: Any) -> bool:
+    """Whether a loop variable is a list that an iteration may make longer."""
+    if not isinstance(value, TracedList):
+        return False
+    body: Body = op._attrs["body"]
+    growth = _growth(body, body.outputs[index])
+    return growth is not None and bool(growth.pushes or growth.writes)
+
+
+def unread(op: Operation, index: int) -> bool:
+    """Whether an iteration, and the condition, do nothing with a list but put elements into it."""
+    body: Body = op._attrs["body"]
+    condition: Body = op._attrs["cond"]
+    if condition.args[index]._consumers or condition.args[index] in condition.outputs:
+        return False
+    tensor, output = body.args[index], body.outputs[index]
+    while tensor is not output:
+        if len(tensor._consumers) != 1 or tensor in body.outputs:
+            return False
+        (user,) = tensor._consumers
+        puts = user.type in ("TensorListPushBack", "TensorListSetItem") and user._inputs[0] is tensor
+        if not puts and user.type != "Identity":
+            return False
+        tensor = user._outputs[0]
+    return not tensor._consumers and sum(other is output for other in body.outputs) == 1
 
 
 def learn(scope: Scope, op: Operation, operands: Sequence[Any], most: int | None) -> None:
@@ -58,8 +90,7 @@ def variable(scope: Scope, op: Operation, index: int, value: Any, most: int | No
     if growth is None or growth.place not in (None, index):
         raise HostNeeded(op, "a list that grows in a way that is not a push in each iteration")
     if growth.pushes or growth.writes:
-        if most is None:
-            raise need(scope, op, operands)
+        assert most is not None
         have = value.known_size if value.known_size is not None else value.capacity
         for written in growth.writes:
             highest = _highest(op, written, most, operands)
@@ -175,7 +206,7 @@ def _evaluated(op: Operation, body: Body, tensor: Tensor, operands: Sequence[Any
     if not depth or inner.body is not body or definition.effect.kind != "pure":
         return None
     values = [_evaluated(op, body, source, operands, depth - 1) for source in inner._inputs]
-    if definition.shape_only and all(hasattr(value, "shape") for value in values):
+    if definition.shape_only and all(None not in getattr(value, "shape", (None,)) for value in values):
         values = [np.broadcast_to(np.zeros((), np.int8), value.shape) for value in values]
     if not all(isinstance(value, np.ndarray) for value in values):
         return None
@@ -189,6 +220,12 @@ def _limit(
     found = _constant(op, condition, tensor, operands)
     if found is not None or exact:
         return found, None
+    source = tensor.op
+    if source.type == "StridedSlice" and source._inputs[0].op.type == "Shape":  # of a padded array: its capacity
+        begin, place = source._inputs[1].op, _argument(condition, _plain(source._inputs[0].op._inputs[0]))
+        value = operands[place] if place >= 0 and passes_through(op._attrs["body"], place) else None
+        if isinstance(value, Padded) and begin.type == "Const" and source._attrs["shrink_axis_mask"] == 1:
+            return int(value.array.shape[int(begin._attrs["value"][0])]), None
     place = _argument(condition, tensor)
     if place < 0 or not passes_through(op._attrs["body"], place):
         return None, None

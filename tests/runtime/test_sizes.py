@@ -1,0 +1,192 @@
+"""Loops whose number of iterations, and arrays whose sizes, nobody knows: how many programs, and what they compute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.xla import program, room
+
+TIERS = ["interpreted", "compiled"]
+
+
+def session(tier="compiled"):
+    return tf.Session(config=tf.SessionOptions(tier=tier, seed=1))
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default():
+        yield
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """The ops of each program that was compiled."""
+    found = []
+    plain = program.Program._compile
+
+    def noted(self, *args):
+        made = plain(self, *args)
+        found.append([op.type for op in self.group.ops])
+        return made
+
+    monkeypatch.setattr(program.Program, "_compile", noted)
+    return found
+
+
+# --------------------------------------------------------------------------------------- ends that depend on the data
+def approach(x, w, limit):
+    """The model of :func:`approaching`: the last value, its derivative by ``w``, and the number of iterations."""
+    slope, trips = 0.0, 0
+    while x < limit:
+        x, slope, trips = x + np.sin(x * w) + 2.1, slope + np.cos(x * w) * (x + w * slope), trips + 1
+    return x, slope, trips
+
+
+def approaching(x, w, limit):
+    return tf.while_loop(lambda v: v < limit, lambda v: v + tf.sin(v * w) + 2.1, [x])
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_an_end_that_depends_on_data_has_a_gradient(tier, compiled):
+    x, limit = tf.placeholder(tf.float64, []), tf.placeholder(tf.float64, [])
+    w = tf.get_variable("w", initializer=np.float64(0.7))
+    y = approaching(x, w, limit)
+    (grad,) = tf.gradients(y, w)
+    with session(tier) as s:
+        s.run(w.initializer)
+        for start, end in ((0.0, 3.0), (0.0, 400.0), (5.0, 5.0), (0.0, 70.0)):
+            value, slope, trips = approach(start, 0.7, end)
+            assert (trips > room.LEAST) == (end == 400)
+            np.testing.assert_allclose(s.run([y, grad], {x: start, limit: end}), [value, slope])
+    loops = [types for types in compiled if "While" in types]
+    assert len(loops) == (2 if tier == "compiled" else 0)  # the first guess, and what was needed
+
+
+def test_a_loop_that_had_too_little_room_changed_nothing():
+    x, limit = tf.placeholder(tf.float64, []), tf.placeholder(tf.float64, [])
+    w = tf.get_variable("w", initializer=np.float64(0.7))
+    runs = tf.get_variable("runs", initializer=0)
+    (grad,) = tf.gradients(approaching(x, w, limit), w)
+    noise = tf.random_uniform([], seed=3)
+    with tf.control_dependencies([tf.assign_add(runs, 1)]):
+        step = tf.assign_add(w, 1e-3 * grad)
+    found = {}
+    for tier in TIERS:
+        with session(tier) as s:
+            s.run(tf.global_variables_initializer())
+            found[tier] = [s.run([step, noise], {x: 0.0, limit: end}) for end in (10.0, 400.0, 20.0, 3000.0)]
+            assert s.run(runs) == 4
+    np.testing.assert_allclose(found["compiled"], found["interpreted"], rtol=1e-9)
+
+
+def test_a_failed_check_is_told_although_the_loop_had_too_little_room():
+    limit = tf.placeholder(tf.float32, [])
+    w = tf.Variable(1.5)
+
+    def body(i, v):
+        with tf.control_dependencies([tf.Assert(i < 100, ["too long", i])]):
+            return i + 1, tf.sin(v * w) + v + 1.1
+
+    _, y = tf.while_loop(lambda _, v: v < limit, body, [0, 0.0])
+    (grad,) = tf.gradients(y, w)
+    with session() as s:
+        s.run(w.initializer)
+        assert np.isfinite(s.run(grad, {limit: 60.0}))
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[too long\] \[100\]"):
+            s.run(grad, {limit: 1e6})
+        assert np.isfinite(s.run(grad, {limit: 60.0}))
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_an_array_grows_until_the_data_say_stop(tier, compiled):
+    limit = tf.placeholder(tf.float32, [])
+
+    def body(i, v, rows):
+        return i + 1, v * 1.25, rows.write(i, v)
+
+    rows = tf.TensorArray(tf.float32, size=0, dynamic_size=True, element_shape=[])
+    count, _, rows = tf.while_loop(lambda _, v, rows: v < limit, body, [0, 1.0, rows])
+    whole = rows.stack()
+    with session(tier) as s:
+        for end in (1.0, 50.0, 1e9, 7.0):
+            number, values = s.run([count, whole], {limit: end})
+            expected = 1.25 ** np.arange(number)
+            np.testing.assert_allclose(values, expected, rtol=1e-5)
+            assert (expected < end).all()
+            assert 1.25 ** float(number) >= end * 0.999
+    assert len([types for types in compiled if "While" in types]) <= 2
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_an_array_that_is_read_back_while_it_grows(tier):
+    limit = tf.placeholder(tf.int32, [])
+
+    def body(i, last, rows):
+        last = last + rows.read(i // 2)
+        return i + 1, last, rows.write(i + 1, last)
+
+    rows = tf.TensorArray(tf.int32, size=1, dynamic_size=True, element_shape=[], clear_after_read=False).write(0, 1)
+    count, last, rows = tf.while_loop(lambda _, last, rows: last < limit, body, [0, 1, rows])
+
+    def model(end):
+        values = [1]
+        while values[-1] < end:
+            values.append(values[-1] + values[(len(values) - 1) // 2])
+        return len(values) - 1, values[-1]
+
+    with session(tier) as s:
+        for end in (1, 100, 10**6, 5, 10**8):
+            assert tuple(s.run([count, last], {limit: end})) == model(end)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_ends_that_depend_on_data_inside_of_each_other(tier):
+    x = tf.placeholder(tf.float64, [3])
+    w = tf.get_variable("w", initializer=np.float64(0.7))
+
+    def outer(i, total):
+        inner = approaching(tf.constant(0.0, tf.float64), w, 4.0 * x[i])
+        return i + 1, total + inner
+
+    _, y = tf.while_loop(lambda i, total: total < 60.0, lambda i, t: outer(i % 3, t), [0, tf.constant(0.0, tf.float64)])
+    (grad,) = tf.gradients(y, w)
+
+    def model(values):
+        total = slope = 0.0
+        i = 0
+        while total < 60:
+            made, part, _ = approach(0.0, 0.7, 4 * values[i % 3])
+            total, slope, i = total + made, slope + part, i % 3 + 1
+        return total, slope
+
+    with session(tier) as s:
+        s.run(w.initializer)
+        for values in ([1.0, 2.0, 3.0], [9.0, 1.0, 5.0], [0.3, 0.4, 0.5]):
+            np.testing.assert_allclose(s.run([y, grad], {x: values}), model(values))
+
+
+def test_lists_that_take_much_memory_get_no_room_to_spare(monkeypatch):
+    monkeypatch.setattr(room, "MAX_BYTES", 1 << 10)
+    x = tf.placeholder(tf.float64, [16])
+    y = tf.while_loop(lambda v: tf.reduce_max(v) < 100.0, lambda v: v * v, [x])
+    (grad,) = tf.gradients(y, x)
+    with session() as s:
+        for start in (3.0, 1.0001, 50.0):
+            power, value = 1, start
+            while value < 100:
+                power, value = power * 2, value * value
+            found = s.run([y, grad], {x: np.full(16, start)})
+            np.testing.assert_allclose(found[0], [value] * 16)
+            np.testing.assert_allclose(found[1], [power * start ** (power - 1)] * 16)
+
+
+def test_capacities():
+    found = room.Capacities()
+    assert [found.of("a", size) for size in (5, 60, 65, 5, 200, 5)] == [64, 64, 128, 8, 256, 8]
+    assert found.of("a", 100) == 256
+    assert found.of("b", 3, nbytes=room.MAX_BYTES) == 4
+    found.tight = True
+    assert found.of("a", 3) == 4
