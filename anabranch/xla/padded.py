@@ -8,7 +8,6 @@ There is no masking: no result depends on what the padding holds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -61,8 +60,6 @@ def _slice(scope: Scope, op: Operation) -> bool:
         _bound_of_element(scope, op)
         return False
     spec = [_numbers(scope, op, i) for i in (1, 2, 3)]
-    if any(numbers is None for numbers in spec):
-        return False
     begin, end, strides = spec
     try:
         entries = array_region.resolve(len(value.shape), begin, end, strides, op._attrs).entries
@@ -73,7 +70,6 @@ def _slice(scope: Scope, op: Operation) -> bool:
     jnp, lax = engine.jax().numpy, engine.jax().lax
     scope._enter(op)
     array, positions = value.array, scope.operands(op)[1]
-    begin, end = list(begin), list(end)  # type: ignore[arg-type]
     for axis, size in zip(value.axes, value.sizes, strict=True):
         place = entries[axis].spec
         index = jnp.asarray(positions[place])
@@ -100,7 +96,7 @@ def _slice(scope: Scope, op: Operation) -> bool:
     return True
 
 
-def _numbers(scope: Scope, op: Operation, position: int) -> Sequence[int | None] | None:
+def _numbers(scope: Scope, op: Operation, position: int) -> list[int | None]:
     """The elements of a vector, None where they are traced."""
     value = scope.operands(op)[position]
     if isinstance(value, np.ndarray):

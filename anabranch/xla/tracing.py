@@ -22,7 +22,7 @@ class Check(NamedTuple):
 
     rank: int
     ok: Any
-    error: Callable[..., errors.OpError]
+    error: Callable[..., Exception]
     text: str
     payload: tuple[Any, ...]
     summarize: int
@@ -128,7 +128,7 @@ def _as_bits(jnp: Any, flat: Any) -> Any:
 class CheckRecord(NamedTuple):
     """What is kept of a check after tracing: how to raise it from the two packed outputs."""
 
-    error: Callable[..., errors.OpError]
+    error: Callable[..., Exception]
     text: str
     payload: tuple[Any, ...]
     """Per placeholder: ``(dtype kind, count, shape, start)`` in the packed payload, or a host value."""
@@ -144,7 +144,7 @@ class CheckRecord(NamedTuple):
         """The record with the ops that the numbers stand for."""
         return self._replace(op=ops[self.op], inner=tuple(record.at(ops) for record in self.inner))
 
-    def failure(self, packed: np.ndarray) -> errors.OpError:
+    def failure(self, packed: np.ndarray) -> Exception:
         """The exception that the failed check stands for."""
         values = []
         for item in self.payload:
