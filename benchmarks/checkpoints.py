@@ -8,7 +8,7 @@ files to the disk before they count, as a checkpoint must be; NumPy's time is gi
 the repeats counts.
 
 With `--asynchronous`, it measures what training notices of an asynchronous save: a step of a model of that size, alone,
-the call of `save`, and the steps while the checkpoint is being written.
+the call of `save`, and the steps while the checkpoint is being written, in turn, `--repeat` times; medians count.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -79,34 +80,36 @@ def numpy_times(folder: str, megabytes: float, repeat: int) -> dict[str, float]:
     return {key: min(times) for key, times in found.items()}
 
 
-def step_times(tf: Any, folder: str, megabytes: float, asynchronous: bool) -> dict[str, float]:
-    """Seconds of training steps of a model of ``megabytes``: alone, the call of `save`, and steps during the write."""
+def step_times(tf: Any, folder: str, megabytes: float, rounds: int) -> dict[str, list[float]]:
+    """Seconds of training steps of a model of ``megabytes``: alone, the call of `save`, and steps during the write.
+
+    Each round has four steps alone, of which the last three count, a save, and steps until it is on the disk.
+    """
     width = int((megabytes * 1e6 / 4 / 4) ** 0.5)
+    found: dict[str, list[float]] = {"alone": [], "call": [], "first": [], "second": [], "later": [], "write": []}
     with tf.Graph().as_default(), tf.Session() as session:
         h = tf.random_normal([128, width], seed=1)
         for i in range(4):
             h = tf.tanh(tf.matmul(h, tf.get_variable(f"w{i}", [width, width])))
         train = tf.train.GradientDescentOptimizer(0.01).minimize(tf.reduce_mean(tf.square(h)))
-        options = {"asynchronous": True} if asynchronous else {}
-        saver = tf.train.Saver(**options)
+        saver = tf.train.Saver(asynchronous=True)
         session.run(tf.global_variables_initializer())
         for _ in range(3):
             session.run(train)
-        alone = [timed(lambda: session.run(train)) for _ in range(8)]
-        call = timed(lambda: saver.save(session, os.path.join(folder, "model"), write_meta_graph=False))
-        during = []
-        if asynchronous:
-            while saver._background._thread is not None and saver._background._thread.is_alive():
+        while any(thread.name == "anabranch-spares" for thread in threading.enumerate()):
+            session.run(train)
+        for _ in range(rounds):
+            found["alone"] += [timed(lambda: session.run(train)) for _ in range(4)][1:]
+            start = time.perf_counter()
+            found["call"].append(timed(lambda: saver.save(session, os.path.join(folder, "model"))))
+            during = []
+            while saver._background._thread.is_alive():
                 during.append(timed(lambda: session.run(train)))
+            found["write"].append(time.perf_counter() - start)
             saver.wait()
-        after = [timed(lambda: session.run(train)) for _ in range(8)]
-    return {
-        "step": statistics.median(alone + after),
-        "call of save": call,
-        "first step during the write": during[0] if during else 0.0,
-        "steps during the write": float(len(during)),
-        "total of steps during the write": sum(during),
-    }
+            for key, times in (("first", during[:1]), ("second", during[1:2]), ("later", during[2:])):
+                found[key] += times
+    return found
 
 
 def main() -> None:
@@ -131,8 +134,20 @@ def main() -> None:
         import anabranch as tf
 
         if given.asynchronous:
-            for name, seconds in step_times(tf, folder, given.megabytes, True).items():
-                print(f"{name:36} {seconds:9.3f}")
+            found = step_times(tf, folder, given.megabytes, given.repeat)
+            alone = statistics.median(found["alone"])
+            for name, told in (
+                ("alone", "a step alone"),
+                ("call", "the call of save"),
+                ("first", "the first step during the write"),
+                ("second", "the second one"),
+                ("later", "the others"),
+                ("write", "until it is on the disk"),
+            ):
+                times = found[name]
+                if times:
+                    median = statistics.median(times)
+                    print(f"{told:36} {median:8.3f} s {median / alone:7.3f} of a step   ({len(times)} times)")
             return
         tables = {
             "numpy": numpy_times(folder, given.megabytes, given.repeat),

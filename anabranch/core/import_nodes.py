@@ -227,7 +227,15 @@ def parse(
 def source(text: str) -> Source:
     """The edge start that ``"node"`` or ``"node:1"`` means."""
     name, colon, index = text.rpartition(":")
-    return (name, int(index)) if colon and index.isdigit() else (text, 0)
+    return (name, int(index)) if colon and index.isdecimal() else (text, 0)
+
+
+def _place(text: str, digits: str) -> int:
+    if digits.isdecimal():
+        return int(digits)
+    raise ValueError(
+        errors.message(f"input {text!r} of a function's node", "argument, argument:1 or node:output:1", "give a number")
+    )
 
 
 def function_sources(nodes: dict[str, Node], text: str) -> list[Source]:
@@ -235,13 +243,13 @@ def function_sources(nodes: dict[str, Node], text: str) -> list[Source]:
     parts = text.split(":")
     node = nodes.get(parts[0])
     if node is None:
-        return [(parts[0], int(parts[1]) if len(parts) > 1 else 0)]
+        return [(parts[0], _place(text, parts[1]) if len(parts) > 1 else 0)]
     position = 0
     for spec in node.definition.outputs:
         count = spec.count(node.attrs)
         if len(parts) > 1 and spec.name == parts[1]:
             return (
-                [(node.name, position + int(parts[2]))]
+                [(node.name, position + _place(text, parts[2]))]
                 if len(parts) > 2
                 else [(node.name, position + i) for i in range(count)]
             )

@@ -23,7 +23,7 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.list_values import TracedList
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
-from anabranch.runtime import binding, direct, nested, policy
+from anabranch.runtime import binding, direct, nested, policy, spares
 from anabranch.runtime.binding import SegmentState
 from anabranch.runtime.borrowing import lent
 from anabranch.runtime.interrupts import Interrupts
@@ -538,7 +538,7 @@ class Executor:
                 executable = program.executable(
                     old, inputs, static, rng, MAX_STATIC_VARIANTS if item.static or bounds else None, bounds
                 )
-                if item.settled and executable is not None and not executable.facts.guessed:
+                if item.settled and not executable.facts.guessed:
                     item.cached = (state.layout, executable)
                 if self.plan.nested and program.variants > MAX_SHAPES_OF_A_BODY:
                     self.plan.keep_dynamic_on_host()
@@ -597,18 +597,19 @@ class Executor:
     ) -> tuple[Any, Any, Any, bool]:
         """Calls a program and waits for it; gives it the buffers of ``versions`` that nobody has pinned."""
         program = item.program
-        donated: list[Any] = []
+        donated: tuple[Any, ...] = ()
+        function = executable.function
         shown = False
         if versions:
             step.interrupts.hold()
         try:
             with engine.x64():
                 if versions:
-                    granted = self.manager.take(versions)
-                    for value, version, free in zip(old, versions, granted, strict=True):
-                        mine = free or value is not version.value
-                        donated.append(value if mine else engine.jax().numpy.copy(value))
-                results, finals, flags = executable.function(tuple(donated), arguments, program.device_constants(), rng)
+                    known = bool(item.static or item.bounds)
+                    function, donated = spares.handed(
+                        self.manager, program, executable, versions, old, arguments, rng, not known
+                    )
+                results, finals, flags = function(donated, arguments, program.device_constants(), rng)
             if versions and not item.writes and len(segment.written) == len(versions):
                 # What the program returns for donated variables is right whether or not its checks hold: show it now.
                 self.manager.replace(slots, finals)

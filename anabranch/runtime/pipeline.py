@@ -24,6 +24,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.operation import Tensor
+from anabranch.runtime import spares
 from anabranch.runtime.direct import DirectStep
 from anabranch.runtime.interrupts import Interrupts
 from anabranch.runtime.resources import Claim, RandomCounter, ResourceManager, Slot, Version
@@ -258,13 +259,11 @@ class Pipeline:
         try:
             with engine.x64():
                 copy = engine.jax().numpy.copy
-                donated = []
-                for value, version, free in zip(old, versions, manager.take(versions), strict=True):
-                    donated.append(value if free or value is not version.value else copy(value))
-                gate = self._steps[-1].flags[0] if self._steps else tracing.OPEN
-                results, finals, flags = gated.executable.function(
-                    tuple(donated), arguments, program.device_constants(), rng, gate
+                function, donated = spares.handed(
+                    manager, program, gated.executable, versions, old, arguments, rng, gated=True
                 )
+                gate = self._steps[-1].flags[0] if self._steps else tracing.OPEN
+                results, finals, flags = function(donated, arguments, program.device_constants(), rng, gate)
                 manager.replace(gated.donated_slots, finals)
                 # The next step may own what this one returns for variables, and what it has read.
                 for kind, place in gated.fetches:

@@ -8,6 +8,9 @@ step may change what they depend on. One save runs at a time; the next one waits
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,10 +21,13 @@ from anabranch.core import errors, inference
 from anabranch.core.operation import Operation, Tensor
 from anabranch.formats import bundle
 from anabranch.platform import logging
+from anabranch.runtime import spares
 from anabranch.runtime.borrowing import borrowed
 from anabranch.runtime.resources import Claim, ResourceManager, Slot, Version
 from anabranch.session import BaseSession, handle_of
 
+NICE = 10
+"""Priority of the thread that writes: what the processors have left while steps run."""
 _WRAPPED = ("_sess", "raw_session", "_session")
 
 
@@ -52,6 +58,7 @@ class _Wanted:
         self.tensor = tensor
         self.dtype = tensor.dtype.base
         self.maker = _variable_of(tensor)
+        self.slot: Slot | None = None
         self.version: Version | None = None
         self.array: np.ndarray | None = None
 
@@ -135,8 +142,12 @@ class BackgroundSaves:
         """TypeError or NotImplementedError if what :meth:`start` is given cannot be saved in the background."""
         _shards(session_behind(sess).graph, saver_def.save_tensor_name)
 
-    def start(self, sess: Any, saver_def: Any, path: str, finish: Callable[[str], None]) -> None:
-        """Holds the state of the session and writes it to ``path``; ``finish(path)`` runs when it is on the disk.
+    def start(
+        self, sess: Any, saver_def: Any, path: str, prepare: Callable[[], None], finish: Callable[[str], None]
+    ) -> None:
+        """Holds the state of the session and writes it to ``path``, by a thread.
+
+        There, ``prepare()`` runs before, and ``finish(path)`` when it is on the disk.
 
         Raises:
             FailedPreconditionError: a variable has no value.
@@ -144,6 +155,7 @@ class BackgroundSaves:
         self.wait()
         session = session_behind(sess)
         manager = session._manager
+        spares.expect(session.graph)
         shards = _shards(session.graph, saver_def.save_tensor_name)
         wanted = [item for shard in shards for item in shard]
         held = [item for item in wanted if item.maker is not None]
@@ -160,18 +172,27 @@ class BackgroundSaves:
                 manager.end(claim)
         else:
             versions = manager.pin(slots)
-        for item, version in zip(held, versions, strict=True):
-            item.version = version
+        for item, slot, version in zip(held, slots, versions, strict=True):
+            item.slot, item.version = slot, version
         self._thread = threading.Thread(
-            target=self._write, args=(manager, shards, path, finish), name="anabranch-save", daemon=False
+            target=self._write, args=(manager, shards, path, prepare, finish), name="anabranch-save", daemon=False
         )
         self._thread.start()
 
     def _write(
-        self, manager: ResourceManager, shards: list[list[_Wanted]], path: str, finish: Callable[[str], None]
+        self,
+        manager: ResourceManager,
+        shards: list[list[_Wanted]],
+        path: str,
+        prepare: Callable[[], None],
+        finish: Callable[[str], None],
     ) -> None:
+        if sys.platform == "linux":  # there, a thread has a priority of its own: steps go first
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         try:
             try:
+                prepare()
                 bundle.write_bundle(path, *(_pieces(manager, shard) for shard in shards))
             finally:
                 manager.unpin([item.version for shard in shards for item in shard if item.version is not None])
@@ -189,9 +210,11 @@ def _pieces(manager: ResourceManager, shard: list[_Wanted]) -> Iterator[bundle.P
         yield bundle.Piece(item.name, item.spec, item.dtype, array)
         del array
         item.array = None
-        if version is not None:
+        if version is not None and item.slot is not None:
             item.version = None
             manager.unpin([version])
+            if manager.outdated(item.slot, version):
+                manager.spares.put(version.value)
         del version
 
 

@@ -54,7 +54,7 @@ class CheckpointReader:
             f"{name} (DT_{dtypes.proto_name(facts.dtype).upper()}) [{','.join(map(str, facts.shape))}]"
             for name, facts in sorted(self._reader.tensors.items())
         ]
-        return "\n".join(lines).encode()
+        return "\n".join(lines).encode("utf-8", "surrogateescape")
 
 
 @public("train.NewCheckpointReader", "pywrap_tensorflow.NewCheckpointReader")

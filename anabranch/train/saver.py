@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numbers
 import os
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from anabranch.core.graph import get_default_graph
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.protos import training_pb2
 from anabranch.platform import logging
+from anabranch.runtime import spares
 from anabranch.train import checkpoint_state, meta_graph, saver_builder
 from anabranch.train.async_save import BackgroundSaves
 from anabranch.train.object_checkpoint import saver_for_object_checkpoint
@@ -115,6 +117,7 @@ class Saver:
         self._to_delete: list[tuple[str, float]] = []
         self._next_checkpoint_time = 0.0
         self._background = BackgroundSaves() if asynchronous else None
+        self._saving = threading.RLock()
         self.saver_def: Any = None
         if saver_def is not None:
             self.saver_def = training_pb2.SaverDef()
@@ -131,6 +134,8 @@ class Saver:
         if self._is_built:
             return
         self._is_built = True
+        if self._background is not None:
+            spares.expect(get_default_graph())
         if self.saver_def is not None:
             if self._name:  # the scope into which the graph was imported
                 for field in _NAMES:
@@ -292,7 +297,29 @@ class Saver:
                 f"'sess' must be a Session; {sess}\n"
                 + errors.message(f"a {type(sess).__name__}", "a tf.Session", "saver.save(session, path)")
             )
-        base = checkpoint_state.as_path(save_path)
+        with self._saving:  # so that the last to come has the newest state, and is the latest
+            return self._save(
+                sess,
+                checkpoint_state.as_path(save_path),
+                global_step,
+                latest_filename,
+                meta_graph_suffix,
+                write_meta_graph,
+                write_state,
+                (strip_default_attrs, save_debug_info),
+            )
+
+    def _save(
+        self,
+        sess: Any,
+        base: str,
+        global_step: Any,
+        latest_filename: str,
+        meta_graph_suffix: str,
+        write_meta_graph: bool,
+        write_state: bool,
+        graph_options: tuple[bool, bool],
+    ) -> str | None:
         if self._write_version == saver_builder.V1:
             logging.warning("TensorFlow's V1 checkpoint format has been deprecated: use write_version=SaverDef.V2")
         if global_step is not None:
@@ -321,16 +348,22 @@ class Saver:
         graph_file = checkpoint_state.meta_graph_filename(path, meta_graph_suffix)
         if self._background is not None and not self._is_empty:
             self._background.check(sess, self.saver_def)
-            if write_meta_graph:
-                self._background.wait()  # an earlier save under this name must not get the newer graph
-                self._write_graph(sess, graph_file, strip_default_attrs, save_debug_info)
-            self._background.start(sess, self.saver_def, path, finish)
+            self._background.wait()  # an earlier save under this name must not get the newer graph
+            late = write_meta_graph and sess.graph.finalized  # it cannot change any more
+            if write_meta_graph and not late:
+                self._write_graph(sess, graph_file, *graph_options)
+
+            def prepare() -> None:
+                if late:
+                    self._write_graph(sess, graph_file, *graph_options)
+
+            self._background.start(sess, self.saver_def, path, prepare, finish)
             return path
         written = None
         if not self._is_empty:
             written = _text(sess.run(self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: path}))
         if write_meta_graph:
-            self._write_graph(sess, graph_file, strip_default_attrs, save_debug_info)
+            self._write_graph(sess, graph_file, *graph_options)
         finish(written)
         return written
 

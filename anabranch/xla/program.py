@@ -73,6 +73,8 @@ class _Facts:
         self.tentative: list[int] = []
         self.dynamic: list[int] = []
         """Places in ``consumed`` that are known only after the run: one more result has them, in this order."""
+        self.spare: Any = None
+        """The compiled form that leaves its variables' old values alone; see ``Program.keeping``."""
 
     def amounts(self, results: Sequence[Any]) -> list[int]:
         """How many blocks each random op took."""
@@ -231,6 +233,13 @@ class Program:
                     self._variants[key] = found
         return found
 
+    def keeping(self, donated: Sequence[Any], inputs: Sequence[Any], rng: np.ndarray, gated: bool) -> Executable:
+        """A form that leaves the variables' old values alone: it takes buffers for the new ones as one argument more,
+        before the others, or an empty tuple. Arguments are what they are for ``executable``; nothing is known of them.
+        """
+        with self._lock:
+            return self._compile(donated, inputs, {}, rng, {}, gated, keeps=True)
+
     @property
     def variants(self) -> int:
         """How many forms it has been compiled in."""
@@ -329,6 +338,7 @@ class Program:
         rng: np.ndarray,
         bounds: dict[int, int],
         gated: bool,
+        keeps: bool = False,
     ) -> Executable:
         facts = _Facts()
 
@@ -339,7 +349,11 @@ class Program:
             raise errors.InternalError(None, None, "tracing a program did not settle")
 
         function.__name__ = "anabranch_program"
-        jitted = engine.jax().jit(function, **({"donate_argnums": (0,)} if self.donated_keys else {}))
+        jit = engine.jax().jit
+        if keeps:
+            jitted = jit(lambda _, *rest: function(*rest), donate_argnums=(0,), keep_unused=True)
+        else:
+            jitted = jit(function, **({"donate_argnums": (0,)} if self.donated_keys else {}))
         dynamic = tuple(value for i, value in enumerate(inputs) if i not in static)
         # Compiled ahead of time: the executable keeps neither the graph nor this program alive.
         jax = engine.jax()
@@ -349,7 +363,8 @@ class Program:
         with engine.x64(), place, warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
             gate = (tracing.OPEN,) if gated else ()
-            lowered = jitted.lower(tuple(donated), dynamic, self.device_constants(), rng, *gate)
+            buffers = ((tuple(donated) if self.platform == "cpu" else ()),) if keeps else ()
+            lowered = jitted.lower(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
             return Executable(lowered.compile(), facts)
 
     # -- tracing ------------------------------------------------------------------------------------------------------

@@ -391,3 +391,103 @@ def test_what_goes_wrong_in_the_background_is_raised_later(session, tmp_path, mo
     saver.save(session, str(tmp_path / "m"))
     saver.wait()
     assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / "m")
+
+
+def test_steps_write_into_spare_buffers_while_a_save_reads(tmp_path, monkeypatch):
+    from anabranch.formats import bundle
+    from anabranch.runtime import spares
+
+    monkeypatch.setattr(spares, "LARGE", 1)
+    calls = []
+    keeping = spares._Keeping.__call__
+    monkeypatch.setattr(spares._Keeping, "__call__", lambda self, *rest: calls.append(1) or keeping(self, *rest))
+    write = bundle.write_bundle
+    go = threading.Event()
+
+    def slow(prefix, *shards):
+        assert go.wait(60)
+        write(prefix, *shards)
+
+    monkeypatch.setattr(bundle, "write_bundle", slow)
+    v = tf.get_variable("v", [1000], initializer=tf.zeros_initializer())
+    w = tf.get_variable("w", [1000], initializer=tf.zeros_initializer(), use_resource=True)
+    with tf.control_dependencies([tf.assert_less(v[0], 50.0)]):
+        add = tf.group(v.assign_add(tf.ones([1000])), w.assign_add(tf.fill([1000], 2.0)))
+    saver = tf.train.Saver(asynchronous=True)
+    with tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+        session.run(tf.global_variables_initializer())
+        flying = session.make_callable(add, asynchronous=True)
+        plain = session.make_callable(add)
+        count = 0
+        for step, round_ in ((plain, 0), (plain, 1), (flying, 2), (flying, 3)):
+            for _ in range(3):
+                step()
+            flying.wait()
+            for thread in threading.enumerate():
+                if thread.name == "anabranch-spares":
+                    thread.join()
+            go.clear()
+            path = saver.save(session, str(tmp_path / "m"), global_step=round_, write_meta_graph=False)
+            for _ in range(4):
+                step()
+            flying.wait()
+            go.set()
+            saver.wait()
+            count += 3
+            assert len(calls) == round_ + 1
+            assert np.all(tf.train.load_variable(path, "v") == count)
+            assert np.all(tf.train.load_variable(path, "w") == 2 * count)
+            count += 4
+            assert np.all(session.run([v, w]) == np.array([[count], [2 * count]]))
+            assert sum(map(len, session._manager.spares._kept.values())) == 2
+        session.run([v.assign(tf.fill([1000], 60.0)), w.assign(tf.zeros([1000]))])
+        go.clear()
+        path = saver.save(session, str(tmp_path / "m"), write_meta_graph=False)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="assert"):
+            plain()
+        go.set()
+        saver.wait()
+        assert np.all(session.run([v, w]) == np.array([[60.0], [0.0]]))
+        assert np.all(tf.train.load_variable(path, "v") == 60.0)
+    assert not session._manager.spares._kept
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_of_two_threads_that_save_the_last_to_come_is_the_latest(tmp_path, monkeypatch, asynchronous):
+    from anabranch.train import checkpoint_state
+
+    v = tf.Variable(1.0, name="v")
+    saver = tf.train.Saver(asynchronous=asynchronous)
+    write_state = checkpoint_state.write_state
+    first = threading.Event()
+
+    def slow(*given):
+        if not first.is_set():
+            first.set()
+            time.sleep(0.5)
+        write_state(*given)
+
+    monkeypatch.setattr(checkpoint_state, "write_state", slow)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        one = threading.Thread(target=saver.save, args=(session, str(tmp_path / "m"), 1))
+        one.start()
+        assert first.wait(60)
+        saver.save(session, str(tmp_path / "m"), 2)
+        one.join()
+        saver.wait()
+    assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / "m-2")
+    assert [os.path.basename(path) for path in saver.last_checkpoints] == ["m-1", "m-2"]
+
+
+def test_the_graph_of_an_asynchronous_save(session, tmp_path):
+    v = tf.Variable(1.0, name="v")
+    saver = tf.train.Saver(asynchronous=True)
+    session.run(v.initializer)
+    for name in ("changing", "final"):
+        path = saver.save(session, str(tmp_path / name))
+        saver.wait()
+        with tf.Graph().as_default():
+            tf.train.import_meta_graph(path + ".meta")
+            assert [found.op.name for found in tf.global_variables()] == ["v"]
+        session.graph.finalize()
