@@ -164,3 +164,73 @@ def summaries_of_activations(tf: Any, layers: Any) -> Any:
     layers.summarize_tensor(tf.reduce_sum(x))
     layers.summarize_tensors([x, x])
     return tf.summary.merge_all()
+
+
+# ---------------------------------------------------------------------------------------------------- nets for images
+def _ends(made: tuple[Any, dict[str, Any]], *names: str) -> list[Any]:
+    """The output and some end points."""
+    output, found = made
+    return [output, *(found[name] for name in names)]
+
+
+def _image(tf: Any, size: int, batch: int = 1) -> Any:
+    return given(tf, batch, size, size, 3, name="image")
+
+
+def _in_scope(nets: Any, scope: Any, make: Callable[[], Any]) -> Any:
+    with nets.arg_scope(scope):
+        return make()
+
+
+# Only names and shapes: their weights are too many to run with.
+for _name, _make in {
+    "alexnet_v2": lambda tf, n: n.alexnet.alexnet_v2(_image(tf, 224)),
+    "overfeat": lambda tf, n: n.overfeat.overfeat(_image(tf, 231), 10, spatial_squeeze=False),
+    "vgg_a": lambda tf, n: _in_scope(n, n.vgg.vgg_arg_scope(), lambda: n.vgg.vgg_a(_image(tf, 224))),
+    "vgg_16": lambda tf, n: n.vgg.vgg_16(_image(tf, 256), 10, False, spatial_squeeze=False),
+    "vgg_19": lambda tf, n: n.vgg.vgg_19(_image(tf, 224), 10, False),
+    "inception_v1": lambda tf, n: n.inception.inception_v1(_image(tf, 224), 7),
+    "inception_v2": lambda tf, n: n.inception.inception_v2(_image(tf, 224), 7),
+    "inception_v3": lambda tf, n: n.inception.inception_v3(_image(tf, 299), 7),
+    "resnet_v1_101": lambda tf, n: n.resnet_v1.resnet_v1_101(_image(tf, 224)),
+    "resnet_v2_152": lambda tf, n: n.resnet_v2.resnet_v2_152(_image(tf, 224), 7),
+    "resnet_v2_200": lambda tf, n: n.resnet_v2.resnet_v2_200(_image(tf, 224), 7, global_pool=False, output_stride=8),
+}.items():
+    _add(f"names:{_name}", lambda tf, n, make=_make: [made := make(tf, n), made[0], *made[1].values()][1:])
+
+for _name, _make in {
+    "inception_v1": lambda tf, n: _ends(
+        _in_scope(
+            n, n.inception.inception_v1_arg_scope(),
+            lambda: n.inception.inception_v1_base(_image(tf, 64), "Mixed_4c"),
+        ),
+        "MaxPool_3a_3x3",
+    ),
+    "inception_v2": lambda tf, n: _ends(
+        _in_scope(
+            n, n.inception.inception_v2_arg_scope(),
+            lambda: n.inception.inception_v2(_image(tf, 96), 7, False, depth_multiplier=0.25, spatial_squeeze=False),
+        ), "Predictions", "Mixed_4a",
+    ),
+    "inception_v3": lambda tf, n: _ends(
+        _in_scope(
+            n, n.inception.inception_v3_arg_scope(),
+            lambda: n.inception.inception_v3(_image(tf, 139), 7, False, depth_multiplier=0.1, spatial_squeeze=False),
+        ), "AuxLogits", "Predictions",
+    ),
+    "resnet_v1": lambda tf, n: _ends(
+        _in_scope(n, n.resnet_utils.resnet_arg_scope(), lambda: n.resnet_v1.resnet_v1(
+            _image(tf, 33), [n.resnet_v1.resnet_v1_block(f"block{i}", 4, 2, 2) for i in (1, 2)], 3, False, scope="net",
+        )), "net/block1", "predictions",
+    ),
+    "resnet_v2": lambda tf, n: _ends(
+        _in_scope(n, n.resnet_utils.resnet_arg_scope(), lambda: n.resnet_v2.resnet_v2(
+            _image(tf, 33), [n.resnet_v2.resnet_v2_block(f"block{i}", 4, 2, 2) for i in (1, 2)], 3, False,
+            global_pool=False, output_stride=8, scope="net",
+        )), "net/block1/unit_2/bottleneck_v2", "predictions",
+    ),
+    "resnet_v2_training": lambda tf, n: n.resnet_v2.resnet_v2(
+        _image(tf, 33, 2), [n.resnet_v2.resnet_v2_block("block1", 4, 2, 1)], 3, scope="net",
+    )[0],
+}.items():  # fmt: skip
+    _add(f"nets:{_name}", _make)

@@ -1,6 +1,7 @@
 """``tf.contrib.slim``: layers, scopes, variables, losses and metrics under one name; training loops and nets."""
 
 from anabranch.contrib import framework, layers
+from anabranch.contrib.slim import nets
 from anabranch.core import api
 
 _NOT_LAYERS = (
@@ -29,5 +30,8 @@ for _name, _object in [(name, getattr(layers, name)) for name in dir(layers)]:
         api.publish_as(f"contrib.slim.regularizers.{_name}", _object)
 for _name, _object in list(api.namespace("contrib.layers.utils").items()):
     api.publish_as(f"contrib.slim.utils.{_name}", _object)
+for _home in ("contrib.slim", "contrib.slim.python.slim"):
+    api.publish_as(f"{_home}.nets", nets)
 
+__all__ = ["nets"]
 __getattr__, __dir__ = api.module_attributes("contrib.slim")

@@ -1,0 +1,81 @@
+"""Blocks of residual nets: convolutions whose padding does not depend on the input's size, strides made dense."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from typing import Any
+
+import anabranch as tf
+from anabranch.contrib.framework.scopes import add_arg_scope, arg_scope
+from anabranch.contrib.layers.convolutions import conv2d, max_pool2d
+from anabranch.contrib.layers.functions import batch_norm
+from anabranch.contrib.layers.parts import collect_named_outputs, l2_regularizer, variance_scaling_initializer
+from anabranch.core import errors
+
+
+class Block(collections.namedtuple("Block", ["scope", "unit_fn", "args"])):
+    """A block of a residual net: its scope, the function of its units, and each unit's arguments."""
+
+
+def subsample(inputs: Any, factor: int, scope: Any = None) -> Any:
+    """Every ``factor``-th row and column of images."""
+    return inputs if factor == 1 else max_pool2d(inputs, [1, 1], stride=factor, scope=scope)
+
+
+def conv2d_same(inputs: Any, num_outputs: int, kernel_size: int, stride: int, rate: int = 1, scope: Any = None) -> Any:
+    """A convolution whose padding, with strides too, is that of the kernel and not of the input's size."""
+    if stride == 1:
+        return conv2d(inputs, num_outputs, kernel_size, stride=1, rate=rate, padding="SAME", scope=scope)
+    reach = kernel_size + (kernel_size - 1) * (rate - 1) - 1
+    before = reach // 2
+    sides = [before, reach - before]
+    inputs = tf.pad(inputs, [[0, 0], sides, sides, [0, 0]])
+    return conv2d(inputs, num_outputs, kernel_size, stride=stride, rate=rate, padding="VALID", scope=scope)
+
+
+def _unreachable(output_stride: Any, stride: int) -> ValueError:
+    return ValueError(
+        "The target output_stride cannot be reached.\n"
+        + errors.message(f"output_stride={output_stride}", f"one of the strides on the way to {stride}", "16")
+    )
+
+
+@add_arg_scope
+def stack_blocks_dense(
+    net: Any, blocks: Sequence[Block], output_stride: int | None = None, outputs_collections: Any = None
+) -> Any:
+    """Blocks one after the other; beyond ``output_stride`` units spread their kernels where they would take strides."""
+    stride, rate = 1, 1
+    for block in blocks:
+        with tf.variable_scope(block.scope, "block", [net]) as sc:
+            for number, unit in enumerate(block.args, 1):
+                if output_stride is not None and stride > output_stride:
+                    raise _unreachable(output_stride, stride)
+                with tf.variable_scope(f"unit_{number}", values=[net]):
+                    if output_stride is not None and stride == output_stride:
+                        net = block.unit_fn(net, rate=rate, **dict(unit, stride=1))
+                        rate *= unit.get("stride", 1)
+                    else:
+                        net = block.unit_fn(net, rate=1, **unit)
+                        stride *= unit.get("stride", 1)
+            net = collect_named_outputs(outputs_collections, sc.name, net)
+    if output_stride is not None and stride != output_stride:
+        raise _unreachable(output_stride, stride)
+    return net
+
+
+def resnet_arg_scope(
+    weight_decay: float = 0.0001, batch_norm_decay: float = 0.997, batch_norm_epsilon: float = 1e-5,
+    batch_norm_scale: bool = True,
+) -> Any:  # fmt: skip
+    """The argument scope of residual nets."""
+    params = {
+        "decay": batch_norm_decay, "epsilon": batch_norm_epsilon, "scale": batch_norm_scale,
+        "updates_collections": tf.GraphKeys.UPDATE_OPS,
+    }  # fmt: skip
+    with arg_scope(
+        [conv2d], weights_regularizer=l2_regularizer(weight_decay), weights_initializer=variance_scaling_initializer(),
+        activation_fn=tf.nn.relu, normalizer_fn=batch_norm, normalizer_params=params,
+    ), arg_scope([batch_norm], **params), arg_scope([max_pool2d], padding="SAME") as scope:  # fmt: skip
+        return scope
