@@ -2,10 +2,7 @@
 
 Both classes are values: an operation gives a new list and leaves the old one as it was.
 
-:class:`HostList` lives in the interpreter. The newest version of a list owns one Python list of elements, and a version
-that was changed remembers how to undo the change, so that a loop that pushes, pops or writes pays for one element each
-time. A version that is read after it was changed gets a Python list of its own. Elements are arrays, lists, or None
-where nothing was written yet; an element that is popped is kept by nobody.
+:class:`~anabranch.core.host_list.HostList` lives in the interpreter.
 
 :class:`TracedList` lives in a traced program: an array of *capacity* elements (of which *size* are there), or a list
 of such arrays for lists of lists. The shape of the elements may be unknown until the first one comes: the list is
@@ -17,175 +14,15 @@ No module below the compiled tier imports JAX, so that tier hands its array func
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors
 from anabranch.core.dtypes import DType
+from anabranch.core.host_list import OBJECT, HostList, unequal_sizes
 from anabranch.core.kernels import NotCompilable
 from anabranch.core.shapes import RawShape
-
-_OBJECT = np.dtype(object)
-_POP, _PUSH = -2, -1  # besides these, a change that is undone names an index
-
-
-def _unequal(first: int, second: int) -> errors.InvalidArgumentError:
-    return errors.InvalidArgumentError(
-        None,
-        None,
-        "Trying to add two lists of tensors with different number of elements. "
-        + errors.message(f"lists of {first} and {second} elements", "lists of one length", "tf.stack what is there"),
-    )
-
-
-class HostList:
-    """A list of tensors in the interpreter; see the module."""
-
-    __slots__ = (
-        "__weakref__", "_blank", "_items", "_length", "_next", "_only", "_undo", "element_dtype", "element_shape",
-        "limit", "whole",
-    )  # fmt: skip
-    shape = ()
-    ndim = 0
-    size = 1
-    dtype = _OBJECT
-
-    def __init__(
-        self,
-        element_dtype: DType,
-        element_shape: RawShape,
-        elements: Iterable[Any] = (),
-        limit: int = -1,
-        whole: np.ndarray | None = None,
-    ) -> None:
-        """``limit``: the most elements that it may have, or -1. ``whole``: the elements as one array, if there is."""
-        self._items: list[Any] | None = list(elements)
-        self._length = len(self._items)
-        self._next: HostList | None = None
-        self._undo: tuple[int, Any] | None = None
-        self._blank = False
-        self._only: int | None = None
-        self.element_dtype = element_dtype
-        self.element_shape = element_shape
-        self.limit = limit
-        self.whole = whole
-
-    @classmethod
-    def blank(cls, element_dtype: DType, element_shape: RawShape, count: int) -> HostList:
-        """A list of ``count`` elements that nobody has written yet."""
-        made = cls(element_dtype, element_shape, [None] * count)
-        made._blank = True
-        return made
-
-    @classmethod
-    def from_array(cls, element_dtype: DType, element_shape: RawShape, array: np.ndarray) -> HostList:
-        """The parts of an array along its first dimension."""
-        return cls(element_dtype, element_shape, [array[i, ...] for i in range(len(array))], whole=array)
-
-    # -- reading ------------------------------------------------------------------------------------------------------
-    @property
-    def length(self) -> int:
-        """Number of elements."""
-        return self._length
-
-    @property
-    def elements(self) -> Sequence[Any]:
-        """The elements, None where nothing was written. Not to be changed."""
-        return self._own()
-
-    def get(self, index: int) -> Any:
-        """An element, or None if nothing was written there."""
-        return self._own()[index]
-
-    def _own(self) -> list[Any]:
-        if self._items is None:
-            changes = []
-            node = self
-            while node._items is None:
-                assert node._undo is not None
-                assert node._next is not None
-                changes.append(node._undo)
-                node = node._next
-            items = list(node._items)
-            for index, value in reversed(changes):
-                if index == _POP:
-                    items.pop()
-                elif index == _PUSH:
-                    items.append(value)
-                else:
-                    items[index] = value
-            self._items, self._next, self._undo = items, None, None
-        return self._items
-
-    # -- changing -----------------------------------------------------------------------------------------------------
-    def _successor(self, items: list[Any], undo: tuple[int, Any]) -> HostList:
-        made = HostList.__new__(HostList)
-        made._items, made._length = items, len(items)
-        made._next = made._undo = made._only = made.whole = None
-        made._blank = False
-        made.element_dtype, made.element_shape, made.limit = self.element_dtype, self.element_shape, self.limit
-        self._items, self._next, self._undo = None, made, undo
-        return made
-
-    def like(self, elements: Iterable[Any]) -> HostList:
-        """A list of the same kind with other elements."""
-        return HostList(self.element_dtype, self.element_shape, elements, self.limit)
-
-    def push(self, value: Any) -> HostList:
-        """The list with one more element."""
-        items = self._own()
-        items.append(value)
-        return self._successor(items, (_POP, None))
-
-    def pop(self) -> tuple[HostList, Any]:
-        """The list without its last element, and that element."""
-        items = self._own()
-        value = items.pop()
-        return self._successor(items, (_PUSH, value)), value
-
-    def set(self, index: int, value: Any) -> HostList:
-        """The list with another element at ``index``."""
-        items = self._own()
-        old, items[index] = items[index], value
-        made = self._successor(items, (index, old))
-        made._only = index if self._blank else None
-        return made
-
-    def resized(self, count: int) -> HostList:
-        """The list cut, or filled up with elements that nobody has written."""
-        items = self._own()[:count]
-        return self.like(items + [None] * (count - len(items)))
-
-    # -- arithmetic of gradients --------------------------------------------------------------------------------------
-    def zeros(self) -> HostList:
-        """A list with zeros in place of the elements."""
-        return self.like(
-            None if item is None else item.zeros() if isinstance(item, HostList) else np.zeros(item.shape, item.dtype)
-            for item in self._own()
-        )
-
-    def plus(self, other: HostList) -> HostList:
-        """The sum, element by element; what nobody has written counts as zeros."""
-        if self._length != other._length:
-            raise _unequal(self._length, other._length)
-        if self._only is not None and other._only is None:
-            self, other = other, self
-        if other._only is not None:  # the gradient of one element: all others stay what they are
-            index = other._only
-            return self.set(index, _sum(self.get(index), other.get(index)))
-        return self.like(map(_sum, self._own(), other._own()))
-
-    def __repr__(self) -> str:
-        return f"HostList({self.element_dtype.name}, {list(self._own())!r})"
-
-
-def _sum(first: Any, second: Any) -> Any:
-    if first is None or second is None:
-        return second if first is None else first
-    return first.plus(second) if isinstance(first, HostList) else np.asarray(first) + np.asarray(second)
-
 
 # ------------------------------------------------------------------------------------------------------ traced programs
 _backend: list[Any] = []
@@ -209,13 +46,17 @@ class TracedList:
     A write at a traced index to a list that was read before is *pending*: it is carried out when the list is read or
     written again, in a loop at the beginning of the next iteration. XLA updates an array in place only if nothing reads
     the old one besides, and cannot see that a read comes first; it would copy the whole list in each iteration.
+
+    A *uniform* list is one to which each iteration of a loop pushes the same array, known while tracing, such as the
+    shape of something: it takes no memory, and what is popped is known again. Whoever starts a loop says whether an
+    empty list may become one (:data:`MAY_BE_UNIFORM`).
     """
 
     __slots__ = ("__weakref__", "_capacity", "_items", "_pending", "_single", "_was_read", "element_dtype",
-                 "element_shape", "limit", "reserved", "size")  # fmt: skip
+                 "element_shape", "limit", "reserved", "size", "uniform")  # fmt: skip
     shape = ()
     ndim = 0
-    dtype = _OBJECT
+    dtype = OBJECT
 
     def __init__(
         self,
@@ -240,11 +81,14 @@ class TracedList:
         self._capacity = capacity if capacity is not None else 0
         self.reserved = reserved
         self.limit = limit
+        self.uniform: Any = None
+        """The array that each element is equal to, or what says that it may come to that."""
 
     # -- facts --------------------------------------------------------------------------------------------------------
     @property
     def items(self) -> Any:
-        """An array ``[capacity, *element]``, a list of batched lists, or None while no element is known.
+        """An array ``[capacity, *element]``, a list of batched lists, or None while no element is known, or if the list
+        is uniform.
 
         A write that is pending is not in it yet; see :meth:`settled`.
         """
@@ -294,6 +138,7 @@ class TracedList:
         made._items, made._single, made._capacity = self._items, self._single, self._capacity
         made.size, made.reserved, made._pending = self.size, self.reserved, self._pending
         made._was_read = self._was_read and "_items" not in changes
+        made.uniform = self.uniform
         for key, value in changes.items():
             setattr(made, key, value)
         return made
@@ -308,18 +153,25 @@ class TracedList:
         pending = self._pending is not None
         if self._pending is not None:
             leaves = (*leaves, *self._pending)
-        return leaves, (held, known, self.element_dtype, self.element_shape, self.reserved, self.limit, pending)
+        uniform = self.uniform
+        if isinstance(uniform, np.ndarray):
+            uniform = (uniform.shape, uniform.dtype.str, uniform.tobytes())
+        facts = (held, known, self.element_dtype, self.element_shape, self.reserved, self.limit, pending, uniform)
+        return leaves, facts
 
     @classmethod
     def unflatten(cls, aux: Any, leaves: Sequence[Any]) -> TracedList:
         """The list that :meth:`flatten` took apart, with other arrays in it."""
-        held, known, dtype, shape, reserved, limit, pending = aux
+        held, known, dtype, shape, reserved, limit, pending, uniform = aux
         rest = list(leaves)
         items = rest.pop(0) if held is None else None
         size = np.array(known, np.int32) if known is not None else rest.pop(0)
         made = cls(dtype, shape, items, size, held, reserved, limit)
         if pending:
             made._pending = (rest[0], rest[1])
+        made.uniform = uniform
+        if isinstance(uniform, tuple):
+            made.uniform = np.frombuffer(uniform[2], uniform[1]).reshape(uniform[0])
         return made
 
     # -- room ---------------------------------------------------------------------------------------------------------
@@ -349,7 +201,13 @@ class TracedList:
 
     def materialised(self, like: TracedList) -> TracedList:
         """The list with elements such as those of ``like`` (whose arrays may be mere shapes), all zero so far."""
-        if self.items is not None or like.items is None:
+        if self.items is not None:
+            return self
+        if self.is_uniform and not _same(self.uniform, like.uniform):
+            return self.plain()
+        if like.is_uniform and self.uniform is MAY_BE_UNIFORM:
+            return self._copy(uniform=like.uniform)
+        if like.items is None:
             return self
         return self._copy(_items=_map(lambda leaf: _blank_leaf(leaf, self._capacity), like.items))
 
@@ -361,6 +219,25 @@ class TracedList:
             return self._copy(_items=_zeros(element, self._capacity)), element
         items, element = _unified(self.settled()._items, element)
         return (self if items is self._items else self._copy(_items=items)), element
+
+    # -- uniform lists ------------------------------------------------------------------------------------------------
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all elements are one known array."""
+        return isinstance(self.uniform, np.ndarray)
+
+    def maybe_uniform(self) -> TracedList:
+        """An empty list of integers for a loop that may only push what is known."""
+        return self._copy(uniform=MAY_BE_UNIFORM)
+
+    def plain(self) -> TracedList:
+        """The list as one that is not uniform."""
+        if self.uniform is None:
+            return self
+        if not self.is_uniform:
+            return self._copy(uniform=None)
+        whole = np.broadcast_to(self.uniform, (self._capacity, *self.uniform.shape)).copy()
+        return self._copy(uniform=None, _items=whole)
 
     # -- elements -----------------------------------------------------------------------------------------------------
     def get(self, index: Any) -> Any:
@@ -386,6 +263,12 @@ class TracedList:
 
     def push(self, element: Any) -> TracedList:
         """The list with one more element."""
+        if self.uniform is not None:
+            fits = self.reserved and isinstance(element, np.ndarray) and element.size <= MOST_UNIFORM
+            if not fits or not (self.uniform is MAY_BE_UNIFORM or _same(self.uniform, element)):
+                return self.plain().push(element)
+            size = np.array(self.size + 1, np.int32) if _known(self.size) else (self.size + 1).astype(np.int32)
+            return self._copy(uniform=np.array(element), size=size)
         whole, element = self._ready_for(element)
         known, items = self.known_size, whole._items
         if known is not None and known == whole.capacity:
@@ -436,6 +319,8 @@ class TracedList:
     # -- arithmetic of gradients --------------------------------------------------------------------------------------
     def zeros(self) -> TracedList:
         """A list with zeros in place of the elements."""
+        if self.uniform is not None:
+            return self.plain().zeros()
         if self.items is None:
             return self
         items = _map(lambda leaf: _xp().zeros(leaf.shape, leaf.dtype), self._items, sizes=False)
@@ -443,11 +328,10 @@ class TracedList:
 
     def plus(self, other: TracedList) -> TracedList:
         """The sum, element by element."""
-        self.settled()
-        other.settled()
+        self, other = self.plain().settled(), other.plain().settled()
         mine, theirs = self.known_size, other.known_size
         if mine is not None and theirs is not None and mine != theirs:
-            raise _unequal(mine, theirs)
+            raise unequal_sizes(mine, theirs)
         if self._items is None and self._single is not None and other._single is None:
             self, other = other, self
             mine, theirs = theirs, mine
@@ -465,6 +349,19 @@ class TracedList:
 
     def __repr__(self) -> str:
         return f"TracedList({self.element_dtype.name}, capacity={self.capacity}, size={self.size})"
+
+
+MAY_BE_UNIFORM = "may be uniform"
+"""What an empty list has in place of the array that all elements will be, if the loop keeps to one."""
+MOST_UNIFORM = 64
+"""How many elements that array may have."""
+
+
+def _same(first: Any, second: Any) -> bool:
+    """Whether two known arrays are equal, also in dtype."""
+    if not isinstance(first, np.ndarray) or not isinstance(second, np.ndarray):
+        return False
+    return first.dtype == second.dtype and np.array_equal(first, second)
 
 
 def equal(first: Any, second: Any) -> bool:
@@ -615,6 +512,7 @@ def _padded(leaf: Any, count: int, axis: int = 0) -> Any:
 # ---------------------------------------------------------------------------------------------------- between the tiers
 def to_host(traced: TracedList) -> HostList:
     """The list that a program returned, for the interpreter."""
+    traced = traced.plain()
     items = None if traced.items is None else _map(np.asarray, traced.settled()._items)
     return _host(traced, items, int(traced.size))
 
@@ -656,7 +554,7 @@ def _traced(value: HostList) -> TracedList:
     def made(items: Any) -> TracedList:
         return TracedList(dtype, shape, items, size, size, limit=value.limit)
 
-    if value.whole is not None and value.whole.dtype != _OBJECT:
+    if value.whole is not None and value.whole.dtype != OBJECT:
         return made(np.asarray(value.whole))
     written = [item for item in value.elements if item is not None]
     if not written:
@@ -664,7 +562,7 @@ def _traced(value: HostList) -> TracedList:
     if isinstance(written[0], HostList):
         return made(_batched([_traced(item) if item is not None else None for item in value.elements]))
     found = {(tuple(item.shape), item.dtype) for item in written}
-    if len(found) > 1 or next(iter(found))[1] == _OBJECT:
+    if len(found) > 1 or next(iter(found))[1] == OBJECT:
         raise NotCompilable("a list with elements of different shapes, or of strings")
     ((form, kind),) = found
     return made(np.stack([np.zeros(form, kind) if item is None else np.asarray(item) for item in value.elements]))

@@ -24,6 +24,10 @@ def _known(value: Any) -> bool:
 
 def traced_list(value: Any, attrs: dict[str, Any]) -> TracedList:
     """The list of an operand, whose elements have the op's dtype."""
+    return _of_dtype(value, attrs).plain()
+
+
+def _of_dtype(value: Any, attrs: dict[str, Any]) -> TracedList:
     if not isinstance(value, TracedList):
         raise NotCompilable("a list whose elements are not alike")
     if value.element_dtype is not attrs.get("element_dtype", value.element_dtype):
@@ -97,7 +101,7 @@ def traced_set(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
 
 def traced_push(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
     """TensorListPushBack."""
-    value, item = traced_list(inputs[0], attrs), inputs[1]
+    value, item = _of_dtype(inputs[0], attrs), inputs[1]
     _traced_fits(value, item)
     if value.limit >= 0 and (value.known_size is None or value.known_size >= value.limit):
         raise NotCompilable("a list that may be full")
@@ -106,7 +110,7 @@ def traced_push(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
 
 def traced_pop(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
     """TensorListPopBack."""
-    value, given = traced_list(inputs[0], attrs), inputs[1]
+    value, given = _of_dtype(inputs[0], attrs), inputs[1]
     if value.known_size is not None:
         if value.known_size == 0:
             raise NotCompilable("a list without elements")
@@ -122,6 +126,8 @@ def traced_pop(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
             ),
         )
     rest = value.shortened()
+    if value.is_uniform:
+        return rest, _read_as(value.uniform, given)
     item = _traced_zeros(ctx, value, given) if value.items is None else _read_as(rest.get(rest.size), given)
     return rest, item
 

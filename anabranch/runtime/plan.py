@@ -24,7 +24,7 @@ from anabranch.placement.placer import Device, Placer
 from anabranch.rewrite import effects, reach, state
 from anabranch.runtime import policy
 from anabranch.runtime.resources import ResourceHandle
-from anabranch.xla import control, scope
+from anabranch.xla import control, known, scope
 from anabranch.xla import program as programs
 
 MAX_HOST_SLICE = 4096
@@ -349,7 +349,7 @@ class Plan:
         varies = self.dynamic_on_host and any(_may_vary(tensor) for tensor in (*op._inputs, *op._outputs))
         if varies and op.definition.effect.kind != "body":
             return True
-        return _needs_host(op, self.sources(op), self.constants)
+        return _needs_host(op, self.sources(op), self.fed, self.constants)
 
     @functools.cached_property
     def _host_lists(self) -> frozenset[Operation]:
@@ -615,22 +615,21 @@ class Plan:
         return "\n".join(lines)
 
 
-def _needs_host(op: Operation, sources: Sequence[ValueKey | None], constants: Container[Tensor] = ()) -> bool:
+def _needs_host(
+    op: Operation, sources: Sequence[ValueKey | None], fed: Container[Tensor], constants: Container[Tensor] = ()
+) -> bool:
     """Whether an op of a body cannot be part of a program, for what it is or what its own bodies hold."""
     definition = op.definition
     effect = definition.effect
     if effect.kind == "body":
-        return any(_needs_host(inner, inner._inputs) for inner in effects.inner_ops(op)) or any(
+        return any(_needs_host(inner, inner._inputs, fed) for inner in effects.inner_ops(op)) or any(
             isinstance(key, StateKey) and key.maker._outputs[0].dtype.base.name == "string" for key in sources
         )
     if definition.makes is not None or op.type == "Const" or op.type in control.LOWERED:
         return definition.makes is None and op._outputs[0].dtype.base is dtypes.string and op.type != "Const"
-    if (
-        definition.kernel is None
-        or definition.data_dependent_shape
-        or effect.kind in ("io", "channel", "feed")
-        or (effect.kind == "read" and definition.allows_uninitialized)
-    ):
+    if definition.kernel is None or definition.data_dependent_shape:
+        return not (known.folds(op) and known.follow_from_shapes(sources, fed))
+    if effect.kind in ("io", "channel", "feed") or (effect.kind == "read" and definition.allows_uninitialized):
         return True
     if any(_only_on_host(output) for output in op._outputs if not output.dtype.is_ref or not effect.resources):
         return True

@@ -195,6 +195,11 @@ def _join(op: Operation, kinds: Sequence[Any]) -> Any:
         return OptionalKind(tuple(_join(op, list(parts)) for parts in zip(*held, strict=True)))
     if all(isinstance(kind, ListKind) for kind in kinds):
         like = next((kind.like for kind in kinds if kind.like.items is not None), first.like).without_pending()
+        if like.items is None and any(kind.like.uniform is not None for kind in kinds):
+            made = [kind.like for kind in kinds if kind.like.is_uniform]
+            like = made[0] if made else first.like
+            if any(kind.like.uniform is None or kind.like.materialised(like).items is not None for kind in kinds):
+                like = like.plain()
         sizes = {kind.size for kind in kinds}
         return ListKind(like, max(kind.capacity for kind in kinds), sizes.pop() if len(sizes) == 1 else None)
     raise HostNeeded(op, "its branches give different kinds of values")
@@ -250,7 +255,7 @@ def fit_variable(op: Operation, old: Any, new: Any) -> Any:
     """
     jnp = engine.jax().numpy
     if isinstance(old, TracedList) and isinstance(new, TracedList):
-        if old.items is None and new.items is not None:
+        if old.items is None and (new.items is not None or (new.is_uniform and not old.is_uniform)):
             return old.materialised(new)
         if old.known_size is not None and old.known_size != new.known_size:
             return old.with_size(jnp.asarray(old.size, jnp.int32))

@@ -196,6 +196,8 @@ class Scope:
         writes = self.wiring.writes.get(op, ())
         if known and not writes and self._fold(op, operands):
             return
+        if definition.kernel is None or definition.data_dependent_shape:
+            raise HostNeeded(op, "what it takes is not known when the program is compiled")
         shape_context: TraceShapes | None = None
         if definition.compile_time:
             shape_context = TraceShapes(op, operands, self.partial)
@@ -222,7 +224,6 @@ class Scope:
             xp = self.context.xp
             indices = xp.asarray(operands[at])
             operands[at] = xp.where(ok, indices, np.iinfo(indices.dtype).max)
-        assert definition.kernel is not None
         try:
             values = kernels.outputs_of(definition, op._attrs, definition.kernel(self.context, operands, op._attrs))
         except kernels.NotCompilable as reason:
@@ -278,7 +279,10 @@ class Scope:
             return False
         if any(output.dtype.base is dtypes.variant for output in op._outputs):
             return False
-        if op.type != "Const":
+        if definition.kernel is None or definition.data_dependent_shape:
+            if any(value.size > MAX_EMBEDDED_CONSTANT for value in operands):
+                return False
+        elif op.type != "Const":
             shapes_ = inference.infer(definition, TraceShapes(op, operands, self.partial), len(op._outputs))
             for shape in shapes_:
                 if shape is None or None in shape or int(np.prod(shape, dtype=np.int64)) > MAX_EMBEDDED_CONSTANT:  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from anabranch.core.body import Body
 from anabranch.core.body_ops import CONDITIONALS, LOOPS, BodyUse, bodies_of, passes_through
 from anabranch.core.list_values import TracedList
 from anabranch.core.operation import Operation, Tensor
-from anabranch.xla import engine
+from anabranch.xla import engine, known
 from anabranch.xla.room import Padded
 from anabranch.xla.scope import BoundNeeded, HostNeeded, Scope
 
@@ -99,10 +99,12 @@ def variable(scope: Scope, op: Operation, index: int, value: Any, most: int | No
             have = max(have, highest + 1)
         value = value.with_capacity(have + growth.pushes * most)
     # What an iteration will find out is settled now, as a body that holds loops takes long to trace.
+    if growth.pushes and value.known_size == 0 and known.pushes_known(body.outputs[index]):
+        return value.maybe_uniform().with_size(jnp.asarray(value.size, jnp.int32))
     if growth.pushes and value.known_size is not None:
         value = value.with_size(jnp.asarray(value.size, jnp.int32))
     shape, dtype = value.element_shape, value.element_dtype.np
-    if value.items is None and dtype is not None and shapes.is_static(shape):
+    if value.items is None and value.uniform is None and dtype is not None and shapes.is_static(shape):
         sketch = engine.jax().ShapeDtypeStruct((value.capacity, *(shape or ())), dtype)
         value = value.materialised(TracedList(value.element_dtype, shape, sketch, value.size))
     return value

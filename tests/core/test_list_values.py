@@ -232,3 +232,43 @@ def test_flattening() -> None:
         assert again.flatten()[1] == aux
         assert again.capacity == value.capacity
         assert jax.tree_util.tree_structure(value) == jax.tree_util.tree_structure(again)
+
+
+# -------------------------------------------------------------------------------------------------------------- uniform
+def reserved(capacity: int) -> TracedList:
+    made = TracedList(dtypes.int32, None, None, 0, 0).with_capacity(capacity).maybe_uniform()
+    return made.with_size(np.array(0, np.int32))
+
+
+def test_a_uniform_list_takes_no_memory() -> None:
+    pair = np.array([2, 3], np.int32)
+    made = reserved(4).push(pair).push(pair.copy())
+    assert made.is_uniform
+    assert made.items is None
+    leaves, aux = made.flatten()
+    assert not leaves
+    again = TracedList.unflatten(aux, leaves)
+    assert again.flatten()[1] == aux
+    assert hash(aux) == hash(again.flatten()[1])
+    np.testing.assert_array_equal(again.uniform, pair)
+    assert shown(to_host(again)) == [[2, 3], [2, 3]]
+    assert lists.fit_variable(None, reserved(4), made).is_uniform  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("other", [np.array([2, 4], np.int32), np.array([2, 3], np.int64)])
+def test_another_element_makes_it_an_array(other: np.ndarray) -> None:
+    made = reserved(4).push(np.array([2, 3], np.int32)).push(other)
+    assert not made.is_uniform
+    assert made.items is not None
+    assert shown(to_host(made)) == [[2, 3], other.tolist()]
+    old = lists.fit_variable(None, reserved(4).push(np.array([2, 3], np.int32)), made)  # type: ignore[arg-type]
+    assert shown(to_host(old)) == [[2, 3]]
+
+
+def test_uniform_lists_of_branches() -> None:
+    a, b = reserved(4).push(np.array([7], np.int32)), reserved(4).push(np.array([8], np.int32))
+    assert lists.common(None, [a, a]).like.is_uniform  # type: ignore[arg-type]
+    assert lists.common(None, [reserved(4), a]).like.is_uniform  # type: ignore[arg-type]
+    for pair in ([a, b], [b, a], [a.plain(), b]):
+        kind = lists.common(None, pair)  # type: ignore[arg-type]
+        assert [shown(to_host(lists.fit(kind, value))) for value in pair] == [shown(to_host(value)) for value in pair]
