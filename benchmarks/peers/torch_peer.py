@@ -127,7 +127,7 @@ def digits():
 
 def language_model():
     words, following, weights = shapes.language_model()
-    table, kernel, bias, out, out_bias = weights
+    table, kernel, _, out, out_bias = weights
     wide = shapes.HIDDEN
     lstm = torch.nn.LSTM(wide, wide, batch_first=True, device=DEVICE)
     i, j, f, o = np.split(np.arange(4 * wide), 4)  # our order of gates; the library's is i, f, j, o
