@@ -13,6 +13,7 @@ from typing import Any
 import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.api import names, publish_as
+from anabranch.rnn.wrappers import linear as _linear
 
 dir(tf)  # everything that publishes names is there first, whoever imports this module
 _warned: set[str] = set()
@@ -88,6 +89,24 @@ for _old_name, _new_name in {
     "inv": "reciprocal", "complex_abs": "abs",
 }.items():  # fmt: skip
     _one(_old_name, _new_name)
+
+# Recurrent networks had no kinds yet, and all cells one home.
+for _old_name, _new_name in {
+    "nn.rnn": "nn.static_rnn", "nn.bidirectional_rnn": "nn.static_bidirectional_rnn",
+    "nn.state_saving_rnn": "nn.static_state_saving_rnn",
+    "nn.rnn_cell.EmbeddingWrapper": "contrib.rnn.EmbeddingWrapper",
+    "nn.rnn_cell.InputProjectionWrapper": "contrib.rnn.InputProjectionWrapper",
+    "nn.rnn_cell.OutputProjectionWrapper": "contrib.rnn.OutputProjectionWrapper",
+}.items():  # fmt: skip
+    _one(_old_name, _new_name)
+
+
+@_old("nn.rnn_cell.linear", "layers.dense")
+def linear(args: Any, output_size: int, bias: bool, bias_start: float = 0.0, scope: Any = None) -> Any:
+    """Inputs, joined along axis 1, times a matrix, with a bias if asked; ``tf.layers.dense`` today."""
+    with tf.variable_scope(scope or "Linear"):
+        return _linear(args, output_size, bias, tf.constant_initializer(bias_start))
+
 
 # Sequence models stood in tf.nn.seq2seq; a loss function of one's own took (logits, labels).
 for _name in (

@@ -10,9 +10,9 @@ tokens (:mod:`anabranch.runtime.tokens`), which needs of them only what their co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from anabranch.core import errors, inference, shapes
+from anabranch.core import composites, errors, inference, shapes
 from anabranch.core.api import public
 from anabranch.core.build import build
 from anabranch.core.convert import convert_to_tensor
@@ -175,8 +175,10 @@ def _ref_or_tensor(data: Any) -> Tensor:
 
 
 @public("control_flow_ops.switch")
-def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> tuple[Any, Any]:
     """``(output_false, output_true)``: ``data`` comes out of the one that the scalar ``pred`` names, the other is dead.
+
+    ``data`` may be IndexedSlices or a sparse tensor: each of its tensors goes the same way.
 
     Example:
         >>> import anabranch as tf
@@ -186,6 +188,10 @@ def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> 
         ...     session.run(merge([if_false * 10.0, if_true * 2.0]).output)
         np.float32(6.0)
     """
+    if composites.is_composite(data):
+        sides = zip(*(switch(part, pred, name=name) for part in composites.parts(data)), strict=True)
+        if_false, if_true = (composites.rebuilt(data, side) for side in sides)
+        return if_false, if_true
     tensor = data if isinstance(data, Tensor) else convert_to_tensor(data, dtype=dtype, name="data")
     found = build("Switch", tensor, convert_to_tensor(pred, name="pred"), name=name or "Switch")
     return found.output_false, found.output_true
@@ -198,14 +204,37 @@ def ref_switch(data: Any, pred: Any, dtype: Any = None, name: str = "RefSwitch")
     return found.output_false, found.output_true
 
 
+class Merged(NamedTuple):
+    """What :func:`merge` gives for values of several tensors."""
+
+    output: Any
+    value_index: Tensor
+
+
 @public("control_flow_ops.merge")
 def merge(inputs: Sequence[Any], name: str | None = None) -> Any:
-    """``(output, value_index)``: the one of ``inputs`` that is not dead. ValueError if one of them is None."""
+    """``(output, value_index)``: the one of ``inputs`` that is not dead. ValueError if one of them is None.
+
+    IndexedSlices and sparse tensors are merged with their like.
+    """
     if any(item is None for item in inputs):
         raise ValueError(
             f"At least one of the merge inputs is None: {inputs}\n"
             + errors.message(f"{inputs!r} to merge", "tensors", "leave out what is None")
         )
+    forms = {(type(item), len(composites.parts(item))) for item in inputs if composites.is_composite(item)}
+    if forms:
+        if len(forms) > 1 or not all(composites.is_composite(item) for item in inputs):
+            raise TypeError(
+                errors.message(
+                    f"{', '.join(type(item).__name__ for item in inputs)} to merge",
+                    "tensors, or IndexedSlices (sparse tensors) with the same parts",
+                    "tf.convert_to_tensor of each",
+                )
+            )
+        rows = zip(*(composites.parts(item) for item in inputs), strict=True)
+        merged = [merge(row, name) for row in rows]
+        return Merged(composites.rebuilt(inputs[0], [item.output for item in merged]), merged[0].value_index)
     tensors = [_ref_or_tensor(item) for item in inputs]
     kind = "RefMerge" if all(tensor.dtype.is_ref for tensor in tensors) else "Merge"
     return build(kind, tensors, name=name or "Merge")

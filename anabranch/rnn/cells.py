@@ -7,6 +7,7 @@ LSTM i, j, f, o (input, new value, forget, output).
 from __future__ import annotations
 
 import collections
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from anabranch.variables.scope import variable_scope
 from anabranch.variables.scope_state import get_variable_scope
 
 WEIGHTS, BIAS = "kernel", "bias"
+_LOG = logging.getLogger("anabranch")
 
 
 def concat(prefix: Any, suffix: Any) -> Any:
@@ -65,6 +67,8 @@ class RNNCell(Layer):
     """
 
     def __init__(self, trainable: bool = True, name: Any = None, dtype: Any = None, **kwargs: Any) -> None:
+        if kwargs.pop("input_size", None) is not None:
+            _LOG.warning("%s: The input_size parameter is deprecated.", self)
         super().__init__(trainable=trainable, name=name, dtype=dtype, **kwargs)
         self._is_cell = True
 
