@@ -9,7 +9,7 @@ that needs a twin takes the twins that were built with it everywhere in place of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from anabranch.core import body_ops, errors, hooks
 from anabranch.core.graph import Graph
@@ -38,11 +38,15 @@ def make_twins(graph: Graph, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None
         variable = {x.op for x in xs}
         regions = Regions(ops, _NONE, lambda op: is_static(op) and op not in variable)
         chosen = _between(regions, xs)
-        wanted = [output for item in chosen for output in _results(item) if regions.paths.get(output) == ()]
+        # Bodies hold copies of what is constant: where that is differentiated by, they are built anew.
+        old = set() if any(is_static(op) for op in variable) else _have_twins(regions, chosen, graph)
+        standing = {output: graph._twins[output] for item in old for output in _wanted(regions, item)}
+        chosen = [item for item in chosen if item not in old]
+        wanted = [output for item in chosen for output in _wanted(regions, item)]
         if all(output in graph._twins for output in wanted):
             return
         with graph.building(graph.root), graph.control_dependencies(None), graph.bare_scopes():
-            _Twins(graph, regions, chosen).make(wanted)
+            _Twins(graph, regions, chosen, standing).make(wanted)
     except (IrregularError, TypeError, ValueError) as problem:
         raise errors.UnimplementedError(
             None,
@@ -82,6 +86,32 @@ def _between(regions: Regions, xs: Sequence[Tensor]) -> list[Item]:
     ]
 
 
+def _have_twins(regions: Regions, chosen: Sequence[Item], graph: Graph) -> set[Item]:
+    """Those of ``chosen`` that were built for an earlier gradient: whole loops and whole conditionals."""
+    group: dict[object, object] = {}  # an item, a condition, or the lists -> what stands for its group
+
+    def root(key: object) -> object:
+        while group.setdefault(key, key) is not key:
+            key = group[key]
+        return key
+
+    for item in chosen:
+        for pred, _ in _conditions(regions, item):
+            group[root(item)] = root(pred)
+        if any(op.type in v1_tensor_array.TYPES for op in _ops_of(item)):
+            group[root(item)] = root("lists")  # they are handed on from one to the next
+    results: dict[object, list[Tensor]] = {}
+    for item in chosen:
+        results.setdefault(root(item), []).extend(_wanted(regions, item))
+    done = {key for key, found in results.items() if found and all(output in graph._twins for output in found)}
+    return {item for item in chosen if root(item) in done}
+
+
+def _wanted(regions: Regions, item: Item) -> list[Tensor]:
+    """What an element gives to plain ops outside of all conditionals."""
+    return [output for output in _results(item) if regions.paths.get(output) == ()]
+
+
 def _conditions(regions: Regions, item: Item) -> list[tuple[Tensor, int]]:
     found = list(regions.item_paths[item] or ())
     pivot = None if isinstance(item, Loop) else regions.pivots.get(item)
@@ -108,8 +138,10 @@ def _results(item: Item) -> list[Tensor]:
 class _Twins(Builder):
     """Builds in the user's graph: what is outside of the chosen elements stands for itself."""
 
-    def __init__(self, graph: Graph, regions: Regions, chosen: list[Item]) -> None:
+    def __init__(self, graph: Graph, regions: Regions, chosen: list[Item], standing: Mapping[Tensor, Tensor]) -> None:
         super().__init__(graph, ())
+        self.standing = standing
+        """Twins that were built for an earlier gradient."""
         self.regions = regions
         self.chosen = set(chosen)
         self.place = Place(graph.root, None, regions, None)
@@ -147,6 +179,8 @@ class _Twins(Builder):
             found = around.env.get(tensor)
             if found is not None:
                 return found
+        if tensor in self.standing:
+            return self.standing[tensor]
         op = tensor.op
         outer = self.regions.loop_of.get(op)
         if op.type in EXITS and outer is not None:

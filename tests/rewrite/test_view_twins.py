@@ -106,6 +106,30 @@ def test_the_loop_runs_once() -> None:
             assert session.run("v:0") == 8.0
 
 
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_a_second_gradient_takes_the_loop_of_the_first(tier: str) -> None:
+    """The loop of both is one, and what comes after it for the second only is built on it."""
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(meta_graph("while_limit").graph_def, name="")
+        x, n = graph.get_tensor_by_name("x:0"), graph.get_tensor_by_name("n:0")
+        y = graph.get_tensor_by_name("while/Exit_1:0")  # x ** (n + 1)
+        off, on = switch(y, x > 0)
+        later = merge([off * 0.0, on * on]).output
+        (first,) = tf.gradients(y, x)
+        loops = [op.name for op in graph.get_operations() if op.type in ("While", "StatelessWhile")]
+        (second,) = tf.gradients(later, x)
+        (third,) = tf.gradients([y, later], x)
+        verify_graph(graph)
+        forward = [
+            op for op in graph.get_operations()
+            if op.type in ("While", "StatelessWhile") and "gradients" not in op.name and op.name not in loops
+        ]  # fmt: skip
+        assert forward == []
+        with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+            values = session.run([y, first, second, third], {x: 2.0, n: 3})
+            assert values == [16.0, 32.0, 8 * 2.0**7, 32.0 + 8 * 2.0**7]
+
+
 def test_random_branch_and_gradient_agree() -> None:
     """Dropout in a branch: the gradient sees the mask of the value."""
     training = tf.placeholder(tf.bool, [])
