@@ -534,11 +534,12 @@ class Executor:
             if cached is not None and cached[0] == state.layout:
                 executable = cached[1]
             else:
+                forms = program.variants
                 bounds = {i: program.capacities.of(~i, int(to_host(env[program.inputs[i]]))) for i in item.bounds}
                 executable = program.executable(
                     old, inputs, static, rng, MAX_STATIC_VARIANTS if item.static or bounds else None, bounds
                 )
-                if item.settled and not executable.facts.guessed:
+                if item.settled and executable is not None and not executable.facts.guessed:
                     item.cached = (state.layout, executable)
                 if self.plan.nested and program.variants > MAX_SHAPES_OF_A_BODY:
                     self.plan.keep_dynamic_on_host()

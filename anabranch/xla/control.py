@@ -382,19 +382,21 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
     invariant = [passes_through(body, i) for i in range(len(body.args))]
     carried = _carried(scope, op, condition, body, invariant)
     bound = trips.bound(scope, op, operands)
-    growing = [i for i in carried if trips.grows(op, i, operands[i])]
-    guessed = bound is None and bool(growing)
-    if guessed:
-        bound = trips.guess(scope, op, operands)
-        # What only takes elements does not change how the loop goes on: it runs to its end and counts.
-        runs_on = all(trips.unread(op, i) for i in growing)
+    growing = trips.growing(op, carried, operands)
+    # What only takes elements does not change how the loop goes on: it runs to its end and counts.
+    runs_on = all(trips.unread(op, i) for i in (*growing.by_trips, *growing.inside))
+    guess = more = None
+    if bound is None and growing.by_trips:
+        bound = guess = trips.guess(scope, op, operands)
+    if growing.inside and runs_on:
+        more = guess = scope.room.guess(op)
     late = sums.find(op, carried, bound, operands)
     carried = [i for i in carried if i not in late]
     jax = engine.jax()
     jnp = jax.numpy
     written = [maker for maker in entry if maker in scope.view(body, tuple(body.outputs)).final]
     written += [maker for maker in scope.view(condition, tuple(condition.outputs)).final if maker not in written]
-    initial = [trips.variable(scope, op, i, operands[i], bound, operands) for i in carried]
+    initial = [trips.variable(op, i, operands[i], bound, more, operands) for i in carried]
 
     def arguments(values: Sequence[Any]) -> list[Any]:
         found = [value if invariant[i] else None for i, value in enumerate(operands)]
@@ -422,7 +424,8 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
         initial = fitted
     else:
         raise HostNeeded(op, "the shape of a loop variable changes")
-    scope.room.take(sum(lists.nbytes(initial[carried.index(i)]) for i in growing if i in carried))
+    roomy = [i for i in (*growing.by_trips, *growing.inside) if i in carried]
+    scope.room.take(sum(lists.nbytes(initial[carried.index(i)]) for i in roomy))
     test = stage(condition, views[0], condition.outputs)
     # A condition that does more than compare runs once for each decision: its result is carried.
     rotated = bool(test.finals or test.records or _drawn(scope, condition))
@@ -473,7 +476,7 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
         return after
 
     def within(carry: Carry) -> Any:
-        return carry.done < bound if guessed and not runs_on else True
+        return True if guess is None or runs_on else carry.done < guess
 
     start = Carry(
         initial,
@@ -493,7 +496,7 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
         end = jax.lax.while_loop(lambda carry: predicate(carry)[0] & within(carry), iterate, start)
     live = _live_outputs(scope, op)
     by_index = {
-        i: value.released() if isinstance(value, TracedList) else value
+        i: value.released() if isinstance(value, TracedList) and not operands[i].reserved else value
         for i, value in zip(carried, end.values, strict=True)
     }
     for place, i in enumerate(late):
@@ -502,16 +505,18 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
     _finish(scope, op, live, results, dict(zip(written, end.variables, strict=True)), entry,
             dict(zip(counts, end.counts, strict=True)), None)  # fmt: skip
     trips.learn(scope, op, operands, bound)
-    _add_check(scope, op, end.failed, end.payload, (*staged.records, *test.records))
-    if guessed:
-        assert bound is not None
-        enough, needed = end.done <= bound, end.done
-        if not runs_on:
-            enough, needed = ~(end.go if rotated else predicate(end)[0]), jnp.int32(bound * room.MOST_WASTE)
+    if guess is not None:
+        if runs_on:
+            needed = end.done if more is None or bound == guess else jnp.int32(0)
+            for i in growing.inside:
+                place = carried.index(i)
+                needed = jnp.maximum(needed, end.values[place].size - initial[place].size)
+            enough = needed <= guess
+        else:
+            enough, needed = ~(end.go if rotated else predicate(end)[0]), jnp.int32(guess * room.MOST_WASTE)
         scope._enter(op)
-        scope.context.checks.append(
-            tracing.Check(scope.context.rank, enough | (end.failed >= 0), room.Exceeded, "{0}", (needed,), 1, op)
-        )
+        scope.context.checks.append(tracing.Check(scope.context.rank, enough, room.Exceeded, "{0}", (needed,), 1, op))
+    _add_check(scope, op, end.failed, end.payload, (*staged.records, *test.records))
 
 
 def _carried(scope: Scope, op: Operation, condition: Body, body: Body, invariant: Sequence[bool]) -> list[int]:

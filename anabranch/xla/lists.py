@@ -162,7 +162,10 @@ def kind_of(value: Any) -> Any:
     if isinstance(value, TracedList):
         return ListKind(value, value.capacity, value.known_size)
     if isinstance(value, TracedOptional):
-        return OptionalKind(None if value.values is None else tuple(kind_of(item) for item in value.values))
+        if value.values is None:
+            return OptionalKind(None)
+        kinds = [KnownKind(item) if isinstance(item, np.ndarray) else kind_of(item) for item in value.values]
+        return OptionalKind(tuple(kinds))
     return ArrayKind(tuple(value.shape), np.dtype(value.dtype))
 
 
@@ -174,15 +177,20 @@ def common(op: Operation, values: Sequence[Any]) -> Any:
     """
     if all(isinstance(value, np.ndarray) for value in values):
         first = values[0]
-        if all(
-            value.dtype == first.dtype and value.shape == first.shape and value.tobytes() == first.tobytes()
-            for value in values
-        ):
+        if all(_same(value, first) for value in values):
             return KnownKind(first)
     return _join(op, [kind_of(value) for value in values])
 
 
+def _same(value: np.ndarray, other: np.ndarray) -> bool:
+    return value.dtype == other.dtype and value.shape == other.shape and value.tobytes() == other.tobytes()
+
+
 def _join(op: Operation, kinds: Sequence[Any]) -> Any:
+    first = kinds[0]
+    if all(isinstance(kind, KnownKind) for kind in kinds) and all(_same(kind.value, first.value) for kind in kinds):
+        return first  # what one branch has, and the others do not: known where it is used
+    kinds = [kind_of(kind.value) if isinstance(kind, KnownKind) else kind for kind in kinds]
     first = kinds[0]
     if all(isinstance(kind, ArrayKind) for kind in kinds):
         if any(kind != first for kind in kinds) or None in first.shape:
@@ -238,11 +246,15 @@ def _zeros(kind: Any) -> Any:
         return fit(kind, made)
     if isinstance(kind, OptionalKind):
         return TracedOptional(None if kind.values is None else tuple(_zeros(item) for item in kind.values))
+    if isinstance(kind, KnownKind):
+        return fit(kind, kind.value)
     return jnp.zeros(kind.shape, kind.dtype)
 
 
 def known(kind: Any, value: Any) -> Any:
     """A result of ``kind``, with what is known of it."""
+    if isinstance(kind, OptionalKind) and kind.values is not None:
+        return TracedOptional(tuple(known(part, item) for part, item in zip(kind.values, value.values, strict=True)))
     return kind.value if isinstance(kind, KnownKind) else value
 
 
@@ -282,8 +294,10 @@ _NEGATIVE = "The num_elements to reserve must be a non negative number, but got 
 def _reserve(scope: Scope, op: Operation) -> bool:
     """A list of a size that is bounded: with room for the bound, in a program that is to serve all sizes."""
     shape, count = scope.operands(op)
-    if isinstance(count, np.ndarray) or not isinstance(shape, np.ndarray) or not scope.room.sizes_change:
+    if isinstance(count, np.ndarray) or not isinstance(shape, np.ndarray):
         return False
+    if scope.can_ask(op._inputs[1]) and not scope.room.sizes_change:
+        return False  # its value is asked for, so that everything that follows from it is known
     dtype = op._attrs["element_dtype"]
     most = scope.upper.get(op._inputs[1])
     if dtype.host_only and dtype is not dtypes.variant:

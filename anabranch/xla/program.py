@@ -73,6 +73,8 @@ class _Facts:
         self.tentative: list[int] = []
         self.dynamic: list[int] = []
         """Places in ``consumed`` that are known only after the run: one more result has them, in this order."""
+        self.guessed = False
+        """Whether it has loops that were given room by a guess."""
         self.spare: Any = None
         """The compiled form that leaves its variables' old values alone; see ``Program.keeping``."""
 

@@ -43,13 +43,29 @@ def guess(scope: Scope, op: Operation, operands: Sequence[Any]) -> int:
     return scope.room.guess(op)
 
 
-def grows(op: Operation, index: int, value: Any) -> bool:
-    """Whether a loop variable is a list that an iteration may make longer."""
-    if not isinstance(value, TracedList):
-        return False
+class Growing(NamedTuple):
+    """Loop variables that are lists which become longer, and that nobody has given room yet."""
+
+    by_trips: list[int]
+    """As many elements as there are iterations, or a multiple of it."""
+    inside: list[int]
+    """As many as loops inside of the iterations add."""
+
+
+def growing(op: Operation, carried: Sequence[int], operands: Sequence[Any]) -> Growing:
+    """The lists among the loop variables that an iteration may make longer."""
     body: Body = op._attrs["body"]
-    growth = _growth(body, body.outputs[index])
-    return growth is not None and bool(growth.pushes or growth.writes)
+    found = Growing([], [])
+    for i in carried:
+        value = operands[i]
+        if not isinstance(value, TracedList) or value.reserved:
+            continue
+        growth = _growth(body, body.outputs[i])
+        if growth is not None and growth.inside:
+            found.inside.append(i)
+        elif growth is not None and (growth.pushes or growth.writes):
+            found.by_trips.append(i)
+    return found
 
 
 def unread(op: Operation, index: int) -> bool:
@@ -63,6 +79,12 @@ def unread(op: Operation, index: int) -> bool:
         if len(tensor._consumers) != 1 or tensor in body.outputs:
             return False
         (user,) = tensor._consumers
+        if user.type in LOOPS:
+            place = user._inputs.index(tensor)
+            if not unread(user, place):
+                return False
+            tensor = user._outputs[place]
+            continue
         puts = user.type in ("TensorListPushBack", "TensorListSetItem") and user._inputs[0] is tensor
         if not puts and user.type != "Identity":
             return False
@@ -80,8 +102,11 @@ def learn(scope: Scope, op: Operation, operands: Sequence[Any], most: int | None
             scope.upper[op._outputs[i]] = int(start) + step * most
 
 
-def variable(scope: Scope, op: Operation, index: int, value: Any, most: int | None, operands: Sequence[Any]) -> Any:
-    """The initial value of a loop variable: a traced array, or a list with room for all that the loop may add."""
+def variable(op: Operation, index: int, value: Any, most: int | None, more: int | None, operands: Sequence[Any]) -> Any:
+    """The initial value of a loop variable: a traced array, or a list with room for all that the loop may add.
+
+    ``most`` is how often it runs, ``more`` what loops inside may add to a list.
+    """
     jnp = engine.jax().numpy
     if not isinstance(value, TracedList):
         return jnp.asarray(value) if isinstance(value, np.ndarray) else value
@@ -89,7 +114,13 @@ def variable(scope: Scope, op: Operation, index: int, value: Any, most: int | No
     growth = _growth(body, body.outputs[index])
     if growth is None or growth.place not in (None, index):
         raise HostNeeded(op, "a list that grows in a way that is not a push in each iteration")
-    if growth.pushes or growth.writes:
+    if value.reserved:  # the loop around this one has given it room, for all of its iterations
+        return value
+    if growth.inside and more is None:
+        raise HostNeeded(op, "a list that loops inside make longer, and that is read meanwhile")
+    if growth.inside:
+        value = value.with_capacity(value.capacity + (more or 0) + growth.pushes * (most or more or 0))
+    elif growth.pushes or growth.writes:
         assert most is not None
         have = value.known_size if value.known_size is not None else value.capacity
         for written in growth.writes:
@@ -99,9 +130,9 @@ def variable(scope: Scope, op: Operation, index: int, value: Any, most: int | No
             have = max(have, highest + 1)
         value = value.with_capacity(have + growth.pushes * most)
     # What an iteration will find out is settled now, as a body that holds loops takes long to trace.
-    if growth.pushes and value.known_size == 0 and known.pushes_known(body.outputs[index]):
+    if growth.pushes and not growth.inside and value.known_size == 0 and known.pushes_known(body.outputs[index]):
         return value.maybe_uniform().with_size(jnp.asarray(value.size, jnp.int32))
-    if growth.pushes and value.known_size is not None:
+    if (growth.pushes or growth.inside or growth.pops) and value.known_size is not None:
         value = value.with_size(jnp.asarray(value.size, jnp.int32))
     shape, dtype = value.element_shape, value.element_dtype.np
     if value.items is None and value.uniform is None and dtype is not None and shapes.is_static(shape):
@@ -256,16 +287,23 @@ class _Growth(NamedTuple):
     pushes: int
     writes: tuple[Tensor, ...] = ()
     """Indices of writes that may make the list longer."""
+    inside: bool = False
+    """Whether a loop inside makes it longer, nobody knows how much."""
+    pops: bool = False
+    """Whether it may become shorter."""
 
 
 def _growth(body: Body, tensor: Tensor) -> _Growth | None:
     """How the list ``tensor`` came about; None if that is not known."""
     pushes = 0
     writes: list[Tensor] = []
+    inside = pops = False
     while True:
         op = tensor.op
         if op.type == "_Arg":
-            return _Growth(op._attrs["index"], pushes, tuple(writes)) if op.body is body else None
+            if op.body is not body:
+                return None
+            return _Growth(op._attrs["index"], pushes, tuple(writes), inside, pops)
         if op.type in _NEW:
             return _Growth(None, 0)
         if op.type == "TensorListPushBack":
@@ -274,19 +312,28 @@ def _growth(body: Body, tensor: Tensor) -> _Growth | None:
             found = [_through(body, op, use, tensor.value_index) for use in bodies_of(op)]
             if any(part is None or part.place != found[0].place for part in found):  # type: ignore[union-attr]
                 return None
-            known = [part for part in found if part is not None]
-            more = [index for part in known for index in part.writes]
-            return _Growth(known[0].place, pushes + max(part.pushes for part in known), (*writes, *more))
+            parts = [part for part in found if part is not None]
+            return _Growth(
+                parts[0].place,
+                pushes + max(part.pushes for part in parts),
+                (*writes, *(index for part in parts for index in part.writes)),
+                inside or any(part.inside for part in parts),
+                pops or any(part.pops for part in parts),
+            )
         elif op.type in LOOPS:
             inner = _growth(op._attrs["body"], op._attrs["body"].outputs[tensor.value_index])
-            if inner is None or inner.writes or inner.pushes:
+            if inner is None:
                 return None
             if inner.place is None:
                 return _Growth(None, 0)
             if inner.place != tensor.value_index:
                 return None
+            inside = inside or inner.inside or bool(inner.pushes or inner.writes)
+            pops = pops or inner.pops
         elif op.type not in _KEEP_LENGTH:
             return None
+        elif op.type == "TensorListPopBack":
+            pops = True
         elif op._attrs.get("resize_if_index_out_of_bounds"):
             writes.append(op._inputs[1])
         tensor = op._inputs[tensor.value_index if op.type in LOOPS else 0]
@@ -298,7 +345,11 @@ def _through(body: Body, op: Operation, use: BodyUse, output: int) -> _Growth | 
     if inside is None or inside.writes or inside.place is None:
         return None if inside is None or inside.writes else inside
     before = _growth(body, op._inputs[use.first + inside.place])
-    return None if before is None else before._replace(pushes=before.pushes + inside.pushes)
+    if before is None:
+        return None
+    return before._replace(
+        pushes=before.pushes + inside.pushes, inside=before.inside or inside.inside, pops=before.pops or inside.pops
+    )
 
 
 def _highest(op: Operation, index: Tensor, most: int, operands: Sequence[Any]) -> int | None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core.build import build
 from anabranch.xla import program, room
 
 TIERS = ["interpreted", "compiled"]
@@ -166,6 +167,45 @@ def test_ends_that_depend_on_data_inside_of_each_other(tier):
         s.run(w.initializer)
         for values in ([1.0, 2.0, 3.0], [9.0, 1.0, 5.0], [0.3, 0.4, 0.5]):
             np.testing.assert_allclose(s.run([y, grad], {x: values}), model(values))
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_loops_inside_may_make_a_list_longer_that_stands_outside(tier, compiled):
+    """Stacks of version 1 are such lists: their loops push to them at every depth."""
+    counts = tf.placeholder(tf.int32, [None])
+    total = tf.shape(counts)[0]
+
+    def push(kept, item):
+        return build("TensorListPushBack", kept, item)
+
+    def outer(i, kept):
+        inside = (0, push(kept, -i), i)
+        _, kept, _ = tf.while_loop(
+            lambda j, *_: j < counts[i], lambda j, kept, i: (j + 1, push(kept, i * 100 + j), i), inside
+        )
+        return i + 1, kept
+
+    def drain(last, i, kept):
+        kept, item = build("TensorListPopBack", kept, np.zeros(0, np.int32), element_dtype=tf.int32)
+        return last * 3 + item, i + 1, kept
+
+    empty = build("EmptyTensorList", np.zeros(0, np.int32), -1, element_dtype=tf.int32)
+    _, kept = tf.while_loop(lambda i, _: i < total, outer, [0, empty])
+    size = build("TensorListLength", kept)
+    found, _, _ = tf.while_loop(lambda _, i, __: i < size, drain, [0, 0, kept])
+
+    def model(numbers):
+        items = [item for i, n in enumerate(numbers) for item in (-i, *(i * 100 + j for j in range(n)))]
+        last = np.int32(0)
+        with np.errstate(over="ignore"):
+            for item in reversed(items):
+                last = last * np.int32(3) + np.int32(item)
+        return int(last), len(items)
+
+    with session(tier) as s:
+        for numbers in ([1, 2, 3], [50, 0, 60], [3, 2, 1], [100, 200, 300]):
+            assert tuple(s.run([found, size], {counts: numbers})) == model(numbers)
+    assert len([types for types in compiled if "StatelessWhile" in types]) == (3 if tier == "compiled" else 0)
 
 
 def test_lists_that_take_much_memory_get_no_room_to_spare(monkeypatch):
