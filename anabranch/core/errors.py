@@ -70,14 +70,23 @@ def _indented(part: object) -> str:
 class OpRecord:
     """What is left of an operation in an error that was pickled: name, type, device and creation site as text."""
 
-    __slots__ = ("device", "name", "original", "type", "user_site")
+    __slots__ = ("device", "name", "original", "type", "user_site", "within")
 
-    def __init__(self, name: str, type: str, device: str, user_site: str, original: OpRecord | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        type: str,
+        device: str,
+        user_site: str,
+        original: OpRecord | None,
+        within: OpRecord | None = None,
+    ) -> None:
         self.name = name
         self.type = type
         self.device = device
         self.user_site = user_site
         self.original = original
+        self.within = within
 
     @staticmethod
     def of(op: Any) -> OpRecord | None:
@@ -86,11 +95,11 @@ class OpRecord:
             return op
         return OpRecord(
             str(getattr(op, "name", op)), str(getattr(op, "type", "")), str(getattr(op, "device", "") or ""),
-            _site_text(op), OpRecord.of(_original(op)),
+            _site_text(op), OpRecord.of(_original(op)), OpRecord.of(_within(op)),
         )  # fmt: skip
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OpRecord, (self.name, self.type, self.device, self.user_site, self.original)
+        return OpRecord, (self.name, self.type, self.device, self.user_site, self.original, self.within)
 
     def __repr__(self) -> str:
         return f"<OpRecord {self.name!r} type={self.type}>"
@@ -105,9 +114,19 @@ def _site_text(op: Any) -> str:
     return ""
 
 
+def _called(op: Any) -> str:
+    kind = getattr(op, "type", "")
+    return f"{getattr(op, 'name', op)!r}{f' ({kind})' if kind else ''}"
+
+
 def _original(op: Any) -> Any:
     """Return the operation on whose behalf this one was made (the forward operation of a gradient), or None."""
     return op.original if isinstance(op, OpRecord) else getattr(op, "_original_op", None)
+
+
+def _within(op: Any) -> Any:
+    """Return the conditional, loop or call in whose body the operation stands, or None."""
+    return op.within if isinstance(op, OpRecord) else getattr(getattr(op, "body", None), "owner", None)
 
 
 class OpError(Exception):
@@ -148,9 +167,12 @@ class OpError(Exception):
         while op is not None and id(op) not in seen:
             seen.add(id(op))
             if site := _site_text(op):
-                kind = getattr(op, "type", "")
-                name = getattr(op, "name", op)
-                lines.append(f"{intro} {name!r}{f' ({kind})' if kind else ''} was created at\n  {_indented(site)}")
+                lines.append(f"{intro} {_called(op)} was created at\n  {_indented(site)}")
+            outer, told = _within(op), site
+            while outer is not None:
+                if (there := _site_text(outer)) and there != told:
+                    lines.append(f"inside of {_called(outer)}, created at\n  {_indented(there)}")
+                outer, told = _within(outer), there
             op, intro = _original(op), "for operation"
         return "\n".join(lines)
 
