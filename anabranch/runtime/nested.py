@@ -44,18 +44,21 @@ class BodyPlans:
         self._handle_of = outer.handle_of
         self._placer = outer.placer
         self._options = outer.options
-        self._plans: dict[Body, tuple[int, Plan]] = {}
+        self._plans: dict[Any, tuple[int, Plan]] = {}
         self._lock = threading.Lock()
 
-    def of(self, body: Body) -> Plan:
-        """The plan of ``body``, with its tier chosen for one more run."""
+    def of(self, body: Body, live: tuple[int, ...]) -> Plan:
+        """The plan of the outputs ``live`` of ``body``, and of all effects in it."""
         version = body.graph._version
-        found = self._plans.get(body)
+        found = self._plans.get((body, live))
         if found is None or found[0] != version:
             with body.graph._lock:
                 feeds = [arg for arg in body.args if not arg.dtype.is_ref]
+                roots: list[Any] = [*[body.outputs[i] for i in live], *body.control_outputs]
+                if len(live) < len(body.outputs):
+                    roots += [op for op in effects.needed_inside(body) if effects.kind_of(op) not in ("pure", "read")]
                 plan = Plan(
-                    [*body.outputs, *body.control_outputs],
+                    roots,
                     feeds,
                     self._handle_of,
                     self._placer,
@@ -66,7 +69,7 @@ class BodyPlans:
             if found is not None:
                 plan.runs = found[1].runs
             with self._lock:
-                found = self._plans[body] = (version, plan)
+                found = self._plans[body, live] = (version, plan)
         return found[1]
 
 
@@ -159,7 +162,7 @@ def run_item(
         plan = runner.plan
         restart = plan.tier == "interpreted" and plan.options.tier == "auto"
         restart &= not any(segment.calls_python for segment in plan.segments)
-        outputs = _execute(runner, op, operands, manager, step, restart)
+        outputs = _execute(runner, op, operands, manager, step, restart, runner.plan.live_outputs(op))
         finals = [slot.version.value if slot.version is not None else None for slot in slots[: len(item.writes)]]
         if overlay is not None:
             advances += overlay.advances()
@@ -181,7 +184,8 @@ def run_channel(runner: Executor, op: Operation, env: dict[ValueKey, Any], step:
         operands = _operands(runner, op, sources, seen)
     finally:
         runner.manager.unpin(versions)
-    _store(runner, op, _execute(runner, op, operands, runner.manager, step), env)
+    live = runner.plan.live_outputs(op)
+    _store(runner, op, _execute(runner, op, operands, runner.manager, step, live=live), env)
 
 
 def _operands(
@@ -211,10 +215,13 @@ def _store(runner: Executor, op: Operation, outputs: Sequence[Any], env: dict[Va
 class _Body:
     """A body ready to run any number of times in one manager."""
 
-    def __init__(self, runner: Executor, body: Body, manager: ResourceManager, step: Step, restart: bool = False):
-        self.plan = runner.bodies.of(body)
+    def __init__(
+        self, runner: Executor, body: Body, live: Sequence[int], manager: ResourceManager, step: Step, restart: bool
+    ):
+        self.plan = runner.bodies.of(body, tuple(live))
         self.runner = type(runner)(self.plan, manager, runner.bodies)
         self.step = dataclasses.replace(step, manager=manager)
+        self.live = live
         self.count = len(body.outputs)
         self.values = [i for i, arg in enumerate(body.args) if not arg.dtype.is_ref]
         self.tier = runner.plan.options.tier
@@ -227,7 +234,9 @@ class _Body:
         self.plan.runs += 1
         self.step.nested_cost[0] += self.plan.cost.run if self.plan.tier == "interpreted" else policy.PROGRAM_RUN
         results: list[Any] = self.runner.run([operands[i] for i in self.values], self.step)
-        return results[: self.count]
+        if len(self.live) == self.count:
+            return results[: self.count]
+        return list(dict(zip(self.live, results, strict=False)).get(i) for i in range(self.count))
 
 
 def _execute(
@@ -237,24 +246,33 @@ def _execute(
     manager: ResourceManager,
     step: Step,
     restart: bool = False,
+    live: tuple[int, ...] | None = None,
 ) -> list[Any]:
+    """Runs an op with bodies. Of its outputs only those in ``live`` are looked at (None: all)."""
     kind = op.definition.type_name
     uses = bodies_of(op)
+    live = tuple(range(len(op._outputs))) if live is None else live
     if kind in CONDITIONALS:
         chosen = uses[control.branch_of(op, to_host(operands[0]), len(uses))]
-        inner = _Body(runner, chosen.body, manager, step, restart)
-        results = inner.run(operands[1:])
+        results = _Body(runner, chosen.body, live, manager, step, restart).run(operands[1:])
     elif kind in LOOPS:
-        condition, inner = (_Body(runner, use.body, manager, step, restart) for use in uses)
+        condition = _Body(runner, uses[0].body, (0,), manager, step, restart)
+        inner = _Body(runner, uses[1].body, live, manager, step, restart)
+        changing = inner.live if len(inner.live) < inner.count else None
         results = operands
         most = step.nested_cost[0] + runner.plan.cost.compile if restart else float("inf")
         while control.truth(to_host(condition.run(results)[0])):
             step.token.raise_if_cancelled()
-            results = inner.run(results)
+            made = inner.run(results)
+            if changing is None:
+                results = made
+            else:  # what does not change, and what nobody uses, stays what it was
+                results = list(results)
+                for i in changing:
+                    results[i] = made[i]
             if step.nested_cost[0] > most:
                 raise Hot
     else:
         assert kind in CALLS
-        inner = _Body(runner, uses[0].body, manager, step, restart)
-        results = inner.run(operands)
+        results = _Body(runner, uses[0].body, live, manager, step, restart).run(operands)
     return list(results)

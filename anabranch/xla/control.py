@@ -12,7 +12,7 @@ Lists that grow in a loop are arrays of a fixed capacity there, which follows fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -380,7 +380,7 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
     body: Body = op._attrs["body"]
     assert scope.view is not None
     invariant = [passes_through(body, i) for i in range(len(body.args))]
-    carried = _carried(scope, op, condition, body, invariant)
+    carried = carried_by(scope.view, op, _live_outputs(scope, op))
     bound = trips.bound(scope, op, operands)
     growing = trips.growing(op, carried, operands)
     # What only takes elements does not change how the loop goes on: it runs to its end and counts.
@@ -519,14 +519,16 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
     _add_check(scope, op, end.failed, end.payload, (*staged.records, *test.records))
 
 
-def _carried(scope: Scope, op: Operation, condition: Body, body: Body, invariant: Sequence[bool]) -> list[int]:
-    """The loop variables that change and that are used: by the condition, an effect, an output, or one another."""
-    assert scope.view is not None
-    live = {i for i in _live_outputs(scope, op) if not invariant[i]}
+def carried_by(view: Callable[[Body, tuple[Tensor, ...]], Any], op: Operation, outputs: Iterable[int]) -> list[int]:
+    """The variables of a loop that change and that are used: by the condition, an effect, an output, or one another."""
+    condition: Body = op._attrs["cond"]
+    body: Body = op._attrs["body"]
+    changes = [not passes_through(body, i) for i in range(len(body.args))]
+    live = {i for i in outputs if changes[i]}
 
     def used(part: Body, outputs: Sequence[Tensor]) -> set[int]:
-        found = scope.view(part, tuple(outputs)).used  # type: ignore[misc]
-        return {i for i, arg in enumerate(part.args) if arg in found and not invariant[i]}
+        found = view(part, tuple(outputs)).used
+        return {i for i, arg in enumerate(part.args) if arg in found and changes[i]}
 
     live |= used(condition, condition.outputs)
     while True:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core.host_list import HostList
 
 TIERS = ["interpreted", "compiled"]
 
@@ -180,3 +181,59 @@ def test_random_numbers_do_not_depend_on_the_tier(resource):
             found.append([s.run(loop, {n: 3})[1], s.run(loop, {n: 2})[1], s.run(v)])
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_step_without_the_backward_pass_keeps_nothing_of_a_loop(tier, monkeypatch):
+    kept = []
+    push = HostList.push
+
+    def noted(self, value):
+        kept.append(value)
+        return push(self, value)
+
+    monkeypatch.setattr(HostList, "push", noted)
+    x = tf.placeholder(tf.float32, [4])
+    w = tf.Variable(1.1)
+    _, y = tf.while_loop(lambda i, _: i < 10, lambda i, v: (i + 1, tf.sin(v) * w), [0, x])
+    grad = tf.gradients(y, w)
+    with session(tier) as s:
+        s.run(w.initializer)
+        s.run(y, {x: np.ones(4)})
+        assert kept == []
+        s.run(grad, {x: np.ones(4)})
+        assert (kept == []) == (tier == "compiled")  # where they are arrays of the program
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_outputs_that_nobody_uses_are_not_computed(tier):
+    called = []
+
+    def note(value):
+        called.append(value)
+        return value
+
+    def branch():
+        costly = tf.py_func(note, [x], tf.float32, stateful=False)
+        costly.set_shape([])
+        return x * 2.0, costly
+
+    x, count = tf.placeholder(tf.float32, []), tf.Variable(0)
+    cheap, costly = tf.cond(x > 0, branch, lambda: (x, x))
+
+    def step(i, total, other):
+        with tf.control_dependencies([tf.assign_add(count, 1)]):
+            made = tf.py_func(note, [other], tf.float32, stateful=False)
+        made.set_shape([])
+        return i + 1, total + 1.0, made
+
+    _, total, other = tf.while_loop(lambda i, *_: i < 3, step, [0, x, x])
+    with session(tier) as s:
+        s.run(count.initializer)
+        assert s.run([cheap, total], {x: 2.0}) == [4.0, 5.0]
+        assert called == []
+        assert s.run(costly, {x: 2.0}) == 2.0
+        assert len(called) == 1
+        assert s.run([other, total], {x: 3.0}) == [3.0, 6.0]
+        assert len(called) == 4
+        assert s.run(count) == 6  # what has an effect happens, whatever is used
