@@ -162,7 +162,7 @@ def run_item(
         plan = runner.plan
         restart = plan.tier == "interpreted" and plan.options.tier == "auto"
         restart &= not any(segment.calls_python for segment in plan.segments)
-        outputs = _execute(runner, op, operands, manager, step, restart, runner.plan.live_outputs(op))
+        outputs = _execute(runner, op, operands, manager, step, restart, live_outputs(runner.plan, op))
         finals = [slot.version.value if slot.version is not None else None for slot in slots[: len(item.writes)]]
         if overlay is not None:
             advances += overlay.advances()
@@ -184,7 +184,7 @@ def run_channel(runner: Executor, op: Operation, env: dict[ValueKey, Any], step:
         operands = _operands(runner, op, sources, seen)
     finally:
         runner.manager.unpin(versions)
-    live = runner.plan.live_outputs(op)
+    live = live_outputs(runner.plan, op)
     _store(runner, op, _execute(runner, op, operands, runner.manager, step, live=live), env)
 
 
@@ -210,6 +210,18 @@ def _store(runner: Executor, op: Operation, outputs: Sequence[Any], env: dict[Va
     for output, value in zip(op._outputs, outputs, strict=True):
         if output not in runner.plan.fed:
             env[output] = value
+
+
+def live_outputs(plan: Plan, op: Operation) -> tuple[int, ...]:
+    """The outputs of an op with bodies that somebody uses; of a loop also the variables that these follow from."""
+    found = plan.live.get(op)
+    if found is None:
+        fetched = frozenset(plan.fetches)
+        used = [i for i, output in enumerate(op._outputs) if output in plan.consumers or output in fetched]
+        if op.definition.type_name in LOOPS:
+            used = control.carried_by(plan._view, op, used)
+        found = plan.live[op] = tuple(used)
+    return found
 
 
 class _Body:

@@ -18,7 +18,6 @@ import numpy as np
 
 from anabranch.core import dtypes, errors, kernels, shapes
 from anabranch.core.body import Body
-from anabranch.core.body_ops import LOOPS
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
 from anabranch.placement.placer import Device, Placer
@@ -119,7 +118,8 @@ class Plan:
         self.required_bounds: set[Tensor] = set()
         """Integers that bound how often a loop runs: known, rounded up, when the loop is compiled."""
         self._views: dict[Any, state.BodyView] = {}
-        self._live: dict[Operation, tuple[int, ...]] = {}
+        self.live: dict[Operation, tuple[int, ...]] = {}
+        """The outputs of ops with bodies that somebody uses; see ``nested.live_outputs``."""
         self.dynamic_on_host = False
         """Whether ops with shapes that are known only in a run stay on the host, so that programs serve all runs."""
         self.on_host: set[Operation] = set()
@@ -177,7 +177,7 @@ class Plan:
                 op.definition.host_kernel(kernels.HostContext(op), (), op._attrs)
 
     @functools.cached_property
-    def _consumers(self) -> dict[ValueKey, list[Operation]]:
+    def consumers(self) -> dict[ValueKey, list[Operation]]:
         """Who uses each value of the step."""
         found: dict[ValueKey, list[Operation]] = {}
         for op in self.analysis.order:
@@ -491,7 +491,7 @@ class Plan:
         for op in group:
             values += [*op._outputs, *self.analysis.state_of(op).writes]
         consumers_outside = {
-            key for key in values if key in self._fetched or not inside.issuperset(self._consumers.get(key, ()))
+            key for key in values if key in self._fetched or not inside.issuperset(self.consumers.get(key, ()))
         }
         sources = {op: self._sources[op] for op in group}
         writes = {op: self.analysis.state_of(op).writes for op in group}
@@ -564,16 +564,6 @@ class Plan:
         found = self._views.get(key)
         if found is None:
             found = self._views[key] = state.BodyView(body, self.analysis.variables, outputs)
-        return found
-
-    def live_outputs(self, op: Operation) -> tuple[int, ...]:
-        """The outputs of an op with bodies that somebody uses; of a loop also the variables that these follow from."""
-        found = self._live.get(op)
-        if found is None:
-            used = [i for i, output in enumerate(op._outputs) if output in self._consumers or output in self._fetched]
-            if op.type in LOOPS:
-                used = control.carried_by(self._view, op, used)
-            found = self._live[op] = tuple(used)
         return found
 
     def shapes_certain(self, segment: Segment) -> bool:
