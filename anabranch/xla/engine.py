@@ -6,6 +6,7 @@ No global configuration of JAX is changed. 64-bit types are enabled around each 
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import sys
 from typing import Any
@@ -20,6 +21,10 @@ def jax() -> Any:
     memory.keep_if_asked()
     import jax as module
 
+    # It tells at INFO, which absl's programs show, that there is no TPU: nobody who has none wants to know.
+    bridge = logging.getLogger("jax._src.xla_bridge")
+    if bridge.level == logging.NOTSET:
+        bridge.setLevel(logging.WARNING)
     for start in _when_loaded:
         start(module)
     return module
