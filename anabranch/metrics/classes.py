@@ -88,7 +88,7 @@ def mean_iou(
             weights = reshape(cast(convert_to_tensor(weights), dtypes.float64), [-1])
         matrix = metric_variable([num_classes, num_classes], dtypes.float64, "total_confusion_matrix")
         current = confusion_matrix(labels, predictions, num_classes, dtypes.float64, weights=weights)
-        update = convert_to_tensor(matrix.assign_add(current))
+        update = convert_to_tensor(matrix.assign_add(current))  # gives the counts, as TensorFlow's does
 
         def of(counts: Any, told: str) -> Tensor:
             hits = matrix_diag_part(counts)
@@ -96,7 +96,7 @@ def mean_iou(
             occurring = reduce_sum(cast(build("Greater", union, 0.0), dtypes.float32))
             return ratio(reduce_sum(cast(ratio(hits, union), dtypes.float32)), occurring, told)
 
-        return finished(of(read(matrix), "mean_iou"), of(update, "update_op"), metrics_collections, updates_collections)
+        return finished(of(read(matrix), "mean_iou"), update, metrics_collections, updates_collections)
 
 
 @public("metrics.mean_per_class_accuracy")

@@ -10,32 +10,34 @@ from anabranch.core.api import public
 from anabranch.core.build import build
 from anabranch.core.convert import constant, convert_to_tensor
 from anabranch.core.operation import Tensor
-from anabranch.losses.weighted import squeezed_last
 from anabranch.metrics.state import Pair, finished, matched, metric_variable, ratio, read, spread_weights
-from anabranch.ops.array_functions import expand_dims, reshape
+from anabranch.ops.array_functions import reshape
 from anabranch.ops.cast import cast, ones_like
 from anabranch.ops.compare import where
-from anabranch.ops.reduce_functions import reduce_any, reduce_sum
+from anabranch.ops.reduce_functions import reduce_sum
 from anabranch.variables.scope import variable_scope
 
 _EPSILON = 1e-7
 # What each count takes: whether the label holds, whether the prediction does.
-_KINDS = {
+KINDS = {
     "true_positives": (True, True),
     "false_positives": (False, True),
     "true_negatives": (False, False),
     "false_negatives": (True, False),
 }
+# The order in which TensorFlow makes the variables of all four.
+IN_ORDER = ["true_positives", "false_negatives", "true_negatives", "false_positives"]
 
 
 def _holds(condition: Tensor, wanted: bool) -> Tensor:
     return condition if wanted else build("LogicalNot", condition)
 
 
-def _counted(kind: str, labels: Any, predictions: Any, weights: Any, where_to: tuple[Any, Any], name: Any) -> Pair:
+def counted(kind: str, labels: Any, predictions: Any, weights: Any, where_to: tuple[Any, Any], name: Any) -> Pair:
+    """The number of examples of one kind, and its update."""
     with variable_scope(name, kind, (predictions, labels, weights)):
         labels, predictions = matched(labels, predictions, dtypes.bool)
-        label, prediction = _KINDS[kind]
+        label, prediction = KINDS[kind]
         found = build("LogicalAnd", _holds(labels, label), _holds(predictions, prediction))
         count = metric_variable([], dtypes.float32, "count")
         values = cast(found, dtypes.float32)
@@ -45,7 +47,7 @@ def _counted(kind: str, labels: Any, predictions: Any, weights: Any, where_to: t
         return finished(build("Identity", value), count.assign_add(reduce_sum(values)), *where_to)
 
 
-def _at_thresholds(
+def at_thresholds(
     labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any, kinds: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Counts at each threshold: values and updates by kind."""
@@ -57,7 +59,7 @@ def _at_thresholds(
         weights = reshape(spread_weights(weights, predictions), [1, -1])
     values, updates = {}, {}
     for kind in kinds:
-        label, prediction = _KINDS[kind]
+        label, prediction = KINDS[kind]
         count = metric_variable([len(thresholds)], dtypes.float32, kind)
         found = cast(build("LogicalAnd", _holds(row, label), _holds(above, prediction)), dtypes.float32)
         if weights is not None:
@@ -89,7 +91,7 @@ def true_positives(
     Returns:
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
-    return _counted("true_positives", labels, predictions, weights, (metrics_collections, updates_collections), name)
+    return counted("true_positives", labels, predictions, weights, (metrics_collections, updates_collections), name)
 
 
 @public("metrics.false_positives")
@@ -114,7 +116,7 @@ def false_positives(
     Returns:
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
-    return _counted("false_positives", labels, predictions, weights, (metrics_collections, updates_collections), name)
+    return counted("false_positives", labels, predictions, weights, (metrics_collections, updates_collections), name)
 
 
 @public("metrics.true_negatives")
@@ -139,7 +141,7 @@ def true_negatives(
     Returns:
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
-    return _counted("true_negatives", labels, predictions, weights, (metrics_collections, updates_collections), name)
+    return counted("true_negatives", labels, predictions, weights, (metrics_collections, updates_collections), name)
 
 
 @public("metrics.false_negatives")
@@ -164,7 +166,7 @@ def false_negatives(
     Returns:
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
-    return _counted("false_negatives", labels, predictions, weights, (metrics_collections, updates_collections), name)
+    return counted("false_negatives", labels, predictions, weights, (metrics_collections, updates_collections), name)
 
 
 @public("metrics.true_positives_at_thresholds")
@@ -192,7 +194,7 @@ def true_positives_at_thresholds(
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
     with variable_scope(name, "true_positives_at_thresholds", (predictions, labels, weights)):
-        values, updates = _at_thresholds(labels, predictions, thresholds, weights, ["true_positives"])
+        values, updates = at_thresholds(labels, predictions, thresholds, weights, ["true_positives"])
         return finished(values["true_positives"], updates["true_positives"], metrics_collections, updates_collections)
 
 
@@ -221,7 +223,7 @@ def false_positives_at_thresholds(
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
     with variable_scope(name, "false_positives_at_thresholds", (predictions, labels, weights)):
-        values, updates = _at_thresholds(labels, predictions, thresholds, weights, ["false_positives"])
+        values, updates = at_thresholds(labels, predictions, thresholds, weights, ["false_positives"])
         return finished(values["false_positives"], updates["false_positives"], metrics_collections, updates_collections)
 
 
@@ -250,7 +252,7 @@ def true_negatives_at_thresholds(
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
     with variable_scope(name, "true_negatives_at_thresholds", (predictions, labels, weights)):
-        values, updates = _at_thresholds(labels, predictions, thresholds, weights, ["true_negatives"])
+        values, updates = at_thresholds(labels, predictions, thresholds, weights, ["true_negatives"])
         return finished(values["true_negatives"], updates["true_negatives"], metrics_collections, updates_collections)
 
 
@@ -279,23 +281,22 @@ def false_negatives_at_thresholds(
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
     with variable_scope(name, "false_negatives_at_thresholds", (predictions, labels, weights)):
-        values, updates = _at_thresholds(labels, predictions, thresholds, weights, ["false_negatives"])
+        values, updates = at_thresholds(labels, predictions, thresholds, weights, ["false_negatives"])
         return finished(values["false_negatives"], updates["false_negatives"], metrics_collections, updates_collections)
 
 
 def _share(missed: str, labels: Any, predictions: Any, weights: Any) -> Pair:
     """Right predictions among them and those that are counted as ``missed``, so far and with the batch."""
-    hits, hit = _counted("true_positives", labels, predictions, weights, (None, None), None)
-    misses, miss = _counted(missed, labels, predictions, weights, (None, None), None)
+    hits, hit = counted("true_positives", labels, predictions, weights, (None, None), None)
+    misses, miss = counted(missed, labels, predictions, weights, (None, None), None)
     return ratio(hits, build("AddV2", hits, misses), "value"), ratio(hit, build("AddV2", hit, miss), "update_op")
 
 
-def _share_at(missed: str, labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any) -> Pair:
-    """As :func:`_share`, for each threshold."""
-    found = _at_thresholds(labels, predictions, thresholds, weights, ["true_positives", missed])
+def _share_at(kind: str, missed: str, labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any) -> Pair:
+    found = at_thresholds(labels, predictions, thresholds, weights, ["true_positives", missed])
     value, update = (
-        build("RealDiv", hits, build("AddV2", build("AddV2", hits, counts[missed]), _EPSILON))
-        for counts in found
+        build("RealDiv", hits, build("AddV2", build("AddV2", hits, counts[missed]), _EPSILON), name=f"{kind}_{told}")
+        for counts, told in zip(found, ("value", "update_op"), strict=True)
         for hits in [counts["true_positives"]]
     )
     return value, update
@@ -353,7 +354,7 @@ def precision_at_thresholds(
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
     with variable_scope(name, "precision_at_thresholds", (predictions, labels, weights)):
-        value, update = _share_at("false_positives", labels, predictions, thresholds, weights)
+        value, update = _share_at("precision", "false_positives", labels, predictions, thresholds, weights)
         return finished(value, update, metrics_collections, updates_collections)
 
 
@@ -409,12 +410,12 @@ def recall_at_thresholds(
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
     with variable_scope(name, "recall_at_thresholds", (predictions, labels, weights)):
-        value, update = _share_at("false_negatives", labels, predictions, thresholds, weights)
+        value, update = _share_at("recall", "false_negatives", labels, predictions, thresholds, weights)
         return finished(value, update, metrics_collections, updates_collections)
 
 
 def _area(counts: dict[str, Any], curve: str, method: str) -> Tensor:
-    tp, fp, tn, fn = (counts[kind] for kind in _KINDS)
+    tp, fp, tn, fn = (counts[kind] for kind in KINDS)
     if curve == "PR" and method == "careful_interpolation":
         hits = tp[:-1] - tp[1:]
         taken = tp + fp
@@ -481,7 +482,7 @@ def auc(
         else:
             inner = sorted(thresholds)
         places = [-_EPSILON, *inner, 1.0 + _EPSILON]
-        values, updates = _at_thresholds(labels, predictions, places, weights, list(_KINDS))
+        values, updates = at_thresholds(labels, predictions, places, weights, IN_ORDER)
         value, update = (_area(counts, curve, summation_method) for counts in (values, updates))
         return finished(
             build("Identity", value, name="value"),
@@ -489,135 +490,3 @@ def auc(
             metrics_collections,
             updates_collections,
         )
-
-
-def _top(labels: Any, predictions: Any, k: int) -> Pair:
-    """Labels with an axis of their own, and the numbers of the k classes that are predicted."""
-    if not isinstance(labels, Tensor) and hasattr(labels, "dense_shape"):
-        raise NotImplementedError(
-            errors.message("labels as a tf.SparseTensor", "a dense tensor", "tf.sparse_tensor_to_dense(labels, -1)")
-        )
-    labels, predictions = cast(convert_to_tensor(labels), dtypes.int64), convert_to_tensor(predictions)
-    if labels.shape.ndims is not None and labels.shape.ndims == (predictions.shape.ndims or 0) - 1:
-        labels = expand_dims(labels, -1)
-    return labels, cast(build("TopKV2", predictions, k)[1], dtypes.int64)
-
-
-def _among(items: Tensor, others: Tensor) -> Tensor:
-    return reduce_any(build("Equal", expand_dims(items, -1), expand_dims(others, -2)), -1)
-
-
-def _at_k(kind: str, labels: Any, predictions: Any, k: int, class_id: Any, weights: Any, where_to: Any) -> Pair:
-    labels, top = _top(labels, predictions, k)
-    items, others = (top, labels) if kind == "precision" else (labels, top)
-    hit, kept = _among(items, others), ones_like(items, dtype=dtypes.bool)
-    if class_id is not None:
-        kept = build("Equal", items, constant(class_id, dtypes.int64))
-    miss_name = "false_positive" if kind == "precision" else "false_negative"
-    suffix = f"at_{k}" if class_id is None else f"at_{k}_class{class_id}"
-    counts = []
-    for name, found in (("true_positive", hit), (miss_name, build("LogicalNot", hit))):
-        values = reduce_sum(cast(build("LogicalAnd", found, kept), dtypes.float64), -1)
-        if weights is not None:
-            values = build(
-                "Mul", values, spread_weights(squeezed_last(convert_to_tensor(weights), values), values, dtypes.float64)
-            )
-        count = metric_variable([], dtypes.float64, f"{name}_{suffix}")
-        counts.append((read(count), count.assign_add(reduce_sum(values))))
-    (hits, more_hits), (misses, more_misses) = counts
-    value = ratio(hits, build("AddV2", hits, misses), "value")
-    update = ratio(more_hits, build("AddV2", more_hits, more_misses), "update_op")
-    return finished(value, update, *where_to)
-
-
-@public("metrics.precision_at_k")
-def precision_at_k(
-    labels: Any,
-    predictions: Any,
-    k: int,
-    class_id: int | None = None,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
-    name: str | None = None,
-) -> Pair:
-    """Share of the k classes predicted, those that are labels.
-
-    Args:
-        labels: class numbers, different ones for each example: ``[d1, ..., dN, labels]``, or ``[d1, ..., dN]``.
-        predictions: logits ``[d1, ..., dN, classes]``.
-        k: number of classes predicted.
-        class_id: count this class only.
-        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
-        metrics_collections: collections to add the value to.
-        updates_collections: collections to add the update to.
-        name: name of the variables' scope.
-
-    Returns:
-        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
-    """
-    default = f"precision_at_{k}" if class_id is None else f"precision_at_{k}_class{class_id}"
-    with variable_scope(name, default, (predictions, labels, weights)):
-        return _at_k("precision", labels, predictions, k, class_id, weights, (metrics_collections, updates_collections))
-
-
-@public("metrics.sparse_precision_at_k")
-def sparse_precision_at_k(
-    labels: Any,
-    predictions: Any,
-    k: int,
-    class_id: int | None = None,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
-    name: str | None = None,
-) -> Pair:
-    """Share of the k classes predicted, those that are labels.
-
-    Args:
-        labels: class numbers, different ones for each example: ``[d1, ..., dN, labels]``, or ``[d1, ..., dN]``.
-        predictions: logits ``[d1, ..., dN, classes]``.
-        k: number of classes predicted.
-        class_id: count this class only.
-        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
-        metrics_collections: collections to add the value to.
-        updates_collections: collections to add the update to.
-        name: name of the variables' scope.
-
-    Returns:
-        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
-    """
-    default = f"precision_at_{k}" if class_id is None else f"precision_at_{k}_class{class_id}"
-    with variable_scope(name, default, (predictions, labels, weights)):
-        return _at_k("precision", labels, predictions, k, class_id, weights, (metrics_collections, updates_collections))
-
-
-@public("metrics.recall_at_k")
-def recall_at_k(
-    labels: Any,
-    predictions: Any,
-    k: int,
-    class_id: int | None = None,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
-    name: str | None = None,
-) -> Pair:
-    """Share of the labels, those among the k classes predicted.
-
-    Args:
-        labels: class numbers, different ones for each example: ``[d1, ..., dN, labels]``, or ``[d1, ..., dN]``.
-        predictions: logits ``[d1, ..., dN, classes]``.
-        k: number of classes predicted.
-        class_id: count this class only.
-        weights: None, or a tensor of the rank of the labels whose sizes are 1 or theirs.
-        metrics_collections: collections to add the value to.
-        updates_collections: collections to add the update to.
-        name: name of the variables' scope.
-
-    Returns:
-        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
-    """
-    default = f"recall_at_{k}" if class_id is None else f"recall_at_{k}_class{class_id}"
-    with variable_scope(name, default, (predictions, labels, weights)):
-        return _at_k("recall", labels, predictions, k, class_id, weights, (metrics_collections, updates_collections))

@@ -28,6 +28,14 @@ _spec.loader.exec_module(library)
 
 # Cases whose names of operations differ on purpose: case -> reason.
 OTHER_OPS = {
+    "metrics:recall_at_precision_strict": "there is no conditional on the way",
+    "metrics:streaming_false_positives_at_thresholds": "the value is a read of the variable",
+    "metrics:f1_score": "value and update are called so, as those of other metrics are",
+    "metrics:streaming_mean_iou": "the value is called mean_iou",
+    "metrics:streaming_concat": "see OTHER_VARIABLES",
+    "metrics:equal_thresholds": "fewer operations on the way",
+    "losses:mean_pairwise_squared_error": "fewer operations on the way to it",
+    "losses:mean_pairwise_squared_error_weights": "the same",
     "layers.batch_norm_rows": "rows are not reshaped to images",
     "layers.batch_norm_weights": "the updates come before the output, not before what it is made of",
     "layers.batch_norm_debias": "the same",
@@ -36,6 +44,13 @@ OTHER_OPS = {
     "layers.group_norm_axes": "the same",
     "layers.pool": "a window that is spread is one op here",
     "layers.rev_block": "nothing is recomputed, so nothing is wrapped",
+}
+# Cases whose local variables, which no checkpoint holds, differ on purpose: case -> reason.
+OTHER_VARIABLES = {
+    "metrics:streaming_concat": "one variable that grows holds all values, and knows how many there are",
+    "metrics:streaming_sparse_average_precision_at_k": "TensorFlow gives the name `max` to an operation first",
+    "metrics:tf.average_precision_at_k": "the same",
+    "metrics:tf.average_precision_of_sparse": "the same",
 }
 
 
@@ -55,7 +70,9 @@ class Nets:
         return getattr(tf.contrib.slim.nets, name)
 
 
-LIBRARIES = {"layers": Layers(), "nets": Nets(), "names": Nets()}
+LIBRARIES = {
+    "layers": Layers(), "nets": Nets(), "names": Nets(), "metrics": tf.contrib.metrics, "losses": tf.contrib.losses
+}  # fmt: skip
 
 
 def compare(found: Any, wanted: Any, where: str) -> None:
@@ -78,15 +95,17 @@ def test_case(name: str) -> None:
         pairs = zip(found["tensors"], wanted["tensors"], strict=True)
         assert all(own == other or "ropout" in other[0] for own, other in pairs)
         return
-    assert found["collections"] == wanted["collections"]
+    if name not in OTHER_VARIABLES:
+        assert found["collections"] == wanted["collections"]
     assert found["sizes"] == wanted["sizes"]
     assert found.get("tags") == wanted.get("tags")
     assert len(found["values"][0]) == len(wanted["values"][0])
     for number, (own, others) in enumerate(zip(found["values"], wanted["values"], strict=True)):
         for index, (value, other) in enumerate(zip(own, others, strict=True)):
             compare(value, other, f"run {number}, tensor {index}")
-    assert sorted(found["after"]) == sorted(wanted["after"])
-    for variable, value in wanted["after"].items():
-        compare(found["after"][variable], value, variable)
+    if name not in OTHER_VARIABLES:
+        assert sorted(found["after"]) == sorted(wanted["after"])
+        for variable, value in wanted["after"].items():
+            compare(found["after"][variable], value, variable)
     if name not in OTHER_OPS:
         assert found["ops"] == wanted["ops"]

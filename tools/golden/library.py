@@ -2,8 +2,9 @@
 
     python tools/golden/library.py [PATTERN]
 
-makes the cases whose names match a regular expression (all by default) and keeps the others. It needs TensorFlow with `tf_keras` (the layers and cells of version 1) and `tf_slim` (what became of `tf.contrib.layers`,
-`slim`, `metrics` and `losses`). A record has the variables in order of making with their shapes, members of
+makes the cases whose names match a regular expression (all by default) and keeps the others. It needs TensorFlow with
+`tf_keras` (the layers and cells of version 1) and `tf_slim` (what became of `tf.contrib.layers`, `slim`, `metrics` and
+`losses`). A record has the variables in order of making with their shapes, members of
 collections, tags of summaries, and the values of the tensors that a case returns, and of the variables that have
 changed after it ran twice.
 """
@@ -37,6 +38,7 @@ def written(value: Any) -> Any:
     if array.dtype == object:
         return [written(item) for item in array.ravel()]
     flat = array.astype(np.float64).ravel()
+    flat[np.isnan(flat)] = -12345.0  # JSON has no number for it
     if flat.size > 400:  # a sample says as much
         flat = np.concatenate([flat[:: flat.size // 200], [flat.mean(), np.abs(flat).mean()]])
     return [[float(f"{item:.6g}") for item in flat], list(array.shape)]
@@ -71,13 +73,20 @@ def record(name: str, tf: Any, libraries: dict[str, Any]) -> dict[str, Any]:
             "ops": [getattr(tensor, "op", tensor).name for tensor in tensors],
         }
         with tf.Session(graph=graph) as session:
-            for variable in known:
+            session.run(tf.local_variables_initializer())
+            for variable in tf.global_variables():
                 variable.load(start(variable), session)
-            runs = [session.run(tensors) for _ in range(2)]
+            if name.startswith("metrics:") and len(tensors) == 2 and tf.local_variables():
+                runs = [session.run(tensors[1:]), session.run(tensors[1:]), session.run(tensors[:1])]
+            else:
+                runs = [session.run(tensors) for _ in range(2)]
             found["values"] = [[written(value) for value in run] for run in runs]
             after = {v: session.run(v) for v in known}
+            local = set(tf.local_variables())
             found["after"] = {
-                v.op.name: written(value) for v, value in after.items() if not np.array_equal(value, start(v))
+                v.op.name: written(value)
+                for v, value in after.items()
+                if v in local or not np.array_equal(value, start(v))
             }
             tags = []
             for value in runs[-1]:
@@ -97,6 +106,7 @@ def main() -> None:
     import tensorflow.compat.v1 as tf
     import tf_keras.src.legacy_tf_layers as version_one_layers
     from tensorflow.python.framework import ops
+    from tensorflow.python.ops import array_ops, control_flow_ops
 
     for module in (
         "",
@@ -111,12 +121,20 @@ def main() -> None:
         )
     import tf_slim
 
-    ops.Tensor, ops.IndexedSlices = tf.Tensor, tf.IndexedSlices  # where tf_slim looks for them
+    # where tf_slim looks for them
+    ops.Tensor, ops.IndexedSlices = tf.Tensor, tf.IndexedSlices
+    array_ops.stack, control_flow_ops.cond = tf.stack, tf.cond
     tf.disable_v2_behavior()
     nets = types.SimpleNamespace(arg_scope=tf_slim.arg_scope)
     for module in ("alexnet", "inception", "overfeat", "resnet_utils", "resnet_v1", "resnet_v2", "vgg"):
         setattr(nets, module, importlib.import_module(f"tf_slim.nets.{module}"))
-    libraries = {"layers": tf_slim, "nets": nets, "names": nets}
+    import tf_slim.losses
+    import tf_slim.losses.metric_learning
+    import tf_slim.metrics
+
+    libraries = {
+        "layers": tf_slim, "nets": nets, "names": nets, "metrics": tf_slim.metrics, "losses": tf_slim.losses
+    }  # fmt: skip
     pattern = sys.argv[1] if len(sys.argv) > 1 else ""
     known = json.loads(GOLDEN.read_text(encoding="utf-8")) if pattern else {}
     lines = []

@@ -234,3 +234,126 @@ for _name, _make in {
     )[0],
 }.items():  # fmt: skip
     _add(f"nets:{_name}", _make)
+
+
+# -------------------------------------------------------------------------------------------------- metrics and losses
+def _scores(tf: Any) -> tuple[Any, Any]:
+    """Booleans and probabilities."""
+    return tf.constant(value_of("labels", (4, 5)) > 0.6), tf.constant(value_of("scores", (4, 5)))
+
+
+def _classes(tf: Any) -> tuple[Any, Any]:
+    """Three class numbers of six for each of four examples, and logits."""
+    order = np.argsort(value_of("classes", (4, 6)))[:, :3]
+    return tf.constant(order.astype(np.int64)), tf.constant(value_of("logits", (4, 6)))
+
+
+def _weight(tf: Any) -> Any:
+    return tf.constant([[1.0], [0.0], [2.0], [0.5]])
+
+
+for _name, _make in {
+    "streaming_accuracy": lambda tf, m, y, p: m.streaming_accuracy(tf.to_int32(p > 0.5), tf.to_int32(y), _weight(tf)),
+    "streaming_precision": lambda tf, m, y, p: m.streaming_precision(p > 0.5, y),
+    "streaming_recall": lambda tf, m, y, p: m.streaming_recall(p > 0.5, y, _weight(tf)),
+    "streaming_auc": lambda tf, m, y, p: m.streaming_auc(p, y, curve="PR", num_thresholds=50),
+    "streaming_mean": lambda tf, m, y, p: m.streaming_mean(p, _weight(tf)),
+    "streaming_mean_tensor": lambda tf, m, y, p: m.streaming_mean_tensor(p),
+    "streaming_mean_absolute_error": lambda tf, m, y, p: m.streaming_mean_absolute_error(p, tf.to_float(y)),
+    "streaming_mean_squared_error": lambda tf, m, y, p: m.streaming_mean_squared_error(p, tf.to_float(y), _weight(tf)),
+    "streaming_root_mean_squared_error": lambda tf, m, y, p: m.streaming_root_mean_squared_error(p, tf.to_float(y)),
+    "streaming_mean_relative_error": lambda tf, m, y, p: m.streaming_mean_relative_error(p, tf.to_float(y), p + 1.0),
+    "streaming_mean_cosine_distance": lambda tf, m, y, p: m.streaming_mean_cosine_distance(p, tf.to_float(y), 1),
+    "streaming_mean_iou": lambda tf, m, y, p: m.streaming_mean_iou(tf.to_int32(p * 3), tf.to_int32(y), 3),
+    "streaming_percentage_less": lambda tf, m, y, p: m.streaming_percentage_less(p, 0.4),
+    "streaming_true_positives": lambda tf, m, y, p: m.streaming_true_positives(p > 0.5, y),
+    "streaming_false_positives_at_thresholds": lambda tf, m, y, p: m.streaming_false_positives_at_thresholds(
+        p, y, [0.3, 0.6]
+    ),
+    "streaming_precision_at_thresholds": lambda tf, m, y, p: m.streaming_precision_at_thresholds(p, y, [0.3, 0.6]),
+    "streaming_recall_at_thresholds": lambda tf, m, y, p: m.streaming_recall_at_thresholds(p, y, [0.3], _weight(tf)),
+    "streaming_false_positive_rate": lambda tf, m, y, p: m.streaming_false_positive_rate(p > 0.5, y),
+    "streaming_false_negative_rate": lambda tf, m, y, p: m.streaming_false_negative_rate(p > 0.5, y, _weight(tf)),
+    "streaming_false_positive_rate_at_thresholds": lambda tf, m, y, p: m.streaming_false_positive_rate_at_thresholds(
+        p, y, [0.3, 0.6]
+    ),
+    "streaming_false_negative_rate_at_thresholds": lambda tf, m, y, p: m.streaming_false_negative_rate_at_thresholds(
+        p, y, [0.3, 0.6]
+    ),
+    "streaming_sensitivity_at_specificity": lambda tf, m, y, p: m.streaming_sensitivity_at_specificity(p, y, 0.7),
+    "streaming_specificity_at_sensitivity": lambda tf, m, y, p: m.streaming_specificity_at_sensitivity(p, y, 0.7),
+    "streaming_covariance": lambda tf, m, y, p: m.streaming_covariance(p, tf.to_float(y)),
+    "streaming_covariance_weights": lambda tf, m, y, p: m.streaming_covariance(p, tf.to_float(y), _weight(tf)),
+    "streaming_pearson_correlation": lambda tf, m, y, p: m.streaming_pearson_correlation(p, tf.to_float(y)),
+    "streaming_concat": lambda tf, m, y, p: m.streaming_concat(p, 0, 6),
+    "streaming_curve_points": lambda tf, m, y, p: m.streaming_curve_points(y, p, num_thresholds=10),
+    "count": lambda tf, m, y, p: m.count(p, _weight(tf)),
+    "cohen_kappa": lambda tf, m, y, p: m.cohen_kappa(
+        tf.reshape(tf.to_int64(y), [-1]), tf.reshape(tf.to_int64(p > 0.5), [-1]), 3
+    ),
+    "f1_score": lambda tf, m, y, p: m.f1_score(y, p),
+    "precision_at_recall": lambda tf, m, y, p: m.precision_at_recall(y, p, 0.7),
+    "recall_at_precision": lambda tf, m, y, p: m.recall_at_precision(y, p, 0.7),
+    "recall_at_precision_strict": lambda tf, m, y, p: m.recall_at_precision(y, p, 0.7, strict_mode=True),
+    "tf.sensitivity_at_specificity": lambda tf, m, y, p: tf.metrics.sensitivity_at_specificity(y, p, 0.4),
+    "tf.specificity_at_sensitivity": lambda tf, m, y, p: tf.metrics.specificity_at_sensitivity(y, p, 0.4, _weight(tf)),
+}.items():
+    _add(f"metrics:{_name}", lambda tf, m, make=_make: make(tf, m, *_scores(tf)))
+for _name, _make in {
+    "streaming_sparse_precision_at_k": lambda tf, m, y, p: m.streaming_sparse_precision_at_k(p, y, 2),
+    "streaming_sparse_recall_at_k": lambda tf, m, y, p: m.streaming_sparse_recall_at_k(p, y, 2, class_id=3),
+    "streaming_sparse_average_precision_at_k": lambda tf, m, y, p: m.streaming_sparse_average_precision_at_k(p, y, 4),
+    "streaming_sparse_precision_at_top_k": lambda tf, m, y, p: m.streaming_sparse_precision_at_top_k(
+        tf.nn.top_k(p, 2)[1], y
+    ),
+    "streaming_sparse_average_precision_at_top_k": lambda tf, m, y, p: m.streaming_sparse_average_precision_at_top_k(
+        tf.nn.top_k(p, 4)[1], y
+    ),
+    "sparse_recall_at_top_k": lambda tf, m, y, p: m.sparse_recall_at_top_k(y, tf.nn.top_k(p, 2)[1]),
+    "streaming_recall_at_k": lambda tf, m, y, p: m.streaming_recall_at_k(p, y[:, 0], 3),
+    "tf.average_precision_at_k": lambda tf, m, y, p: tf.metrics.average_precision_at_k(y, p, 3, [1.0, 0.0, 2.0, 0.5]),
+    "tf.average_precision_of_sparse": lambda tf, m, y, p: tf.metrics.average_precision_at_k(
+        tf.SparseTensor([[0, 0], [1, 0], [1, 1], [2, 0], [3, 0]], tf.constant([1, 2, 3, 4, 0], tf.int64), [4, 2]), p, 3
+    ),
+    "tf.recall_of_sparse": lambda tf, m, y, p: tf.metrics.recall_at_k(
+        tf.SparseTensor([[0, 0], [1, 0], [1, 1], [2, 0], [3, 0]], tf.constant([1, 2, 3, 4, 0], tf.int64), [4, 2]), p, 2
+    ),
+    "tf.precision_at_top_k": lambda tf, m, y, p: tf.metrics.precision_at_top_k(
+        y, tf.to_int64(tf.nn.top_k(p, 2)[1]), class_id=2
+    ),
+    "tf.recall_at_top_k": lambda tf, m, y, p: tf.metrics.recall_at_top_k(y, tf.to_int64(tf.nn.top_k(p, 2)[1]), 2),
+}.items():
+    _add(f"metrics:{_name}", lambda tf, m, make=_make: make(tf, m, *_classes(tf)))
+_add(
+    "metrics:accuracy",
+    lambda tf, m: [m.accuracy(tf.constant([1, 2, 3]), tf.constant([1, 0, 3]), w) for w in (None, [1.0, 2.0, 0.5])],
+)
+_add(
+    "metrics:equal_thresholds",
+    lambda tf, m: list(m.precision_recall_at_equal_thresholds(*_scores(tf), num_thresholds=6)[0]),
+)
+
+for _name, _make in {
+    "absolute_difference": lambda tf, c, y, p: c.absolute_difference(p, y, _weight(tf)),
+    "mean_squared_error": lambda tf, c, y, p: c.mean_squared_error(p, y),
+    "log_loss": lambda tf, c, y, p: c.log_loss(p, y, 2.0),
+    "hinge_loss": lambda tf, c, y, p: c.hinge_loss(p, y),
+    "sigmoid_cross_entropy": lambda tf, c, y, p: c.sigmoid_cross_entropy(p, y, _weight(tf), 0.1),
+    "softmax_cross_entropy": lambda tf, c, y, p: c.softmax_cross_entropy(p, tf.nn.softmax(y), [1.0, 0.0, 2.0, 1.0]),
+    "sparse_softmax_cross_entropy": lambda tf, c, y, p: c.sparse_softmax_cross_entropy(p, tf.constant([0, 2, 1, 4])),
+    "cosine_distance": lambda tf, c, y, p: c.cosine_distance(p, y, 1, _weight(tf)),
+    "mean_pairwise_squared_error": lambda tf, c, y, p: c.mean_pairwise_squared_error(p, y),
+    "mean_pairwise_squared_error_weights": lambda tf, c, y, p: c.mean_pairwise_squared_error(
+        p, y, tf.constant([1.0, 0.0, 2.0, 0.5])
+    ),
+    "contrastive_loss": lambda tf, c, y, p: c.metric_learning.contrastive_loss(tf.constant([1, 0, 0, 1]), p, y),
+    "triplet_semihard_loss": lambda tf, c, y, p: c.metric_learning.triplet_semihard_loss(
+        tf.constant([1, 0, 1, 0]), tf.nn.l2_normalize(p, 1)
+    ),
+    "npairs_loss": lambda tf, c, y, p: c.metric_learning.npairs_loss(tf.constant([1, 0, 1, 0]), p, p + 0.1 * y),
+    "lifted_struct_loss": lambda tf, c, y, p: c.metric_learning.lifted_struct_loss(tf.constant([1, 0, 1, 0]), p),
+}.items():
+    _add(
+        f"losses:{_name}",
+        lambda tf, c, make=_make: make(tf, c, *(tf.to_float(each) for each in _scores(tf))),
+    )

@@ -1,0 +1,129 @@
+"""The losses of ``tf.losses`` with predictions before labels. Each is the weighted mean over weights that are not 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anabranch as tf
+from anabranch.core import errors
+from anabranch.core.api import public
+from anabranch.core.operation import Tensor
+
+for _name in ("add_loss", "get_losses", "get_regularization_losses"):
+    public(f"contrib.losses.{_name}")(getattr(tf.losses, _name))
+
+
+@public("contrib.losses.get_total_loss")
+def get_total_loss(add_regularization_losses: bool = True, name: str = "total_loss") -> Tensor:
+    """Sum of the collected losses."""
+    total: Tensor = tf.losses.get_total_loss(add_regularization_losses, name)
+    return total
+
+
+@public("contrib.losses.compute_weighted_loss")
+def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = None) -> Tensor:
+    """The weighted mean of losses over weights that are not 0, added to the collection of losses."""
+    loss: Tensor = tf.losses.compute_weighted_loss(losses, weights, scope)
+    return loss
+
+
+@public("contrib.losses.absolute_difference")
+def absolute_difference(predictions: Any, labels: Any = None, weights: Any = 1.0, scope: str | None = None) -> Tensor:
+    """``|predictions - labels|``."""
+    loss: Tensor = tf.losses.absolute_difference(labels, predictions, weights, scope)
+    return loss
+
+
+@public("contrib.losses.sigmoid_cross_entropy")
+def sigmoid_cross_entropy(
+    logits: Any, multi_class_labels: Any, weights: Any = 1.0, label_smoothing: Any = 0, scope: str | None = None
+) -> Tensor:
+    """Cross entropy of independent classes."""
+    loss: Tensor = tf.losses.sigmoid_cross_entropy(multi_class_labels, logits, weights, label_smoothing, scope)
+    return loss
+
+
+@public("contrib.losses.softmax_cross_entropy")
+def softmax_cross_entropy(
+    logits: Any, onehot_labels: Any, weights: Any = 1.0, label_smoothing: Any = 0, scope: str | None = None
+) -> Tensor:
+    """Cross entropy of classes that exclude each other."""
+    loss: Tensor = tf.losses.softmax_cross_entropy(onehot_labels, logits, weights, label_smoothing, scope)
+    return loss
+
+
+@public("contrib.losses.sparse_softmax_cross_entropy")
+def sparse_softmax_cross_entropy(logits: Any, labels: Any, weights: Any = 1.0, scope: str | None = None) -> Tensor:
+    """Cross entropy of class numbers."""
+    loss: Tensor = tf.losses.sparse_softmax_cross_entropy(labels, logits, weights, scope)
+    return loss
+
+
+@public("contrib.losses.log_loss")
+def log_loss(
+    predictions: Any, labels: Any = None, weights: Any = 1.0, epsilon: float = 1e-7, scope: str | None = None
+) -> Tensor:
+    """``-labels * log(predictions + epsilon) - (1 - labels) * log(1 - predictions + epsilon)``."""
+    loss: Tensor = tf.losses.log_loss(labels, predictions, weights, epsilon, scope)
+    return loss
+
+
+@public("contrib.losses.hinge_loss")
+def hinge_loss(logits: Any, labels: Any = None, scope: str | None = None) -> Tensor:
+    """``max(0, 1 - (2 * labels - 1) * logits)`` of each element: not reduced, and not collected."""
+    with tf.name_scope(scope, "hinge_loss", [logits, labels]):
+        logits = tf.convert_to_tensor(logits)
+        labels = tf.cast(labels, tf.float32)
+        logits.shape.assert_is_compatible_with(labels.shape)
+        losses: Tensor = tf.nn.relu(1.0 - (2.0 * labels - 1.0) * logits)
+        return losses
+
+
+@public("contrib.losses.mean_squared_error")
+def mean_squared_error(predictions: Any, labels: Any = None, weights: Any = 1.0, scope: str | None = None) -> Tensor:
+    """``(predictions - labels) ** 2``."""
+    loss: Tensor = tf.losses.mean_squared_error(labels, predictions, weights, scope)
+    return loss
+
+
+@public("contrib.losses.mean_pairwise_squared_error")
+def mean_pairwise_squared_error(
+    predictions: Any, labels: Any = None, weights: Any = 1.0, scope: str | None = None
+) -> Tensor:
+    """Mean over each example's pairs of elements of the squared difference between the pair's errors.
+
+    Pairs of an element with itself count, too, as version 1.0 counted them.
+    """
+    with tf.name_scope(scope, "mean_pairwise_squared_error", [predictions, labels, weights]):
+        predictions = tf.to_float(predictions)
+        labels = tf.to_float(labels)
+        predictions.shape.assert_is_compatible_with(labels.shape)
+        weights = tf.to_float(weights)
+        error = predictions - labels
+        axes = list(range(1, error.shape.ndims))
+        if weights.shape.ndims == 1:
+            weights = tf.reshape(weights, [-1] + [1] * len(axes))
+        present = tf.cast(tf.not_equal(weights, 0.0), tf.float32) * tf.ones_like(error)
+        number = tf.reduce_sum(present, axes, keepdims=True)
+        squares = tf.reduce_sum(tf.square(error), axes, keepdims=True)
+        total = tf.reduce_sum(error, axes, keepdims=True)
+        terms = 2.0 * (tf.div_no_nan(squares, number) - tf.div_no_nan(tf.square(total), tf.square(number)))
+        loss: Tensor = tf.reduce_sum(terms * weights)
+        loss = tf.where(tf.reduce_sum(present) > 0, loss, tf.zeros_like(loss), name="value")
+        tf.losses.add_loss(loss)
+        return loss
+
+
+@public("contrib.losses.cosine_distance")
+def cosine_distance(
+    predictions: Any, labels: Any = None, axis: int | None = None, weights: Any = 1.0, scope: str | None = None,
+    dim: int | None = None,
+) -> Tensor:  # fmt: skip
+    """``1 - sum(predictions * labels, axis)``, for vectors of length 1. ``dim`` is the first name of ``axis``."""
+    axis = dim if axis is None else axis
+    if axis is None:
+        raise ValueError(
+            "You must specify 'axis'.\n" + errors.message("axis=None", "the axis of the vectors", "axis=-1")
+        )
+    loss: Tensor = tf.losses.cosine_distance(labels, predictions, axis, weights, scope)
+    return loss

@@ -1,0 +1,155 @@
+"""Counts, covariance, correlation, agreement, and all values seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anabranch as tf
+from anabranch.core.api import public
+from anabranch.metrics.state import Pair, finished, matched, metric_variable, ratio, read, spread_weights
+
+
+@public("contrib.metrics.count")
+def count(
+    values: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:  # fmt: skip
+    """The number (sum of weights) of all values."""
+    with tf.variable_scope(name, "count", (values, weights)):
+        values = tf.convert_to_tensor(values)
+        number = tf.to_float(tf.size(values)) if weights is None else tf.reduce_sum(spread_weights(weights, values))
+        total = metric_variable([], tf.float32, "count")
+        with tf.control_dependencies([values]):
+            update = total.assign_add(number)
+        return finished(
+            tf.identity(read(total)), tf.convert_to_tensor(update), metrics_collections, updates_collections
+        )
+
+
+@public("contrib.metrics.streaming_covariance")
+def streaming_covariance(
+    predictions: Any, labels: Any, weights: Any = None, metrics_collections: Any = None,
+    updates_collections: Any = None, name: str | None = None,
+) -> Pair:  # fmt: skip
+    """The unbiased covariance of predictions and labels, merged batch by batch (Chan et al., 1979).
+
+    It is not a number before there are two values.
+    """
+    with tf.variable_scope(name, "covariance", (predictions, labels, weights)):
+        labels, predictions = matched(labels, predictions, tf.float32)
+        number, mean_x, mean_y, moment = (
+            metric_variable([], tf.float32, told) for told in ("count", "mean_prediction", "mean_label", "comoment")
+        )
+        spread = tf.ones_like(predictions) if weights is None else spread_weights(weights, predictions)
+        batch = tf.reduce_sum(spread)
+        batch_x, batch_y = (ratio(tf.reduce_sum(each * spread), batch) for each in (predictions, labels))
+        batch_moment = tf.reduce_sum((predictions - batch_x) * (labels - batch_y) * spread)
+        before, old_x, old_y, old_moment = (tf.identity(read(each)) for each in (number, mean_x, mean_y, moment))
+        total = before + batch
+        delta_x, delta_y = batch_x - old_x, batch_y - old_y
+        merged = old_moment + batch_moment + delta_x * delta_y * ratio(before * batch, total)
+        with tf.control_dependencies([merged]):
+            updated = [
+                number.assign(total), mean_x.assign(old_x + delta_x * ratio(batch, total)),
+                mean_y.assign(old_y + delta_y * ratio(batch, total)), moment.assign(merged),
+            ]  # fmt: skip
+
+        def of(moment_now: Any, number_now: Any, told: str) -> Any:
+            known = moment_now / tf.maximum(number_now - 1.0, 1e-30)
+            return tf.where(number_now < 1.5, tf.fill([], float("nan")), known, name=told)
+
+        value = of(read(moment), read(number), "covariance")
+        with tf.control_dependencies([tf.convert_to_tensor(each) for each in updated]):
+            update = of(tf.identity(merged), total, "update_op")
+        return finished(value, update, metrics_collections, updates_collections)
+
+
+@public("contrib.metrics.streaming_pearson_correlation")
+def streaming_pearson_correlation(
+    predictions: Any, labels: Any, weights: Any = None, metrics_collections: Any = None,
+    updates_collections: Any = None, name: str | None = None,
+) -> Pair:  # fmt: skip
+    """Pearson's correlation of predictions and labels: covariance over the root of the product of variances."""
+    with tf.variable_scope(name, "pearson_r", (predictions, labels, weights)):
+        labels, predictions = matched(labels, predictions, tf.float32)
+        if weights is not None:
+            weights = spread_weights(weights, predictions)
+        both = streaming_covariance(predictions, labels, weights, name="covariance")
+        own = [
+            streaming_covariance(each, each, weights, name=told)
+            for each, told in ((predictions, "variance_predictions"), (labels, "variance_labels"))
+        ]
+        value, update = (
+            both[i] / (tf.sqrt(own[0][i]) * tf.sqrt(own[1][i])) for i in (0, 1)
+        )  # fmt: skip
+        return finished(
+            tf.identity(value, name="pearson_r"), tf.identity(update, name="update_op"), metrics_collections,
+            updates_collections,
+        )  # fmt: skip
+
+
+@public("contrib.metrics.cohen_kappa")
+def cohen_kappa(
+    labels: Any, predictions_idx: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,
+    updates_collections: Any = None, name: str | None = None,
+) -> Pair:  # fmt: skip
+    """Cohen's kappa: how much more often labels ``[batch]`` and predicted classes agree than by chance."""
+    with tf.variable_scope(name, "cohen_kappa", (labels, predictions_idx, weights)):
+        labels, predictions = matched(labels, predictions_idx, tf.int64)
+        labels, predictions = tf.reshape(labels, [-1]), tf.reshape(predictions, [-1])
+        dtype = tf.int64 if weights is None else tf.float32
+        one = tf.ones_like(labels, dtype) if weights is None else tf.reshape(tf.cast(weights, dtype), [-1])
+        agreed = tf.where(tf.equal(labels, predictions), one, tf.zeros_like(one))
+        kept = [
+            (variable, variable.assign_add(tf.unsorted_segment_sum(values, classes, num_classes)))
+            for told, values, classes in (
+                ("po", agreed, labels), ("pe_row", one, predictions), ("pe_col", one, labels)
+            )
+            for variable in [metric_variable([num_classes], dtype, told)]
+        ]  # fmt: skip
+
+        def kappa(counts: list[Any], told: str) -> Any:
+            po, row, column = (tf.cast(tf.convert_to_tensor(each), tf.float64) for each in counts)
+            total = tf.reduce_sum(row)
+            chance = ratio(tf.reduce_sum(row * column), total)
+            found = ratio(tf.reduce_sum(po) - chance, total - chance)
+            return tf.cast(found, tf.float32, name=told)
+
+        value = kappa([variable for variable, _ in kept], "value")
+        update = kappa([more for _, more in kept], "update_op")
+        return finished(value, update, metrics_collections, updates_collections)
+
+
+@public("contrib.metrics.streaming_concat")
+def streaming_concat(
+    values: Any, axis: int = 0, max_size: int | None = None, metrics_collections: Any = None,
+    updates_collections: Any = None, name: str | None = None,
+) -> Pair:  # fmt: skip
+    """All values, joined along an axis; no more than ``max_size`` of them. Sizes of other axes must be known.
+
+    The update gives how many there are.
+    """
+    with tf.variable_scope(name, "streaming_concat", (values,)):
+        values = tf.convert_to_tensor(values)
+        shape = values.shape.as_list()
+        place = axis + len(shape) if axis < 0 else axis
+        if any(size is None for i, size in enumerate(shape) if i != place):
+            raise ValueError(f"All dimensions except `axis` ({axis}) must be known: {values.shape}")
+        empty = [0 if i == place else size for i, size in enumerate(shape)]
+        held = tf.Variable(
+            lambda: tf.zeros(empty, values.dtype), trainable=False, validate_shape=False, name="array",
+            collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],
+        )  # fmt: skip
+        joined = tf.concat([tf.convert_to_tensor(held), values], place)
+        if max_size is not None:
+            joined = tf.slice(joined, [0] * len(shape), _sizes(joined, place, max_size))
+        update = tf.assign(held, joined, validate_shape=False)
+        value = tf.identity(held)
+        value.set_shape([None if i == place else size for i, size in enumerate(shape)])
+        return finished(value, tf.shape(update)[place], metrics_collections, updates_collections)
+
+
+def _sizes(tensor: Any, axis: int, most: int) -> Any:
+    sizes = tf.unstack(tf.shape(tensor), tensor.shape.ndims)
+    sizes[axis] = tf.minimum(sizes[axis], most)
+    return tf.stack(sizes)
