@@ -4,8 +4,8 @@
 
 `numpy.save` and `numpy.load` write and read one array of that size. Anabranch and TensorFlow (in the environment whose
 Python is given) save and restore 8 variables that make up the same size through `tf.train.Saver`. Anabranch forces
-files to the disk before they count, as a checkpoint must be; NumPy's time is given without and with that. The best of
-the repeats counts.
+files to the disk before they count, as a checkpoint must be; NumPy's time is given without and with that. They take
+turns, `--repeat` times; the best counts.
 
 With `--asynchronous`, it measures what training notices of an asynchronous save: a step of a model of that size, alone,
 the call of `save`, and the steps while the checkpoint is being written, in turn, `--repeat` times; medians count.
@@ -14,7 +14,9 @@ the call of `save`, and the steps while the checkpoint is being written, in turn
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
+import itertools
 import json
 import os
 import shutil
@@ -24,7 +26,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -39,29 +41,32 @@ def timed(function: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def saver_times(tf: Any, folder: str, megabytes: float, repeat: int) -> dict[str, float]:
-    """Best times of `Saver.save` and `Saver.restore`."""
+@contextlib.contextmanager
+def saver_round(tf: Any, folder: str, megabytes: float) -> Iterator[Callable[[], dict[str, float]]]:
+    """A function that measures `Saver.save` and `Saver.restore` once."""
     count = int(megabytes * 1e6 / 4 / VARIABLES)
+    numbers = itertools.count()
     with tf.Graph().as_default(), tf.Session() as session:
         values = tf.placeholder(tf.float32, [count])
         variables = [tf.Variable(tf.zeros([count]), name=f"v{i}") for i in range(VARIABLES)]
         given = [variable.assign(values).op for variable in variables]
-        saver = tf.train.Saver()
+        saver = tf.train.Saver(max_to_keep=None)
         session.run(given, {values: np.random.default_rng(0).random(count, np.float32)})
-        found: dict[str, list[float]] = {"save": [], "restore": []}
-        for i in range(repeat):
-            path = os.path.join(folder, "model")
-            save = functools.partial(saver.save, session, path, global_step=i, write_meta_graph=False)
-            found["save"].append(timed(save))
-            found["restore"].append(timed(functools.partial(saver.restore, session, f"{path}-{i}")))
+
+        def once() -> dict[str, float]:
+            path = os.path.join(folder, f"model-{next(numbers)}")
+            found = {"save": timed(functools.partial(saver.save, session, path, write_meta_graph=False))}
+            with tf.Session() as other:  # as a program that starts again does it
+                found["restore"] = timed(functools.partial(saver.restore, other, path))
             for name in os.listdir(folder):
                 os.remove(os.path.join(folder, name))
-    return {key: min(times) for key, times in found.items()}
+            return found
+
+        yield once
 
 
-def numpy_times(folder: str, megabytes: float, repeat: int) -> dict[str, float]:
-    """Best times of `numpy.save`, of it with fsync, and of `numpy.load`."""
-    array = np.random.default_rng(0).random(int(megabytes * 1e6 / 4), np.float32)
+def numpy_round(folder: str, array: np.ndarray) -> dict[str, float]:
+    """Times of `numpy.save`, of it with fsync, and of `numpy.load`."""
     path = os.path.join(folder, "array.npy")
 
     def save(sync: bool) -> None:
@@ -71,13 +76,37 @@ def numpy_times(folder: str, megabytes: float, repeat: int) -> dict[str, float]:
                 stream.flush()
                 os.fsync(stream.fileno())
 
-    found: dict[str, list[float]] = {"save": [], "save and fsync": [], "load": []}
-    for _ in range(repeat):
-        for key, sync in (("save", False), ("save and fsync", True)):
-            found[key].append(timed(lambda sync=sync: save(sync)))
-            found["load"].append(timed(lambda: np.load(path)))
-            os.remove(path)
-    return {key: min(times) for key, times in found.items()}
+    found = {}
+    loaded = []  # a restore, too, has nothing to let go
+    for key, sync in (("save", False), ("save and fsync", True)):
+        found[key] = timed(lambda sync=sync: save(sync))
+        found["load"] = timed(lambda: loaded.append(np.load(path)))
+        loaded.clear()
+        os.remove(path)
+    return found
+
+
+@contextlib.contextmanager
+def tensorflow_round(given: argparse.Namespace, folder: str) -> Iterator[Callable[[], dict[str, float]]]:
+    """A function that measures TensorFlow's saver once, in a process of its own."""
+    command = [given.tensorflow, __file__, "--as-tensorflow", "--megabytes", str(given.megabytes), "--folder", folder]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def once() -> dict[str, float]:
+        process.stdin.write("once\n")
+        process.stdin.flush()
+        while not (line := process.stdout.readline()).startswith("{"):
+            if not line:
+                raise RuntimeError("TensorFlow's process has ended")
+        return json.loads(line)
+
+    try:
+        yield once
+    finally:
+        process.stdin.close()
+        process.wait()
 
 
 def step_times(tf: Any, folder: str, megabytes: float, rounds: int) -> dict[str, list[float]]:
@@ -129,7 +158,9 @@ def main() -> None:
 
             tf.disable_eager_execution()
             tf.disable_resource_variables()
-            print(json.dumps(saver_times(tf, folder, given.megabytes, given.repeat)))
+            with saver_round(tf, folder, given.megabytes) as once:
+                for _ in sys.stdin:
+                    print(json.dumps(once()), flush=True)
             return
         import anabranch as tf
 
@@ -149,18 +180,29 @@ def main() -> None:
                     median = statistics.median(times)
                     print(f"{told:36} {median:8.3f} s {median / alone:7.3f} of a step   ({len(times)} times)")
             return
-        tables = {
-            "numpy": numpy_times(folder, given.megabytes, given.repeat),
-            "anabranch": saver_times(tf, folder, given.megabytes, given.repeat),
-        }
-        if given.tensorflow:
-            command = [given.tensorflow, __file__, "--as-tensorflow", "--megabytes", str(given.megabytes)]
-            command += ["--repeat", str(given.repeat), "--folder", folder]
-            shown = subprocess.run(command, capture_output=True, text=True, check=True)
-            tables["tensorflow"] = json.loads(shown.stdout.strip().splitlines()[-1])
+        tables: dict[str, dict[str, float]] = {}
+
+        def note(library: str, times: dict[str, float]) -> None:
+            best = tables.setdefault(library, times)
+            for key, seconds in times.items():
+                best[key] = min(best[key], seconds)
+
+        array = np.random.default_rng(0).random(int(given.megabytes * 1e6 / 4), np.float32)
+        with contextlib.ExitStack() as stack:
+            ours = stack.enter_context(saver_round(tf, folder, given.megabytes))
+            theirs = stack.enter_context(tensorflow_round(given, folder)) if given.tensorflow else None
+            for _ in range(given.repeat):
+                note("numpy", numpy_round(folder, array))
+                note("anabranch", ours())
+                if theirs is not None:
+                    note("tensorflow", theirs())
         for library, times in tables.items():
             for what, seconds in times.items():
-                print(f"{library:12} {what:16} {seconds:7.3f} s  {given.megabytes / 1000 / seconds:6.2f} GB/s")
+                peer = tables["numpy"]["load" if what in ("load", "restore") else "save and fsync"]
+                print(
+                    f"{library:12} {what:16} {seconds:7.3f} s  {given.megabytes / 1000 / seconds:6.2f} GB/s  "
+                    f"{peer / seconds:5.0%} of NumPy's"
+                )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -82,7 +82,7 @@ class Staged:
         self._files.clear()
 
     @contextlib.contextmanager
-    def open(self, place: str, buffering: int = 1 << 20) -> Iterator[Any]:
+    def open(self, place: str, buffering: int = 1 << 18) -> Iterator[Any]:
         """A new binary file that will stand at ``place``; on the disk when the block ends."""
         beside = f"{place}{_MARK}{_host()}-{os.getpid()}-{next(_numbers)}"
         try:
