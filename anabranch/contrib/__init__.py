@@ -25,7 +25,6 @@ ELSEWHERE = {
     "cudnn_rnn": "tf.contrib.rnn's cells with tf.nn.dynamic_rnn, which XLA compiles",
     "data": "tf.data",
     "distribute": "tf.train.Server and SyncReplicasOptimizer",
-    "distributions": "the densities written with tf.lgamma, tf.log and the like",
     "eager": "graphs and a session",
     "estimator": "a training loop with tf.train.MonitoredTrainingSession",
     "factorization": "scikit-learn",

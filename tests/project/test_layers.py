@@ -29,6 +29,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "contrib",
             "platform",
             "data",
+            "distributions",
             "eager",
             "estimator",
             "layers",

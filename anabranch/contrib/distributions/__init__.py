@@ -1,0 +1,9 @@
+"""``tf.contrib.distributions``: the distributions of ``tf.distributions``, and some that only this library names."""
+
+from __future__ import annotations
+
+from anabranch import distributions
+from anabranch.core import api
+
+__all__ = ["distributions"]
+__getattr__, __dir__ = api.module_attributes("contrib.distributions")

@@ -1,0 +1,357 @@
+"""Distributions over vectors: Dirichlet, Multinomial, DirichletMultinomial, independent normal numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from anabranch.core import dtypes, errors, shapes
+from anabranch.core.api import public
+from anabranch.core.build import build
+from anabranch.core.convert import convert_to_tensor
+from anabranch.core.scope_functions import name_scope
+from anabranch.distributions.base import (
+    FULLY_REPARAMETERIZED,
+    NOT_REPARAMETERIZED,
+    Distribution,
+    assert_positive,
+    assert_that,
+    broadcast_shape,
+    checked,
+    dynamic_shape,
+    floats,
+    new_seed,
+    number,
+    vector,
+)
+from anabranch.distributions.counted import logits_and_probs
+from anabranch.ops.nn_losses import log_softmax
+from anabranch.ops.random_functions import multinomial, random_gamma, random_normal
+
+
+def _count(n: Any) -> Any:
+    return [n] if isinstance(n, int) else build("ExpandDims", n, 0)
+
+
+def _sum(x: Any, keep: bool = False) -> Any:
+    return build("Sum", x, [-1], keep_dims=keep)
+
+
+def log_beta(x: Any) -> Any:
+    """The logarithm of the multivariate beta function over the last dimension."""
+    return _sum(build("Lgamma", x)) - build("Lgamma", _sum(x))
+
+
+def _outer(x: Any) -> Any:
+    return build("Mul", build("ExpandDims", x, -1), build("ExpandDims", x, -2))
+
+
+def _log_ways(counts: Any, total: Any) -> Any:
+    """The logarithm of the number of orders in which the counts can come up."""
+    return build("Lgamma", total + 1.0) - _sum(build("Lgamma", counts + 1.0))
+
+
+class _Vectors(Distribution):
+    """A distribution whose parameter ``_parameter()`` has the outcomes in its last dimension."""
+
+    def _parameter(self) -> Any:
+        raise NotImplementedError
+
+    def _event(self) -> Any:
+        raw = self._parameter()._shape
+        return (None,) if raw is None else raw[-1:], dynamic_shape(self._parameter())[-1:]
+
+    def _batch(self) -> Any:
+        raw = self._parameter()._shape
+        return None if raw is None else raw[:-1], dynamic_shape(self._parameter())[:-1]
+
+
+@public("distributions.Dirichlet", "contrib.distributions.Dirichlet")
+class Dirichlet(_Vectors):
+    """Over vectors of positive numbers with sum 1: density proportional to ``prod(x^(concentration - 1))``."""
+
+    def __init__(
+        self, concentration: Any, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Dirichlet"
+    ) -> None:
+        parameters = dict(locals())
+        with name_scope(name, values=[concentration]):
+            found = floats("Dirichlet", concentration=concentration)["concentration"]
+            self._concentration = checked(
+                found, validate_args, assert_positive(found, "Concentration parameter must be positive.")
+            )
+            self._total = _sum(self._concentration)
+        super().__init__(
+            found.dtype.base, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters, [found], name
+        )
+
+    @property
+    def concentration(self) -> Any:
+        """``[..., k]``."""
+        return self._concentration
+
+    @property
+    def total_concentration(self) -> Any:
+        """The sum over the last dimension."""
+        return self._total
+
+    def _parameter(self) -> Any:
+        return self._concentration
+
+    def _sample_n(self, n: Any, seed: int | None) -> Any:
+        drawn = random_gamma(_count(n), self._concentration, None, self._dtype, seed)
+        return drawn / _sum(drawn, keep=True)
+
+    def _log_prob(self, x: Any) -> Any:
+        return _sum(build("Xlogy", self._concentration - 1.0, x)) - log_beta(self._concentration)
+
+    def _entropy(self) -> Any:
+        a, total = self._concentration, self._total
+        size = build("Cast", build("Shape", a)[-1], DstT=self._dtype)
+        return log_beta(a) + (total - size) * build("Digamma", total) - _sum((a - 1.0) * build("Digamma", a))
+
+    def _mean(self) -> Any:
+        return self._concentration / build("ExpandDims", self._total, -1)
+
+    def _variance(self) -> Any:
+        mean = self._mean()
+        return mean * (1.0 - mean) / (1.0 + build("ExpandDims", self._total, -1))
+
+    def _covariance(self) -> Any:
+        mean = self._mean()
+        scale = build("ExpandDims", build("ExpandDims", 1.0 + self._total, -1), -1)
+        return build("MatrixSetDiag", -_outer(mean) / scale, self._variance())
+
+    def _mode(self) -> Any:
+        size = build("Cast", build("Shape", self._concentration)[-1], DstT=self._dtype)
+        value = (self._concentration - 1.0) / build("ExpandDims", self._total - size, -1)
+        above = build("Greater", self._concentration, number(1, value))
+        defined = build("All", above, [-1], keep_dims=True)
+        return self._undefined(defined, value, "Mode undefined when any concentration <= 1")
+
+
+class _Counts(_Vectors):
+    """A distribution over counts that add up to ``total_count``."""
+
+    _total_count: Any
+
+    @property
+    def total_count(self) -> Any:
+        """How many are drawn."""
+        return self._total_count
+
+    def _batch(self) -> Any:
+        raw, _ = super()._batch()
+        batch = self._parameter()[..., 0]
+        known, dynamic = broadcast_shape(self._total_count, batch)
+        return (raw if known is None else known), dynamic
+
+    def _checked(self, counts: Any) -> Any:
+        def sums() -> Any:
+            return assert_that(build("Equal", _sum(counts), self._total_count), "counts must sum to total_count")
+
+        return checked(counts, self._validate_args, sums)
+
+    def _draw(self, logits: Any, n: Any, seed: int | None) -> Any:
+        """Counts ``[n, *batch, k]`` by logits of that shape."""
+        rows = build("Reshape", logits, vector([-1], dynamic_shape(logits)[-1:]))
+        totals = build("Reshape", self._total_count * build("OnesLike", logits[..., 0]), [-1])
+        whole = build("Cast", totals, DstT=dtypes.int32)
+        most = build("Max", build("ConcatV2", [whole, convert_to_tensor([0], dtypes.int32)], 0), [0])
+        drawn = multinomial(rows, most, seed, output_dtype=dtypes.int32)
+        # All rows draw as many as the largest total; what is too much for a row is not counted.
+        counted = build("Less", build("Range", 0, most, 1), build("ExpandDims", whole, 1))
+        size = build("Shape", logits)[-1]
+        hot = build("OneHot", drawn, size, number(1, logits), number(0, logits))
+        kept = build("SelectV2", build("ExpandDims", counted, -1), hot, build("ZerosLike", hot))
+        return build("Reshape", build("Sum", kept, [1]), dynamic_shape(logits))
+
+
+@public("distributions.Multinomial", "contrib.distributions.Multinomial")
+class Multinomial(_Counts):
+    """How often each class comes up in ``total_count`` draws by ``probs``, or by log-probabilities ``logits``."""
+
+    def __init__(
+        self, total_count: Any, logits: Any = None, probs: Any = None, validate_args: bool = False,
+        allow_nan_stats: bool = True, name: str = "Multinomial",
+    ) -> None:  # fmt: skip
+        parameters = dict(locals())
+        with name_scope(name):
+            self._logits, self._probs = logits_and_probs(logits, probs, True, validate_args, "Multinomial")
+            self._total_count = floats("Multinomial", self._logits.dtype.base, total_count=total_count)["total_count"]
+        super().__init__(
+            self._probs.dtype.base, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
+            [self._total_count, self._logits, self._probs], name,
+        )  # fmt: skip
+
+    @property
+    def logits(self) -> Any:
+        """Log-probabilities, which need no normalisation."""
+        return self._logits
+
+    @property
+    def probs(self) -> Any:
+        """Probabilities."""
+        return self._probs
+
+    def _parameter(self) -> Any:
+        return self._probs
+
+    def _sample_n(self, n: Any, seed: int | None) -> Any:
+        shape = vector(_count(n), self._batch()[1], self._event()[1])
+        spread = build("BroadcastTo", self._logits, shape)
+        return self._draw(spread, n, seed)
+
+    def _log_prob(self, counts: Any) -> Any:
+        counts = self._checked(counts)
+        return _sum(build("MulNoNan", log_softmax(self._logits), counts)) + _log_ways(counts, self._total_count)
+
+    def _mean(self) -> Any:
+        return self._probs * build("ExpandDims", self._total_count, -1)
+
+    def _variance(self) -> Any:
+        return build("ExpandDims", self._total_count, -1) * self._probs * (1.0 - self._probs)
+
+    def _covariance(self) -> Any:
+        total = build("ExpandDims", build("ExpandDims", self._total_count, -1), -1)
+        return build("MatrixSetDiag", -total * _outer(self._probs), self._variance())
+
+
+@public("distributions.DirichletMultinomial", "contrib.distributions.DirichletMultinomial")
+class DirichletMultinomial(_Counts):
+    """Multinomial counts whose probabilities are drawn from a Dirichlet distribution."""
+
+    def __init__(
+        self, total_count: Any, concentration: Any, validate_args: bool = False, allow_nan_stats: bool = True,
+        name: str = "DirichletMultinomial",
+    ) -> None:  # fmt: skip
+        parameters = dict(locals())
+        with name_scope(name, values=[total_count, concentration]):
+            found = floats("DirichletMultinomial", concentration=concentration)["concentration"]
+            self._concentration = checked(
+                found, validate_args, assert_positive(found, "Concentration parameter must be positive.")
+            )
+            self._total_count = floats("DirichletMultinomial", found.dtype.base, total_count=total_count)["total_count"]
+            self._total = _sum(self._concentration)
+        super().__init__(
+            found.dtype.base, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
+            [self._total_count, found], name,
+        )  # fmt: skip
+
+    @property
+    def concentration(self) -> Any:
+        """``[..., k]``."""
+        return self._concentration
+
+    @property
+    def total_concentration(self) -> Any:
+        """The sum over the last dimension."""
+        return self._total
+
+    def _parameter(self) -> Any:
+        return self._concentration
+
+    def _sample_n(self, n: Any, seed: int | None) -> Any:
+        batch = self._batch()[1]
+        spread = build("BroadcastTo", self._concentration, vector(batch, self._event()[1]))
+        drawn = random_gamma(_count(n), spread, None, self._dtype, seed)
+        return self._draw(build("Log", drawn), n, new_seed(seed, "dirichlet_multinomial"))
+
+    def _log_prob(self, counts: Any) -> Any:
+        counts = self._checked(counts)
+        change = log_beta(self._concentration + counts) - log_beta(self._concentration)
+        return change + _log_ways(counts, self._total_count)
+
+    def _mean(self) -> Any:
+        return build("ExpandDims", self._total_count / self._total, -1) * self._concentration
+
+    def _scale(self) -> Any:
+        """By how much variances exceed those of fixed probabilities."""
+        return (self._total + self._total_count) / (1.0 + self._total)
+
+    def _variance(self) -> Any:
+        probs = self._concentration / build("ExpandDims", self._total, -1)
+        return build("ExpandDims", self._total_count * self._scale(), -1) * probs * (1.0 - probs)
+
+    def _covariance(self) -> Any:
+        probs = self._concentration / build("ExpandDims", self._total, -1)
+        scale = build("ExpandDims", build("ExpandDims", self._total_count * self._scale(), -1), -1)
+        return build("MatrixSetDiag", -scale * _outer(probs), self._variance())
+
+
+@public("contrib.distributions.MultivariateNormalDiag")
+class MultivariateNormalDiag(Distribution):
+    """Vectors of independent normal numbers of mean ``loc`` and standard deviation ``scale_diag``.
+
+    ``scale_identity_multiplier`` is added to all of ``scale_diag``, which is 1 if neither is given.
+    """
+
+    def __init__(
+        self, loc: Any = None, scale_diag: Any = None, scale_identity_multiplier: Any = None,
+        validate_args: bool = False, allow_nan_stats: bool = True, name: str = "MultivariateNormalDiag",
+    ) -> None:  # fmt: skip
+        parameters = dict(locals())
+        if loc is None and scale_diag is None:
+            raise ValueError(
+                errors.message(f"{name} without loc and scale_diag", "one of them", "MultivariateNormalDiag(loc=[0.0])")
+            )
+        with name_scope(name):
+            found = floats(
+                "MultivariateNormalDiag",
+                loc=loc,
+                scale_diag=scale_diag,
+                scale_identity_multiplier=scale_identity_multiplier,
+            )
+            first = found.get("scale_diag", found.get("loc"))
+            assert first is not None
+            scale: Any = found.get("scale_diag")
+            if "scale_identity_multiplier" in found:
+                more = build("ExpandDims", found["scale_identity_multiplier"], -1)
+                scale = more * build("OnesLike", first) if scale is None else scale + more
+            self._scale = build("OnesLike", first) if scale is None else scale
+            self._loc = found.get("loc", build("ZerosLike", self._scale))
+            if validate_args:
+                self._scale = checked(self._scale, True, assert_positive(self._scale, "scale_diag must be positive"))
+        super().__init__(
+            self._scale.dtype.base, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
+            [self._loc, self._scale], name,
+        )  # fmt: skip
+
+    @property
+    def loc(self) -> Any:
+        """The mean ``[..., k]``."""
+        return self._loc
+
+    def _whole(self) -> tuple[shapes.RawShape, Any]:
+        return broadcast_shape(self._loc, self._scale)
+
+    def _batch(self) -> Any:
+        raw, dynamic = self._whole()
+        return None if raw is None else raw[:-1], dynamic[:-1]
+
+    def _event(self) -> Any:
+        raw, dynamic = self._whole()
+        return (None,) if raw is None else raw[-1:], dynamic[-1:]
+
+    def _sample_n(self, n: Any, seed: int | None) -> Any:
+        drawn = random_normal(vector(_count(n), self._whole()[1]), 0.0, 1.0, self._dtype, seed)
+        return drawn * self._scale + self._loc
+
+    def _log_prob(self, x: Any) -> Any:
+        z = (x - self._loc) / self._scale
+        return _sum(-0.5 * build("Square", z) - 0.5 * math.log(2 * math.pi) - build("Log", build("Abs", self._scale)))
+
+    def _entropy(self) -> Any:
+        scale = self._scale * build("OnesLike", self._loc)
+        return _sum(build("Log", build("Abs", scale)) + 0.5 * math.log(2 * math.pi * math.e))
+
+    def _mean(self) -> Any:
+        return self._loc * build("OnesLike", self._scale)
+
+    def _mode(self) -> Any:
+        return self._mean()
+
+    def _stddev(self) -> Any:
+        return build("Abs", self._scale * build("OnesLike", self._loc))
+
+    def _covariance(self) -> Any:
+        return build("MatrixDiag", build("Square", self._stddev()))
