@@ -287,8 +287,9 @@ def test_hardmax():
         assert run(seq2seq.hardmax(x), feeds={x: [[1, 3, 2], [5, 5, 0]]}).tolist() == [[0, 1, 0], [1, 0, 0]]
 
 
-def test_a_mechanism_of_a_program():
-    """A class that derives from the base finds keys, values and masking there."""
+@pytest.mark.parametrize("old", [False, True])
+def test_a_mechanism_of_a_program(old):
+    """A class that derives from the base finds keys, values and masking there; it once gave alignments alone."""
     base = tf.contrib.seq2seq._BaseAttentionMechanism
 
     class Location(base):
@@ -297,7 +298,7 @@ def test_a_mechanism_of_a_program():
 
         def __call__(self, query, state):
             alignments = self._probability_fn(tf.zeros_like(state), state)
-            return alignments, alignments
+            return alignments if old else (alignments, alignments)
 
     with tf.Graph().as_default():
         cell = seq2seq.AttentionWrapper(tf.nn.rnn_cell.GRUCell(3), Location(tf.constant(MEMORY, tf.float32), LENGTHS))

@@ -258,6 +258,35 @@ def test_custom_helper_with_a_structure_of_outputs():
     assert ends.tolist() == [2, 4]
 
 
+def test_a_helper_of_an_old_program():
+    """Before 1.4 a helper did not say what its samples are: numbers of classes."""
+
+    class Doubling(seq2seq.Helper):
+        batch_size = 2
+
+        def initialize(self, name=None):
+            return tf.constant([False, False]), tf.ones([2, 3])
+
+        def sample(self, time, outputs, state, name=None):
+            return tf.tile([0], [2])
+
+        def next_inputs(self, time, outputs, state, name=None, **unused):
+            return time + 1 >= tf.constant([2, 3]), outputs * 2.0, state
+
+    class Same(tf.nn.rnn_cell.RNNCell):
+        state_size, output_size = 1, 3
+
+        def call(self, inputs, state):
+            return inputs, state
+
+    with tf.Graph().as_default():
+        outputs, _, lengths = seq2seq.dynamic_decode(seq2seq.BasicDecoder(Same(), Doubling(), tf.zeros([2, 1])))
+        made, ends = run([outputs, lengths])
+    assert made.rnn_output[:, :, 0].tolist() == [[1, 2, 4]] * 2
+    assert made.sample_id.tolist() == [[0, 0, 0]] * 2
+    assert ends.tolist() == [2, 3]
+
+
 def losses(**kwargs):
     return dict({"average_across_timesteps": False, "average_across_batch": False}, **kwargs)
 

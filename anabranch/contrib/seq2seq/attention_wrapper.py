@@ -60,7 +60,9 @@ def compute_attention(
     The context is the mean of the mechanism's values weighted by the alignments; the layer, if there is one, sees it
     joined to the output.
     """
-    alignments, following = attention_mechanism(cell_output, state=attention_state)
+    found = attention_mechanism(cell_output, attention_state)
+    # Mechanisms of programs for TensorFlow 1.3 and older give alignments alone, and these are their state.
+    alignments, following = found if isinstance(found, tuple) else (found, found)
     context = tf.squeeze(tf.matmul(tf.expand_dims(alignments, 1), attention_mechanism.values), [1])
     attention = context if attention_layer is None else attention_layer(tf.concat([cell_output, context], 1))
     return attention, alignments, following

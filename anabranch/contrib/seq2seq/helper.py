@@ -18,7 +18,11 @@ from anabranch.core.api import public
 
 @public("contrib.seq2seq.Helper")
 class Helper:
-    """Base of helpers: samples from outputs, and gives the next inputs."""
+    """Base of helpers: samples from outputs, and gives the next inputs.
+
+    A sample is the number of a class unless :attr:`sample_ids_shape` and :attr:`sample_ids_dtype` say otherwise (they
+    are younger than helpers: TensorFlow 1.15 demands them, 1.3 does not know them).
+    """
 
     @property
     def batch_size(self) -> Any:
@@ -28,12 +32,12 @@ class Helper:
     @property
     def sample_ids_shape(self) -> Any:
         """Shape of a sample, without the batch."""
-        raise NotImplementedError(_lacks(self, "sample_ids_shape"))
+        return tf.TensorShape([])
 
     @property
     def sample_ids_dtype(self) -> Any:
         """Dtype of a sample."""
-        raise NotImplementedError(_lacks(self, "sample_ids_dtype"))
+        return tf.int32
 
     def initialize(self, name: str | None = None) -> tuple[Any, Any]:
         """``(finished, first_inputs)``."""
@@ -164,20 +168,8 @@ class CustomHelper(Helper):
             return self._next_inputs_fn(time=time, outputs=outputs, state=state, sample_ids=sample_ids)
 
 
-class _IdHelper(Helper):
-    """A helper whose samples are numbers of classes."""
-
-    @property
-    def sample_ids_shape(self) -> Any:
-        return tf.TensorShape([])
-
-    @property
-    def sample_ids_dtype(self) -> Any:
-        return tf.int32
-
-
 @public("contrib.seq2seq.TrainingHelper")
-class TrainingHelper(_IdHelper):
+class TrainingHelper(Helper):
     """Reads given inputs, whatever the outputs are.
 
     Args:
@@ -383,7 +375,7 @@ class ScheduledOutputTrainingHelper(TrainingHelper):
 
 
 @public("contrib.seq2seq.GreedyEmbeddingHelper")
-class GreedyEmbeddingHelper(_IdHelper):
+class GreedyEmbeddingHelper(Helper):
     """Reads the embedding of the class with the greatest output.
 
     Args:
