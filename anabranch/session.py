@@ -25,7 +25,7 @@ from anabranch.placement.placer import Placer
 from anabranch.runtime import executor, fetching, interrupts, nested, pipeline, version_one
 from anabranch.runtime.plan import Plan
 from anabranch.runtime.resources import ResourceHandle, ResourceManager
-from anabranch.xla import engine
+from anabranch.xla import engine, memory
 
 TIERS = ("auto", "interpreted", "compiled")
 ISOLATION = ("serializable", "read_committed")
@@ -483,6 +483,7 @@ class BaseSession:
         self._plans.clear()
         self._fetch_plans.clear()
         self._manager.clear()
+        memory.release_memory()
 
     def __repr__(self) -> str:
         return f"<tf.{type(self).__name__} of {self._graph!r}{' (closed)' if self._closed else ''}>"
