@@ -1,7 +1,8 @@
 """``anabranch run``: a program written for TensorFlow 1.x, run as Python runs it.
 
 The program sees ``sys.argv``, ``__main__``, the working folder and ``sys.path[0]`` as under ``python SCRIPT ARGS`` (or
-``python -m MODULE ARGS``). What differs: ``import tensorflow`` finds Anabranch, and NumPy has names that it lost.
+``python -m MODULE ARGS``). What differs: ``import tensorflow`` finds Anabranch, NumPy has names that it lost, and freed
+memory stays with the process while it runs (``tf.keep_memory``; ANABRANCH_KEEP_MEMORY=0 turns that off).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from importlib.machinery import SourceFileLoader
 from typing import Any
 
 from anabranch.compat import hook, numpy_names
+from anabranch.xla import memory
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -70,6 +72,7 @@ def run_command(argv: Sequence[str]) -> int:
         return 2
     if not options.plain_numpy:
         numpy_names.provide()
+    memory.keep_if_asked(default="1")
     if script is None:
         assert module is not None
         return run_module(module, arguments)

@@ -2,9 +2,10 @@
 
 The C library gives large freed blocks back to the system and takes them again at the next step; the page faults then
 cost more than many a kernel. With one arena, no separate mappings for large blocks and no trimming, a freed block is
-simply there again. The price: the process never shrinks below its peak, and threads share one lock for allocations. So
-it is a choice of the program (``tf.keep_memory()`` first of all, or ANABRANCH_KEEP_MEMORY=1), never a default.
-Figures stand in docs/performance.md.
+simply there again. The price: free blocks stay with the process until it says :func:`release_memory` (closing a session
+does), and threads share one lock for allocations. A library must not decide that for the program that it is part of, so
+it is a choice of the program (``tf.keep_memory()`` first of all, or ANABRANCH_KEEP_MEMORY=1) and the default only of
+``anabranch run``, which owns its process (ANABRANCH_KEEP_MEMORY=0 turns it off). Figures stand in docs/performance.md.
 """
 
 from __future__ import annotations
@@ -58,7 +59,17 @@ def keep_memory() -> bool:
     return _kept
 
 
-def keep_if_asked() -> None:
+def keep_if_asked(default: str = "0") -> None:
     """Does it if the environment variable ANABRANCH_KEEP_MEMORY is set to 1; called before JAX is first imported."""
-    if os.environ.get("ANABRANCH_KEEP_MEMORY") == "1" and "jax" not in sys.modules:
+    if os.environ.get("ANABRANCH_KEEP_MEMORY", default) == "1" and "jax" not in sys.modules:
         keep_memory()
+
+
+@public("release_memory")
+def release_memory() -> bool:
+    """Gives free memory back to the system now; what :func:`keep_memory` keeps is else given back when a session closes.
+
+    Returns:
+        Whether any was given back; False if memory is not kept, as then there is none.
+    """
+    return _kept and bool(ctypes.CDLL(None).malloc_trim(0))
