@@ -67,7 +67,7 @@ def keep_if_asked(default: str = "0") -> None:
 
 @public("release_memory")
 def release_memory() -> bool:
-    """Gives free memory back to the system now; what :func:`keep_memory` keeps is else given back when a session closes.
+    """Gives free memory that :func:`keep_memory` keeps back to the system now; closing a session does it, too.
 
     Returns:
         Whether any was given back; False if memory is not kept, as then there is none.
