@@ -289,6 +289,7 @@ def limit_memory() -> None:
 
 def child(options: argparse.Namespace) -> None:
     """One target in a process of its own."""
+    until = time.monotonic() + options.seconds
     from fuzz_targets import targets
 
     if options.engine == "atheris":
@@ -309,9 +310,9 @@ def child(options: argparse.Namespace) -> None:
         if options.engine == "atheris":
             corpus = os.path.join(folder, "corpus")
             os.mkdir(corpus)
-            run_atheris(target, judge, options.seconds, options.seed, corpus, report)
+            run_atheris(target, judge, until - time.monotonic(), options.seed, corpus, report)
         else:
-            run_random(target, judge, options.seconds, options.seed)
+            run_random(target, judge, until - time.monotonic(), options.seed)
             report()
 
 
@@ -328,7 +329,7 @@ def run_one(name: str, options: argparse.Namespace, seconds: float) -> dict[str,
         command = [sys.executable, os.path.abspath(__file__), "--child", name, "--seconds", f"{left:.0f}"]
         command += ["--seed", str(seed), "--findings", options.findings, "--engine", options.engine, "--report", report]
         try:
-            status = subprocess.run(command, timeout=left + 60, check=False, env=_environment()).returncode
+            status = subprocess.run(command, timeout=left + 120, check=False, env=_environment()).returncode
         except subprocess.TimeoutExpired:
             status = -1
             print(f"{name}: the process hangs", file=sys.stderr, flush=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.api import public
-from anabranch.core.collections import GraphKeys
+from anabranch.core.collections import GraphKeys, register_proto_function
 from anabranch.core.graph import get_default_graph
 from anabranch.core.protos import training_pb2
 from anabranch.session import Session, get_default_session
@@ -395,3 +395,8 @@ def start_queue_runners(
     with sess.graph.as_default():
         runners = sess.graph.get_collection(collection)
     return [thread for runner in runners for thread in runner.create_threads(sess, coord, daemon, start)]
+
+
+register_proto_function(
+    GraphKeys.QUEUE_RUNNERS, training_pb2.QueueRunnerDef, QueueRunner.to_proto, QueueRunner.from_proto
+)

@@ -358,3 +358,28 @@ def test_import_with_its_saver(tmp_path: Path) -> None:
         nothing = tf.train.export_meta_graph()
     with tf.Graph().as_default():
         assert tf.train.import_meta_graph(nothing) is None
+
+
+@pytest.mark.parametrize("scope", [None, "copy"])
+def test_queue_runners_come_along(scope) -> None:
+    with tf.Graph().as_default():
+        queue = tf.FIFOQueue(10, [tf.int32], [[]], name="q")
+        counter = tf.Variable(0, name="counter")
+        tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(tf.count_up_to(counter, 5))]))
+        tf.identity(queue.dequeue(), name="out")
+        meta = tf.train.export_meta_graph()
+    written = b'\n\x01q\x12\tq_enqueue\x1a\x07q_Close"\tq_Close_1*\x01\x0b'  # as TensorFlow writes it
+    assert list(meta.collection_def["queue_runners"].bytes_list.value) == [written]
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.import_meta_graph(meta, import_scope=scope)
+        session.run(tf.global_variables_initializer())
+        coordinator = tf.train.Coordinator()
+        threads = tf.train.start_queue_runners(session, coordinator)
+        prefix = f"{scope}/" if scope else ""
+        assert [int(session.run(f"{prefix}out:0")) for _ in range(5)] == list(range(5))
+        with pytest.raises(tf.errors.OutOfRangeError, match="closed and has insufficient elements"):
+            session.run(f"{prefix}out:0")
+        coordinator.request_stop()
+        coordinator.join(threads)
+        again = tf.train.export_meta_graph(export_scope=scope)
+        assert list(again.collection_def["queue_runners"].bytes_list.value) == [written]
