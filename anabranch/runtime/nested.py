@@ -228,7 +228,7 @@ class _Body:
     """A body ready to run any number of times in one manager."""
 
     def __init__(
-        self, runner: Executor, body: Body, live: Sequence[int], manager: ResourceManager, step: Step, restart: bool
+        self, runner: Executor, body: Body, live: Sequence[int], manager: ResourceManager, step: Step, waits: bool
     ):
         self.plan = runner.bodies.of(body, tuple(live))
         self.runner = type(runner)(self.plan, manager, runner.bodies)
@@ -236,9 +236,7 @@ class _Body:
         self.live = live
         self.count = len(body.outputs)
         self.values = [i for i, arg in enumerate(body.args) if not arg.dtype.is_ref]
-        self.tier = runner.plan.options.tier
-        if restart and runner.plan.cost.compile <= BODIES_FOR_A_SEGMENT * self.plan.cost.compile:
-            self.tier = "interpreted"
+        self.tier = "interpreted" if waits else runner.plan.options.tier
 
     def run(self, operands: Sequence[Any]) -> list[Any]:
         if self.plan.tier != "compiled":
@@ -264,12 +262,16 @@ def _execute(
     kind = op.definition.type_name
     uses = bodies_of(op)
     live = tuple(range(len(op._outputs))) if live is None else live
+    chosen = uses[control.branch_of(op, to_host(operands[0]), len(uses))] if kind in CONDITIONALS else uses[-1]
+    waits = False
+    if restart:
+        alone: float = runner.bodies.of(chosen.body, live).cost.compile
+        waits = runner.plan.cost.compile <= BODIES_FOR_A_SEGMENT * alone
     if kind in CONDITIONALS:
-        chosen = uses[control.branch_of(op, to_host(operands[0]), len(uses))]
-        results = _Body(runner, chosen.body, live, manager, step, restart).run(operands[1:])
+        results = _Body(runner, chosen.body, live, manager, step, waits).run(operands[1:])
     elif kind in LOOPS:
-        condition = _Body(runner, uses[0].body, (0,), manager, step, restart)
-        inner = _Body(runner, uses[1].body, live, manager, step, restart)
+        condition = _Body(runner, uses[0].body, (0,), manager, step, waits)
+        inner = _Body(runner, chosen.body, live, manager, step, waits)
         changing = inner.live if len(inner.live) < inner.count else None
         results = operands
         most = step.nested_cost[0] + runner.plan.cost.compile if restart else float("inf")
@@ -286,5 +288,5 @@ def _execute(
                 raise Hot
     else:
         assert kind in CALLS
-        results = _Body(runner, uses[0].body, live, manager, step, restart).run(operands)
+        results = _Body(runner, chosen.body, live, manager, step, waits).run(operands)
     return list(results)

@@ -1,73 +1,19 @@
 """Random nests of conditionals and loops over state: both tiers do what running the same program in Python does.
 
-A program is a tree of statements (update a variable, check, choose, repeat). It is built as a graph in which each
-statement waits for the one before it, and run by a plain Python model on a copy of the variables; a failed check leaves
-the old ones.
+A program is a tree of statements (update a variable, check, choose, repeat). It is built as a graph in
+which each statement waits for the one before it, and run by a plain Python model on a copy of the variables; a failed
+check leaves the old ones.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from golden.random_nests import VARIABLES, programs, run_model, two_steps, without_draws
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import anabranch as tf
-
-VARIABLES = 3
-leaf = st.one_of(
-    st.tuples(st.just("set"), st.integers(0, VARIABLES - 1), st.integers(0, VARIABLES - 1), st.integers(-2, 2)),
-    st.tuples(st.just("add"), st.integers(0, VARIABLES - 1), st.integers(0, VARIABLES - 1), st.integers(-2, 2)),
-    st.tuples(st.just("draw"), st.integers(0, VARIABLES - 1), st.integers(1, 3)),
-    st.tuples(st.just("check"), st.integers(0, VARIABLES - 1), st.integers(-20, 20)),
-    st.tuples(st.just("local"), st.integers(0, VARIABLES - 1), st.integers(-2, 2)),
-)
-
-
-def nested(inner):
-    block = st.lists(inner, min_size=1, max_size=3)
-    return st.one_of(
-        st.tuples(st.just("if"), st.integers(0, VARIABLES - 1), st.integers(-3, 3), block, block),
-        st.tuples(st.just("repeat"), st.integers(0, 3), block),
-        st.tuples(st.just("while"), st.integers(0, VARIABLES - 1), st.integers(-4, 8), block),
-    )
-
-
-programs = st.lists(st.recursive(leaf, nested, max_leaves=8), min_size=1, max_size=4)
-
-
-class Refused(Exception):
-    """A check of the model failed."""
-
-
-def model(block, state, local, draws):
-    """Runs ``block`` in Python; returns the local value that it leaves."""
-    for statement in block:
-        kind = statement[0]
-        if kind == "set":
-            state[statement[1]] = state[statement[2]] + statement[3] + local
-        elif kind == "add":
-            state[statement[1]] += state[statement[2]] * statement[3]
-        elif kind == "draw":
-            state[statement[1]] += draws(statement)
-        elif kind == "check":
-            if state[statement[1]] == statement[2]:
-                raise Refused
-        elif kind == "local":
-            local = local + state[statement[1]] * statement[2]
-        elif kind == "if":
-            local = model(statement[3] if state[statement[1]] > statement[2] else statement[4], state, local, draws)
-        elif kind == "repeat":
-            for _ in range(statement[1]):
-                local = model(statement[2], state, local, draws)
-        else:
-            trips = 0
-            while state[statement[1]] < statement[2] and trips < 3:
-                local = model(statement[3], state, local, draws)
-                trips += 1
-        state[:] = [np.int32(value) for value in state]
-        local = np.int32(local)
-    return local
 
 
 class Builder:
@@ -134,7 +80,6 @@ class Builder:
 
 
 def run_graph(block, start, resource, tier):
-    """Two steps of the program as a graph: per step the local value or None if it was refused, and the variables."""
     with tf.Graph().as_default():
         tf.set_random_seed(7)
         variables = [
@@ -142,39 +87,7 @@ def run_graph(block, start, resource, tier):
             for i, value in enumerate(start)
         ]
         result = Builder(variables).block(block, tf.constant(1))
-        with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
-            session.run(tf.global_variables_initializer())
-            steps = []
-            for _ in range(2):
-                try:
-                    value = int(session.run(result))
-                except tf.errors.InvalidArgumentError:
-                    value = None
-                steps.append((value, [int(item) for item in session.run(variables)]))
-            return steps
-
-
-def without_draws(block):
-    """Whether no statement draws random numbers."""
-    return all(
-        statement[0] != "draw" and all(without_draws(part) for part in statement if isinstance(part, list))
-        for statement in block
-    )
-
-
-def run_model(block, start):
-    state = [np.int32(value) for value in start]
-    steps = []
-    with np.errstate(over="ignore"):
-        for _ in range(2):
-            attempt = list(state)
-            try:
-                value = int(model(block, attempt, np.int32(1), None))
-                state = attempt
-            except Refused:
-                value = None
-            steps.append((value, [int(item) for item in state]))
-    return steps
+        return two_steps(result, variables, tier)
 
 
 def check(block, start, resource):
