@@ -22,7 +22,7 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph import Graph, get_default_graph
 from anabranch.core.operation import Operation, Tensor
 from anabranch.placement.placer import Placer
-from anabranch.runtime import executor, fetching, interrupts, nested, pipeline, version_one
+from anabranch.runtime import executor, fetching, interrupts, nested, pipeline, varying, version_one
 from anabranch.runtime.plan import Plan
 from anabranch.runtime.resources import ResourceHandle, ResourceManager
 from anabranch.xla import engine, memory
@@ -150,6 +150,7 @@ class BaseSession:
         self._options, self._config = _read_config(config)
         self._manager = ResourceManager(self._options.seed)
         self._plans: collections.OrderedDict[Any, tuple[Plan, executor.Executor]] = collections.OrderedDict()
+        self._families: collections.OrderedDict[Any, varying.Family | None] = collections.OrderedDict()
         self._fetch_plans: collections.OrderedDict[Any, fetching.FetchPlan] = collections.OrderedDict()
         self._placer = Placer(
             lambda platform: len(engine.devices(platform)),
@@ -347,19 +348,25 @@ class BaseSession:
                 pass  # another thread has dropped it this moment
             return found
         shapes = [getattr(value, "shape", None) for value in values]
+        runs = 0
 
         def make_plan(fetches: Sequence[Any], names: Sequence[Tensor]) -> Plan:
             return Plan(fetches, names, handle_of, self._placer, self._options, shapes)
 
         with self._graph._lock:
-            if version_one.occurs(self._graph, fetches, names):
+            family = self._family(fetches, names, values)
+            if family is not None:
+                shared, runs = family.choose(names, values, lambda: self._planned(make_plan(fetches, names)))
+                if shared is not None:
+                    return shared
+            if family is None and version_one.occurs(self._graph, fetches, names):
                 planning = _Planning(handle_of, self._placer, self._options)
                 found = version_one.planned(
                     self._graph, fetches, names, planning, self._manager, self._bodies, make_plan
                 )
             else:
-                plan = make_plan(fetches, names)
-                found = (plan, executor.Executor(plan, self._manager, self._bodies))
+                found = self._planned(make_plan(fetches, names))
+                found.plan.runs = runs
         with self._lock:
             for old in [old for old in self._plans if old[3] != key[3] and old[:3] == key[:3]]:
                 del self._plans[old]
@@ -367,6 +374,22 @@ class BaseSession:
             while len(self._plans) > self._options.plan_cache_size:
                 self._plans.popitem(last=False)
         return found
+
+    def _planned(self, plan: Plan) -> varying.Planned:
+        return varying.Planned(plan, executor.Executor(plan, self._manager, self._bodies))
+
+    def _family(self, fetches: Sequence[Any], names: Sequence[Tensor], values: Sequence[Any]) -> varying.Family | None:
+        """The steps that this one shares a plan with if the shapes of its feeds keep changing."""
+        key = varying.family_of(fetches, names, values, self._graph._version)
+        if key is None:
+            return None
+        if key not in self._families:
+            apart = version_one.occurs(self._graph, fetches, names)
+            self._families[key] = None if apart else varying.Family()
+            while len(self._families) > self._options.plan_cache_size:
+                self._families.popitem(last=False)
+        self._families.move_to_end(key)
+        return self._families[key]
 
     def explain(self, fetches: Any, feed_dict: Any = None) -> str:
         """Says what ``run`` with these fetches and feeds does: segments, programs, host ops, the tier and why."""
@@ -481,6 +504,7 @@ class BaseSession:
 
     def _free(self) -> None:
         self._plans.clear()
+        self._families.clear()
         self._fetch_plans.clear()
         self._manager.clear()
         memory.release_memory()

@@ -80,6 +80,12 @@ class SparseTensorDenseMatMul(Op):
             )
         return (rows, width)
 
+    def flops(c):
+        count, width = c.shape("a_values"), c.shape("b")
+        if count is None or width is None or None in (count[0], *width):
+            return 0.0
+        return 2.0 * count[0] * width[0 if c.attrs["adjoint_b"] else 1]
+
     def kernel(ctx, inputs, attrs):
         indices, values, sizes, b = inputs
         xp = ctx.xp
@@ -122,13 +128,14 @@ class SparseTensorDenseMatMul(Op):
         return [None, build("Sum", product, [1]), None, b_grad]
 
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 18
 
 
 def _host_product(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, b: np.ndarray, height: int) -> np.ndarray:
     """Row by row in blocks that stay in the cache."""
     if not np.all(rows[1:] >= rows[:-1]):
-        order = np.argsort(rows, kind="stable")
+        short = rows.astype(np.uint16) if height <= 1 << 16 else rows  # sorted by radix, ten times as fast
+        order = np.argsort(short, kind="stable")
         rows, columns, values = rows[order], columns[order], values[order]
     values, wide = widen(values), widen(b)
     out = np.zeros((height, b.shape[1]), wide.dtype)
@@ -137,10 +144,10 @@ def _host_product(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, b: 
         part = slice(start, start + step)
         local = rows[part]
         starts = np.flatnonzero(np.concatenate([[True], local[1:] != local[:-1]]))
+        parts = wide.take(columns[part], axis=0)
+        parts *= values[part, None]
         # A row may begin in one block and end in the next one; within a block each occurs once.
-        out[local[starts]] += np.add.reduceat(
-            values[part, None] * wide[columns[part]], starts, axis=0, dtype=wide.dtype
-        )
+        out[local[starts]] += np.add.reduceat(parts, starts, axis=0, dtype=wide.dtype)
     return out.astype(b.dtype)
 
 

@@ -23,12 +23,12 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.list_values import TracedList
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
-from anabranch.runtime import binding, direct, nested, policy, spares
+from anabranch.runtime import binding, direct, nested, policy, spares, varying
 from anabranch.runtime.binding import SegmentState
 from anabranch.runtime.borrowing import lent
 from anabranch.runtime.interrupts import Interrupts
 from anabranch.runtime.plan import HostItem, Plan, ProgramItem, Segment
-from anabranch.runtime.recorded import Recorded
+from anabranch.runtime.recorded import Recorded, same
 from anabranch.runtime.resources import Claim, RandomCounter, ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.values import NO_RNG, Published, device_value, own, to_host
 from anabranch.xla import engine, room, scope, single
@@ -417,6 +417,8 @@ class Executor:
         except (scope.CutNeeded, scope.BoundNeeded, scope.HostNeeded, room.TooRoomy, room.Exceeded) as cut:
             self.plan.require(cut, segment, items)
             raise _CutAnew from None
+        if self.plan.tier == "interpreted" and not self.plan.nested:
+            varying.observe(self.plan, env)
         return advances
 
     def _run_host(
@@ -446,7 +448,7 @@ class Executor:
                 absent = isinstance(key, StateKey) and definition.allows_uninitialized and key not in env
                 operands.append(None if key is None or absent else take(env[key]))
         remembered = memo.get(op)
-        if remembered is not None and _same(remembered[0], operands):
+        if remembered is not None and same(remembered[0], operands):
             values = remembered[1]
         else:
             if remembered is not None:
@@ -518,10 +520,10 @@ class Executor:
             self._interpret(item, state, env, advances, step)
             return
         program.ready(inputs, item.static)
-        static = {}
-        for i in item.static:
-            if not isinstance(inputs[i], TracedList):
-                static[i] = to_host(env[program.inputs[i]])
+        told = [i for i, key in enumerate(program.inputs) if key in self.plan.told] if self.plan.told else ()
+        static = {
+            i: to_host(env[program.inputs[i]]) for i in (*item.static, *told) if not isinstance(inputs[i], TracedList)
+        }
         rng = NO_RNG
         if program.random_ops:
             rng = np.empty((len(program.random_ops), 6), np.uint32)
@@ -543,6 +545,10 @@ class Executor:
                     item.cached = (state.layout, executable)
                 if self.plan.nested and program.variants > MAX_SHAPES_OF_A_BODY:
                     self.plan.keep_dynamic_on_host()
+                elif executable is None:
+                    varying.open_values(self.plan, program, item.static)
+                elif program.variants > forms and not self.plan.nested:
+                    varying.note(self.plan, program, env, static)
         except (scope.CutNeeded, scope.BoundNeeded, scope.HostNeeded, room.TooRoomy, errors.InternalError):
             raise
         except programs.UNTRACEABLE as problem:
@@ -571,6 +577,7 @@ class Executor:
             env[program.outputs[position]] = value
         for position, value in facts.known_outputs.items():
             env[program.outputs[position]] = value
+            self.plan.tell(program.outputs[position], value)
         for op, amount in zip(program.random_ops, facts.amounts(results), strict=True):
             advances.append((state.counters[op], amount))
 
@@ -669,19 +676,6 @@ class _StepContext(kernels.HostContext):
             raise errors.NotFoundError(
                 None, self.op, f"Resource {handle.container}/{handle.name}/{handle.kind} does not exist."
             )
-
-
-def _same(left: Sequence[Any], right: Sequence[Any]) -> bool:
-    return len(left) == len(right) and all(
-        a is b
-        or (
-            isinstance(a, np.ndarray)
-            and isinstance(b, np.ndarray)
-            and a.dtype == b.dtype
-            and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
-        )
-        for a, b in zip(left, right, strict=True)
-    )
 
 
 def prepare(plan: Plan, tier: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,10 @@ from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
 from anabranch.placement.placer import Device, Placer
 from anabranch.rewrite import effects, reach, state
-from anabranch.runtime import policy
+from anabranch.runtime import hosting, policy, varying
 from anabranch.runtime.resources import ResourceHandle
-from anabranch.xla import control, known, scope
 from anabranch.xla import program as programs
+from anabranch.xla import scope
 
 MAX_HOST_SLICE = 4096
 """Elements up to which a value that must be known at compile time is computed on the host."""
@@ -157,6 +157,9 @@ class Plan:
         self.placer = placer
         placer.check(self.analysis.order)
         self.segments = self._make_segments()
+        self.varying = varying.Varying()
+        self.told: set[ValueKey] = set()
+        """Small integers that were known when a program was traced, and so are when one that takes them is."""
         self.cost = policy.estimate(self)
         self.runs = 0
         self.spent = 0.0
@@ -348,10 +351,39 @@ class Plan:
         """Whether an op cannot be part of a program."""
         if op in self._host_slices or op in self.on_host or op in self._host_lists:
             return True
+        if op in self.apart:
+            return True
         varies = self.dynamic_on_host and any(_may_vary(tensor) for tensor in (*op._inputs, *op._outputs))
         if varies and op.definition.effect.kind != "body":
             return True
-        return _needs_host(op, self.sources(op), self.fed, self.constants)
+        return self.needs_host(op)
+
+    def needs_host(self, op: Operation) -> bool:
+        """Whether an op cannot be part of a program for what it is."""
+        return hosting.needs_host(op, self.sources(op), self.fed, self.constants)
+
+    @functools.cached_property
+    def apart(self) -> frozenset[Operation]:
+        """Ops that shapes reach which change from run to run; see :mod:`anabranch.runtime.varying`."""
+        return varying.reached(self)
+
+    @functools.cached_property
+    def apart_cost(self) -> policy.Cost:
+        """What interpreting these ops costs, and compiling them."""
+        return policy.estimate(self, self.apart)
+
+    def tell(self, key: ValueKey, value: Any) -> None:
+        """A value that a program gives was known when it was traced."""
+        if value.size <= varying.MOST_VALUES and value.dtype.kind in "iu":
+            self.told.add(key)
+
+    def open_shapes(self) -> None:
+        """Arranges anew for shapes that have been found to change."""
+        with self._arranging:
+            for name in ("apart", "apart_cost"):
+                self.__dict__.pop(name, None)
+            if self.tier == "compiled":
+                self.arrange(self.tier)
 
     @functools.cached_property
     def _host_lists(self) -> frozenset[Operation]:
@@ -412,20 +444,24 @@ class Plan:
 
     def _arrange_segment(self, segment: Segment) -> list[Any]:
         self._host_slices = self._find_host_slices(segment)
-        inside = set(segment.ops)
-        on_host = {op: self.runs_on_host(op) for op in segment.ops}
+        ops = [op for op in segment.ops if op.type != "NoOp"]  # whose control edges are followed
+        inside = set(ops)
+        on_host = {op: self.runs_on_host(op) for op in ops}
         parents: dict[Operation, list[tuple[Operation, bool]]] = {}
-        children: dict[Operation, list[tuple[Operation, bool]]] = {op: [] for op in segment.ops}
+        children: dict[Operation, list[tuple[Operation, bool]]] = {op: [] for op in ops}
         last_io: Operation | None = None
+        before: dict[Operation, tuple[Operation, ...]] = {}
         for op in segment.ops:
+            firsts = [(first,) if first in inside else before.get(first, ()) for first in op._control_inputs]
+            before[op] = tuple(dict.fromkeys(first for group in firsts for first in group))
+        for op in ops:
             links: dict[Operation, bool] = {}
             for position, key in enumerate(self.sources(op)):
                 maker = self.producer(key)
                 if maker in inside and maker is not None:
                     links[maker] = links.get(maker, False) or self._known_before(op, position)
-            for first in op._control_inputs:
-                if first in inside:
-                    links.setdefault(first, False)
+            for first in before[op]:
+                links.setdefault(first, False)
             if self.analysis.kind[op] == "io" or self._calls_python(op):
                 if last_io is not None:
                     links.setdefault(last_io, False)
@@ -439,19 +475,19 @@ class Plan:
             return static or self.device[maker] != self.device[child]
 
         layer: dict[Operation, int] = {}
-        for op in segment.ops:
+        for op in ops:
             at = 1 if on_host[op] else 0
             for maker, static in parents[op]:
-                before = layer[maker]
+                there = layer[maker]
                 if on_host[maker] == on_host[op] and (on_host[op] or not apart(maker, op, static)):
-                    at = max(at, before)
+                    at = max(at, there)
                 elif on_host[op] or on_host[maker]:
-                    at = max(at, before + 1)
+                    at = max(at, there + 1)
                 else:
-                    at = max(at, before + 2)
+                    at = max(at, there + 2)
             layer[op] = at
         last = max((value for op, value in layer.items() if not on_host[op]), default=0)
-        for op in reversed(segment.ops):
+        for op in reversed(ops):
             if on_host[op]:
                 continue
             at = last
@@ -461,7 +497,7 @@ class Plan:
             layer[op] = max(layer[op], at)
 
         rows: dict[int, list[Operation]] = {}
-        for op in segment.ops:
+        for op in ops:
             rows.setdefault(layer[op], []).append(op)
         items: list[Any] = []
         ordered = sorted(rows)
@@ -535,8 +571,9 @@ class Plan:
             device.platform,
             device=None if device == self.default_device else device,
             precision=self.options.precision,
-            sizes_change=self.nested or self.dynamic_on_host,
+            sizes_change=self.nested or self.dynamic_on_host or bool(self.varying.open),
         )
+        program.open_axes.update(varying.open_axes(self, program.inputs))
         if self.dynamic_on_host:
             program.open_axes = {
                 i: tuple(axis for axis, size in enumerate(key._shape) if size is None)
@@ -554,7 +591,10 @@ class Plan:
             )
         )
         settled = (
-            not static and not bounds and not self.nested and all(self.producer(key) is None for key in program.inputs)
+            not static
+            and not bounds
+            and not self.nested
+            and all(self.producer(key) is None and key not in self.varying.open for key in program.inputs)
         )
         return ProgramItem(program, static, tuple(outputs), tuple(kept), settled, bounds=bounds)
 
@@ -617,43 +657,9 @@ class Plan:
         return "\n".join(lines)
 
 
-def _needs_host(
-    op: Operation, sources: Sequence[ValueKey | None], fed: Container[Tensor], constants: Container[Tensor] = ()
-) -> bool:
-    """Whether an op of a body cannot be part of a program, for what it is or what its own bodies hold."""
-    definition = op.definition
-    effect = definition.effect
-    if effect.kind == "body":
-        return any(_needs_host(inner, inner._inputs, fed) for inner in effects.inner_ops(op)) or any(
-            isinstance(key, StateKey) and key.maker._outputs[0].dtype.base.name == "string" for key in sources
-        )
-    if definition.makes is not None or op.type == "Const" or op.type in control.LOWERED:
-        return definition.makes is None and op._outputs[0].dtype.base is dtypes.string and op.type != "Const"
-    if definition.kernel is None or definition.data_dependent_shape:
-        return not (known.folds(op) and known.follow_from_shapes(sources, fed))
-    if effect.kind in ("io", "channel", "feed") or (effect.kind == "read" and definition.allows_uninitialized):
-        return True
-    if any(_only_on_host(output) for output in op._outputs if not output.dtype.is_ref or not effect.resources):
-        return True
-    owned = definition.resource_positions(op._attrs)
-    for position, key in enumerate(sources):
-        if key is None:
-            continue
-        if isinstance(key, StateKey):
-            if key.maker._outputs[0].dtype.base is dtypes.string:
-                return True
-        elif _only_on_host(key) and key not in constants and key.op.type != "Const" and position not in owned:
-            return True
-    return False
-
-
 def _may_vary(tensor: Tensor) -> bool:
     """Whether the shape of an array is not fully known before the step runs."""
     return tensor.dtype.base.np is not None and not tensor.dtype.is_ref and not shapes.is_static(tensor._shape)
-
-
-def _only_on_host(tensor: Tensor) -> bool:
-    return tensor.dtype.base.host_only and tensor.dtype.base is not dtypes.variant
 
 
 def tensors(values: Iterable[Any]) -> list[Tensor]:

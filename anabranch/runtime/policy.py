@@ -10,6 +10,7 @@ deterministic, so a program takes the same tiers in the same runs each time.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ HOST_OP = 8.0
 """Interpreting one op, besides its work."""
 HOST_PER_ELEMENT = 0.0015
 HOST_PER_FLOP = 0.00003
+SCATTERED = {"SparseTensorDenseMatMul": 0.001}
+"""The same for ops that look their operands up element by element."""
 OWN_PROGRAM = 30_000.0
 """Compiling one op that has no host kernel, for itself."""
 OWN_PROGRAM_RUN = 60.0
@@ -61,8 +64,33 @@ class Cost:
         )
 
 
-def estimate(plan: Any) -> Cost:
-    """The cost of a plan, from shapes inferred with the shapes of its feeds."""
+def cost_of(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> float:
+    """Modelled microseconds of interpreting one op, once the shapes of its inputs and outputs are known."""
+    definition = op.definition
+    elements = 0.0
+    for output in op._outputs:
+        elements += _size(known[output][0] if output in known else output._shape)
+    for key in plan.sources(op):
+        if isinstance(key, Tensor):
+            shape = known[key][0] if key in known else key._shape
+            elements += _size(shape) if not definition.shape_only else 0
+    if definition.effect.kind == "write":
+        for tensor in op._inputs:
+            handle = tensor.handle_data
+            if tensor.dtype.is_ref or handle is not None:  # the interpreter copies what it writes
+                elements += _size(tensor._shape if handle is None else handle.shape)
+    flops = 0.0
+    if definition.flops is not None:
+        context = _PlanShapes(op, plan, known)
+        try:
+            flops = float(definition.flops(context))
+        except (TypeError, ValueError):
+            flops = 0.0
+    return HOST_OP + elements * HOST_PER_ELEMENT + flops * SCATTERED.get(op.type, HOST_PER_FLOP)
+
+
+def estimate(plan: Any, only: Container[Operation] | None = None) -> Cost:
+    """The cost of a plan, or of some of its ops, from shapes inferred with the shapes of its feeds."""
     cost = Cost()
     known: dict[Tensor, tuple[Any, Any]] = dict(
         zip(plan.feeds, ((shape, None) for shape in plan.feed_shapes), strict=True)
@@ -73,33 +101,18 @@ def estimate(plan: Any) -> Cost:
         definition = op.definition
         if definition.kernel is not None and op.type not in MOVES and op.type != "Const":
             cost.moves_files = False
+        counts = only is None or op in only
         if definition.effect.kind == "body":
-            _add_bodies(cost, op, own)
+            if counts:
+                _add_bodies(cost, op, own)
             continue
         if op.type == "Const" or definition.makes is not None or (not op._outputs and op.type == "NoOp"):
             continue
-        found = _infer(op, plan, known)
-        elements = 0.0
-        for output, shape in zip(op._outputs, found, strict=True):
+        for output, shape in zip(op._outputs, infer(op, plan, known), strict=True):
             known.setdefault(output, (shape, None))
-            elements += _size(shape)
-        for key in plan.sources(op):
-            if isinstance(key, Tensor):
-                shape = known[key][0] if key in known else key._shape
-                elements += _size(shape) if not definition.shape_only else 0
-        if definition.effect.kind == "write":
-            for tensor in op._inputs:
-                handle = tensor.handle_data
-                if tensor.dtype.is_ref or handle is not None:  # the interpreter copies what it writes
-                    elements += _size(tensor._shape if handle is None else handle.shape)
-        flops = 0.0
-        if definition.flops is not None:
-            context = _PlanShapes(op, plan, known)
-            try:
-                flops = float(definition.flops(context))
-            except (TypeError, ValueError):
-                flops = 0.0
-        cost.run += HOST_OP + elements * HOST_PER_ELEMENT + flops * HOST_PER_FLOP
+        if not counts:
+            continue
+        cost.run += cost_of(op, plan, known)
         if kernels.needs_lax(definition):
             cost.run += OWN_PROGRAM_RUN
             if op.type not in own:
@@ -166,15 +179,16 @@ class _PlanShapes(inference.ShapeContext):
 
     def _partial(self, position: int) -> Any:
         tensor = self._tensors[position]
-        if tensor in self._plan_.fed:
-            return None
         found = self._known_.get(tensor)
         if found is not None and found[1] is not None:
             return found[1]
+        if tensor in self._plan_.fed:
+            return None
         return inference.partial_value(tensor)
 
 
-def _infer(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> list[Any]:
+def infer(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> list[Any]:
+    """The shapes of an op's outputs, from what is ``known`` of its inputs; a value that follows is noted there."""
     if not any(tensor in known for tensor in op._inputs):
         return [output._shape for output in op._outputs]
     context = _PlanShapes(op, plan, known)

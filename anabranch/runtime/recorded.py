@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import errors
 from anabranch.core.operation import Operation
 
@@ -40,3 +42,17 @@ class Recorded(dict[Any, Any]):
                     "make the change an operation of the outer step, or read the variable by a run inside the function",
                 ),
             )
+
+
+def same(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether two lists of inputs are equal."""
+    return len(left) == len(right) and all(
+        a is b
+        or (
+            isinstance(a, np.ndarray)
+            and isinstance(b, np.ndarray)
+            and a.dtype == b.dtype
+            and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
+        )
+        for a, b in zip(left, right, strict=True)
+    )
