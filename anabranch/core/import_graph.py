@@ -523,7 +523,9 @@ class _Import:
 
 def _groups(node: Node) -> list[str]:
     """Names of the other nodes that a node is colocated with."""
-    listed = node.attrs.get("_class", ())
+    listed = node.attrs.get("_class")
+    if not isinstance(listed, (list, tuple)):
+        return []
     found = [item[len(_GROUP) :] for item in listed if isinstance(item, str) and item.startswith(_GROUP)]
     return [name for name in found if name != node.name]
 

@@ -1,16 +1,11 @@
 """Patterns in strings: `tf.strings.regex_replace`, `tf.strings.regex_full_match`.
 
-Patterns are RE2's, as TensorFlow has them. They are run by Python's `re` on characters: what RE2 writes
-otherwise (``\\z``, ``[[:alpha:]]``, ``\\Q...\\E``) is translated, and ``\\w``, ``\\d``, ``\\s`` mean ASCII.
-What `re` cannot say (``\\pL``) is refused. RE2 takes time in proportion to the text; `re` may take longer for patterns
-with nested repetitions.
+Patterns are RE2's, as TensorFlow has them; :mod:`anabranch.ops.re2` writes them for Python's `re`.
 """
 
 from __future__ import annotations
 
-import functools
 import re
-import warnings
 from typing import Any
 
 import numpy as np
@@ -20,86 +15,19 @@ from anabranch.core.api import public
 from anabranch.core.build import build
 from anabranch.core.opdef import PURE, Bool, NotDifferentiable, Op, String
 from anabranch.core.operation import Tensor
+from anabranch.ops import re2
 from anabranch.ops.strings import mapped
 
 _NO_GRADIENT = NotDifferentiable("a string has no gradient")
-_CLASSES = {
-    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "ascii": r"\x00-\x7f", "blank": r"\t ", "cntrl": r"\x00-\x1f\x7f",
-    "digit": "0-9", "graph": "!-~", "lower": "a-z", "print": " -~", "punct": r"!-/:-@\[-`{-~", "space": r"\t\n\v\f\r ",
-    "upper": "A-Z", "word": "0-9A-Za-z_", "xdigit": "0-9A-Fa-f",
-}  # fmt: skip
-_NEGATED_IN_SET = "a negated class like [[:^alpha:]] inside a set"
-
-
-class _Unsupported(Exception):
-    """A pattern that `re` cannot say."""
-
-
-def _translated(pattern: str) -> str:
-    """RE2's pattern as `re` writes it."""
-    found: list[str] = []
-    i, in_set = 0, False
-    while i < len(pattern):
-        rest = pattern[i:]
-        if rest.startswith("\\Q"):
-            end = rest.find("\\E")
-            text = rest[2:] if end < 0 else rest[2:end]
-            found.append(re.escape(text))
-            i += len(rest) if end < 0 else end + 2
-            continue
-        if rest[0] == "\\":
-            letter = rest[1:2]
-            if letter in ("p", "P", "C", "X"):
-                raise _Unsupported(f"\\{letter}")
-            braces = re.match(r"\\x\{([0-9A-Fa-f]+)\}", rest)
-            if braces is not None:
-                found.append(re.escape(chr(int(braces[1], 16))))
-                i += len(braces[0])
-                continue
-            found.append("\\Z" if letter == "z" else "\\" + letter)
-            i += 2
-            continue
-        named = re.match(r"\[:(\^?)(\w+):\]", rest)
-        if in_set and named is not None and named[2] in _CLASSES:
-            if named[1]:
-                raise _Unsupported(_NEGATED_IN_SET)
-            found.append(_CLASSES[named[2]])
-            i += len(named[0])
-            continue
-        if not in_set and rest[0] == "[":
-            in_set = True
-            start = re.match(r"\[\^?\]?", rest)
-            assert start is not None
-            found.append(start[0].replace("]", "\\]"))
-            i += len(start[0])
-            continue
-        if in_set and rest[0] == "]":
-            in_set = False
-        found.append("\\[" if in_set and rest[0] == "[" else rest[0])
-        i += 1
-    return "".join(found)
-
-
-@functools.lru_cache(maxsize=256)
-def _compiled(pattern: bytes) -> re.Pattern[str] | str:
-    """The compiled pattern, or what is wrong with it."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            return re.compile(_translated(pattern.decode("utf-8", "surrogateescape")), re.ASCII)
-    except _Unsupported as problem:
-        return f"{problem} is not supported here"
-    except (re.error, FutureWarning, DeprecationWarning, OverflowError, ValueError) as problem:
-        return str(problem)
 
 
 def _pattern(ctx: Any, pattern: bytes) -> re.Pattern[str]:
-    found = _compiled(pattern)
-    if isinstance(found, str):
-        told = f"Invalid pattern: {pattern.decode(errors='replace')}, error: {found}"
+    try:
+        return re2.compiled(pattern.decode("utf-8", "surrogateescape"))
+    except re2.InvalidPattern as problem:
+        told = f"Invalid pattern: {pattern.decode(errors='replace')}, error: {problem}"
         ctx.check(False, errors.InvalidArgumentError, told.replace("{", "{{").replace("}", "}}"))
-    assert isinstance(found, re.Pattern)
-    return found
+        raise
 
 
 def _replacement(rewrite: bytes, groups: int) -> Any:
@@ -131,7 +59,19 @@ def _replaced(ctx: Any, values: Any, pattern: bytes, rewrite: bytes, everywhere:
 
     def changed(value: bytes) -> bytes:
         text = value.decode("utf-8", "surrogateescape")
-        return compiled.sub(replacement, text, 0 if everywhere else 1).encode("utf-8", "surrogateescape")
+        parts: list[str] = []
+        at, end = 0, -1
+        while at <= len(text) and (match := compiled.search(text, at)) is not None:
+            parts.append(text[at : match.start()])
+            if match.start() == match.end() == end:  # nothing, right behind a match
+                parts.append(text[end : end + 1])
+                at = end + 1
+                continue
+            parts.append(replacement(match))
+            at = end = match.end()
+            if not everywhere:
+                break
+        return "".join([*parts, text[at:]]).encode("utf-8", "surrogateescape")
 
     return values if replacement is None else mapped(changed, values)
 

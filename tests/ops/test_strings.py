@@ -89,10 +89,66 @@ def test_patterns_from_tensors() -> None:
         assert session.run(matched, {pattern: "b"}).tolist() == [False, True]
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"Invalid pattern: \[, error"):
             session.run(replaced, {pattern: "["})
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"\\p is not supported here"):
-            session.run(replaced, {pattern: r"\pL"})
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"negated class"):
-            session.run(replaced, {pattern: "[[:^alpha:]]"})
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"the class .* is not supported here"):
+            session.run(replaced, {pattern: r"\p{Greek}"})
+
+
+TEXT = "baaac Ab_1\u00e9\nAB k\u212aa.b{,2}\t\v]-b"
+# As TensorFlow answers: the text with what matches in <>, and whether all of "ab" matches.
+PATTERNS = [
+    (r"a*", '<>b<aaa>c<> <>A<>b<>_<>1<>é<>\n<>A<>B<> <>k<>K<a>.<>b<>{<>,<>2<>}<>\t<>\x0b<>]<>-<>b<>', False),
+    (r"|b", '<>b<>a<>a<>a<>c<> <>A<>b<>_<>1<>é<>\n<>A<>B<> <>k<>K<>a<>.<>b<>{<>,<>2<>}<>\t<>\x0b<>]<>-<>b<>', False),
+    (r"b$", 'baaac Ab_1é\nAB kKa.b{,2}\t\x0b]-<b>', False),
+    (r"(?m)b$", 'baaac Ab_1é\nAB kKa.b{,2}\t\x0b]-<b>', False),
+    (r"^*a", 'b<a><a><a>c Ab_1é\nAB kK<a>.b{,2}\t\x0b]-b', False),
+    (r"\A?b", '<b>aaac A<b>_1é\nAB kKa.<b>{,2}\t\x0b]-<b>', False),
+    (r"\z", 'baaac Ab_1é\nAB kKa.b{,2}\t\x0b]-b<>', False),
+    (r"\s", 'baaac< >Ab_1é<\n>AB< >kKa.b{,2}<\t>\x0b]-b', False),
+    (r"\w+", '<baaac> <Ab_1>é\n<AB> <k>K<a>.<b>{,<2>}\t\x0b]-<b>', True),
+    ('(?i)\xc9', 'baaac Ab_1<é>\nAB kKa.b{,2}\t\x0b]-b', False),
+    (r"(?i:k)", 'baaac Ab_1é\nAB <k><K>a.b{,2}\t\x0b]-b', False),
+    (r"a(?i)b|C", 'baaa<c> Ab_1é\nAB kKa.b{,2}\t\x0b]-b', True),
+    (r"(?-i)a", 'b<a><a><a>c Ab_1é\nAB kK<a>.b{,2}\t\x0b]-b', False),
+    (r"\pL", '<b><a><a><a><c> <A><b>_1<é>\n<A><B> <k><K><a>.<b>{,2}\t\x0b]-<b>', False),
+    (r"\p{Lu}+", 'baaac <A>b_1é\n<AB> k<K>a.b{,2}\t\x0b]-b', False),
+    (r"\P{L}", 'baaac< >Ab<_><1>é<\n>AB< >kKa<.>b<{><,><2><}><\t><\x0b><]><->b', False),
+    (r"[^\pN]", '<b><a><a><a><c>< ><A><b><_>1<é><\n><A><B>< ><k><K><a><.><b><{><,>2<}><\t><\x0b><]><-><b>', False),
+    (r"[[:^alpha:]]+", 'baaac< >Ab<_1é\n>AB< >k<K>a<.>b<{,2}\t\x0b]->b', False),
+    (r"[\d_]", 'baaac Ab<_><1>é\nAB kKa.b{,<2>}\t\x0b]-b', False),
+    (r"\Qa.b\E", 'baaac Ab_1é\nAB kK<a.b>{,2}\t\x0b]-b', False),
+    (r"\x{e9}|\x41", 'baaac <A>b_1<é>\n<A>B kKa.b{,2}\t\x0b]-b', False),
+    (r"\07", 'baaac Ab_1é\nAB kKa.b{,2}\t\x0b]-b', False),
+    (r"{,2}", 'baaac Ab_1é\nAB kKa.b<{,2}>\t\x0b]-b', False),
+    (r"a{2}", 'b<aa>ac Ab_1é\nAB kKa.b{,2}\t\x0b]-b', False),
+    (r"(?P<n>b)a", '<ba>aac Ab_1é\nAB kKa.b{,2}\t\x0b]-b', False),
+    (r"[]a]+", 'b<aaa>c Ab_1é\nAB kK<a>.b{,2}\t\x0b<]>-b', False),
+    (r"[a-]", 'b<a><a><a>c Ab_1é\nAB kK<a>.b{,2}\t\x0b]<->b', False),
+    (r"\.", 'baaac Ab_1é\nAB kKa<.>b{,2}\t\x0b]-b', False),
+    (r"\ ", 'baaac< >Ab_1é\nAB< >kKa.b{,2}\t\x0b]-b', False),
+    (r"\bb\b", 'baaac Ab_1é\nAB kKa.<b>{,2}\t\x0b]-<b>', False),
+    (r"(?s).", '<b><a><a><a><c>< ><A><b><_><1><é><\n><A><B>< ><k><K><a><.><b><{><,><2><}><\t><\x0b><]><-><b>', False),
+    (r".", '<b><a><a><a><c>< ><A><b><_><1><é>\n<A><B>< ><k><K><a><.><b><{><,><2><}><\t><\x0b><]><-><b>', False),
+]  # fmt: skip
+REFUSED = [
+    r"\1", "(?=a)", "(?<=a)", "(?>a)", "a++", "a**", r"\Z", r"\u0041", "(?#x)", "b{0,1001}", "*a", "[b-a]", "[[:foo:]]",
+    "(", "a)", "[", r"\e", "(?U)a", r"\C",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pattern", "replaced", "matched"), PATTERNS)
+def test_what_patterns_mean(pattern, replaced, matched) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        found = tf.strings.regex_replace([TEXT], pattern, r"<\0>"), tf.strings.regex_full_match(["ab"], pattern)
+        one, other = session.run(found)
+    assert one[0].decode() == replaced
+    assert other.tolist() == [matched]
+
+
+@pytest.mark.parametrize("pattern", REFUSED)
+def test_patterns_that_are_refused(pattern) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Invalid pattern: "):
+            session.run(tf.strings.regex_replace(["a"], pattern, ""))
 
 
 def test_static_shapes() -> None:
