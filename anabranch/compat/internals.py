@@ -132,6 +132,33 @@ data.ops.dataset_ops data.ops.iterator_ops: data
 _table("examples.tutorials.mnist.input_data examples.tutorials.mnist.mnist: @compat.mnist")
 _table("contrib.learn.python.learn.datasets.mnist contrib.learn.datasets.mnist: @compat.mnist")
 _table("contrib.learn.datasets:")
+_table("contrib.layers.python.layers.utils: contrib.layers.utils contrib.layers")
+_table(
+    """
+nets: contrib.slim.nets
+nets.alexnet: contrib.slim.nets.alexnet
+nets.inception: contrib.slim.nets.inception
+nets.inception_v1: contrib.slim.nets.inception_v1
+nets.inception_v2: contrib.slim.nets.inception_v2
+nets.inception_v3: contrib.slim.nets.inception_v3
+nets.overfeat: contrib.slim.nets.overfeat
+nets.resnet_utils: contrib.slim.nets.resnet_utils
+nets.resnet_v1: contrib.slim.nets.resnet_v1
+nets.resnet_v2: contrib.slim.nets.resnet_v2
+nets.vgg: contrib.slim.nets.vgg
+evaluation: contrib.slim.evaluation
+learning: contrib.slim.learning
+model_analyzer: contrib.slim.model_analyzer
+summaries: contrib.slim.summaries
+queues: contrib.slim.queues
+data: contrib.slim.data
+data.dataset: contrib.slim.dataset
+data.tfexample_decoder: contrib.slim.tfexample_decoder
+data.parallel_reader: contrib.slim.parallel_reader
+data.prefetch_queue: contrib.slim.prefetch_queue
+""",
+    "contrib.slim.python.slim.",
+)
 _PROTO = re.compile(r"(core|python|compiler|contrib)\.(\w+\.)*\w+_pb2$")
 _GENERATED = re.compile(r"python\.ops\.gen_\w+_ops$")
 _CONTRIB = re.compile(r"contrib\.(\w+)\.python(\.\w+)*$")

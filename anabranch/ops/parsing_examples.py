@@ -304,7 +304,7 @@ def _example_v2_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     if scalar:
         count = len(sparse_keys)
         sparse = [item[:, 1:] if i < count else item if i < 2 * count else item[1:] for i, item in enumerate(sparse)]
-        dense = [item[0] for item in dense]
+        dense = [item[0, ...] for item in dense]  # a scalar string stays an array
         splits = [item[:0] for item in splits]  # one row has no splits
     return sparse + dense + values + splits
 
@@ -363,7 +363,7 @@ def _single_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     sparse = sparse_columns(batch, maps, texts(attrs["sparse_keys"]), attrs["sparse_types"])
     dense_keys = texts(attrs["dense_keys"])
     dense = dense_columns(batch, maps, dense_keys, attrs["Tdense"], attrs["dense_shapes"], given.some(len(dense_keys)))
-    return one_row(sparse) + [item[0] for item in dense]
+    return one_row(sparse) + [item[0, ...] for item in dense]  # a scalar string stays an array
 
 
 define(

@@ -194,7 +194,7 @@ def _single_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
         attrs["feature_list_dense_shapes"],
         [key in assumed_empty for key in keys[3]],
     )
-    return sparse + [item[0] for item in dense] + lists + [item[0] for item in values]
+    return sparse + [item[0, ...] for item in dense] + lists + [item[0, ...] for item in values]
 
 
 define(
@@ -351,7 +351,7 @@ def _batch_v2_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     inner = [splits_of(item.column.present, dtype) for item, dtype in zip(found, kinds, strict=True)]
     if scalar:
         sparse, lists = one_row(sparse), one_row(lists)
-        dense, values, lengths = ([item[0] for item in items] for items in (dense, values, lengths))
+        dense, values, lengths = ([item[0, ...] for item in items] for items in (dense, values, lengths))
         ragged_splits, outer = ([item[:0] for item in items] for items in (ragged_splits, outer))
     return sparse + dense + ragged_values + ragged_splits + lists + values + lengths + list_values + outer + inner
 

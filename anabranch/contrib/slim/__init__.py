@@ -1,7 +1,18 @@
 """``tf.contrib.slim``: layers, scopes, variables, losses and metrics under one name; training loops and nets."""
 
-from anabranch.contrib import framework, layers
-from anabranch.contrib.slim import nets
+import types
+
+from anabranch.contrib import framework, layers, losses, metrics
+from anabranch.contrib.slim import (
+    dataset,
+    evaluation,
+    learning,
+    model_analyzer,
+    nets,
+    queues,
+    summaries,
+    tfexample_decoder,
+)
 from anabranch.core import api
 
 _NOT_LAYERS = (
@@ -20,7 +31,7 @@ _FRAMEWORK = (
 for _name in _FRAMEWORK:
     api.publish_as(f"contrib.slim.{_name}", getattr(framework, _name))
 for _name, _object in [(name, getattr(layers, name)) for name in dir(layers)]:
-    if _name.startswith("summarize_") or _name in (*_NOT_LAYERS, "python", "utils"):
+    if _name.startswith("summarize_") or _name in _NOT_LAYERS or isinstance(_object, types.ModuleType):
         continue
     api.publish_as(f"contrib.slim.{_name}", _object)
     api.publish_as(f"contrib.slim.layers.{_name}", _object)
@@ -30,8 +41,17 @@ for _name, _object in [(name, getattr(layers, name)) for name in dir(layers)]:
         api.publish_as(f"contrib.slim.regularizers.{_name}", _object)
 for _name, _object in list(api.namespace("contrib.layers.utils").items()):
     api.publish_as(f"contrib.slim.utils.{_name}", _object)
+# Programs also name the modules in which TensorFlow 1 had these functions.
 for _home in ("contrib.slim", "contrib.slim.python.slim"):
-    api.publish_as(f"{_home}.nets", nets)
+    for _module in (evaluation, learning, model_analyzer, nets, queues, summaries):
+        api.publish_as(f"{_home}.{_module.__name__.rpartition('.')[2]}", _module)
+for _home in ("contrib.slim", "contrib.slim.data", "contrib.slim.python.slim.data"):
+    for _module in (dataset, tfexample_decoder):
+        api.publish_as(f"{_home}.{_module.__name__.rpartition('.')[2]}", _module)
+    api.publish_as(f"{_home}.prefetch_queue.prefetch_queue", queues.prefetch_queue)
+    api.publish_as(f"{_home}.parallel_reader.get_data_files", dataset.get_data_files)
+api.publish_as("contrib.slim.losses", losses)
+api.publish_as("contrib.slim.metrics", metrics)
 
-__all__ = ["nets"]
+__all__ = ["dataset", "evaluation", "learning", "model_analyzer", "nets", "queues", "summaries", "tfexample_decoder"]
 __getattr__, __dir__ = api.module_attributes("contrib.slim")

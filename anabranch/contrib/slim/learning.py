@@ -204,5 +204,6 @@ def _loop(
     if logdir and supervisor.is_chief:
         tf.logging.info("Finished training! Saving model to disk.")
         supervisor.saver.save(session, supervisor.save_path, global_step=supervisor.global_step)
-        supervisor.stop(threads, close_summary_writer=True, ignore_live_threads=ignore_live_threads)
+    supervisor.request_stop()
+    supervisor.coord.join(threads, ignore_live_threads=ignore_live_threads)
     return loss
