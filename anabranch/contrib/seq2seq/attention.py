@@ -178,6 +178,7 @@ class BaseAttentionMechanism(AttentionMechanism):
         self._query_layer = query_layer
         self._memory_layer = memory_layer
         self.dtype = (memory_layer or query_layer).dtype if memory_layer or query_layer else None
+        self._name = name
         mask_value = -np.inf if score_mask_value is None else score_mask_value
         if memory_sequence_length is not None:
             memory_sequence_length = tf.convert_to_tensor(memory_sequence_length, name="memory_sequence_length")
@@ -251,7 +252,7 @@ def _as_alignments(made: Any, batch_size: Any, size: Any) -> Any:
 
 
 def _dense(num_units: int, name: str, dtype: Any) -> Any:
-    return tf.layers.Dense(num_units, name=name, use_bias=False, dtype=dtype)
+    return tf.layers.Dense(num_units, name=name, use_bias=False, dtype=dtype or tf.float32)
 
 
 def _luong_score(query: Any, keys: Any, scale: bool) -> Any:
@@ -291,8 +292,23 @@ def _plain(probability_fn: Callable[[Any], Any] | None) -> Callable[[Any, Any], 
     return lambda score, _: function(score)
 
 
+class _Scored(BaseAttentionMechanism):
+    """A mechanism whose scores are made with variables of a scope of its own."""
+
+    _scope = ""
+
+    def _score(self, query: Any) -> Any:
+        raise NotImplementedError(errors.message(type(self).__name__, "a mechanism with scores", "define _score"))
+
+    def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
+        """Alignments ``[batch, time]`` for a query ``[batch, depth]``, twice: they are the next state, too."""
+        with tf.variable_scope(None, self._scope, [query]):
+            alignments = self._probability_fn(self._score(query), state)
+        return alignments, alignments
+
+
 @public("contrib.seq2seq.LuongAttention")
-class LuongAttention(BaseAttentionMechanism):
+class LuongAttention(_Scored):
     """Attention by products (Luong et al. 2015, arXiv:1508.04025).
 
     Args:
@@ -306,6 +322,8 @@ class LuongAttention(BaseAttentionMechanism):
         custom_key_value_fn: function from ``(keys, values)`` to those that are used.
         name: name of the scope.
     """
+
+    _scope = "luong_attention"
 
     def __init__(
         self,
@@ -321,7 +339,7 @@ class LuongAttention(BaseAttentionMechanism):
     ) -> None:
         super().__init__(
             query_layer=None,
-            memory_layer=_dense(num_units, "memory_layer", dtype or tf.float32),
+            memory_layer=_dense(num_units, "memory_layer", dtype),
             memory=memory,
             probability_fn=_plain(probability_fn),
             memory_sequence_length=memory_sequence_length,
@@ -331,17 +349,13 @@ class LuongAttention(BaseAttentionMechanism):
         )
         self._num_units = num_units
         self._scale = scale
-        self._name = name
 
-    def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
-        """Alignments ``[batch, time]`` for a query ``[batch, units]``, twice: they are the next state, too."""
-        with tf.variable_scope(None, "luong_attention", [query]):
-            alignments = self._probability_fn(_luong_score(query, self._keys, self._scale), state)
-        return alignments, alignments
+    def _score(self, query: Any) -> Any:
+        return _luong_score(query, self._keys, self._scale)
 
 
 @public("contrib.seq2seq.BahdanauAttention")
-class BahdanauAttention(BaseAttentionMechanism):
+class BahdanauAttention(_Scored):
     """Attention by a hidden layer (Bahdanau et al. 2014, arXiv:1409.0473).
 
     Args:
@@ -356,6 +370,8 @@ class BahdanauAttention(BaseAttentionMechanism):
         name: name of the scope.
     """
 
+    _scope = "bahdanau_attention"
+
     def __init__(
         self,
         num_units: int,
@@ -369,8 +385,8 @@ class BahdanauAttention(BaseAttentionMechanism):
         name: str = "BahdanauAttention",
     ) -> None:
         super().__init__(
-            query_layer=_dense(num_units, "query_layer", dtype or tf.float32),
-            memory_layer=_dense(num_units, "memory_layer", dtype or tf.float32),
+            query_layer=_dense(num_units, "query_layer", dtype),
+            memory_layer=_dense(num_units, "memory_layer", dtype),
             memory=memory,
             probability_fn=_plain(probability_fn),
             memory_sequence_length=memory_sequence_length,
@@ -380,29 +396,47 @@ class BahdanauAttention(BaseAttentionMechanism):
         )
         self._num_units = num_units
         self._normalize = normalize
-        self._name = name
 
-    def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
-        """Alignments ``[batch, time]`` for a query ``[batch, depth]``, twice: they are the next state, too."""
-        with tf.variable_scope(None, "bahdanau_attention", [query]):
-            alignments = self._probability_fn(_bahdanau_score(self._asked(query), self._keys, self._normalize), state)
-        return alignments, alignments
+    def _score(self, query: Any) -> Any:
+        return _bahdanau_score(self._asked(query), self._keys, self._normalize)
 
 
-class _Monotonic(BaseAttentionMechanism):
-    """A mechanism that begins at the first step of the memory."""
+class _Monotonic(_Scored):
+    """A mechanism that begins at the first step of the memory and moves forward only; see its kinds."""
+
+    def __init__(
+        self,
+        query_layer: Any,
+        num_units: int,
+        memory: Any,
+        memory_sequence_length: Any,
+        score_mask_value: Any,
+        noise: tuple[float, int | None],
+        score_bias_init: float,
+        mode: str,
+        dtype: Any,
+        name: str,
+    ) -> None:
+        super().__init__(
+            query_layer=query_layer,
+            memory_layer=_dense(num_units, "memory_layer", dtype),
+            memory=memory,
+            probability_fn=functools.partial(_monotonic_probability, sigmoid_noise=noise[0], mode=mode, seed=noise[1]),
+            memory_sequence_length=memory_sequence_length,
+            score_mask_value=score_mask_value,
+            name=name,
+        )
+        self._num_units = num_units
+        self._score_bias_init = score_bias_init
 
     def initial_alignments(self, batch_size: Any, dtype: Any) -> Any:
         """All at the first step of the memory."""
         made = tf.one_hot(tf.zeros([batch_size], tf.int32), self._alignments_size, dtype=dtype)
         return _as_alignments(made, batch_size, self._alignments_size)
 
-
-def _biased(score: Any, start: float) -> Any:
-    bias = tf.get_variable(
-        "attention_score_bias", shape=(), dtype=score.dtype, initializer=tf.constant_initializer(start)
-    )
-    return score + bias
+    def _biased(self, score: Any) -> Any:
+        start = tf.constant_initializer(self._score_bias_init)
+        return score + tf.get_variable("attention_score_bias", shape=(), dtype=score.dtype, initializer=start)
 
 
 @public("contrib.seq2seq.BahdanauMonotonicAttention")
@@ -423,6 +457,8 @@ class BahdanauMonotonicAttention(_Monotonic):
         name: name of the scope.
     """
 
+    _scope = "bahdanau_monotonic_attention"
+
     def __init__(
         self,
         num_units: int,
@@ -437,28 +473,13 @@ class BahdanauMonotonicAttention(_Monotonic):
         dtype: Any = None,
         name: str = "BahdanauMonotonicAttention",
     ) -> None:
-        super().__init__(
-            query_layer=_dense(num_units, "query_layer", dtype or tf.float32),
-            memory_layer=_dense(num_units, "memory_layer", dtype or tf.float32),
-            memory=memory,
-            probability_fn=functools.partial(
-                _monotonic_probability, sigmoid_noise=sigmoid_noise, mode=mode, seed=sigmoid_noise_seed
-            ),
-            memory_sequence_length=memory_sequence_length,
-            score_mask_value=score_mask_value,
-            name=name,
-        )
-        self._num_units = num_units
+        queries, noise = _dense(num_units, "query_layer", dtype), (sigmoid_noise, sigmoid_noise_seed)
+        given = (num_units, memory, memory_sequence_length, score_mask_value, noise, score_bias_init, mode, dtype, name)
+        super().__init__(queries, *given)
         self._normalize = normalize
-        self._name = name
-        self._score_bias_init = score_bias_init
 
-    def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
-        """Alignments ``[batch, time]`` from the last ones, twice: they are the next state, too."""
-        with tf.variable_scope(None, "bahdanau_monotonic_attention", [query]):
-            score = _bahdanau_score(self._asked(query), self._keys, self._normalize)
-            alignments = self._probability_fn(_biased(score, self._score_bias_init), state)
-        return alignments, alignments
+    def _score(self, query: Any) -> Any:
+        return self._biased(_bahdanau_score(self._asked(query), self._keys, self._normalize))
 
 
 @public("contrib.seq2seq.LuongMonotonicAttention")
@@ -479,6 +500,8 @@ class LuongMonotonicAttention(_Monotonic):
         name: name of the scope.
     """
 
+    _scope = "luong_monotonic_attention"
+
     def __init__(
         self,
         num_units: int,
@@ -493,25 +516,10 @@ class LuongMonotonicAttention(_Monotonic):
         dtype: Any = None,
         name: str = "LuongMonotonicAttention",
     ) -> None:
-        super().__init__(
-            query_layer=None,
-            memory_layer=_dense(num_units, "memory_layer", dtype or tf.float32),
-            memory=memory,
-            probability_fn=functools.partial(
-                _monotonic_probability, sigmoid_noise=sigmoid_noise, mode=mode, seed=sigmoid_noise_seed
-            ),
-            memory_sequence_length=memory_sequence_length,
-            score_mask_value=score_mask_value,
-            name=name,
-        )
-        self._num_units = num_units
+        noise = sigmoid_noise, sigmoid_noise_seed
+        given = (num_units, memory, memory_sequence_length, score_mask_value, noise, score_bias_init, mode, dtype, name)
+        super().__init__(None, *given)
         self._scale = scale
-        self._name = name
-        self._score_bias_init = score_bias_init
 
-    def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
-        """Alignments ``[batch, time]`` from the last ones, twice: they are the next state, too."""
-        with tf.variable_scope(None, "luong_monotonic_attention", [query]):
-            score = _luong_score(query, self._keys, self._scale)
-            alignments = self._probability_fn(_biased(score, self._score_bias_init), state)
-        return alignments, alignments
+    def _score(self, query: Any) -> Any:
+        return self._biased(_luong_score(query, self._keys, self._scale))
