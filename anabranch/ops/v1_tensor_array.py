@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import shapes
+from anabranch.core import errors, shapes
 from anabranch.core.inference import ShapeContext
 from anabranch.core.opdef import PURE, Bool, Effect, NotDifferentiable, Shape, String, Type, channel, define
 from anabranch.ops import v1_objects
@@ -44,7 +44,13 @@ def _define(
 
 
 def _create(attrs: Any, name: str) -> Any:
-    raise NotImplementedError(f"{name!r} makes an object for each run of it")
+    raise NotImplementedError(
+        errors.message(
+            f"{name!r}, a stack or array of version 1, used in the body of a conditional or loop",
+            "such objects in graphs with frames, as TensorFlow 1 wrote them",
+            "tf.TensorArray",
+        )
+    )
 
 
 # --------------------------------------------------------------------------------------------------------------- stacks

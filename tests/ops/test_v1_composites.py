@@ -6,6 +6,7 @@ import pytest
 from anabranch.control_flow_ops import merge, switch
 
 import anabranch as tf
+from anabranch.core.build import build
 from anabranch.rewrite import functional_view
 
 
@@ -49,3 +50,15 @@ def test_refused():
         merge([slices, tf.constant(1)])
     with pytest.raises(TypeError, match="with the same parts"):
         merge([slices, tf.IndexedSlices(tf.constant([1]), tf.constant([0]), tf.constant([3]))])
+
+
+def test_a_stack_in_a_loop_of_today_is_refused():
+    stack = build("Stack", elem_type=tf.int32, stack_name="foo")
+
+    def body(i):
+        with tf.control_dependencies([build("StackPush", stack, i)]):
+            return i + 1
+
+    count = tf.while_loop(lambda i: i < 3, body, [tf.constant(0)])
+    with tf.Session() as session, pytest.raises(NotImplementedError, match=r"(?s)'Stack'.*Instead: tf.TensorArray"):
+        session.run(count)
