@@ -18,6 +18,8 @@ def way(request, monkeypatch):
             raise functional_view.NoViewError("the test wants tokens")
 
         monkeypatch.setattr(functional_view, "view", refuse)
+    with tf.Graph().as_default():
+        yield
 
 
 def test_slices():
