@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.compat import internals
 
 seq2seq = tf.contrib.seq2seq
 
@@ -237,6 +238,13 @@ def test_a_parent_that_is_no_beam_fails_the_step(tier):
         assert run(beams, tier, {parents: [[[5, 5]], [[1, 0]]]}).tolist() == [[[2, 1]], [[3, 4]]]
         with pytest.raises(tf.errors.InvalidArgumentError, match="Saw invalid parent id"):
             run(beams, tier, {parents: [[[0, 0]], [[1, 2]]]})
+
+
+def test_modules_that_programs_import():
+    for module in ("beam_search_ops", "attention_wrapper", "helper"):
+        assert internals.places(f"contrib.seq2seq.python.ops.{module}") == ["contrib.seq2seq"]
+    for module in ("lstm_ops", "gru_ops", "fused_rnn_cell"):
+        assert "contrib.rnn" in internals.places(f"contrib.rnn.python.ops.{module}")
 
 
 def search(state=None, width=2, **kwargs):
