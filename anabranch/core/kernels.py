@@ -139,7 +139,7 @@ def handed_over(array: np.ndarray) -> np.ndarray:
 
 
 def borrows(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks the kernel of an io op that looks at its operands while it runs and keeps none of them.
+    """Marks a kernel that looks at its operands while it runs, keeps none of them and returns no view of one.
 
     It is given the memory of variables itself instead of copies.
     """

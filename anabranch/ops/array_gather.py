@@ -15,6 +15,7 @@ from anabranch.core import shapes
 from anabranch.core.api import public_op
 from anabranch.core.build import build
 from anabranch.core.indexed_slices import IndexedSlices
+from anabranch.core.kernels import borrows
 from anabranch.core.opdef import PURE, Bool, Int, Op, String, Type, define
 from anabranch.ops import scatter_rules
 from anabranch.ops.array_common import axis_in, dense, ints, known, refuse, require, shape_from, shape_of
@@ -129,6 +130,7 @@ class Gather(Op):
     def shape(c):
         return _gathered_shape(c, 0, 0)
 
+    @borrows
     def kernel(ctx, inputs, attrs):
         return _gathered(ctx, inputs[0], inputs[1], 0, 0)
 
@@ -166,6 +168,7 @@ class GatherV2(Op):
             return tuple(items)
         return None if items[0] is None else np.array(items[0], c.dtype(0).np)
 
+    @borrows
     def kernel(ctx, inputs, attrs):
         params, indices, axis = inputs
         require(ctx, np.size(axis) == 1, "axis must be scalar")

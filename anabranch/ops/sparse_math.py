@@ -14,6 +14,7 @@ import numpy as np
 
 from anabranch.core import errors, shapes
 from anabranch.core.build import build
+from anabranch.core.kernels import borrows
 from anabranch.core.opdef import PURE, Bool, NotDifferentiable, Op, Type, define
 from anabranch.ops.array_common import INDEX, NUMBERS, dense, ints, refuse, require
 from anabranch.ops.math_binary import _div
@@ -86,6 +87,7 @@ class SparseTensorDenseMatMul(Op):
             return 0.0
         return 2.0 * count[0] * width[0 if c.attrs["adjoint_b"] else 1]
 
+    @borrows
     def kernel(ctx, inputs, attrs):
         indices, values, sizes, b = inputs
         xp = ctx.xp

@@ -13,6 +13,7 @@ import numpy as np
 from anabranch.core import errors, inference, shapes
 from anabranch.core.build import build
 from anabranch.core.indexed_slices import IndexedSlices
+from anabranch.core.kernels import borrows
 from anabranch.core.opdef import (
     PURE,
     SELECT,
@@ -252,6 +253,7 @@ class ResourceGather(Op):
         # TensorFlow refuses indices out of range whatever validate_indices says.
         scatter_rules.check_rows(ctx, inputs[1], inputs[0].shape[_batch_dims(inputs[1], attrs)])
 
+    @borrows
     def kernel(ctx, inputs, attrs):
         return scatter_rules.gather_rows(ctx, *inputs, batch_dims=_batch_dims(inputs[1], attrs))
 

@@ -31,6 +31,11 @@ def lent(value: Any) -> Any:
     return borrowed(value) if isinstance(value, Version) else to_host(value)
 
 
+def may_borrow(definition: Any) -> bool:
+    """Whether the host kernel of an op may be lent variables: it looks at no more than their shapes, or says so."""
+    return definition.shape_only or getattr(definition.host_kernel or definition.kernel, "borrows", False)
+
+
 def _view(array: Any) -> np.ndarray | None:
     """The memory of a device array that is on the CPU, in one piece and in the order of its dimensions."""
     dtype = np.dtype(array.dtype)

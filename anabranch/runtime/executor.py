@@ -25,7 +25,7 @@ from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
 from anabranch.runtime import binding, direct, nested, policy, spares, varying
 from anabranch.runtime.binding import SegmentState
-from anabranch.runtime.borrowing import lent
+from anabranch.runtime.borrowing import lent, may_borrow
 from anabranch.runtime.interrupts import Interrupts
 from anabranch.runtime.plan import HostItem, Plan, ProgramItem, Segment
 from anabranch.runtime.recorded import Recorded, same
@@ -438,7 +438,7 @@ class Executor:
         if op in self._lent_reads:
             env[op._outputs[0]] = env[item.sources[0]]  # type: ignore[index]
             return
-        take = lent if getattr(definition.host_kernel, "borrows", False) else to_host
+        take = lent if may_borrow(definition) else to_host
         operands: list[Any] = []
         for key in item.sources:
             if definition.effect.presence and isinstance(key, StateKey):

@@ -28,6 +28,7 @@ from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey
 from anabranch.runtime import policy
 from anabranch.xla.known import folds
+from anabranch.xla.rows import writes_rows
 from anabranch.xla.single import compile_time_positions
 
 MOST_SHAPES = 3
@@ -159,6 +160,7 @@ def observe(plan: Any, env: dict[Any, Any]) -> None:
             new |= varying.saw(tensor, tuple(value.shape))
     if varying.runs < MOST_RUNS:
         varying.look(plan, env)
+        new |= varying.runs > MOST_SHAPES
     if new:
         plan.open_shapes()
 
@@ -248,6 +250,9 @@ def reached(plan: Any) -> frozenset[Operation]:
         from_there.update(plan.analysis.state_of(op).writes)
         if op.definition.effect.kind == "body":
             continue  # lists and arrays come padded to capacities: one program serves all sizes, see xla/room.py
+        changing = [i for i, key in enumerate(sources) if key in from_there and _open(key, known)]
+        if changing and writes_rows(op, changing):
+            continue  # the same: rows that are padding are dropped, and the variable need not be copied
         needed = compile_time_positions(op.definition, op._attrs)
         if any(_open(key, known) for key in (*inputs, *op._outputs)) or any(
             sources[i] in from_there and not _told(sources[i], known) for i in needed

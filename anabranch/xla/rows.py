@@ -72,7 +72,7 @@ def _serves(group: Any, distinct: Tensor) -> bool:
             return False
         elif op.type in HANDED_ON or (op.type in ARITHMETIC and _by_row(op, at)) or _takes_rows(op, at):
             padded.add(op._outputs[0])
-        elif not (_writes_rows(op, at) or (op.type in ("Gather", "GatherV2") and at == [0])):
+        elif not (writes_rows(op, at) or (op.type in ("Gather", "GatherV2") and at == [0])):
             return False
     return True
 
@@ -103,7 +103,8 @@ def _takes_rows(op: Operation, at: Sequence[int]) -> bool:
     return axis.type == "Const" and int(axis._attrs["value"]) == 0
 
 
-def _writes_rows(op: Operation, at: Sequence[int]) -> bool:
+def writes_rows(op: Operation, at: Sequence[int]) -> bool:
+    """Whether an op writes rows, and all that changes in size, its inputs ``at``, is how many."""
     predication = op.definition.predication
     if predication is None or predication.kind != "rows" or "Nd" in op.type or "Div" in op.type:
         return False
@@ -188,7 +189,7 @@ def row_operands(scope: Scope, op: Operation, operands: Sequence[Any]) -> tuple[
     Past the size the checks see row 0, the kernel indices that are out of range, each once.
     """
     at = [i for i, value in enumerate(operands) if isinstance(value, Padded)]
-    if not _writes_rows(op, at) or _one_size(operands) is None or operands[0].shape[0] == 0:
+    if not writes_rows(op, at) or _one_size(operands) is None or operands[0].shape[0] == 0:
         return None
     assert op.definition.predication is not None
     place = op.definition.input_range(op.definition.predication.indices, op._attrs).start

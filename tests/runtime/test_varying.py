@@ -225,3 +225,35 @@ def test_joined_shapes():
     assert joined((2, None), (2, 4)) == (2, None)
     assert joined((2,), (2, 3)) is None
     assert joined(None, (2,)) is None
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_rows_are_written_in_place_and_read_without_a_copy(resource, monkeypatch):
+    monkeypatch.setattr(varying, "SMALL", 0.0)
+    found = {}
+    for tier in ("interpreted", "auto"):
+        with tf.Graph().as_default():
+            ids, x = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.float32, [4])
+            table = tf.get_variable("table", initializer=np.ones((50, 4), np.float32), use_resource=resource)
+            scale = tf.get_variable("scale", initializer=np.ones((4,), np.float32), use_resource=resource)
+            used = tf.nn.embedding_lookup(table, ids)
+            loss = tf.reduce_sum(tf.square(used * (scale * x)))
+            step = tf.train.GradientDescentOptimizer(0.001).minimize(loss)
+            draw = np.random.RandomState(3)
+            with session(tier) as s:
+                s.run(tf.global_variables_initializer())
+                for n in range(1, 90):
+                    feeds = {ids: draw.randint(0, 50, n), x: np.linspace(0, 1, 4)}
+                    s.run(step, feeds)
+                if tier == "auto":
+                    left = host_ops(s, step, feeds)
+                    assert {"GatherV2", "ResourceGather"} & left
+                    assert not {"ScatterSub", "ResourceScatterSub", "ResourceScatterAdd"} & left
+                    assert "owns the buffers of table" in s.explain(step, feeds)
+                    slots = {slot.name: slot for slot in s._manager._slots.values()}
+                    assert slots["table"].version._host is None
+                with pytest.raises(tf.errors.InvalidArgumentError, match=r"50 is not in \[0, 50\)"):
+                    s.run(step, {ids: [3] * 90 + [50], x: np.ones(4)})
+                found[tier] = s.run([table, scale])
+    for plain, other in zip(found["interpreted"], found["auto"], strict=True):
+        np.testing.assert_allclose(plain, other, rtol=1e-5)
