@@ -18,7 +18,7 @@ from anabranch.core.body import Body
 from anabranch.core.body_ops import bodies_of
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
-from anabranch.xla import room, single, tracing
+from anabranch.xla import chains, room, single, tracing
 
 MAX_EMBEDDED_CONSTANT = 1024
 """Constants with more elements are passed as arguments: XLA copies and folds large literals slowly."""
@@ -131,6 +131,7 @@ class Scope:
         self.env = env
         self.context = context
         self.streams = streams
+        self.chains = chains.Chains(context.platform)
         self.donated = donated
         """Makers of the variables whose buffers the program owns."""
         self.view = view
@@ -249,6 +250,8 @@ class Scope:
             raise errors.InternalError(
                 None, op, f"the kernel of {op.type!r} returned {len(made)} values for {len(plain)} outputs"
             )
+        if not writes:
+            made = list(self.chains.settled(op, made))
         for output, value in zip(plain, made, strict=True):
             expected = output.dtype.base.np
             if expected is not None and value.dtype != expected:
