@@ -66,6 +66,8 @@ def _load() -> None:
                 if part in _parts:
                     importlib.import_module(f"{PACKAGE}.{part}")
             importlib.import_module(f"{PACKAGE}.compat.behaviour")
+            importlib.import_module(f"{PACKAGE}.compat.later_names")
+            importlib.import_module(f"{PACKAGE}.compat.later_summary")
             importlib.import_module(f"{PACKAGE}.compat.old_names")  # last: what a part has under an old name stands
             _loaded = True
 

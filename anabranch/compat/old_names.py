@@ -92,7 +92,8 @@ for _old_name, _new_name in {
 
 # Recurrent networks had no kinds yet, and all cells one home.
 for _old_name, _new_name in {
-    "nn.rnn": "nn.static_rnn", "nn.bidirectional_rnn": "nn.static_bidirectional_rnn",
+    "nn.deconv2d": "nn.conv2d_transpose", "nn.rnn": "nn.static_rnn",
+    "nn.bidirectional_rnn": "nn.static_bidirectional_rnn",
     "nn.state_saving_rnn": "nn.static_state_saving_rnn",
     "nn.rnn_cell.EmbeddingWrapper": "contrib.rnn.EmbeddingWrapper",
     "nn.rnn_cell.InputProjectionWrapper": "contrib.rnn.InputProjectionWrapper",

@@ -22,7 +22,6 @@ ELSEWHERE = {
     "bayesflow": "tf.random_* and a loop of your own",
     "boosted_trees": "scikit-learn or XGBoost",
     "cloud": "fsspec, and local files for the program",
-    "cudnn_rnn": "tf.contrib.rnn's cells with tf.nn.dynamic_rnn, which XLA compiles",
     "data": "tf.data",
     "distribute": "tf.train.Server and SyncReplicasOptimizer",
     "eager": "graphs and a session",

@@ -17,6 +17,7 @@ from anabranch.core import nest as _nest  # noqa: F401 - imported for what it pu
 from anabranch.core import random_seed as _random_seed  # noqa: F401
 from anabranch.core import scope_functions as _scope_functions  # noqa: F401
 from anabranch.core import static_value as _static_value  # noqa: F401
+from anabranch.core import tensor_spec as _tensor_spec  # noqa: F401
 from anabranch.core.api import publish_as
 
 _COMPATIBLE_VERSION = "1.15.0"

@@ -17,6 +17,7 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.api import public
 from anabranch.core.graph import get_default_graph
+from anabranch.core.protos import config_pb2
 from anabranch.platform import logging
 from anabranch.train import basic_session_run_hooks, coordinator, session_manager, session_run_hook
 from anabranch.train.session_manager import Scaffold
@@ -210,6 +211,8 @@ class _Monitored:
                     )
                 feeds[key] = value
             options = _merged(options, request.options)
+        if run_metadata is None and options is not None:  # hooks that ask for statistics read them here
+            run_metadata = config_pb2.RunMetadata()
         found = self._call(
             lambda: self._session.run(
                 {"caller": [] if fetches is None else fetches, "hooks": asked}, feed_dict=feeds, options=options,

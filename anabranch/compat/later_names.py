@@ -1,0 +1,395 @@
+"""Names that came with TensorFlow's late versions 1.x and with version 2, which programs for both use.
+
+- ``tf.py_function``: a Python function of tensors. Here each call builds a small graph of its own, so that the function
+  may use TensorFlow's functions, and ``tensor.numpy()`` of its arguments.
+- ``tf.xla.experimental.compile``: every step is compiled by XLA anyway.
+- ``tf.config``: devices.
+- ``tf.CriticalSection``: parts of a step that run one after the other.
+- ``tf.profiler.ProfileOptionBuilder``, ``tf.train.ProfilerHook``.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+import anabranch as tf
+from anabranch.compat.timeline import Timeline
+from anabranch.core import errors, nest
+from anabranch.core.api import public
+from anabranch.core.operation import Operation, Tensor
+
+
+# ---------------------------------------------------------------------------------------------------- Python functions
+def _given(arrays: Sequence[Any]) -> list[Any]:
+    tensors = []
+    for array in arrays:
+        tensor = tf.constant(array)
+        tensor.numpy = functools.partial(np.asarray, array)
+        tensors.append(tensor)
+    return tensors
+
+
+def _called(func: Callable[..., Any], arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Arguments and results of a function in the default graph."""
+    tensors = _given(arrays)
+    results = func(*tensors)
+    if results is None:
+        return tensors, []
+    return tensors, list(results) if isinstance(results, (list, tuple)) else [results]
+
+
+@public("py_function")
+def py_function(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: str | None = None) -> Any:
+    """A Python function of tensors as an operation, with gradients.
+
+    The function is called whenever the operation runs, with constants that have the values of ``inp``: it may give them
+    to TensorFlow's functions, or take their values by ``tensor.numpy()``. What it computes with TensorFlow's functions
+    is evaluated after it returns, and has gradients; what it computes otherwise has none.
+
+    Args:
+        func: a function; it gives a tensor, an array, a list of them, or None.
+        inp: tensors.
+        Tout: dtype of the result, or a list of dtypes; ``[]`` for none.
+        name: name of the operation.
+    """
+    types = [tf.as_dtype(each) for each in (Tout if isinstance(Tout, (list, tuple)) else [Tout])]
+    inputs = [tf.convert_to_tensor(each) for each in inp]
+
+    def forward(*arrays: Any) -> Any:
+        with tf.Graph().as_default() as graph:
+            _, results = _called(func, arrays)
+            if len(results) != len(types):
+                raise ValueError(
+                    errors.message(
+                        f"{len(results)} results of {func!r}", f"{len(types)}", f"Tout with {len(results)} dtypes"
+                    )
+                )
+            with tf.Session(graph=graph) as session:
+                return [
+                    np.asarray(session.run(each) if isinstance(each, Tensor) else each, kind.as_numpy_dtype)
+                    for each, kind in zip(results, types, strict=True)
+                ]
+
+    def backward(*arrays: Any) -> Any:
+        with tf.Graph().as_default() as graph:
+            tensors, results = _called(func, arrays[: len(inputs)])
+            pairs = [
+                (each, tf.constant(given))
+                for each, given in zip(results, arrays[len(inputs) :], strict=True)
+                if isinstance(each, Tensor)
+            ]
+            found = (
+                tf.gradients([y for y, _ in pairs], tensors, [dy for _, dy in pairs]) if pairs else [None] * len(inputs)
+            )
+            known = [
+                tf.zeros_like(x) if dx is None else tf.convert_to_tensor(dx)
+                for x, dx in zip(tensors, found, strict=True)
+            ]
+            with tf.Session(graph=graph) as session:
+                return session.run(known)
+
+    @tf.custom_gradient
+    def operation(*given: Any) -> Any:
+        outputs = tf.py_func(forward, given, types, name=name)
+
+        def gradient(*dys: Any) -> Any:
+            return tf.py_func(backward, [*given, *dys], [each.dtype.base_dtype for each in given])
+
+        return outputs, gradient
+
+    floating = all(each.dtype.is_floating for each in inputs) and all(kind.is_floating for kind in types)
+    made = operation(*inputs) if floating and inputs and types else tf.py_func(forward, inputs, types, name=name)
+    if isinstance(made, Operation) or isinstance(Tout, (list, tuple)):
+        return made
+    return made[0] if isinstance(made, (list, tuple)) else made
+
+
+# --------------------------------------------------------------------------------------------------------- compilation
+@public("xla.experimental.compile")
+def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None) -> Any:
+    """What a function makes of tensors: XLA compiles it with the rest of the step.
+
+    Args:
+        computation: a function of tensors; it gives tensors, operations, a structure of them, or None.
+        inputs: its arguments.
+
+    Returns:
+        The structure of tensors, available when operations among the results have run; a tuple for one tensor; an
+        operation if there are no tensors.
+    """
+    results = computation(*(tf.convert_to_tensor(each) for each in inputs or ()))
+    if results is None:
+        return tf.no_op()
+    flat = nest.flatten(results)
+    operations = [each for each in flat if isinstance(each, Operation)]
+    tensors = [tf.convert_to_tensor(each) for each in flat if not isinstance(each, Operation) and each is not None]
+    if not tensors:
+        return tf.group(*operations)
+    with tf.control_dependencies(operations):
+        tensors = [tf.identity(each) for each in tensors]
+    if len(flat) == 1:
+        return (tensors[0],)
+    if operations:
+        return tuple(tensors) if isinstance(results, tuple) else tensors
+    return nest.pack_sequence_as(results, tensors)
+
+
+@public("xla.experimental.jit_scope")
+@contextlib.contextmanager
+def jit_scope(compile_ops: Any = True, separate_compiled_gradients: bool = False) -> Iterator[None]:
+    """A block whose operations are compiled, as all are.
+
+    Raises:
+        NotImplementedError: ``compile_ops`` is False: use ``anabranch.SessionOptions(tier="interpreted")``.
+    """
+    del separate_compiled_gradients  # gradients are compiled with what they are gradients of
+    if compile_ops is False:
+        raise NotImplementedError(
+            errors.message("compile_ops=False", "True", "a session with tf.SessionOptions(tier='interpreted')")
+        )
+    yield
+
+
+# ------------------------------------------------------------------------------------------------------------- devices
+PhysicalDevice = collections.namedtuple("PhysicalDevice", ["name", "device_type"])
+
+
+@public("config.experimental.list_physical_devices", "config.list_physical_devices")
+def list_physical_devices(device_type: str | None = None) -> list[Any]:
+    """The devices of this machine, of one type if it is given (``"CPU"``, ``"GPU"``)."""
+    with tf.Session(graph=tf.Graph()) as session:
+        found = [device for device in session.list_devices() if device.device_type in ("CPU", "GPU", "TPU")]
+    counts: collections.Counter[str] = collections.Counter()
+    devices = []
+    for device in found:
+        devices.append(
+            PhysicalDevice(f"/physical_device:{device.device_type}:{counts[device.device_type]}", device.device_type)
+        )
+        counts[device.device_type] += 1
+    return [device for device in devices if device_type in (None, device.device_type)]
+
+
+@public("config.experimental.set_memory_growth")
+def set_memory_growth(device: Any, enable: bool) -> None:
+    """Accepted before the first session; memory is taken as ``XLA_PYTHON_CLIENT_PREALLOCATE`` says.
+
+    Raises:
+        ValueError: there is no such device.
+    """
+    if device not in list_physical_devices():
+        raise ValueError(errors.message(f"{device}", "a device of list_physical_devices()", "one of them"))
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false" if enable else "true")
+
+
+@public("config.experimental.get_memory_growth")
+def get_memory_growth(device: Any) -> bool:
+    """Whether memory is taken as it is needed."""
+    del device
+    return os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true").lower() == "false"
+
+
+# -------------------------------------------------------------------------------------------------- critical sections
+@public("CriticalSection")
+class CriticalSection:
+    """Parts of a graph that run one after the other, in the order in which they are added.
+
+    Within a step, what :meth:`execute` adds runs after what it added before. Steps of several threads do not mix: what
+    a step does to variables is one transaction.
+
+    Args:
+        name: name of the section.
+        shared_name: None; sections of several processes are not here.
+    """
+
+    def __init__(
+        self, name: str | None = None, shared_name: str | None = None, critical_section_def: Any = None,
+        import_scope: str | None = None,
+    ) -> None:  # fmt: skip
+        for told, value in (
+            ("shared_name", shared_name), ("critical_section_def", critical_section_def), ("import_scope", import_scope)
+        ):  # fmt: skip
+            if value is not None:
+                raise NotImplementedError(errors.message(f"{told}={value!r}", f"{told}=None", f"leave {told} out"))
+        self._name = name or "critical_section"
+        self._last: list[Any] = []
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self._name
+
+    def execute(self, fn: Callable[..., Any], exclusive_resource_access: bool = True, name: str | None = None) -> Any:
+        """What a function makes, after all that was executed in this section before.
+
+        Args:
+            fn: a function without arguments; it gives a tensor or a structure of them.
+            exclusive_resource_access: has no effect: a step's updates are one transaction.
+            name: name of the scope.
+        """
+        del exclusive_resource_access
+        with self._lock, tf.name_scope(name, "critical_section_execute", []), tf.control_dependencies(self._last):
+            results = fn()
+            flat = [tf.identity(each) if isinstance(each, Tensor) else each for each in nest.flatten(results)]
+            self._last = [each for each in flat if isinstance(each, (Tensor, Operation))]
+            return nest.pack_sequence_as(results, flat)
+
+
+# ----------------------------------------------------------------------------------------------------------- profiling
+@public("profiler.ProfileOptionBuilder")
+class ProfileOptionBuilder:
+    """Options of a profile, as a dictionary: each ``with_`` sets one and gives the builder back."""
+
+    def __init__(self, options: dict[str, Any] | None = None) -> None:
+        self._options = dict(options) if options is not None else {
+            "max_depth": 100, "min_bytes": 0, "min_peak_bytes": 0, "min_residual_bytes": 0, "min_output_bytes": 0,
+            "min_micros": 0, "min_accelerator_micros": 0, "min_cpu_micros": 0, "min_params": 0, "min_float_ops": 0,
+            "min_occurrence": 0, "order_by": "name", "account_type_regexes": [".*"], "start_name_regexes": [".*"],
+            "trim_name_regexes": [], "show_name_regexes": [".*"], "hide_name_regexes": [],
+            "account_displayed_op_only": False, "select": ["micros"], "step": -1, "output": "stdout",
+        }  # fmt: skip
+
+    @staticmethod
+    def time_and_memory(
+        min_micros: int = 1, min_bytes: int = 1, min_accelerator_micros: int = 0, min_cpu_micros: int = 0,
+        min_peak_bytes: int = 0, min_residual_bytes: int = 0, min_output_bytes: int = 0,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Options that show time and memory of operations."""
+        builder = ProfileOptionBuilder()
+        builder._options.update(
+            min_micros=min_micros, min_bytes=min_bytes, min_accelerator_micros=min_accelerator_micros,
+            min_cpu_micros=min_cpu_micros, min_peak_bytes=min_peak_bytes, min_residual_bytes=min_residual_bytes,
+            min_output_bytes=min_output_bytes, order_by="micros", max_depth=10000, select=["micros", "bytes"],
+            hide_name_regexes=[], account_type_regexes=[".*"],
+        )  # fmt: skip
+        return builder.build()
+
+    @staticmethod
+    def trainable_variables_parameter() -> dict[str, Any]:
+        """Options that show the number of values of trainable variables."""
+        builder = ProfileOptionBuilder()
+        builder._options.update(
+            account_type_regexes=["_trainable_variables"], order_by="name", select=["params"], max_depth=10000
+        )
+        return builder.build()
+
+    @staticmethod
+    def float_operation() -> dict[str, Any]:
+        """Options that show numbers of operations on floats."""
+        builder = ProfileOptionBuilder()
+        builder._options.update(min_float_ops=1, order_by="float_ops", select=["float_ops"], max_depth=10000)
+        return builder.build()
+
+    def build(self) -> dict[str, Any]:
+        """The options."""
+        return dict(self._options)
+
+    def _with(self, **changes: Any) -> ProfileOptionBuilder:
+        self._options.update(changes)
+        return self
+
+    def with_max_depth(self, max_depth: int) -> ProfileOptionBuilder:
+        """Levels to show."""
+        return self._with(max_depth=max_depth)
+
+    def with_min_execution_time(
+        self, min_micros: int = 0, min_accelerator_micros: int = 0, min_cpu_micros: int = 0
+    ) -> ProfileOptionBuilder:
+        """Least times to show, in microseconds."""
+        return self._with(
+            min_micros=min_micros, min_accelerator_micros=min_accelerator_micros, min_cpu_micros=min_cpu_micros
+        )
+
+    def with_node_names(
+        self, start_name_regexes: Any = None, show_name_regexes: Any = None, hide_name_regexes: Any = None,
+        trim_name_regexes: Any = None,
+    ) -> ProfileOptionBuilder:  # fmt: skip
+        """Regular expressions of the names to begin at, to show, to hide, and to trim."""
+        given = {
+            "start_name_regexes": start_name_regexes, "show_name_regexes": show_name_regexes,
+            "hide_name_regexes": hide_name_regexes, "trim_name_regexes": trim_name_regexes,
+        }  # fmt: skip
+        return self._with(**{key: value for key, value in given.items() if value is not None})
+
+    def with_step(self, step: int) -> ProfileOptionBuilder:
+        """Which step to show."""
+        return self._with(step=step)
+
+    def with_file_output(self, outfile: str) -> ProfileOptionBuilder:
+        """The file to write to."""
+        return self._with(output=f"file:outfile={outfile}")
+
+    def with_timeline_output(self, timeline_file: str) -> ProfileOptionBuilder:
+        """The file to write a trace to."""
+        return self._with(output=f"timeline:outfile={timeline_file}")
+
+    def with_empty_output(self) -> ProfileOptionBuilder:
+        """No output."""
+        return self._with(output="none")
+
+    def with_stdout_output(self) -> ProfileOptionBuilder:
+        """Output on the terminal."""
+        return self._with(output="stdout")
+
+    def order_by(self, attribute: str) -> ProfileOptionBuilder:
+        """What to sort by."""
+        return self._with(order_by=attribute)
+
+    def select(self, attributes: Sequence[str]) -> ProfileOptionBuilder:
+        """What to show."""
+        return self._with(select=list(attributes))
+
+
+@public("train.ProfilerHook")
+class ProfilerHook(tf.train.SessionRunHook):
+    """Writes a trace of a step (``timeline-<step>.json``) every so many steps or seconds.
+
+    Args:
+        save_steps: steps between two traces.
+        save_secs: seconds between two traces; one of both.
+        output_dir: the folder.
+        show_dataflow: without effect; lines between operations are not shown.
+        show_memory: must be False.
+    """
+
+    def __init__(
+        self, save_steps: int | None = None, save_secs: float | None = None, output_dir: str = "",
+        show_dataflow: bool = True, show_memory: bool = False,
+    ) -> None:  # fmt: skip
+        if show_memory:
+            raise NotImplementedError(errors.message("show_memory=True", "False", "session.run with RunMetadata"))
+        self._timer = tf.train.SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
+        self._folder, self._dataflow, self._next = output_dir, show_dataflow, 0
+
+    def begin(self) -> None:
+        """Finds the global step."""
+        self._step = tf.train.get_global_step()
+        if self._step is None:
+            raise RuntimeError(
+                "Global step should be created to use ProfilerHook.\n"
+                + errors.message("no global step", "one", "tf.train.get_or_create_global_step()")
+            )
+
+    def before_run(self, run_context: Any) -> Any:
+        """Asks for statistics if this step is to be traced."""
+        self._traced = self._timer.should_trigger_for_step(self._next)
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE) if self._traced else None
+        return tf.train.SessionRunArgs({"step": self._step}, options=options)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Writes the trace."""
+        step = int(run_values.results["step"])
+        if self._traced:
+            self._timer.update_last_triggered_step(step)
+            trace = Timeline(run_values.run_metadata.step_stats).generate_chrome_trace_format(self._dataflow, False)
+            with tf.gfile.GFile(os.path.join(self._folder, f"timeline-{step}.json"), "w") as file:
+                file.write(trace)
+        self._next = step + 1

@@ -1,0 +1,156 @@
+"""``tf.compat.v2.summary``: version 2's summaries in graphs of version 1.
+
+They are tensors with the metadata of the plugin that shows them. A summary is recorded by the default writer
+(``writer.as_default()``), unless :func:`record_if` says otherwise, at a step that is given or was set. The operations
+are in ``tf.summary.all_v2_summary_ops()``; ``writer.init()`` opens the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import anabranch as tf
+from anabranch.core import errors
+from anabranch.core.api import public
+from anabranch.core.protos import summary_pb2
+from anabranch.summary import in_graph
+
+_HOME = "compat.v2.summary."
+for _name in ("SummaryWriter", "create_file_writer", "flush"):
+    public(_HOME + _name)(getattr(in_graph, _name))
+
+
+class _Here(threading.local):
+    def __init__(self) -> None:
+        self.record: Any = True
+        self.step: Any = None
+
+
+_here = _Here()
+
+
+@public(_HOME + "experimental.set_step")
+def set_step(step: Any) -> None:
+    """Sets the step of summaries that are built without one: a number, tensor or variable."""
+    _here.step = step
+
+
+@public(_HOME + "experimental.get_step")
+def get_step() -> Any:
+    """The step that was set, or None."""
+    return _here.step
+
+
+@public(_HOME + "should_record_summaries")
+def should_record_summaries() -> Any:
+    """Whether summaries that are built here are recorded: a bool, or a bool tensor."""
+    return _here.record if in_graph._here.writer is not None else False
+
+
+@public(_HOME + "record_if")
+@contextlib.contextmanager
+def record_if(condition: Any) -> Iterator[None]:
+    """A block whose summaries are recorded if a condition holds: a bool, a bool tensor, or a function of such."""
+    old = _here.record
+    _here.record = condition() if callable(condition) else condition
+    try:
+        yield
+    finally:
+        _here.record = old
+
+
+@public(_HOME + "create_noop_writer")
+def create_noop_writer() -> Any:
+    """A writer that records nothing."""
+    return in_graph.create_file_writer(None)
+
+
+@public(_HOME + "write")
+def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: str | None = None) -> Any:
+    """Writes a tensor with a plugin's metadata; gives a bool scalar: whether it was recorded.
+
+    Raises:
+        ValueError: there is no step.
+    """
+    step = _here.step if step is None else step
+    if step is None:
+        raise ValueError(
+            "No step set. Please specify one either through the `step` argument or through "
+            "tf.summary.experimental.set_step()\n"
+            + errors.message(f"summary {tag!r} without step", "a step", "step=tf.train.get_or_create_global_step()")
+        )
+    with in_graph._recording(_here.record):
+        return in_graph.generic(tag if name is None else name, tensor, metadata, step=step)
+
+
+def _shown(plugin: str, name: str, description: str | None, step: Any, make: Callable[[], Any], kind: Any) -> Any:
+    metadata = summary_pb2.SummaryMetadata(
+        plugin_data=summary_pb2.SummaryMetadata.PluginData(plugin_name=plugin), summary_description=description or "",
+        data_class=kind,
+    )  # fmt: skip
+    return write(name, make(), step, metadata.SerializeToString())
+
+
+@public(_HOME + "scalar")
+def scalar(name: str, data: Any, step: Any = None, description: str | None = None) -> Any:
+    """Writes a number."""
+
+    def make() -> Any:
+        value = tf.cast(data, tf.float32)
+        value.shape.assert_has_rank(0)
+        return value
+
+    return _shown("scalars", name, description, step, make, summary_pb2.DATA_CLASS_SCALAR)
+
+
+@public(_HOME + "text")
+def text(name: str, data: Any, step: Any = None, description: str | None = None) -> Any:
+    """Writes strings, as Markdown."""
+    return _shown(
+        "text", name, description, step, lambda: tf.convert_to_tensor(data, tf.string), summary_pb2.DATA_CLASS_TENSOR
+    )
+
+
+@public(_HOME + "histogram")
+def histogram(
+    name: str, data: Any, step: Any = None, buckets: int | None = None, description: str | None = None
+) -> Any:
+    """Writes a histogram: rows of left edge, right edge and count; 30 of them by default, one for equal values."""
+    number = 30 if buckets is None else buckets
+
+    def make() -> Any:
+        values = tf.reshape(tf.cast(data, tf.float64), [-1])
+        low, high = tf.reduce_min(values), tf.reduce_max(values)
+        count = tf.cast(tf.size(values), tf.float64)
+
+        def spread() -> Any:
+            places = tf.minimum(tf.to_int32(tf.floor((values - low) / (high - low) * number)), number - 1)
+            counts = tf.unsorted_segment_sum(tf.ones_like(values), places, number)
+            edges = low + (high - low) * tf.constant(np.arange(number + 1) / number)
+            return tf.stack([edges[:-1], edges[1:], counts], 1)
+
+        def equal() -> Any:
+            return tf.reshape(tf.stack([low - 0.5, low + 0.5, count]), [1, 3])
+
+        empty = tf.zeros([0, 3], tf.float64)
+        return tf.cond(count < 1, lambda: empty, lambda: tf.cond(high > low, spread, equal))
+
+    return _shown("histograms", name, description, step, make, summary_pb2.DATA_CLASS_TENSOR)
+
+
+@public(_HOME + "image")
+def image(name: str, data: Any, step: Any = None, max_outputs: int = 3, description: str | None = None) -> Any:
+    """Writes up to ``max_outputs`` images ``[number, height, width, channels]``, as PNG files."""
+
+    def make() -> Any:
+        images = tf.image.convert_image_dtype(tf.convert_to_tensor(data), tf.uint8, saturate=True)[:max_outputs]
+        files = tf.map_fn(tf.image.encode_png, images, tf.string)
+        shape = tf.shape(images)
+        return tf.concat([tf.as_string(tf.stack([shape[2], shape[1]])), files], 0)
+
+    return _shown("images", name, description, step, make, summary_pb2.DATA_CLASS_BLOB_SEQUENCE)

@@ -1,0 +1,7 @@
+"""``tf.contrib.tensorboard``: settings of TensorBoard's plugins."""
+
+from anabranch.contrib.tensorboard import projector
+from anabranch.core import api
+
+__all__ = ["projector"]
+__getattr__, __dir__ = api.module_attributes("contrib.tensorboard")

@@ -1,0 +1,166 @@
+"""Names of late versions: specs, modules, Python functions of tensors, XLA's scope, summaries of version 2."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+
+
+def test_specs() -> None:
+    spec = tf.TensorSpec([None, 3], tf.int32, "x")
+    assert spec == tf.TensorSpec(tf.TensorShape([None, 3]), "int32", name="x")
+    assert spec != tf.TensorSpec([None, 3], tf.int32)
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    assert hash(spec) == hash(tf.TensorSpec([None, 3], tf.int32, "x"))
+    with tf.Graph().as_default():
+        assert spec.is_compatible_with(tf.zeros([2, 3], tf.int32))
+        assert not spec.is_compatible_with(tf.zeros([2, 3]))
+        assert not spec.is_compatible_with(tf.TensorSpec([2, 4], tf.int32))
+        made = tf.TensorSpec.from_tensor(tf.zeros([2], name="mine"))
+        assert (made.shape.as_list(), made.dtype, made.name) == ([2], tf.float32, "mine")
+    assert tf.TensorSpec.from_spec(spec, "y").name == "y"
+
+
+class Line(tf.Module):
+    """A module with variables of both kinds, and modules in a list."""
+
+    def __init__(self, depth: int = 0, name: str | None = None) -> None:
+        super().__init__(name)
+        with self.name_scope:
+            self.w = tf.Variable(1.0, name="w")
+            self.b = tf.Variable(0, trainable=False, name="b")
+        self.inner = [Line(depth - 1)] if depth else []
+        self.same = self.w
+
+    @tf.Module.with_name_scope
+    def __call__(self, x: Any) -> Any:
+        return tf.multiply(x, self.w, name="scaled")
+
+
+def test_modules() -> None:
+    with tf.Graph().as_default():
+        line = Line(1, "outer")
+        assert [v.op.name for v in line.variables] == ["outer/b", "outer/w", "line/b", "line/w"]
+        assert [v.op.name for v in line.trainable_variables] == ["outer/w", "line/w"]
+        assert line.submodules == (line.inner[0],)
+        assert line(tf.constant(2.0)).op.name == "outer/scaled"
+        assert Line().name == "line"
+        with pytest.raises(ValueError, match="not a valid module name"):
+            Line(name="a-b")
+
+
+def test_functions_of_tensors() -> None:
+    def cube(x: Any) -> Any:
+        assert x.numpy().shape == (2,)
+        return x * tf.square(x)
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [2])
+        y = tf.py_function(cube, [x], tf.float32)
+        (slope,) = tf.gradients(y, [x])
+        plain, none = tf.py_function(lambda a: [a.numpy() + 1, len(a.numpy())], [x], [tf.float32, tf.int32])
+        nothing = tf.py_function(lambda a: None, [x], [])
+        found = session.run([y, slope, plain, none], {x: [2.0, -3.0]})
+        for value, expected in zip(found, ([8, -27], [12, 27], [3, -2], 2), strict=True):
+            np.testing.assert_allclose(value, expected)
+        session.run(nothing, {x: [0.0, 0.0]})
+        wrong = tf.py_function(lambda a: [a, a], [x], [tf.float32])
+        with pytest.raises(tf.errors.OpError, match="2 results"):
+            session.run(wrong, {x: [0.0, 0.0]})
+
+
+def test_compiled_by_name() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        v = tf.get_variable("v", [], initializer=tf.zeros_initializer(), use_resource=True)
+        (one,) = tf.xla.experimental.compile(lambda x: x * 2, [3.0])
+        both = tf.xla.experimental.compile(lambda x: {"a": x, "b": x + 1}, [3.0])
+        (after,) = tf.xla.experimental.compile(lambda: (tf.constant(1.0), v.assign_add(1.0).op))
+        only = tf.xla.experimental.compile(lambda: v.assign_add(10.0).op)
+        assert isinstance(tf.xla.experimental.compile(lambda: None), tf.Operation)
+        session.run(v.initializer)
+        assert session.run([one, both]) == [6.0, {"a": 3.0, "b": 4.0}]
+        session.run(after)
+        session.run(only)
+        assert session.run(v) == 11
+        with tf.xla.experimental.jit_scope():
+            assert session.run(tf.constant(1.0) + 1) == 2
+        with pytest.raises(NotImplementedError, match="compile_ops=False"), tf.xla.experimental.jit_scope(False):
+            pass
+
+
+def test_devices() -> None:
+    found = tf.config.experimental.list_physical_devices("CPU")
+    assert found[0] == ("/physical_device:CPU:0", "CPU")
+    assert set(found) <= set(tf.config.list_physical_devices())
+    with pytest.raises(ValueError, match="list_physical_devices"):
+        tf.config.experimental.set_memory_growth("none", True)
+
+
+def test_critical_sections_keep_their_order() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        v = tf.get_variable("v", [], initializer=tf.ones_initializer(), use_resource=True)
+        section = tf.CriticalSection(name="mine")
+        results = []
+        for change in (lambda: v.assign(v * 10), lambda: v.assign(v + 1), lambda: v.assign(v * 2)):
+            results.append(section.execute(lambda change=change: tf.identity(change())))
+        session.run(v.initializer)
+        assert session.run(results) == [10, 11, 22]
+        with pytest.raises(NotImplementedError, match="shared_name"):
+            tf.CriticalSection(shared_name="a")
+
+
+def test_profile_options_and_traces(tmp_path: Path) -> None:
+    options = tf.profiler.ProfileOptionBuilder.time_and_memory(min_micros=5)
+    assert (options["min_micros"], options["select"]) == (5, ["micros", "bytes"])
+    built = tf.profiler.ProfileOptionBuilder().with_max_depth(3).with_node_names(show_name_regexes=["a"]).build()
+    assert (built["max_depth"], built["show_name_regexes"]) == (3, ["a"])
+    with tf.Graph().as_default():
+        step = tf.train.get_or_create_global_step()
+        count = tf.assign_add(step, 1)
+        hook = tf.train.ProfilerHook(save_steps=2, output_dir=str(tmp_path))
+        with tf.train.SingularMonitoredSession(hooks=[hook]) as session:
+            for _ in range(4):
+                session.run(count)
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert len(files) == 2
+    assert "traceEvents" in json.loads((tmp_path / files[0]).read_text())
+
+
+def test_summaries_of_version_two(tmp_path: Path) -> None:
+    summary = tf.compat.v2.summary
+    with tf.Graph().as_default(), tf.Session() as session:
+        step = tf.train.get_or_create_global_step()
+        writer = summary.create_file_writer(str(tmp_path))
+        values = tf.constant([0.0, 1.0, 2.0, 2.0])
+        with writer.as_default(), summary.record_if(tf.equal(step % 2, 0)):
+            summary.scalar("loss", 0.5, step=step, description="how wrong")
+            summary.histogram("h", values, step=step, buckets=2)
+            summary.histogram("same", tf.ones([3]), step=step)
+            summary.text("t", "words", step=step)
+            summary.image("i", tf.zeros([1, 2, 3, 1]), step=step)
+            with pytest.raises(ValueError, match="No step set"):
+                summary.scalar("loss", 0.5)
+            assert summary.should_record_summaries() is not False
+        session.run([tf.global_variables_initializer(), writer.init()])
+        ops = tf.summary.all_v2_summary_ops()
+        assert session.run(ops) == [True] * 5
+        session.run(tf.assign_add(step, 1))
+        assert session.run(ops) == [False] * 5
+        session.run(writer.flush())
+    (path,) = tmp_path.iterdir()
+    found = {v.tag: v for event in tf.train.summary_iterator(str(path)) for v in event.summary.value}
+    assert found["loss"].metadata.plugin_data.plugin_name == "scalars"
+    assert found["loss"].metadata.summary_description == "how wrong"
+    assert tf.make_ndarray(found["loss"].tensor) == 0.5
+    np.testing.assert_allclose(tf.make_ndarray(found["h"].tensor), [[0, 1, 1], [1, 2, 3]])
+    np.testing.assert_allclose(tf.make_ndarray(found["same"].tensor), [[0.5, 1.5, 3]])
+    assert tf.make_ndarray(found["t"].tensor) == b"words"
+    width, height, file = tf.make_ndarray(found["i"].tensor)
+    assert (width, height, file[:4]) == (b"3", b"2", b"\x89PNG")
