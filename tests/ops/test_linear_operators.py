@@ -1,0 +1,214 @@
+"""tf.linalg.LinearOperator*: each against its full matrix, in every method; compositions, hints, errors, gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.session import SessionOptions
+from anabranch.testing.check_gradients import check_gradients
+
+RANDOM = np.random.default_rng(9)
+L = tf.linalg
+
+
+def well(*shape: int) -> np.ndarray:
+    return RANDOM.normal(size=shape) + 3 * np.eye(shape[-1])
+
+
+def phases(*shape: int) -> np.ndarray:
+    return well(*shape) + 0.5j * RANDOM.normal(size=shape)
+
+
+def kron(*matrices: np.ndarray) -> np.ndarray:
+    found = matrices[0]
+    for matrix in matrices[1:]:
+        found = np.einsum("...ij,...kl->...ikjl", found, matrix).reshape(
+            *np.broadcast_shapes(found.shape[:-2], matrix.shape[:-2]), found.shape[-2] * matrix.shape[-2], -1
+        )
+    return found
+
+
+def blocks(*matrices: np.ndarray) -> np.ndarray:
+    size = sum(m.shape[-1] for m in matrices)
+    out = np.zeros((*np.broadcast_shapes(*(m.shape[:-2] for m in matrices)), size, size))
+    start = 0
+    for m in matrices:
+        out[..., start : start + m.shape[-1], start : start + m.shape[-1]] = m
+        start += m.shape[-1]
+    return out
+
+
+A, B, C = well(2, 3, 3), well(3, 3), phases(3, 3)
+S = A @ np.swapaxes(A, -1, -2)
+T, D, E = np.tril(well(2, 3, 3)), RANDOM.uniform(1, 2, (2, 3)), well(2, 2)
+U, V, W = RANDOM.normal(size=(3, 2)), RANDOM.normal(size=(3, 2)), RANDOM.uniform(0.5, 1, 2)
+
+
+def full(x: np.ndarray) -> tf.linalg.LinearOperatorFullMatrix:
+    return L.LinearOperatorFullMatrix(x)
+
+
+def diagonal(x: np.ndarray) -> np.ndarray:
+    return x[..., None] * np.eye(x.shape[-1])
+
+
+CASES: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
+    "full": (lambda: full(A), A),
+    "full, complex": (lambda: full(C), C),
+    "full, definite": (lambda: L.LinearOperatorFullMatrix(S, is_positive_definite=True, is_self_adjoint=True), S),
+    "triangular": (lambda: L.LinearOperatorLowerTriangular(T + np.triu(A, 1)), T),
+    "triangular, old name": (lambda: tf.contrib.linalg.LinearOperatorTriL(T[0]), T[0]),
+    "diagonal": (lambda: L.LinearOperatorDiag(D), diagonal(D)),
+    "diagonal, complex": (lambda: L.LinearOperatorDiag(D + 1j), diagonal(D + 1j)),
+    "identity": (lambda: L.LinearOperatorIdentity(3, [2], dtype=tf.float64), np.broadcast_to(np.eye(3), (2, 3, 3))),
+    "scaled identity": (lambda: L.LinearOperatorScaledIdentity(3, W), W[:, None, None] * np.eye(3)),
+    "composition": (
+        lambda: L.LinearOperatorComposition([full(A), full(B), L.LinearOperatorDiag(D)]), A @ B @ diagonal(D)
+    ),
+    "kronecker": (lambda: L.LinearOperatorKronecker([full(A), full(E)]), kron(A, E)),
+    "three factors": (lambda: L.LinearOperatorKronecker([full(B), full(E), full(E)]), kron(B, E, E)),
+    "blocks": (
+        lambda: L.LinearOperatorBlockDiag([full(A), full(E), L.LinearOperatorDiag(D)]), blocks(A, E, diagonal(D))
+    ),
+    "update": (lambda: L.LinearOperatorLowRankUpdate(full(B), U, W, V), B + U @ np.diag(W) @ V.T),
+    "update of its own": (
+        lambda: L.LinearOperatorLowRankUpdate(L.LinearOperatorDiag(D, is_positive_definite=True), U),
+        diagonal(D) + U @ U.T,
+    ),
+    "adjoint": (lambda: full(C).adjoint(), C.conj().T),
+    "inverse": (lambda: full(B).inverse(), np.linalg.inv(B)),
+    "inverse of an adjoint": (lambda: full(C).H.inverse(), np.linalg.inv(C.conj().T)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+@pytest.mark.parametrize("name", CASES)
+def test_against_the_full_matrix(name: str, tier: str) -> None:
+    make, matrix = CASES[name]
+    size = matrix.shape[-1]
+    x = RANDOM.normal(size=(size, 2)).astype(matrix.dtype)
+    adjoint = np.conj(np.swapaxes(matrix, -1, -2))
+    wanted = {
+        "dense": matrix, "matmul": matrix @ x, "adjoint": adjoint @ x, "matvec": matrix @ x[:, 0],
+        "adjoint_arg": matrix @ x, "solve": np.linalg.solve(matrix, np.broadcast_to(x, (*matrix.shape[:-2], *x.shape))),
+        "solve adjoint": np.linalg.solve(adjoint, np.broadcast_to(x, (*matrix.shape[:-2], *x.shape))),
+        "solvevec": np.linalg.solve(matrix, np.broadcast_to(x, (*matrix.shape[:-2], *x.shape)))[..., 0],
+        "det": np.linalg.det(matrix), "logdet": np.log(np.abs(np.linalg.det(matrix))),
+        "diag": np.diagonal(matrix, axis1=-2, axis2=-1), "trace": np.trace(matrix, axis1=-2, axis2=-1),
+        "sum": matrix + matrix, "shape": np.array(matrix.shape), "H": adjoint,
+    }  # fmt: skip
+
+    def everything() -> dict[str, Any]:
+        operator = make()
+        assert operator.dtype == matrix.dtype
+        assert operator.shape == matrix.shape
+        assert operator.batch_shape == matrix.shape[:-2]
+        assert operator.tensor_rank == matrix.ndim
+        assert operator.domain_dimension == operator.range_dimension == size
+        assert operator.is_square
+        return {
+            "dense": operator.to_dense(), "matmul": operator.matmul(x), "adjoint": operator.matmul(x, adjoint=True),
+            "matvec": operator.matvec(x[:, 0]), "adjoint_arg": operator.matmul(x.conj().T, adjoint_arg=True),
+            "solve": operator.solve(x), "solve adjoint": operator.solve(x.conj().T, adjoint=True, adjoint_arg=True),
+            "solvevec": operator.solvevec(x[:, 0]), "det": operator.determinant(),
+            "logdet": operator.log_abs_determinant(), "diag": operator.diag_part(), "trace": operator.trace(),
+            "sum": operator.add_to_tensor(matrix), "shape": operator.shape_tensor(), "H": operator.adjoint().to_dense(),
+        }  # fmt: skip
+
+    with tf.Graph().as_default(), tf.Session(config=SessionOptions(tier=tier)) as session:
+        found = session.run(everything())
+    for key, value in wanted.items():
+        np.testing.assert_allclose(found[key], value, 1e-8, 1e-9, err_msg=f"{name}: {key}")
+
+
+def test_sizes_that_are_not_known() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        one, two, diag = (tf.placeholder(tf.float64, [None] * n) for n in (3, 2, 2))
+        operators = [
+            L.LinearOperatorFullMatrix(one), L.LinearOperatorLowerTriangular(one), L.LinearOperatorDiag(diag),
+            L.LinearOperatorComposition([L.LinearOperatorFullMatrix(one), L.LinearOperatorDiag(diag)]),
+            L.LinearOperatorKronecker([L.LinearOperatorFullMatrix(one), L.LinearOperatorFullMatrix(two)]),
+            L.LinearOperatorBlockDiag([L.LinearOperatorFullMatrix(one), L.LinearOperatorFullMatrix(two)]),
+            L.LinearOperatorIdentity(tf.shape(two)[0], dtype=tf.float64),
+        ]  # fmt: skip
+        feeds = {one: A, two: B, diag: D}
+        wanted = [A, np.tril(A), diagonal(D), A @ diagonal(D), kron(A, B), blocks(A, B), np.eye(3)]
+        for operator, matrix in zip(operators, wanted, strict=True):
+            x = np.ones((matrix.shape[-1], 1))
+            found = session.run(
+                [operator.to_dense(), operator.shape_tensor(), operator.matmul(x), operator.solve(x)], feeds
+            )
+            np.testing.assert_allclose(found[0], matrix)
+            assert found[1].tolist() == list(matrix.shape)
+            np.testing.assert_allclose(found[2], matrix @ x, 1e-9)
+            np.testing.assert_allclose(matrix @ found[3], np.broadcast_to(x, found[3].shape), 1e-7)
+
+
+def test_operators_of_operators() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        product = full(A) @ full(B)
+        assert isinstance(product, L.LinearOperatorComposition)
+        np.testing.assert_allclose(session.run(product.to_dense()), A @ B)
+        np.testing.assert_allclose(
+            session.run(full(A).matmul(full(B), adjoint=True).to_dense()), np.swapaxes(A, 1, 2) @ B
+        )
+        factor = L.LinearOperatorFullMatrix(S, is_positive_definite=True, is_self_adjoint=True).cholesky()
+        np.testing.assert_allclose(session.run(factor.to_dense()), np.linalg.cholesky(S))
+        assert L.LinearOperatorDiag(D).adjoint().__class__ is L.LinearOperatorDiag
+        operator = full(B)
+        assert operator.inverse().inverse() is operator
+        assert operator.adjoint().adjoint() is operator
+        assert L.LinearOperatorFullMatrix(RANDOM.normal(size=(2, 3))).is_square is False
+        wide = L.LinearOperatorFullMatrix(RANDOM.normal(size=(2, 3)))
+        assert session.run(wide.diag_part()).shape == (2,)
+        assert session.run(wide.matmul(np.ones((3, 1)))).shape == (2, 1)
+        zeros = L.LinearOperatorZeros(2, [3])
+        assert not session.run(zeros.matmul(np.ones((2, 2), np.float32))).any()
+        session.run([full(B).assert_non_singular(), full(S).assert_self_adjoint(), full(S).assert_positive_definite()])
+
+
+def test_gradients() -> None:
+    with tf.Graph().as_default():
+        matrix, diag = tf.placeholder(tf.float64, [3, 3]), tf.placeholder(tf.float64, [3])
+        operator = L.LinearOperatorComposition([L.LinearOperatorFullMatrix(matrix), L.LinearOperatorDiag(diag)])
+        update = L.LinearOperatorLowRankUpdate(L.LinearOperatorDiag(diag), U, W, V)
+        y = [operator.solve(U), operator.log_abs_determinant(), update.solve(U), update.determinant()]
+        check_gradients(y, [matrix, diag], [B, D[0]], order=1)
+
+
+def test_errors() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        wide = L.LinearOperatorFullMatrix(np.ones((2, 3)))
+        with pytest.raises(NotImplementedError, match="Exact solve is only defined for square operators"):
+            wide.solve(np.ones((2, 1)))
+        with pytest.raises(NotImplementedError, match="Determinant is only defined for square operators"):
+            wide.determinant()
+        with pytest.raises(NotImplementedError, match="expected to be singular"):
+            L.LinearOperatorZeros(2).solve(np.ones((2, 1), np.float32))
+        with pytest.raises(ValueError, match="Not a positive definite self adjoint matrix"):
+            full(B).cholesky()
+        with pytest.raises(ValueError, match="A positive definite matrix is always non-singular"):
+            L.LinearOperatorFullMatrix(B, is_positive_definite=True, is_non_singular=False)
+        with pytest.raises(ValueError, match="An identity operator is always self adjoint"):
+            L.LinearOperatorIdentity(2, is_self_adjoint=False)
+        with pytest.raises(ValueError, match="A real diagonal operator is always self adjoint"):
+            L.LinearOperatorDiag(D, is_self_adjoint=False)
+        with pytest.raises(ValueError, match="Operators are incompatible"):
+            L.LinearOperatorComposition([wide, wide])
+        with pytest.raises(TypeError, match="Expected all operators to have the same dtype"):
+            L.LinearOperatorComposition([full(B), full(C)])
+        with pytest.raises(ValueError, match="Expected a non-empty list of operators"):
+            L.LinearOperatorBlockDiag([])
+        with pytest.raises(ValueError, match="block diagonal of square matrices"):
+            L.LinearOperatorBlockDiag([wide])
+        with pytest.raises(ValueError, match="at least 2 dimensions"):
+            L.LinearOperatorFullMatrix([1.0])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Singular matrix encountered"):
+            session.run(full(np.zeros((2, 2))).assert_non_singular())
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Matrix was not equal to its adjoint"):
+            session.run(full(B).assert_self_adjoint())
