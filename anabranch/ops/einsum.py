@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors, shapes
+from anabranch.core import blas, errors, shapes
 from anabranch.core.api import public
 from anabranch.core.build import build
 from anabranch.core.convert import convert_to_tensor
@@ -161,12 +161,17 @@ class Einsum(Op):
         return [_operand_gradient(op, grad, i, terms, output) for i in range(len(terms))]
 
 
+@blas.on_one_thread(lambda equation, *inputs: math.prod(max(x.size, 1) ** 0.75 for x in inputs))
+def _host_contract(equation: str, *inputs: np.ndarray) -> np.ndarray:
+    return np.einsum(equation, *inputs, optimize="greedy")
+
+
 def _contract(ctx: Any, equation: str, inputs: Any) -> Any:
     dtype = inputs[0].dtype
     if is_half(dtype) and ctx.host:
-        return np.einsum(equation, *[x.astype(np.float32) for x in inputs], optimize="greedy").astype(dtype)
+        return _host_contract(equation, *[x.astype(np.float32) for x in inputs]).astype(dtype)
     if ctx.host:
-        return np.einsum(equation, *inputs, optimize="greedy").astype(dtype)
+        return _host_contract(equation, *inputs).astype(dtype)
     wide = np.float32 if is_half(dtype) else dtype
     found = ctx.xp.einsum(equation, *inputs, precision=ctx.precision, preferred_element_type=wide, optimize="greedy")
     return found.astype(dtype)

@@ -7,11 +7,13 @@ gradient) is a ``tensordot`` over them. Groups are a loop. Two-byte floats are c
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from anabranch.core import blas
 from anabranch.ops.precision import widen
 from anabranch.ops.windows import Axis, pad_spatial, tap
 
@@ -29,6 +31,7 @@ def _positions(axes: Sequence[Axis]) -> Any:
     return itertools.product(*(range(a.window) for a in axes))
 
 
+@blas.on_one_thread(lambda x, f, axes: x.size * math.prod(f.shape[:-2]) * f.shape[-1])
 def forward(x: np.ndarray, f: np.ndarray, axes: Sequence[Axis]) -> np.ndarray:
     """``[batch, *size, in]`` and ``[*window, in / groups, out]`` -> ``[batch, *out, out]``."""
     n, per_group, features = len(axes), f.shape[-2], f.shape[-1]
@@ -50,6 +53,7 @@ def forward(x: np.ndarray, f: np.ndarray, axes: Sequence[Axis]) -> np.ndarray:
     return (parts[0] if groups == 1 else np.concatenate(parts, -1)).astype(x.dtype)
 
 
+@blas.on_one_thread(lambda g, f, axes, channels: g.size * math.prod(f.shape[:-1]))
 def input_gradient(g: np.ndarray, f: np.ndarray, axes: Sequence[Axis], channels: int) -> np.ndarray:
     """The gradient of the input ``[batch, *size, channels]`` from that of the output."""
     per_group, features = f.shape[-2], f.shape[-1]
@@ -67,6 +71,7 @@ def input_gradient(g: np.ndarray, f: np.ndarray, axes: Sequence[Axis], channels:
     return padded[(slice(None), *(slice(a.before, a.before + a.size) for a in axes))].astype(g.dtype)
 
 
+@blas.on_one_thread(lambda x, g, axes, per_group: g.size * math.prod(a.window for a in axes) * per_group)
 def filter_gradient(x: np.ndarray, g: np.ndarray, axes: Sequence[Axis], per_group: int) -> np.ndarray:
     """The gradient of the filter ``[*window, per_group, out]`` from that of the output."""
     n, features = len(axes), g.shape[-1]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import shapes
+from anabranch.core import blas, shapes
 from anabranch.core.build import build
 from anabranch.ops.array_common import refuse, require
 from anabranch.ops.precision import widen
@@ -60,7 +60,7 @@ def adjoint(xp: Any, x: Any) -> Any:
 
 def multiply(ctx: Any, a: Any, b: Any) -> Any:
     """``a @ b`` in full precision: accelerators that round float32 factors would spoil a factorisation."""
-    return np.matmul(a, b) if ctx.host else ctx.xp.matmul(a, b, precision="highest")
+    return blas.product(a, b) if ctx.host else ctx.xp.matmul(a, b, precision="highest")
 
 
 def finite(xp: Any, x: Any) -> Any:

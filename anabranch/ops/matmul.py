@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import dtypes, errors, shapes
+from anabranch.core import blas, dtypes, errors, shapes
 from anabranch.core.api import public
 from anabranch.core.build import build
 from anabranch.core.convert import convert_to_tensor
@@ -29,8 +29,8 @@ def product(ctx: Any, a: Any, b: Any) -> Any:
     """``a @ b`` over the last two dimensions, in the type of ``a``; batch dimensions broadcast."""
     if ctx.host:
         if is_half(a.dtype):
-            return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
-        return np.matmul(a, b)
+            return blas.product(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+        return blas.product(a, b)
     wide = np.float32 if is_half(a.dtype) else a.dtype
     return ctx.xp.matmul(a, b, precision=ctx.precision, preferred_element_type=wide).astype(a.dtype)
 
