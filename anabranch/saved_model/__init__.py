@@ -20,8 +20,10 @@ from anabranch.saved_model import (
     tag_constants,
     utils,
 )
+from anabranch.saved_model.composite import RaggedTensorValue
 
 __all__ = [
+    "RaggedTensorValue",
     "builder",
     "constants",
     "loaded",

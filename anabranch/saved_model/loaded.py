@@ -9,6 +9,7 @@ defined here names them all, when it is called; the others can be used.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from types import TracebackType
@@ -23,6 +24,7 @@ from anabranch.core.protos import graph_pb2
 from anabranch.formats.bundle_reader import BundleReader
 from anabranch.ops.basic import placeholder
 from anabranch.saved_model import constants, files, loader, utils
+from anabranch.saved_model.composite import TENSOR, Leaf
 from anabranch.saved_model.inline import Flat, Inliner
 from anabranch.saved_model.object_graph import CHECKPOINT_KEY, ObjectGraph, leaves, scalar_bytes, spec_of
 from anabranch.saved_model.signature import Signature, Unavailable
@@ -277,37 +279,52 @@ class _Objects:
         given = leaves(described.canonicalized_input_signature)
         bound = self.objects.bound(function)
         arguments = flat.signature.input_arg
-        if len(given) + len(bound) != len(arguments):
+        count = sum(len(leaf.parts) for _, leaf in given)
+        if count + len(bound) != len(arguments):
             raise ValueError(
                 errors.message(
-                    f"function {function!r} with {len(arguments)} arguments, of {len(given)} inputs and "
+                    f"function {function!r} with {len(arguments)} arguments, of {count} inputs and "
                     f"{len(bound)} captures",
                     "an argument for each input and capture",
                     "save the model again: its description is not whole",
                 )
             )
         needed = _needed(flat)
-        inputs: dict[str, Tensor] = {}
+        inputs: dict[str, Any] = {}
+        taken: dict[str, Leaf] = {}
         outer: dict[str, Tensor] = {}
+        rest = iter(arguments)
         with self.graph.name_scope(_identifier(name)):
-            for (label, leaf), arg in zip(given, arguments, strict=False):
-                dtype, shape = spec_of(leaf)
-                tensor = placeholder(dtype, shape, name=_identifier(label or arg.name))
-                inputs[label or arg.name] = outer[arg.name] = tensor
-        for node, arg in zip(bound, arguments[len(given) :], strict=True):
+            for label, leaf in given:
+                key = label
+                parts = []
+                for (dtype, shape), arg in zip(leaf.parts, itertools.islice(rest, len(leaf.parts)), strict=True):
+                    key = key or arg.name
+                    outer[arg.name] = placeholder(dtype, shape, name=_identifier(key))
+                    parts.append(outer[arg.name])
+                inputs[key] = parts[0] if leaf.kind == "tensor" else parts
+                if leaf.kind != "tensor":
+                    taken[key] = leaf
+        for node, arg in zip(bound, rest, strict=True):
             if arg.name in needed:
                 outer[arg.name] = self._tensor(node)
         returned, effects = self._add(flat, outer, f"{_identifier(name)}/")
-        labels = [label for label, _ in leaves(described.output_signature)]
-        if len(labels) != len(returned):
-            labels = [output.name for output in flat.signature.output_arg]
-        outputs = dict(zip(_unique(labels), returned, strict=True))
-        order = sorted(inputs, key=list(inputs).index)
+        made = leaves(described.output_signature)
+        if sum(len(leaf.parts) for _, leaf in made) != len(returned):
+            made = [(item.name, TENSOR) for item in flat.signature.output_arg]
+        outputs: dict[str, Any] = {}
+        packed: dict[str, Leaf] = {}
+        results = iter(returned)
+        for key, (_, leaf) in zip(_unique(label for label, _ in made), made, strict=True):
+            found = [next(results) for _ in leaf.parts]
+            outputs[key] = found[0] if leaf.kind == "tensor" else found
+            if leaf.kind != "tensor":
+                packed[key] = leaf
         defaults = {}
         if info is not None:
             for key, value in info.defaults.items():
                 defaults[key] = attr_values.read_array(value)
-        return Signature(name, self.session, {key: inputs[key] for key in order}, outputs, effects, defaults)
+        return Signature(name, self.session, inputs, outputs, effects, defaults, (taken, packed))
 
     def _add(self, flat: Flat, outer: dict[str, Tensor], prefix: str) -> tuple[list[Tensor], list[Operation]]:
         """Adds a function's nodes to the graph; returns the tensors that it returns, and its effects."""

@@ -15,11 +15,12 @@ from google.protobuf.message import DecodeError
 from anabranch.core import dtypes, errors, shapes
 from anabranch.core.protos import object_graph_pb2
 from anabranch.core.shapes import RawShape
+from anabranch.saved_model.composite import Leaf, composite_leaf
 
 CHECKPOINT_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
-def leaves(value: Any, name: str = "") -> list[tuple[str, Any]]:
+def leaves(value: Any, name: str = "") -> list[tuple[str, Leaf]]:
     """Names and leaves of a structure in the order in which a function's arguments and results stand.
 
     Dictionaries count in the order of their keys. A leaf is called by the key or the field that holds it.
@@ -36,24 +37,18 @@ def leaves(value: Any, name: str = "") -> list[tuple[str, Any]]:
     elif kind == "named_tuple_value":
         found = [leaves(pair.value, pair.key) for pair in value.named_tuple_value.values]
     elif kind in ("tensor_spec_value", "bounded_tensor_spec_value"):
-        return [(name or getattr(value, kind).name, getattr(value, kind))]
+        spec = getattr(value, kind)
+        return [(name or spec.name, Leaf("tensor", (spec_of(spec),)))]
     elif kind == "type_spec_value":
-        spec = value.type_spec_value
-        raise NotImplementedError(
-            errors.message(
-                f"a value of class {spec.type_spec_class_name or spec.type_spec_class} in a function's structure",
-                "tensors",
-                "save a signature that takes and gives the tensors that the value is made of",
-            )
-        )
+        return [(name, composite_leaf(value.type_spec_value))]
     else:
         return []  # a Python value, which is part of the trace and no argument
     return [leaf for part in found for leaf in part]
 
 
-def spec_of(leaf: Any) -> tuple[dtypes.DType, RawShape]:
-    """Dtype and shape of a leaf."""
-    return dtypes.as_dtype(int(leaf.dtype)), shapes.as_raw(leaf.shape)
+def spec_of(spec: Any) -> tuple[dtypes.DType, RawShape]:
+    """Dtype and shape of a ``TensorSpecProto``, or of a saved variable."""
+    return dtypes.as_dtype(int(spec.dtype)), shapes.as_raw(spec.shape)
 
 
 class ObjectGraph:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from anabranch.core import errors, shapes
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core.operation import Operation
+from anabranch.saved_model.composite import Leaf
 
 
 class Signature:
@@ -15,20 +16,23 @@ class Signature:
     Args:
         name: its name.
         session: session of the model.
-        inputs: tensors that are fed, by name, in the order of positional arguments.
-        outputs: tensors that are fetched, by name.
+        inputs: tensors that are fed, by name, in the order of positional arguments; a list of the parts of a value that
+            ``leaves`` describes.
+        outputs: tensors that are fetched, by name, or such lists.
         effects: operations that run, too.
         defaults: values of inputs that may be left out.
+        leaves: how inputs and outputs (by name) that are no tensors are made of some.
     """
 
     def __init__(
         self,
         name: str,
         session: Any,
-        inputs: Mapping[str, Tensor],
+        inputs: Mapping[str, Any],
         outputs: Mapping[str, Any],
         effects: list[Operation] | None = None,
         defaults: Mapping[str, Any] | None = None,
+        leaves: tuple[Mapping[str, Leaf], Mapping[str, Leaf]] = ({}, {}),
     ) -> None:
         self.name = name
         self.inputs = dict(inputs)
@@ -37,9 +41,9 @@ class Signature:
         """Tensors that are fetched, by name."""
         self._defaults = dict(defaults or {})
         self._effects = list(effects or ())
-        self._run: Callable[..., Any] = session.make_callable(
-            [self.outputs, self._effects], feed_list=list(self.inputs.values())
-        )
+        self._taken, self._given = leaves
+        fed = [part for value in self.inputs.values() for part in (value if isinstance(value, list) else [value])]
+        self._run: Callable[..., Any] = session.make_callable([self.outputs, self._effects], feed_list=fed)
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Runs the signature.
@@ -67,8 +71,13 @@ class Signature:
         missing = [key for key in names if key not in given and key not in self._defaults]
         if missing:
             raise TypeError(self._told(f"no value for {missing}"))
-        values = [given[key] if key in given else self._defaults[key] for key in names]
+        values: list[Any] = []
+        for key in names:
+            value = given[key] if key in given else self._defaults[key]
+            values += self._taken[key].unpack(value) if key in self._taken else [value]
         found: dict[str, Any] = self._run(*values)[0]
+        for key, leaf in self._given.items():
+            found[key] = leaf.pack(found[key])
         return found
 
     def _told(self, problem: str) -> str:
@@ -76,17 +85,19 @@ class Signature:
 
     def shown_inputs(self) -> str:
         """The inputs as text."""
-        return ", ".join(f"{key}: {_shown(tensor)}" for key, tensor in self.inputs.items())
+        return ", ".join(f"{key}: {_shown(value, self._taken.get(key))}" for key, value in self.inputs.items())
 
     def shown_outputs(self) -> str:
         """The outputs as text."""
-        return ", ".join(f"{key}: {_shown(tensor)}" for key, tensor in self.outputs.items())
+        return ", ".join(f"{key}: {_shown(value, self._given.get(key))}" for key, value in self.outputs.items())
 
     def __repr__(self) -> str:
         return f"<Signature {self.name}({self.shown_inputs()}) -> {{{self.shown_outputs()}}}>"
 
 
-def _shown(tensor: Any) -> str:
+def _shown(tensor: Any, leaf: Leaf | None) -> str:
+    if leaf is not None:
+        return leaf.shown()
     raw = getattr(tensor, "_shape", None)
     return f"{tensor.dtype.base.name}{shapes.show(raw)}"
 

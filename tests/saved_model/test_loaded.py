@@ -306,6 +306,36 @@ def test_links_do_not_lead_out(altered, tmp_path) -> None:
         tf.saved_model.load(folder)
 
 
+# ------------------------------------------------------------------------------------------ values of several tensors
+def test_ragged_and_sparse_values() -> None:
+    ragged = tf.saved_model.RaggedTensorValue
+    with tf.saved_model.load(MODELS / "ragged") as model:
+        found = model.function("split")(["the quick fox", "", "a b"])
+        assert found["words"].to_list() == [[b"the", b"quick", b"fox"], [], [b"a", b"b"]]
+        assert found["counts"].tolist() == [3, 0, 2]
+        sparse, rows = model.function("stored")(np.float32([[1, 0, 2], [0, 3, 0]])).values()
+        assert isinstance(sparse, tf.SparseTensorValue)
+        assert sparse.indices.tolist() == [[0, 0], [0, 2], [1, 1]]
+        assert rows.to_list() == [[1.0, 0.0, 2.0], [0.0, 3.0]]
+        scaled = model.function("scaled")
+        assert repr(scaled) == (
+            "<Signature scaled(rows: ragged float32, factor: float32[]) -> "
+            "{tensor_0: float32[?], output: ragged float32}>"
+        )
+        for given in ([[1.0, 2.0], [], [3.0]], ragged(np.float32([1, 2, 3]), (np.int64([0, 2, 2, 3]),))):
+            sums, products = scaled(given, factor=2.0).values()
+            assert sums.tolist() == [3.0, 0.0, 3.0]
+            assert products.to_list() == [[2.0, 4.0], [], [6.0]]
+        dense = model.function("dense")
+        assert next(iter(dense(sparse).values())).tolist() == [[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]
+        with pytest.raises(TypeError, match="a list for a sparse tensor"):
+            dense([[1.0, 0.0, 0.0]])
+        with pytest.raises(TypeError, match="lists, 1 deep"):
+            scaled([1.0, 2.0], 2.0)
+        with pytest.raises(TypeError, match="a float for a ragged tensor"):
+            scaled(1.0, 2.0)
+
+
 # -------------------------------------------------------------------------------------------------------------- fuzzing
 def damaged(data: bytes, source: random.Random) -> bytes:
     """``data`` with a few bytes changed, removed, added or copied."""

@@ -157,6 +157,37 @@ class Many(tf.Module):
         return {"sum": z + self.a, "product": z * self.b, "flag": tf.logical_not(flag), "a": a}
 
 
+class Ragged(tf.Module):
+    """Functions that take and give ragged and sparse tensors, and a signature that has them inside only."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def split(self, text):
+        words = tf.strings.split(text)
+        return {"words": words, "counts": words.row_lengths()}
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, name="x")])
+    def stored(self, x):
+        return tf.sparse.from_dense(x), tf.RaggedTensor.from_tensor(x, padding=0.0)
+
+    @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.float32), tf.TensorSpec([], tf.float32)])
+    def scaled(self, rows, factor):
+        return tf.reduce_sum(rows, 1), rows * factor
+
+    @tf.function(input_signature=[tf.SparseTensorSpec([None, 3], tf.float32)])
+    def dense(self, x):
+        return tf.sparse.to_dense(x)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def padded(self, text):
+        return {"words": tf.strings.split(text).to_tensor("-")}
+
+
+def ragged(folder):
+    """Saves `Ragged` with one signature."""
+    module = Ragged()
+    return export(folder, module, module.padded, [("serving_default", {"text": np.array(["a b", "", "c"], object)})])
+
+
 def export(folder, module, signatures, calls):
     """Saves a module and records what its loaded signatures give."""
     tf.saved_model.save(module, folder, signatures=signatures)
@@ -269,6 +300,7 @@ MODELS = {
     "words": words,
     "steps": steps,
     "many": many,
+    "ragged": ragged,
     "version_1": version_1,
 }
 
