@@ -14,9 +14,10 @@ although ``w/read`` is older. A fetched ref is read after all writes of the step
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from anabranch.core import errors
 from anabranch.core.body import Body
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
@@ -125,6 +126,16 @@ def analyse(roots: Sequence[Operation], fed: frozenset[Tensor], variables: Varia
             result.segment[op] = passed if kind in ("write", "random", "io") else level
     result.writes = [{} for _ in range(passed + 1)]
 
+    # Variables that a feed stands for, or for the value that all read.
+    instead: set[Operation] = set()
+    for tensor in fed:
+        read = tensor.op.type == "Identity" and reach.is_transparent_read(tensor.op, frozenset())
+        source = tensor.op._inputs[0] if read else tensor
+        if source.dtype.is_ref and (not read or source not in fed):
+            maker = reach.maker_of(source)
+            if maker.definition.makes == "variable":
+                instead.add(variables.of(maker))
+
     # Versions: which writes (as a bit set over the writes so far) reach each op.
     write_ops: list[Operation] = []
     bit: dict[Operation, int] = {}
@@ -181,6 +192,7 @@ def analyse(roots: Sequence[Operation], fed: frozenset[Tensor], variables: Varia
         within = effects.summary(op)
         if within is not None and not within.channel:
             written = dict.fromkeys(variables.of(maker) for maker in within.writes)
+            _refuse_fed(op, instead.intersection(variables.of(maker) for maker in (*within.writes, *within.reads)))
             for maker in written:
                 old, new = write(maker)
                 inner.append(old)
@@ -198,6 +210,21 @@ def analyse(roots: Sequence[Operation], fed: frozenset[Tensor], variables: Varia
         if reads or made or inner:
             result.state[op] = OpState(reads, tuple(made), tuple(inner))
     return result
+
+
+def _refuse_fed(op: Operation, makers: Iterable[Operation]) -> None:
+    for maker in makers:
+        raise errors.UnimplementedError(
+            None,
+            op,
+            errors.message(
+                f"a value fed for variable {maker.name!r}, which a body of {op.name!r} uses",
+                "a variable that only ops outside of loops and conditionals use, or a step without that feed",
+                f"give the variable the value before the step, {maker.name}.load(value, session), "
+                "or capture a tensor: v = tf.identity(variable) outside of the body, and feed v",
+                at=maker.user_site,
+            ),
+        )
 
 
 class BodyView:

@@ -263,3 +263,18 @@ def test_run_metadata(session):
     metadata = tf.RunMetadata()
     session.run(x, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), run_metadata=metadata)
     assert "add" in {node.node_name for node in metadata.step_stats.dev_stats[0].node_stats}
+
+
+@pytest.mark.parametrize("which", ["variable", "read"])
+def test_a_fed_variable_is_refused_where_a_body_uses_it(which):
+    with tf.Graph().as_default(), tf.Session() as session:
+        w = tf.get_variable("w", [2], initializer=tf.ones_initializer())
+        _, inside = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * w), (0, tf.ones([2])))
+        outside = tf.ones([2]) * w
+        session.run(tf.global_variables_initializer())
+        feed = {w if which == "variable" else w.value(): [2.0, 3.0]}
+        np.testing.assert_array_equal(session.run(outside, feed), [2.0, 3.0])
+        with pytest.raises(tf.errors.UnimplementedError, match=r"value fed for variable 'w', which a body of 'while'"):
+            session.run(inside, feed)
+        w.load([2.0, 3.0], session)
+        np.testing.assert_array_equal(session.run(inside), [8.0, 27.0])
