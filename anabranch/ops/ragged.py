@@ -114,12 +114,24 @@ class RaggedTensorToTensor(Op):
         )
 
 
+def checked_splits(ctx: Any, splits: np.ndarray, count: int | None = None) -> np.ndarray:
+    """Row splits, which must begin with 0, not fall, and end with ``count`` if it is given."""
+    good = splits.ndim == 1 and splits.size > 0 and splits[0] == 0 and np.all(np.diff(splits) >= 0)
+    ctx.check(good, errors.InvalidArgumentError, "row splits must start with 0 and not fall: {0}", splits)
+    ctx.check(
+        count is None or int(splits[-1]) == count,
+        errors.InvalidArgumentError,
+        "row splits must end with the number of values, {1}: {0}",
+        splits,
+        count,
+    )
+    return splits
+
+
 def _splits(ctx: Any, kind: str, partition: np.ndarray, rows: int | None) -> np.ndarray:
     """Where each row begins, and the end of the last."""
     if kind == "ROW_SPLITS":
-        good = partition.ndim == 1 and partition.size > 0 and partition[0] == 0 and np.all(np.diff(partition) >= 0)
-        ctx.check(good, errors.InvalidArgumentError, "row splits must start with 0 and not fall: {0}", partition)
-        return partition
+        return checked_splits(ctx, partition)
     ctx.check(
         partition.ndim == 1 and np.all(partition >= 0),
         errors.InvalidArgumentError,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -86,3 +88,79 @@ def test_attributes_and_gradients_that_are_refused() -> None:
         )
         with pytest.raises(NotImplementedError, match="the gradient of RaggedTensorToTensor"):
             tf.gradients(result, values)
+
+
+# ------------------------------------------------------------------------------------------------- n-grams and counts
+def grams(rows, widths, pad_width=0, whole=False):
+    flat = [word for row in rows for word in row]
+    splits = np.cumsum([0, *map(len, rows)])
+    with tf.Graph().as_default(), tf.Session() as session:
+        made = build(
+            "StringNGrams", np.array(flat, object), splits, separator="_", ngram_widths=widths, left_pad="<",
+            right_pad=">", pad_width=pad_width, preserve_short_sequences=whole,
+        )  # fmt: skip
+        assert [part.shape.as_list() for part in made] == [[None], [len(rows) + 1]]
+        words, ends = session.run(made)
+    return [[word.decode() for word in words[a:b]] for a, b in itertools.pairwise(ends.tolist())]
+
+
+WORDS = [["a", "b", "c"], [], ["d"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [  # as TensorFlow gives them
+        (([1, 2],), [["a", "b", "c", "a_b", "b_c"], [], ["d"]]),
+        (([3],), [["a_b_c"], [], []]),
+        (([2], 0, True), [["a_b", "b_c"], [], ["d"]]),
+        (([5], 1, True), [["<_a_b_c_>"], [], ["<_d_>"]]),
+        (([3], 1), [["<_a_b", "a_b_c", "b_c_>"], [], ["<_d_>"]]),
+        (([2], -1), [["<_a", "a_b", "b_c", "c_>"], ["<_>"], ["<_d", "d_>"]]),
+        (
+            ([3], -1),
+            [
+                ["<_<_a", "<_a_b", "a_b_c", "b_c_>", "c_>_>"],
+                ["<_<_>", "<_>_>"],
+                ["<_<_d", "<_d_>", "d_>_>"],
+            ],
+        ),
+    ],
+)
+def test_ngrams(given, wanted) -> None:
+    assert grams(WORDS, *given) == wanted
+
+
+def test_bad_ngrams() -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must contain positive values"):
+        grams(WORDS, [0])
+    with tf.Graph().as_default(), tf.Session() as session:
+        splits = tf.placeholder(tf.int64, [None])
+        made = build(
+            "StringNGrams", ["a", "b"], splits, separator="", ngram_widths=[1], left_pad="", right_pad="",
+            pad_width=0, preserve_short_sequences=False,
+        )  # fmt: skip
+        for bad, told in (([0, 3], "end with the number of values, 2"), ([1, 2], "start with 0"), ([], "start with 0")):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=told):
+                session.run(made, {splits: bad})
+
+
+def counts(splits, values, size, weights=(), dtype=np.float32, **options):
+    with tf.Graph().as_default(), tf.Session() as session:
+        made = build(
+            "RaggedBincount", np.int64(splits), np.int32(values), np.int32(size), np.array(weights, dtype), **options
+        )
+        assert made.shape.as_list() == [len(splits) - 1, size]
+        return session.run(made).tolist()
+
+
+def test_counts_of_rows() -> None:
+    splits, values = [0, 3, 3, 5], [1, 1, 7, 0, 2]
+    assert counts(splits, values, 3) == [[0, 2, 0], [0, 0, 0], [1, 0, 1]]
+    assert counts(splits, values, 3, [1, 2, 3, 4, 5], np.int64) == [[0, 3, 0], [0, 0, 0], [4, 0, 5]]
+    assert counts(splits, values, 3, binary_output=True) == [[0, 1, 0], [0, 0, 0], [1, 0, 1]]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Input must be non-negative"):
+        counts([0, 1], [-1], 3)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be the same shape as `values`"):
+        counts([0, 1], [1], 3, [1, 2])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="end with the number of values, 1"):
+        counts([0, 2], [1], 3)
