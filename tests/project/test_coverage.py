@@ -21,8 +21,8 @@ GOLDEN: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "golden/api.json").read_text(encoding="utf-8")
 )
 # Raise these when coverage rises; they never go down.
-COVERED = 0.97
-KEYWORDS_COVERED = 0.99
+COVERED = 0.997
+KEYWORDS_COVERED = 0.999
 # Signatures that differ on purpose: symbol -> reason.
 DIFFERENT = {
     "tf.Operation": "operations are made by the graph, not by programs",

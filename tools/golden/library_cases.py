@@ -357,3 +357,125 @@ for _name, _make in {
         f"losses:{_name}",
         lambda tf, c, make=_make: make(tf, c, *(tf.to_float(each) for each in _scores(tf))),
     )
+
+
+# ----------------------------------------------------------------- layers, cells and optimizers of TensorFlow proper
+def _layers(tf: Any) -> dict[str, Callable[[], Any]]:
+    image, sequence, volume, rows = (given(tf, *shape) for shape in (IMAGE, SEQUENCE, VOLUME, ROWS))
+    layers = tf.layers
+    return {
+        "dense": lambda: layers.dense(rows, 3, tf.nn.relu),
+        "dense_3": lambda: layers.dense(sequence, 4, use_bias=False, name="mine"),
+        "conv1d": lambda: layers.conv1d(sequence, 4, 3, strides=2, padding="same"),
+        "conv2d": lambda: layers.conv2d(image, 3, [3, 2], dilation_rate=2),
+        "conv3d": lambda: layers.conv3d(volume, 2, 2),
+        "conv2d_transpose": lambda: layers.conv2d_transpose(image, 3, 3, 2),
+        "conv3d_transpose": lambda: layers.conv3d_transpose(volume, 2, 2, 2, "same"),
+        "separable_conv1d": lambda: layers.separable_conv1d(sequence, 4, 3, depth_multiplier=2),
+        "separable_conv2d": lambda: layers.separable_conv2d(image, 3, 3, padding="same"),
+        "batch_normalization": lambda: layers.batch_normalization(image, training=True),
+        "batch_normalization_rows": lambda: layers.batch_normalization(rows, momentum=0.9, scale=False),
+        "max_pooling1d": lambda: layers.max_pooling1d(sequence, 2, 2),
+        "max_pooling2d": lambda: layers.max_pooling2d(image, 2, 1, "same"),
+        "max_pooling3d": lambda: layers.max_pooling3d(volume, 2, 2),
+        "average_pooling1d": lambda: layers.average_pooling1d(sequence, 2, 2),
+        "average_pooling2d": lambda: layers.average_pooling2d(image, 2, 2),
+        "average_pooling3d": lambda: layers.average_pooling3d(volume, 2, 2),
+        "flatten": lambda: layers.flatten(image),
+        "dropout": lambda: layers.dropout(rows, 0.3, training=False),
+        "two_of_a_kind": lambda: layers.dense(layers.dense(rows, 3), 2),
+        "object_called_twice": lambda: [dense(rows) for dense in [layers.Dense(3)] for _ in range(2)],
+    }
+
+
+_LAYER_NAMES = (
+    "dense", "dense_3", "conv1d", "conv2d", "conv3d", "conv2d_transpose", "conv3d_transpose", "separable_conv1d",
+    "separable_conv2d", "batch_normalization", "batch_normalization_rows",
+    "max_pooling1d", "max_pooling2d", "max_pooling3d", "average_pooling1d", "average_pooling2d", "average_pooling3d",
+    "flatten", "dropout", "two_of_a_kind", "object_called_twice",
+)  # fmt: skip
+for _name in _LAYER_NAMES:
+    _add(f"tf.layers.{_name}", lambda tf, _, name=_name: _layers(tf)[name]())
+
+
+@case
+def layers_in_scopes(tf: Any, layers: Any) -> Any:
+    """Names of layers within scopes, and of layers that are used again."""
+    x = given(tf, *ROWS)
+    with tf.variable_scope("outer"):
+        x = tf.layers.dense(x, 4)
+        with tf.variable_scope("inner"):
+            x = tf.layers.dense(x, 4, name="named")
+        x = tf.layers.batch_normalization(x, training=True)
+    with tf.variable_scope("outer", reuse=True):
+        x = tf.layers.dense(x[:, :4] * tf.ones([1, 4]), 4, name="inner/named")
+    with tf.name_scope("names_do_not_matter"):
+        x = tf.layers.dense(x, 2)
+    return x
+
+
+def _looped(tf: Any, make: Callable[[Any], Any], loop: str = "dynamic") -> Any:
+    x = given(tf, *SEQUENCE)
+    cell = make(tf.nn.rnn_cell)
+    if loop == "static":
+        outputs, state = tf.nn.static_rnn(cell, tf.unstack(x, axis=1), dtype=tf.float32)
+        return [outputs[-1], *tf.nest.flatten(state)]
+    outputs, state = tf.nn.dynamic_rnn(cell, x, tf.constant([7, 4]), dtype=tf.float32)
+    return [outputs, *tf.nest.flatten(state)]
+
+
+for _name, _make in {
+    "BasicRNNCell": lambda c: c.BasicRNNCell(3),
+    "GRUCell": lambda c: c.GRUCell(3),
+    "BasicLSTMCell": lambda c: c.BasicLSTMCell(3, forget_bias=0.5),
+    "LSTMCell": lambda c: c.LSTMCell(3, use_peepholes=True, cell_clip=0.5, num_proj=2, proj_clip=0.4),
+    "LSTMCell_plain": lambda c: c.LSTMCell(3, name="mine"),
+    "MultiRNNCell": lambda c: c.MultiRNNCell([c.GRUCell(3), c.BasicLSTMCell(2)]),
+    "ResidualWrapper": lambda c: c.ResidualWrapper(c.GRUCell(3)),
+    "DropoutWrapper": lambda c: c.DropoutWrapper(c.GRUCell(3), 1.0, 1.0),
+    "DeviceWrapper": lambda c: c.DeviceWrapper(c.BasicRNNCell(3), "/cpu:0"),
+}.items():
+    _add(f"cells.{_name}", lambda tf, _, make=_make: _looped(tf, make))
+_add("cells.static", lambda tf, _: _looped(tf, lambda c: c.MultiRNNCell([c.LSTMCell(3), c.GRUCell(2)]), "static"))
+_add(
+    "cells.bidirectional",
+    lambda tf, _: list(
+        tf.nn.bidirectional_dynamic_rnn(
+            tf.nn.rnn_cell.GRUCell(2), tf.nn.rnn_cell.BasicLSTMCell(3), given(tf, *SEQUENCE), dtype=tf.float32
+        )[0]
+    ),
+)
+
+
+def _optimized(tf: Any, make: Callable[[Any], Any]) -> Any:
+    w, table = tf.get_variable("w", [3]), tf.get_variable("layer/table", [4, 2])
+    loss = tf.reduce_sum(tf.square(w * [1.0, -2.0, 3.0])) + tf.reduce_sum(tf.nn.embedding_lookup(table, [1, 3, 1]) ** 2)
+    step = make(tf.train).minimize(loss, global_step=tf.train.get_or_create_global_step())
+    with tf.control_dependencies([step]):
+        return tf.constant(1.0)
+
+
+for _name, _make in {
+    "GradientDescentOptimizer": lambda t: t.GradientDescentOptimizer(0.1),
+    "MomentumOptimizer": lambda t: t.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
+    "AdamOptimizer": lambda t: t.AdamOptimizer(0.1),
+    "AdagradOptimizer": lambda t: t.AdagradOptimizer(0.1),
+    "AdadeltaOptimizer": lambda t: t.AdadeltaOptimizer(0.1),
+    "RMSPropOptimizer": lambda t: t.RMSPropOptimizer(0.1),
+    "RMSPropOptimizer_centered": lambda t: t.RMSPropOptimizer(0.1, momentum=0.5, centered=True, name="Mine"),
+    "FtrlOptimizer": lambda t: t.FtrlOptimizer(0.1, l1_regularization_strength=0.01),
+    "ProximalAdagradOptimizer": lambda t: t.ProximalAdagradOptimizer(0.1, l2_regularization_strength=0.01),
+    "ProximalGradientDescentOptimizer": lambda t: t.ProximalGradientDescentOptimizer(0.1),
+}.items():
+    _add(f"optimizers.{_name}", lambda tf, _, make=_make: _optimized(tf, make))
+
+
+@case
+def moving_averages(tf: Any, _: Any) -> Any:
+    """Names of averages, and what they follow."""
+    w = tf.get_variable("w", [3])
+    step = tf.train.get_or_create_global_step()
+    average = tf.train.ExponentialMovingAverage(0.9, step, zero_debias=True)
+    update = average.apply([w, tf.identity(w * 2.0, name="twice")])
+    with tf.control_dependencies([update]):
+        return average.average(w) + 0.0
