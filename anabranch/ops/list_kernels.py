@@ -378,7 +378,7 @@ def _scattered(ctx: Any, value: HostList, tensor: Any, indices: Any) -> HostList
     elements = list(value.elements)
     rows = np.asarray(tensor)
     for row, index in enumerate(places):
-        elements[in_range(ctx, index, value.length, "scatter to")] = rows[row]
+        elements[in_range(ctx, index, value.length, "scatter to")] = rows[row, ...]
     return value.like(elements)
 
 

@@ -86,6 +86,8 @@ class Builder:
         """Who takes a tensor; None: the fetches, or the outputs of a body."""
         self.lists = Lists(self)
         self.order = Order()
+        self.awaited: set[Operation] = set()
+        """Ops that others wait for, by control edges or because they are fetched themselves."""
         self.replaced: dict[Tensor, Tensor] = {}
         """Tensors in whose place twins are taken."""
 
@@ -140,7 +142,9 @@ class Builder:
     ) -> Place:
         """Builds in ``body`` what one body of the user's graph needs; ``env`` are its arguments."""
         fed = self.fed | env.keys()
-        ops = needed([op for op in roots if op.type != "_Arg"], fed, self.replaced)
+        roots = [op for op in roots if op.type != "_Arg"]
+        ops = needed(roots, fed, self.replaced)
+        self.awaited.update(roots, *(op._control_inputs for op in ops))
         regions = Regions(ops, fed, is_static, self.replaced)
         self.note_uses(regions, outputs)
         place = Place(body, None, regions, None)
@@ -203,10 +207,13 @@ class Builder:
             return constant(value)
 
     def _static(self, tensor: Tensor, place: Place) -> Tensor:
-        if tensor.op.type != "Const":
+        regions, constant_ = place.regions, tensor.op.type == "Const"
+        if not constant_:
             while place.parent is not None:
                 place = place.parent
-        self.emit(tensor.op, place, alone=True)
+        # A constant at the top may wait for an assertion; what others wait for, their conditional waits for.
+        waits = constant_ and regions.loop_of.get(tensor.op) is None and regions.paths.get(tensor) == ()
+        self.emit(tensor.op, place, alone=not waits)
         return place.env[tensor]
 
     def _taken(self, tensor: Tensor, optional: Tensor, place: Place) -> Tensor:
@@ -429,18 +436,17 @@ class Builder:
         ):
             return
         for value, branch in enumerate(branches):
-            self._finish_branch(branch, value, results, exports, (keys, left))
+            self._finish_branch(branch, value, (merges, results, exports), (keys, left))
         self._conditional(pred, members, branches, (merges, results, exports, keys, left), place)
 
     def _finish_branch(
         self,
         branch: Place,
         value: int,
-        results: list[Tensor],
-        exports: list[Tensor],
+        told: tuple[list[Operation], list[Tensor], list[Tensor]],
         lists: tuple[list[Key], list[Key]],
     ) -> None:
-        body = branch.body
+        body, (merges, results, exports) = branch.body, told
         outputs = []
         with self.graph.building(body):
             for output in results:
@@ -468,7 +474,16 @@ class Builder:
                 else:
                     outputs.append(build("OptionalNone", name=f"{key[0].name}_none"))
         body.outputs = outputs
-        body.control_outputs += branch.effects
+        body.control_outputs += [op for op in [*self._held(branch, value, merges), *branch.effects] if op.body is body]
+
+    def _held(self, branch: Place, value: int, merges: list[Operation]) -> list[Operation]:
+        """What a branch does before its end, where somebody waits for that: an assertion, for example."""
+        found = []
+        for merge in merges:
+            if merge in self.awaited:
+                _, chosen = branch.regions.pivots[merge]  # type: ignore[misc]
+                found += self.controls([merge._inputs[chosen[value]].op], branch)
+        return [op for op in found if op.type != "_Arg"]
 
     def _conditional(self, pred: Tensor, members: list[Item], branches: list[Place], told: Any, place: Place) -> None:
         merges, results, exports, keys, left = told
@@ -478,6 +493,7 @@ class Builder:
         with graph.building(place.body):
             chosen = self.get(pred, place)
             captured = body_ops.line_up(bodies)
+            controls = self._waits(members, place)
             stateless = "" if any(map(body_ops.is_stateful, bodies)) else "Stateless"
             attrs: dict[str, Any] = {
                 "Tin": tuple(tensor.dtype.base for tensor in captured),
@@ -489,7 +505,7 @@ class Builder:
             else:
                 attrs["branches"] = tuple(bodies)
             kind = f"{stateless}{'If' if two else 'Case'}"
-            op = self.create(opdef.lookup(kind), [chosen, *captured], attrs, f"{scope_of(members)}/{kind}")
+            op = self.create(opdef.lookup(kind), [chosen, *captured], attrs, f"{scope_of(members)}/{kind}", controls)
             body_ops.own(op)
         shown = merges[0] if merges else next(self._ops_of(members))
         op.user_site, op.original = shown.user_site, shown.original
@@ -513,6 +529,18 @@ class Builder:
             new._handle = (there.lists[key] if inner is None else inner[0])._handle
             place.left[key] = (new, ((pred, there.known[pred]), *(() if inner is None else inner[1])))
         self.note(op, place)
+
+    def _waits(self, members: list[Item], place: Place) -> list[Operation]:
+        """What the switches and constants of a conditional, which have no ops in the view, wait for."""
+        inside = set(self._ops_of(members))
+        found: dict[Operation, None] = {}
+        for op in list(inside):
+            if op.type == "Const":
+                found.update(dict.fromkeys(op._control_inputs))
+            for tensor in op._inputs:
+                if tensor.op.type in SWITCHES:
+                    found.update(dict.fromkeys(tensor.op._control_inputs))
+        return self.controls([op for op in found if op not in inside], place)
 
     def _leaves(self, output: Tensor, inside: set[Item]) -> bool:
         return any(user not in inside for user in self.uses.get(output, ()))

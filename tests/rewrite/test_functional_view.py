@@ -192,3 +192,44 @@ def test_handles_that_are_chosen_have_no_view() -> None:
         functional_view.view(tf.get_default_graph(), [found], [pred])
     with tf.Session() as session:
         assert [session.run(found, {pred: p}) for p in (False, True)] == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_what_waits_for_a_conditional_waits_for_what_its_branches_do(tier: str) -> None:
+    """``tf.case(exclusive=True)`` of TensorFlow 1: switches and constants wait for the merge of a guarded assertion."""
+    ok = tf.placeholder(tf.bool, [], name="ok")
+    false, true = switch(ok, ok)
+    with tf.control_dependencies([false]):
+        text = tf.constant("not allowed")
+    guarded = build("Assert", false, [text])
+    with tf.control_dependencies([guarded]):
+        after = tf.identity(false)
+    guard = merge([after, tf.identity(true)]).output
+    pred = tf.placeholder(tf.bool, [], name="pred")
+    with tf.control_dependencies([guard]):
+        if_false, if_true = switch(pred, pred)
+        top = tf.constant(5)
+    with tf.control_dependencies([tf.identity(if_false)]):
+        one = tf.constant(1)
+    with tf.control_dependencies([tf.identity(if_true)]):
+        two = tf.constant(2)
+    either = merge([one, two]).output
+    with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        for fetch, expected in ((either, 2), (top, 5), (guard.op, None)):
+            assert session.run(fetch, {ok: True, pred: True}) == expected
+            with pytest.raises(tf.errors.InvalidArgumentError, match="not allowed"):
+                session.run(fetch, {ok: False, pred: True})
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_arrays_of_strings(tier: str) -> None:
+    handle, flow = build("TensorArrayV3", tf.constant(2), dtype=tf.string)
+    flow = build("TensorArrayScatterV3", handle, tf.constant([1, 0]), tf.constant(["a", "b"]), flow)
+    read = build("TensorArrayReadV3", handle, tf.constant(1), flow, dtype=tf.string)
+    whole = build("TensorArrayGatherV3", handle, tf.range(2), flow, dtype=tf.string)
+    false, true = switch(read, tf.placeholder_with_default(True, []))
+    either = merge([false, tf.string_join([true, "!"])]).output
+    with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        found = session.run([either, whole])
+    assert found[0] == b"a!"
+    assert found[1].tolist() == [b"b", b"a"]
