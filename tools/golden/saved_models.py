@@ -79,6 +79,54 @@ def keras_gru(keras):
     return keras.Model(x, layers.Dense(2, activation="tanh")(y)), [np.int32([[3, 7, 1, 0], [19, 2, 0, 0]])]
 
 
+def keras_conv_lstm(keras):
+    """Two convolutional LSTM layers, and a batch of films."""
+    layers = keras.layers
+    x = keras.Input((4, 8, 8, 2))
+    y = layers.ConvLSTM2D(3, 3, padding="same", return_sequences=True)(x)
+    return keras.Model(x, layers.Flatten()(layers.ConvLSTM2D(2, 3)(y))), [random(2, 4, 8, 8, 2)]
+
+
+def keras_mixed(keras):
+    """Layers that compute in float16 and hold float32, and a batch of pictures."""
+    layers = keras.layers
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_float16")
+    x = keras.Input((8, 8, 3))
+    y = layers.BatchNormalization()(layers.Conv2D(4, 3, activation="relu")(x))
+    y = layers.Dense(6, activation="gelu")(layers.Flatten()(y))
+    model = keras.Model(x, layers.Dense(3, activation="softmax", dtype="float32")(y))
+    keras.config.set_dtype_policy(policy)
+    return model, [random(2, 8, 8, 3)]
+
+
+def keras_numbers(keras):
+    """Preprocessing of numbers: normalised, in bins, looked up, hashed."""
+    layers = keras.layers
+    x, number = keras.Input((3,), name="x"), keras.Input((1,), dtype="int64", name="number")
+    normal = layers.Normalization()
+    normal.adapt(random(50, 3))
+    bins = layers.Discretization(bin_boundaries=[-1.0, 0.0, 1.0])(x)
+    known = layers.IntegerLookup(vocabulary=[3, 7, 11], num_oov_indices=2, output_mode="multi_hot")(number)
+    hashed = layers.CategoryEncoding(num_tokens=5, output_mode="one_hot")(layers.Hashing(num_bins=5)(number))
+    parts = [normal(x), *(keras.ops.cast(layers.Flatten()(part), "float32") for part in (bins, known, hashed))]
+    return keras.Model([x, number], layers.Concatenate()(parts)), [random(4, 3), np.int64([[3], [11], [5], [0]])]
+
+
+def keras_text(keras):
+    """Preprocessing of texts: n-grams through a vocabulary into an embedding, and weighted counts of words."""
+    layers = keras.layers
+    texts = ["the quick brown fox", "jumps over the lazy dog", "a quick test"]
+    x = keras.Input((1,), dtype="string")
+    grams = layers.TextVectorization(max_tokens=30, output_sequence_length=6, ngrams=2)
+    counts = layers.TextVectorization(output_mode="tf_idf")
+    for layer in (grams, counts):
+        layer.adapt(texts)
+    y = layers.GlobalAveragePooling1D()(layers.Embedding(30, 4)(grams(x)))
+    given = np.array([["The quick, dog!"], ["lazy zebra test over"]], object)
+    return keras.Model(x, layers.Concatenate()([y, layers.Flatten()(counts(x))])), [given]
+
+
 class Words(tf.Module):
     """Strings through a vocabulary from a file, with a table that counts what it saw."""
 
@@ -286,7 +334,10 @@ def keras_model(make):
         keras.utils.set_random_seed(7)
         model, inputs = make(keras)
         model.export(folder, verbose=False)
-        names = list(tf.saved_model.load(folder).signatures["serving_default"].structured_input_signature[1])
+        known = list(tf.saved_model.load(folder).signatures["serving_default"].structured_input_signature[1])
+        names = [item.name for item in model.inputs]
+        names = names if sorted(names) == sorted(known) else known
+        os.remove(os.path.join(folder, "fingerprint.pb"))
         return run(folder, [("serving_default", dict(zip(names, inputs, strict=True)))])
 
     return save
@@ -297,6 +348,10 @@ MODELS = {
     "attention": keras_model(keras_attention),
     "lstm": keras_model(keras_lstm),
     "gru": keras_model(keras_gru),
+    "conv_lstm": keras_model(keras_conv_lstm),
+    "mixed": keras_model(keras_mixed),
+    "numbers": keras_model(keras_numbers),
+    "text": keras_model(keras_text),
     "words": words,
     "steps": steps,
     "many": many,
