@@ -337,6 +337,11 @@ class Family:
         self._values: dict[Tensor, np.ndarray | None] = {}
         self._planned: Planned | None = None
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the shared plan is compiled."""
+        return self._planned is not None and self._planned.plan.tier == "compiled"
+
     def choose(
         self,
         names: Sequence[Tensor],

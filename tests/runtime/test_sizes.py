@@ -326,3 +326,19 @@ def test_a_loop_that_becomes_hot_is_compiled_once_with_all_around_it(compiled):
         for _ in range(40):
             s.run(step, {x: np.ones((2, 30, 4))})
     assert len(compiled) == 1
+
+
+def test_training_on_sequences_of_any_length_compiles_its_loops_once(compiled):
+    """Also for those lengths that came first, and had plans of their own."""
+    x = tf.placeholder(tf.float64, [2, None, 4])
+    w = tf.get_variable("w", initializer=np.linspace(-1, 1, 16).reshape(4, 4))
+    loss = tf.reduce_sum(arrays(x, w) ** 2)
+    step = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
+    random = np.random.RandomState(0)
+    lengths = [*random.randint(5, 61, 60), *random.randint(5, 61, 4).repeat(8)]
+    with session("auto") as s:
+        s.run(w.initializer)
+        for length in lengths:
+            s.run([loss, step], {x: random.randn(2, length, 4)})
+    # What comes out is stacked on the host: the loop and its gradient are two programs.
+    assert sum("While" in types or "StatelessWhile" in types for types in compiled) == 2
