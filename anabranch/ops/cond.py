@@ -457,7 +457,7 @@ def _numbered(given: Any) -> list[Branch]:
 
 
 # ---------------------------------------------------------------------------------------------------------- smart_cond
-@public("contrib.framework.smart_cond", "contrib.layers.utils.smart_cond")
+@public("contrib.framework.smart_cond")
 def smart_cond(
     pred: Any, true_fn: Branch | None = None, false_fn: Branch | None = None, name: str | None = None
 ) -> Any:
@@ -483,7 +483,7 @@ def smart_cond(
     return true_fn() if value else false_fn()
 
 
-@public("contrib.framework.smart_constant_value", "contrib.layers.utils.constant_value")
+@public("contrib.framework.smart_constant_value")
 def smart_constant_value(pred: Any) -> bool | None:
     """The value of a predicate if it is known while the graph is built, otherwise None."""
     if isinstance(pred, (bool, np.bool_)):

@@ -176,3 +176,21 @@ def test_deprecations_warn_once() -> None:
     some(y=None)
     with pytest.warns(DeprecationWarning, match=r"x is deprecated\. Drop it\."):
         some(x=3)
+
+
+def test_names_and_cases() -> None:
+    framework = tf.contrib.framework
+    assert framework.prepend_name_scope("^a/b", "s") == "^s/a/b"
+    assert framework.strip_name_scope("s/a/b", "s") == "a/b"
+    assert framework.strip_name_scope("^s/a", "s") == "^a"
+    with tf.Graph().as_default() as graph:
+        fed = tf.placeholder(tf.bool, [], name="fed")
+        assert framework.get_placeholders(graph) == [fed]
+        assert framework.smart_case([(False, lambda: 1), (True, lambda: 2)]) == 2
+        assert framework.smart_case({False: lambda: 1}, default=lambda: 3) == 3
+        found = framework.smart_case([(fed, lambda: tf.constant(1))], default=lambda: tf.constant(2))
+        assert tf.Session().run(found, {fed: False}) == 2
+        with pytest.raises(ValueError, match="no condition that holds"):
+            framework.smart_case([(False, lambda: 1)])
+        with pytest.raises(ValueError, match="one at most"):
+            framework.smart_case([(True, lambda: 1), (True, lambda: 2)], exclusive=True)

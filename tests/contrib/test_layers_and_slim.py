@@ -118,3 +118,91 @@ def test_names_of_modules():
     assert layers.python.layers.batch_norm is layers.batch_norm
     assert layers.python.layers.utils.collect_named_outputs is slim.utils.collect_named_outputs
     assert layers.python.layers.initializers.xavier_initializer is slim.initializers.xavier_initializer
+
+
+def test_utilities_of_layers() -> None:
+    utils = tf.contrib.layers.utils
+    with tf.Graph().as_default():
+        unknown = tf.placeholder(tf.bool, [])
+        assert utils.smart_cond(tf.constant(True), fn1=lambda: 1, fn2=lambda: 2) == 1
+        assert utils.smart_cond(0, lambda: 1, lambda: 2) == 2
+        either = utils.smart_cond(unknown, lambda: tf.constant(1), lambda: tf.constant(2))
+        assert tf.Session().run(either, {unknown: False}) == 2
+        assert utils.constant_value(tf.constant(3.0)) == 3
+        assert utils.constant_value(unknown) is None
+        with pytest.raises(ValueError, match="cannot be None"):
+            utils.constant_value(None)
+        with pytest.raises(ValueError, match="It has the wrong type"):
+            utils.constant_value(tf.constant(3.0), tf.int32)
+        x = tf.ones([2, 3, 4], name="x")
+        assert utils.get_tensor_aliases(x) == ["x"]
+        utils.append_tensor_alias(x, "y/")
+        assert utils.gather_tensors_aliases([x, x]) == ["y", "y"]
+        assert (utils.last_dimension(x.shape), utils.channel_dimension(x.shape, "NCW")) == (4, 3)
+        with pytest.raises(ValueError, match="rank of shape must be at least 5"):
+            utils.last_dimension(x.shape, 5)
+    assert utils.two_element_tuple(3) == (3, 3)
+    assert utils.two_element_tuple(tf.TensorShape([4, 5])) == (4, 5)
+    with pytest.raises(ValueError, match="Must be a list of 2 positive integers"):
+        utils.two_element_tuple([1, 2, 3])
+
+
+def test_embeddings_and_what_they_refuse() -> None:
+    layers = tf.contrib.layers
+    with tf.Graph().as_default(), tf.Session() as session:
+        ids = tf.constant([[1, 0, 2], [2, 2, 0]])
+        once = layers.embed_sequence(ids, 5, 3, unique=True, scope="words")
+        again = layers.embed_sequence(ids, scope="words", reuse=True)
+        bag = layers.bow_encoder(ids, 5, 3, scope="bag")
+        dense = layers.bow_encoder(ids, 5, 3, sparse_lookup=False, scope="bag", reuse=True)
+        assert [v.op.name for v in tf.global_variables()] == ["words/embeddings", "bag/embeddings"]
+        session.run(tf.global_variables_initializer())
+        words, bags, *found = session.run([*tf.global_variables(), once, again, bag, dense])
+        rows = np.array([[1, 0, 2], [2, 2, 0]])
+        np.testing.assert_array_equal(found[0], words[rows])
+        np.testing.assert_array_equal(found[1], words[rows])
+        np.testing.assert_allclose(found[2], [bags[[1, 2]].mean(0), bags[2]], rtol=1e-5)
+        np.testing.assert_allclose(found[3], bags[rows].mean(1), rtol=1e-5)
+        with pytest.raises(ValueError, match="Must specify vocab size and embedding dimension"):
+            layers.embed_sequence(ids)
+        with pytest.raises(TypeError, match="expected to be dense"):
+            layers.bow_encoder(tf.SparseTensor([[0, 0]], [1], [1, 1]), 5, 3, sparse_lookup=False)
+
+
+def test_what_layers_refuse() -> None:
+    layers = tf.contrib.layers
+    with tf.Graph().as_default():
+        x = tf.zeros([2, 4, 4, 3])
+        for make, told in (
+            (lambda: layers.conv1d(x, 2, 3), "Convolution expects input with rank 3, got 4"),
+            (lambda: layers.conv2d(x, 2, 3, data_format="NWC"), "Invalid data_format: NWC"),
+            (
+                lambda: layers.conv2d(tf.placeholder(tf.float32, [2, 4, 4, None]), 2, 3),
+                "should be defined. Found `None`",
+            ),
+            (lambda: layers.maxout(x, 2), "is not a multiple of num_units"),
+            (lambda: layers.group_norm(x, 2), "Invalid groups 2 for 3 channels"),
+            (lambda: layers.group_norm(x, 3, reduction_axes=[-1]), "mutually exclusive"),
+            (lambda: layers.unit_norm(x, 4), "smaller than it"),
+            (lambda: layers.batch_norm(tf.placeholder(tf.float32)), "undefined rank"),
+            (lambda: layers.optimize_loss(tf.reduce_sum(x), None, 0.1, "Newton"), "Optimizer name should be one of"),
+            (lambda: layers.optimize_loss(tf.reduce_sum(x), None, -1.0, "SGD"), "Invalid learning_rate"),
+            (lambda: layers.optimize_loss(tf.reduce_sum(x), None, 0.1, "SGD", summaries=["l"]), "Summaries should be"),
+        ):
+            with pytest.raises(ValueError, match=told):
+                make()
+        with pytest.raises(NotImplementedError, match="renorm or adjustment"):
+            layers.batch_norm(x, renorm=True, updates_collections=None)
+
+
+def test_reversible_blocks_go_back() -> None:
+    layers = tf.contrib.layers
+    with tf.Graph().as_default(), tf.Session() as session:
+        halves = tf.constant(X[:, 0, :, 0]), tf.constant(X[:, 1, :, 1])
+        block = layers.RevBlock(
+            lambda x: layers.fully_connected(x, 8), lambda x: layers.fully_connected(x, 8, activation_fn=tf.tanh), 3
+        )
+        back = block.backward(*block.forward(*halves))
+        session.run(tf.global_variables_initializer())
+        for found, expected in zip(session.run(back), session.run(halves), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-4)

@@ -13,7 +13,7 @@ from anabranch.core import dtypes, errors, shapes
 from anabranch.core.api import public, publish_as
 from anabranch.core.operation import Tensor
 
-for _name in ("assert_same_float_dtype", "sort", "argsort", "is_tensor"):
+for _name in ("assert_same_float_dtype", "sort", "argsort", "is_tensor", "TensorSpec", "CriticalSection", "py_func"):
     publish_as(f"contrib.framework.{_name}", getattr(tf, _name))
 
 
@@ -239,3 +239,51 @@ def deprecated_arg_values(
         return called
 
     return decorate
+
+
+@public("contrib.framework.smart_case")
+def smart_case(
+    pred_fn_pairs: Any, default: Callable[[], Any] | None = None, exclusive: bool = False, name: str = "smart_case"
+) -> Any:
+    """``tf.case``, of which only the branch that is known to be taken is built, if it is known.
+
+    Args:
+        pred_fn_pairs: dictionary or list of pairs of condition and function.
+        default: function for the case that no condition holds.
+        exclusive: whether at most one condition may hold.
+        name: name of the conditional.
+    """
+    pairs = list(pred_fn_pairs.items() if isinstance(pred_fn_pairs, dict) else pred_fn_pairs)
+    known = [tf.contrib.framework.smart_constant_value(condition) for condition, _ in pairs]
+    if any(value is None for value in known):
+        return tf.case(pred_fn_pairs, default=default, exclusive=exclusive, name=name)
+    holding = [function for value, (_, function) in zip(known, pairs, strict=True) if value]
+    if exclusive and len(holding) > 1:
+        raise ValueError(errors.message(f"{len(holding)} conditions that hold", "one at most", "exclusive=False"))
+    if not holding and default is None:
+        raise ValueError(errors.message("no condition that holds, and no default", "one of both", "default=function"))
+    return holding[0]() if holding else default()  # type: ignore[misc]
+
+
+@public("contrib.framework.prepend_name_scope")
+def prepend_name_scope(name: str, import_scope: str | None) -> str:
+    """A name of an op or node (``^name`` too) within a scope."""
+    if not import_scope:
+        return name
+    mark = name[0] if name[:1] in "^" else ""
+    return f"{mark}{import_scope.rstrip('/')}/{name[len(mark) :]}"
+
+
+@public("contrib.framework.strip_name_scope")
+def strip_name_scope(name: str, export_scope: str | None) -> str:
+    """A name of an op or node without a scope that it begins with."""
+    if not export_scope:
+        return name
+    mark = name[0] if name[:1] in "^" else ""
+    return mark + name[len(mark) :].removeprefix(f"{export_scope.rstrip('/')}/")
+
+
+@public("contrib.framework.get_placeholders")
+def get_placeholders(graph: Any) -> list[Tensor]:
+    """The placeholders of a graph."""
+    return [op.outputs[0] for op in graph.get_operations() if op.type == "Placeholder"]

@@ -11,6 +11,7 @@ import anabranch as tf
 from anabranch.core import dtypes, errors
 from anabranch.core.api import public
 from anabranch.core.operation import Tensor
+from anabranch.ops.cond import smart_constant_value
 
 Regularizer = Callable[[Any], Any]
 
@@ -178,6 +179,36 @@ def static_cond(pred: bool, fn1: Callable[[], Any], fn2: Callable[[], Any]) -> A
             errors.message("what cannot be called", "two functions", "static_cond(pred, lambda: x, lambda: y)")
         )
     return fn1() if pred else fn2()
+
+
+@public("contrib.layers.utils.constant_value")
+def constant_value(value_or_tensor_or_var: Any, dtype: Any = None) -> Any:
+    """A Python value, or the value of a tensor that is known without running anything; None otherwise.
+
+    Raises:
+        ValueError: there is None, or a tensor of another dtype than ``dtype``.
+    """
+    value = value_or_tensor_or_var
+    if value is None:
+        raise ValueError(
+            "value_or_tensor_or_var cannot be None\n"
+            + errors.message("None", "a value, tensor or variable", "constant_value(True)")
+        )
+    if not isinstance(value, (Tensor, tf.Variable)):
+        return value
+    if dtype is not None and value.dtype.base_dtype != dtype:
+        raise ValueError(
+            f"It has the wrong type {value.dtype} instead of {dtype}\n"
+            + errors.message(f"a tensor of {value.dtype}", f"{dtype}", "tf.cast")
+        )
+    return tf.contrib.util.constant_value(value) if isinstance(value, Tensor) else None
+
+
+@public("contrib.layers.utils.smart_cond")
+def smart_cond(pred: Any, fn1: Callable[[], Any], fn2: Callable[[], Any], name: str | None = None) -> Any:
+    """What one of two functions makes, called at once if the condition is known; ``tf.cond`` otherwise."""
+    known = constant_value(pred, tf.bool) if isinstance(pred, Tensor) else smart_constant_value(pred)
+    return tf.cond(pred, fn1, fn2, name=name) if known is None else static_cond(bool(known), fn1, fn2)
 
 
 @public("contrib.layers.utils.n_positive_integers")
