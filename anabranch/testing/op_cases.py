@@ -169,6 +169,7 @@ class Row:
     word: str
     wrt: tuple[str, ...] | None
     outputs: tuple[int, ...] | None
+    invariant: Callable[..., Sequence[Any]] | None = None
 
     @property
     def definition(self) -> opdef.OpDefinition:
@@ -198,6 +199,7 @@ def row(
     open_shape: str = "",
     wrt: str | None = None,
     outputs: Sequence[int] | None = None,
+    invariant: Callable[..., Sequence[Any]] | None = None,
 ) -> Row:
     """The row of an op.
 
@@ -215,6 +217,8 @@ def row(
         open_shape: reason why static shapes are not complete though all input shapes are.
         wrt: blank-separated names of the inputs that gradients are checked for; all continuous ones if None.
         outputs: positions of the outputs that gradients are checked for; all continuous ones if None.
+        invariant: ``invariant(*outputs)`` gives the tensors that gradients are checked for where outputs depend
+            on a choice of the routine that ran, as signs of eigenvectors do.
     """
     unknown = set(gaps or {}) - set(CHECKS)
     if unknown:
@@ -245,6 +249,7 @@ def row(
         "",
         None if wrt is None else tuple(wrt.split()),
         None if outputs is None else tuple(outputs),
+        invariant,
     )
 
 

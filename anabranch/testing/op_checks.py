@@ -257,6 +257,8 @@ def check_order(row: Row, order: int) -> list[str]:
                 for y in built.outputs
                 if (y.dtype.is_floating or y.dtype.is_complex) and (row.outputs is None or y.value_index in row.outputs)
             ]
+            if row.invariant is not None:
+                ys = [y for y in row.invariant(*built.outputs) if y.dtype.is_floating or y.dtype.is_complex]
             if ys and built.continuous:
                 xs = built.continuous
                 problems.append((Problem(one.name, ys, xs, [built.feeds[x] for x in xs]), built.feeds))

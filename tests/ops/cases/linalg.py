@@ -6,6 +6,7 @@ import numpy as np
 import scipy.linalg
 
 from anabranch.core import dtypes
+from anabranch.core.build import build
 from anabranch.testing.op_cases import ANY, case, real, row
 
 BANDED = "float double int32 bool complex128"
@@ -303,6 +304,27 @@ def check_lu(outputs, inputs, attrs):
     assert np.max(np.abs(lower), initial=0) <= 1 + 1e-3, "rows are not ordered by pivots"
 
 
+def pairs(u, v):
+    """Products of the elements of columns that belong together: what does not change with the columns' signs."""
+    return build("Mul", build("ExpandDims", u, -2), build("ExpandDims", v, -3))
+
+
+def eigen_invariants(e, v):
+    return [e, pairs(v, v)] if v.shape.ndims != 1 else [e]
+
+
+def stacked_invariants(found):
+    return eigen_invariants(found[..., 0, :], found[..., 1:, :])
+
+
+def svd_invariants(s, u, v):
+    if u.shape.ndims == 1:
+        return [s]
+    count = min(u.shape.as_list()[-2], v.shape.as_list()[-2])
+    u, v = u[..., :count], v[..., :count]
+    return [s, pairs(u, v), pairs(u, u), pairs(v, v)]
+
+
 COMPLEX = well(2, phases=True)
 SQUARE = [fixed(well(2)), fixed(well(size=1)), case(np.zeros((2, 0, 0))), case(COMPLEX, dtype="complex128", grad=False)]
 TF_NONE = "TensorFlow gives this operand no gradient; tests/ops/test_linalg.py checks the others"
@@ -441,6 +463,7 @@ ROWS = [
         ],
         "float double",
         check=check_eigen,
+        invariant=eigen_invariants,
     ),
     row(
         "SelfAdjointEig",
@@ -448,6 +471,7 @@ ROWS = [
         [fixed(well(3, kind="self adjoint")), fixed(well(2, kind="self adjoint")), case(np.zeros((0, 0)), grad=False)],
         "float double",
         check=check_eigen_stacked,
+        invariant=stacked_invariants,
     ),
     row(
         "Qr",
@@ -476,6 +500,7 @@ ROWS = [
         ],
         "half float double",
         check=check_svd,
+        invariant=svd_invariants,
     ),
     row(
         "MatrixExponential",

@@ -39,6 +39,7 @@ def old(successor):
         tolerance=successor.tolerance,
         order=0 if successor.gaps else 1,
         check=successor.check,
+        invariant=successor.invariant,
     )
 
 
