@@ -12,6 +12,7 @@ import numpy as np
 from anabranch.cli import showing
 from anabranch.core import errors, shapes
 from anabranch.formats.checkpoints import checkpoint_facts, open_checkpoint
+from anabranch.train.checkpoint_state import get_checkpoint_state
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,22 +56,23 @@ def prefixes(folder: str) -> list[str]:
 
 def _latest(folder: str) -> str | None:
     """The prefix that the folder's file ``checkpoint`` names, if that is there."""
-    path = os.path.join(folder, "checkpoint")
-    if not os.path.isfile(path):
+    try:
+        state = get_checkpoint_state(folder)
+    except ValueError:  # it names none
         return None
-    with open(path, encoding="utf-8", errors="replace") as stream:
-        named = re.search(r'^model_checkpoint_path:\s*"((?:[^"\\]|\\.)*)"', stream.read(1 << 20), re.MULTILINE)
-    if named is None:
-        return None
-    prefix = os.path.join(folder, re.sub(r"\\(.)", r"\1", named[1]))
-    return prefix if os.path.isfile(prefix + ".index") else None
+    prefix = None if state is None else state.model_checkpoint_path
+    return prefix if prefix and os.path.isfile(prefix + ".index") else None
+
+
+def _same(prefix: str, other: str | None) -> bool:
+    return other is not None and os.path.samefile(f"{prefix}.index", f"{other}.index")
 
 
 def _ls(options: argparse.Namespace) -> int:
     rows: list[dict[str, Any]] = []
     latest = _latest(options.folder)
     for prefix in prefixes(options.folder):
-        row: dict[str, Any] = {"prefix": prefix, "latest": prefix == latest}
+        row: dict[str, Any] = {"prefix": prefix, "latest": _same(prefix, latest)}
         try:
             facts = checkpoint_facts(prefix)
             row["tensors"] = len(facts)

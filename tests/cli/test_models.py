@@ -147,6 +147,15 @@ def test_list_checkpoints(call, checkpoints) -> None:
     assert second == {"prefix": f"{checkpoints}/model.ckpt-2", "latest": True, "tensors": 3, "bytes": 20}
 
 
+def test_the_latest_of_a_folder_that_is_named_otherwise(call, checkpoints, monkeypatch) -> None:
+    monkeypatch.chdir(checkpoints.parent)  # the file names an absolute path
+    _, out, _ = call("checkpoint", "ls", checkpoints.name)
+    assert [line[:2] for line in out.splitlines()] == ["  ", "* "]
+    (checkpoints / "checkpoint").write_text("nothing")
+    _, out, _ = call("checkpoint", "ls", checkpoints.name)
+    assert [line[:2] for line in out.splitlines()] == ["  ", "  "]
+
+
 def test_no_checkpoints(call, tmp_path) -> None:
     assert call("checkpoint", "ls", tmp_path)[:2] == (0, f"no checkpoints in {tmp_path}\n")
     assert call("checkpoint", "ls", tmp_path / "none")[0] == showing.PROBLEM
