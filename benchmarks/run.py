@@ -101,6 +101,7 @@ def main(default: Iterable[str] = tuple(CASES)) -> None:
         help="interpreter of an environment (tf, torch)",
     )
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--cpu", action="store_true", help="CPU time of all threads, for a machine that is not idle")
     parser.add_argument("--json", help="write all medians to this file, after each case")
     parser.add_argument("--markdown", help="write the table to this file, too")
     parser.add_argument("cases", nargs="*", default=list(default), help=f"among {', '.join(ALL)}")
@@ -121,7 +122,7 @@ def main(default: Iterable[str] = tuple(CASES)) -> None:
     tell("| case | " + " | ".join(workers) + " | to the best peer |")
     tell("|---|" + "---|" * (len(workers) + 1))
     for case in options.cases:
-        row, errors = measure(case, workers, options.rounds)
+        row, errors = measure(case, workers, options.rounds, options.cpu)
         found[case] = row
         others = [value for name, value in row.items() if name != "anabranch"]
         ratio = f"{row['anabranch'] / min(others):.2f}" if others and "anabranch" in row else "-"
@@ -136,12 +137,15 @@ def main(default: Iterable[str] = tuple(CASES)) -> None:
         if options.json:
             Path(options.json).write_text(json.dumps(found, indent=1))
     told = ", ".join(f"{name} {worker.ask(version=True).get('version', '?')}" for name, worker in workers.items())
-    tell(f"\n{told}; {os.cpu_count()} cores; load before {load:.2f}; {options.rounds} rounds interleaved, medians.")
+    unit = "medians of CPU time" if options.cpu else "medians"
+    tell(f"\n{told}; {os.cpu_count()} cores; load before {load:.2f}; {options.rounds} rounds interleaved, {unit}.")
     for worker in workers.values():
         worker.close()
 
 
-def measure(case: str, workers: dict[str, Worker], rounds: int) -> tuple[dict[str, float], dict[str, str]]:
+def measure(
+    case: str, workers: dict[str, Worker], rounds: int, cpu: bool = False
+) -> tuple[dict[str, float], dict[str, str]]:
     """Microseconds of a case per peer, and what went wrong: each round asks one peer after the other, in turning order.
 
     Before each a pause: OpenMP's threads spin for some 200 ms after a peer's last call, at the cost of the next one.
@@ -158,7 +162,7 @@ def measure(case: str, workers: dict[str, Worker], rounds: int) -> tuple[dict[st
             if name in errors:
                 continue
             time.sleep(PAUSE)
-            answer = worker.ask(case=case, calls=ALL[case][0], awake=AWAKE)
+            answer = worker.ask(case=case, calls=ALL[case][0], awake=AWAKE, cpu=cpu)
             if "error" in answer:
                 errors[name] = answer["error"]
             else:

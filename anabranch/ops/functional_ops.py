@@ -129,6 +129,7 @@ def map_fn(
     swap_memory: bool = False,
     infer_shape: bool = True,
     name: str | None = None,
+    fn_output_signature: Any = None,
 ) -> Any:
     """``fn`` applied to each row of ``elems``; the results stacked along a new first dimension.
 
@@ -141,6 +142,7 @@ def map_fn(
         swap_memory: passed to the loop.
         infer_shape: whether all results of ``fn`` must have one shape.
         name: name scope.
+        fn_output_signature: TensorFlow 2's name of ``dtype``; `tf.TensorSpec` objects are taken for their dtypes.
 
     Raises:
         TypeError: ``fn`` is not callable, or a SparseTensor is given. ValueError: ``elems`` has no rows, or ``fn``
@@ -152,6 +154,14 @@ def map_fn(
         array([1, 4, 9], dtype=int32)
     """
     _callable("tf.map_fn", fn)
+    if fn_output_signature is not None:
+        if dtype is not None:
+            raise TypeError(
+                errors.message(
+                    f"dtype={dtype!r} and fn_output_signature={fn_output_signature!r}", "one of them", "leave dtype out"
+                )
+            )
+        dtype = nest.map_structure(lambda spec: getattr(spec, "dtype", spec), fn_output_signature)
     with name_scope(name, "map", nest.flatten(elems)):
         rows = _Rows("tf.map_fn", elems)
         form = elems if dtype is None else dtype

@@ -330,6 +330,8 @@ class TensorArray:
                 element_dtype=self._dtype,
                 name="TensorArrayConcatV3",
             )
+            if raw is not None and raw[0] is not None and isinstance(self._size, int) and not self._dynamic_size:
+                value.set_shape([self._size * raw[0], *raw[1:]])
         return value
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:

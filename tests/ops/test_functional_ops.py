@@ -200,3 +200,14 @@ def test_wrong_results_name_the_function() -> None:
             tf.map_fn(lambda row: row, x, dtype=tf.int32)
         with pytest.raises(TypeError, match=r"(?s)sparse tensor.*Instead: x.values"):
             tf.map_fn(lambda row: row, tf.SparseTensor([[0]], [1.0], [1]))
+
+
+def test_map_takes_the_signature_of_version_2():
+    with tf.Graph().as_default(), tf.Session() as session:
+        words = tf.constant([1, 2])
+        found = tf.map_fn(
+            lambda n: {"half": tf.cast(n, tf.float32) / 2.0}, words, fn_output_signature={"half": tf.float32}
+        )
+        assert session.run(found)["half"].tolist() == [0.5, 1.0]
+        with pytest.raises(TypeError, match=r"dtype=(.|\n)*one of them(.|\n)*leave dtype out"):
+            tf.map_fn(lambda n: n, words, dtype=tf.int32, fn_output_signature=tf.int32)

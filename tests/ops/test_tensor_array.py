@@ -97,7 +97,7 @@ def test_shapes_are_learnt() -> None:
         assert apart.read(1).shape.ndims is None
         parts = tf.TensorArray(tf.float32, size=3).split(x, [1, 1, 1])
         assert parts.read(0).shape.as_list() == [1, 2]
-        assert parts.concat().shape.as_list() == [None, 2]
+        assert parts.concat().shape.as_list() == [3, 2]
 
 
 def test_names() -> None:
@@ -357,3 +357,15 @@ def test_wrong_arguments() -> None:
 def test_another_list_than_promised_is_refused_in_a_loop(session) -> None:
     with pytest.raises(TypeError, match=r"(?s)body.*test_tensor_array\.py"):
         tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a.read(0)), [0, tf.TensorArray(tf.float32, size=3)])
+
+
+def test_concat_knows_its_shape_where_size_and_elements_are_known():
+    with tf.Graph().as_default():
+        array = tf.TensorArray(tf.float32, 3).unstack(tf.zeros([3, 2, 5]))
+        assert array.concat().shape.as_list() == [6, 5]
+        assert (
+            tf.TensorArray(tf.float32, 3, infer_shape=False).split(tf.zeros([6, 5]), [1, 2, 3]).concat().shape[0]
+            is None
+        )
+        growing = tf.TensorArray(tf.float32, 3, dynamic_size=True).unstack(tf.zeros([3, 2, 5]))
+        assert growing.concat().shape.as_list() == [None, 5]
