@@ -341,6 +341,10 @@ class BaseSession:
     ) -> tuple[Plan, executor.Executor]:
         key = (tuple(fetches), names, tuple([getattr(value, "shape", value) for value in values]), self._graph._version)
         found = self._plans.get(key)
+        if found is not None and found[0].tier == "interpreted":
+            family = self._families.get(varying.family_of(fetches, names, values, self._graph._version))
+            if family is not None and family.is_compiled:
+                found = None  # what the other shapes run is better than a program for this one, to be compiled yet
         if found is not None:
             try:  # (contextlib.suppress would take longer than the call)
                 self._plans.move_to_end(key)
