@@ -284,6 +284,7 @@ class BaseSession:
         plan, runner = self._plan(fetches, names, values)
         if plan.tier not in ("compiled", "tokens"):
             with self._lock:
+                plan.spent = self._bodies.spent(plan)
                 executor.prepare(plan, self._options.tier)
                 plan.runs += 1
         else:
@@ -299,7 +300,8 @@ class BaseSession:
                 raise RuntimeError("Attempted to use a closed Session.")
             if run_metadata is None or not getattr(options, "trace_level", 0):
                 results = runner.run(values, step)
-                plan.spent += step.nested_cost[0]
+                if step.nested_cost[0]:
+                    self._bodies.spend(plan, step.nested_cost[0])
                 return results
             step.stats = []
             results = runner.run(values, step)

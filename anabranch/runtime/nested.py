@@ -45,7 +45,18 @@ class BodyPlans:
         self._placer = outer.placer
         self._options = outer.options
         self._plans: dict[Any, tuple[int, Plan]] = {}
+        self._spent: dict[Body, float] = {}
         self._lock = threading.Lock()
+
+    def spend(self, plan: Any, cost: float) -> None:
+        """Notes what interpreting the bodies of ``plan`` has cost in a run."""
+        plan.spent += cost
+        for body in plan.held_bodies:
+            self._spent[body] = self._spent.get(body, 0.0) + cost / len(plan.held_bodies)
+
+    def spent(self, plan: Any) -> float:
+        """What interpreting them has cost so far, whichever plan it was done for."""
+        return max(plan.spent, sum(self._spent.get(body, 0.0) for body in plan.held_bodies))
 
     def of(self, body: Body, live: tuple[int, ...]) -> Plan:
         """The plan of the outputs ``live`` of ``body``, and of all effects in it."""

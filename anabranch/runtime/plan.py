@@ -18,6 +18,7 @@ import numpy as np
 
 from anabranch.core import dtypes, errors, kernels, shapes
 from anabranch.core.body import Body
+from anabranch.core.body_ops import bodies_of
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
 from anabranch.placement.placer import Device, Placer
@@ -164,6 +165,7 @@ class Plan:
         self.runs = 0
         self.spent = 0.0
         """Modelled microseconds that nested bodies have taken in interpreted runs."""
+        self.held_bodies = tuple([use.body for op in self.analysis.order for use in bodies_of(op)])
         self.tier = ""
         self.why = ""
         self._arranging = threading.RLock()

@@ -33,6 +33,7 @@ class TokenPlan:
         self.why = why
         self.runs = 0
         self.spent = 0.0
+        self.held_bodies = ()
         ops = [fetch.op if isinstance(fetch, Tensor) else fetch for fetch in fetches if fetch not in self.fed]
         self.ops = needed(ops, self.fed)
         placer.check(self.ops)

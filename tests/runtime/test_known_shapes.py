@@ -145,3 +145,22 @@ def test_shapes_kept_by_an_inner_loop_and_by_one_branch():
         result, left = values(build, [random(2, 3), np.array(many)])
         assert not left
         assert result[2].shape == (3,)
+
+
+def test_what_one_plan_spent_on_a_body_counts_for_others():
+    x = tf.placeholder(tf.float32, [])
+    out = tf.while_loop(lambda i, y: i < 40, lambda i, y: (i + 1, tf.tanh(y * 1.5) + 0.1), [0, x])[1]
+    other = out + 1.0
+    with tf.Session(config=tf.SessionOptions(seed=1)) as s:
+        runs = 0
+        while "tier: compiled" not in s.explain(out, {x: 0.5}):
+            s.run(out, {x: 0.5})
+            runs += 1
+            assert runs < 64
+        assert runs > 3
+        s.run(other, {x: 0.5})
+        again = 1
+        while "tier: compiled" not in s.explain(other, {x: 0.5}):
+            s.run(other, {x: 0.5})
+            again += 1
+        assert again < runs / 2
