@@ -15,10 +15,10 @@ from anabranch.core.build import build
 from anabranch.core.opdef import PURE, Bool, Float, Int, NotDifferentiable, Op, String, Type
 
 _F = np.float32
-_WHOLE = "qint8 quint8 qint32 qint16 quint16"
+WHOLE = "qint8 quint8 qint32 qint16 quint16"
 _MODES = "MIN_COMBINED MIN_FIRST SCALED"
 _FLOATS = "bfloat16 half float double"
-_GRID = NotDifferentiable("whole numbers have no gradient")
+GRID = NotDifferentiable("whole numbers have no gradient")
 _SECOND = NotDifferentiable("TensorFlow has no second derivative of fake quantisation")
 _FAKE = {"num_bits": Int(8), "narrow_range": Bool(False)}
 _ARGS = {"min": Float(-6.0), "max": Float(6.0), **_FAKE}
@@ -209,12 +209,13 @@ class FakeQuantWithMinMaxVarsPerChannelGradient(Op):
 
 
 # -------------------------------------------------------------------------------------------------------- whole numbers
-def _limits(dtype: np.dtype) -> tuple[int, int]:
+def limits(dtype: np.dtype) -> tuple[int, int]:
+    """The least and the greatest whole number of a dtype."""
     info = np.iinfo(dtype)
     return int(info.min), int(info.max)
 
 
-def _round_away(xp: Any, x: Any) -> Any:
+def round_away(xp: Any, x: Any) -> Any:
     """To the nearest whole number, halves away from 0."""
     return xp.trunc(x + xp.copysign(xp.asarray(0.5, x.dtype), x))
 
@@ -243,7 +244,7 @@ def _quantized(ctx: Any, inputs: Any, attrs: Any) -> Any:
     xp = ctx.xp
     x, given_low, given_high = inputs
     kind = attrs["T"].np
-    least, most = _limits(kind)
+    least, most = limits(kind)
     signed = least < 0
     ctx.check(
         xp.all(xp.asarray(given_low) <= xp.asarray(given_high)),
@@ -263,18 +264,18 @@ def _quantized(ctx: Any, inputs: Any, attrs: Any) -> Any:
         wide_low, wide_high = (spread(item).astype(np.float64) for item in (low, high))
         scale = steps / ((wide_high - wide_low) * (steps / (steps - 1.0)))
         if kind.itemsize < 4:
-            found = _round_away(xp, x.astype(np.float64) * scale) - _round_away(xp, wide_low * scale) + least
+            found = round_away(xp, x.astype(np.float64) * scale) - round_away(xp, wide_low * scale) + least
             found = xp.clip(found, least, most)
         else:  # all in float32, whose largest number of the range is 127 below the end
             narrow = scale.astype(_F)
-            found = _round_away(xp, x * narrow) - (_round_away(xp, wide_low.astype(_F) * narrow) - _F(least))
+            found = round_away(xp, x * narrow) - (round_away(xp, wide_low.astype(_F) * narrow) - _F(least))
             found = xp.clip(found, _F(least), np.nextafter(_F(most), _F(0)))
     elif attrs["mode"] == "MIN_COMBINED":
         scale = (_F(float(most) - float(least)) / (high - low)).astype(_F)
         clamped = xp.maximum(xp.minimum(x, spread(high)), spread(low))
         shifted = (clamped - spread(low)) * spread(scale)
         if signed:
-            found = _round_away(xp, shifted - _F((float(most) - float(least) + 1) / 2))
+            found = round_away(xp, shifted - _F((float(most) - float(least) + 1) / 2))
         else:
             found = xp.floor(shifted + _F(0.5))
         found = xp.clip(found.astype(np.float64), least, most)
@@ -287,7 +288,7 @@ def _quantized(ctx: Any, inputs: Any, attrs: Any) -> Any:
         low, high = bottom / scale, _F(most) / scale
         clamped = xp.maximum(xp.minimum(x, spread(high)), spread(low)) * spread(scale)
         even = attrs["round_mode"] == "HALF_TO_EVEN"
-        found = xp.clip((xp.round(clamped) if even else _round_away(xp, clamped)).astype(np.float64), least, most)
+        found = xp.clip((xp.round(clamped) if even else round_away(xp, clamped)).astype(np.float64), least, most)
     shape = () if axis < 0 else (-1,)
     bounds = [xp.reshape(item, shape).astype(_F) for item in (low, high)]
     return (found.astype(kind), *bounds)
@@ -301,7 +302,7 @@ class QuantizeV2(Op):
 
     signature = "input: float, min_range: float, max_range: float -> output: T, output_min: float, output_max: float"
     attrs = {
-        "T": Type(_WHOLE),
+        "T": Type(WHOLE),
         "mode": String("MIN_COMBINED", allowed=_MODES),
         "round_mode": String("HALF_AWAY_FROM_ZERO", allowed="HALF_AWAY_FROM_ZERO HALF_TO_EVEN"),
         "narrow_range": Bool(False),
@@ -309,7 +310,7 @@ class QuantizeV2(Op):
         "ensure_minimum_range": Float(0.01),
     }
     effect = PURE
-    gradient = _GRID
+    gradient = GRID
 
     def shape(c):
         bounds = _check_bounds(c)
@@ -332,14 +333,14 @@ class Dequantize(Op):
 
     signature = "input: T, min_range: float, max_range: float -> output: dtype"
     attrs = {
-        "T": Type(_WHOLE),
+        "T": Type(WHOLE),
         "mode": String("MIN_COMBINED", allowed=_MODES),
         "narrow_range": Bool(False),
         "axis": Int(-1),
         "dtype": Type("bfloat16 float", "float"),
     }
     effect = PURE
-    gradient = _GRID
+    gradient = GRID
 
     def shape(c):
         _check_bounds(c)
@@ -349,7 +350,7 @@ class Dequantize(Op):
         xp = ctx.xp
         x, low, high = inputs
         kind = attrs["T"].np
-        least, most = _limits(kind)
+        least, most = limits(kind)
         low, high = (_by_axis(xp, item, attrs["axis"], x.ndim) for item in (low, high))
         if attrs["mode"] == "MIN_COMBINED":
             half = _F((float(most) - float(least) + 1) / 2) if least < 0 else _F(0)
@@ -359,7 +360,7 @@ class Dequantize(Op):
             steps = 2.0 ** (8 * kind.itemsize)
             wide_low, wide_high = low.astype(np.float64), high.astype(np.float64)
             scale = (wide_high - wide_low) * (steps / (steps - 1.0)) / steps
-            start = xp.where(wide_low == wide_high, wide_low, _round_away(xp, wide_low / scale) * scale)
+            start = xp.where(wide_low == wide_high, wide_low, round_away(xp, wide_low / scale) * scale)
             found = xp.where(wide_low == wide_high, wide_low, start + (x.astype(np.float64) - least) * scale)
         else:
             bottom = _F(least + 1 if attrs["narrow_range"] else least)

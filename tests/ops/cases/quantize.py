@@ -110,7 +110,49 @@ def third(x, low, high, bits, range_given=True, **options):
     return there_and_back(x, low, high, bits, range_given=range_given, **options)
 
 
+# What TensorFlow's kernels gave for these sums: as bytes of the range -3 to 5, and the range that they use.
+SUMS = [
+    [-90347604, 98764591, 104868288, 141365315], [163622907, -107228221, 117693031, 445841673],
+    [230702035, 326610453, 277165042, -95840425],
+]  # fmt: skip
+BYTES = [[69, 125, 127, 138], [144, 64, 131, 228], [164, 193, 178, 67]]
+USED = np.float32(-0.99864066), np.float32(4.152224)
+
+
+def recorded(*results):
+    def check(outputs, inputs, attrs):
+        for found, wanted in zip(outputs, results, strict=True):
+            if found.dtype.kind == "f":
+                np.testing.assert_allclose(found, wanted, 1e-6)
+            else:
+                assert np.array_equal(found, wanted), found
+
+    return check
+
+
+def in_bytes(outputs, inputs, attrs):
+    """Within one step of the numbers stood for."""
+    found, low, high = outputs
+    x, first, last = (item.astype(np.float64) for item in inputs[:3])
+    kind = inputs[0].dtype
+    value = first + (x - np.iinfo(kind).min) * (last - first) / (float(np.iinfo(kind).max) - np.iinfo(kind).min)
+    step = (float(high) - float(low)) / 255
+    back = float(low) + (found.astype(float) - np.iinfo(found.dtype).min) * step
+    assert np.max(np.abs(back - np.clip(value, low, high))) <= 1.1 * step
+
+
 ROWS = [
+    row("RequantizationRange", None, [case(SUMS, -20.0, 20.0, types={"Tinput": "qint32"})], vary="Tinput",
+        types="qint32", check=recorded(*USED)),
+    row("Requantize", None,
+        [case(SUMS, -20.0, 20.0, -3.0, 5.0, types={"Tinput": "qint32", "out_type": "quint8"})], vary="out_type",
+        types="quint8", check=recorded(BYTES, np.float32(-3), np.float32(5))),
+    row("QuantizeDownAndShrinkRange", None,
+        [case(whole(3, 4, low=-30000, high=30000), -2.0, 2.0, types={"Tinput": "qint16", "out_type": "qint8"})],
+        vary="out_type", types="qint8", check=in_bytes),
+    row("QuantizedReshape", lambda x, shape, low, high: (x.reshape([int(n) for n in shape]), low, high),
+        [case(real(2, 3), [3, 2], -1.0, 1.0), case(real(2, 3), [-1], -1.0, 1.0), case(real(2, 0), [0, 5], 0.0, 1.0)],
+        "float uint8 int32", order=0),
     row("FakeQuantWithMinMaxArgs", by_attributes, fakes(X) + fakes(X, min=-1.3, max=2.2), tolerance=40, order=0),
     row("FakeQuantWithMinMaxVars", nearest, [*fakes(X, -1.3, 2.2), case(X, 0.0, 0.0, grad=False)],
         tolerance=40, order=0),
