@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anabranch as tf
 from anabranch.contrib.framework.scopes import add_arg_scope, arg_scope
 from anabranch.contrib.layers.convolutions import conv2d, max_pool2d
-from anabranch.contrib.layers.functions import batch_norm
-from anabranch.contrib.layers.parts import collect_named_outputs, l2_regularizer, variance_scaling_initializer
+from anabranch.contrib.layers.functions import batch_norm, softmax
+from anabranch.contrib.layers.parts import (
+    collect_named_outputs,
+    convert_collection_to_dict,
+    l2_regularizer,
+    variance_scaling_initializer,
+)
 from anabranch.core import errors
 
 
@@ -79,3 +84,68 @@ def resnet_arg_scope(
         activation_fn=tf.nn.relu, normalizer_fn=batch_norm, normalizer_params=params,
     ), arg_scope([batch_norm], **params), arg_scope([max_pool2d], padding="SAME") as scope:  # fmt: skip
         return scope
+
+
+def net(
+    version: int, bottleneck: Callable[..., Any], inputs: Any, blocks: Sequence[Block], num_classes: int | None,
+    is_training: Any, global_pool: bool, output_stride: int | None, include_root_block: bool, reuse: Any, scope: Any,
+) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    """A residual net of version 1 or 2; arguments as of ``resnet_v1``."""
+    with tf.variable_scope(scope, f"resnet_v{version}", [inputs], reuse=reuse) as sc:
+        collection = sc.name + "_end_points"
+        with (
+            arg_scope([conv2d, bottleneck, stack_blocks_dense], outputs_collections=collection),
+            arg_scope([batch_norm], is_training=is_training),
+        ):
+            hidden = inputs
+            if include_root_block:
+                if output_stride is not None:
+                    if output_stride % 4 != 0:
+                        raise ValueError(
+                            "The output_stride needs to be a multiple of 4.\n"
+                            + errors.message(f"output_stride={output_stride}", "a multiple of 4", "output_stride=16")
+                        )
+                    output_stride //= 4
+                # In version 2 the first unit normalises its input itself.
+                plain = {"activation_fn": None, "normalizer_fn": None} if version == 2 else {}
+                with arg_scope([conv2d], **plain):
+                    hidden = conv2d_same(hidden, 64, 7, stride=2, scope="conv1")
+                hidden = max_pool2d(hidden, [3, 3], stride=2, scope="pool1")
+            hidden = stack_blocks_dense(hidden, blocks, output_stride)
+            if version == 2:
+                hidden = batch_norm(hidden, activation_fn=tf.nn.relu, scope="postnorm")
+            if global_pool:
+                hidden = tf.reduce_mean(hidden, [1, 2], name="pool5", keepdims=True)
+            if num_classes is not None:
+                hidden = conv2d(hidden, num_classes, [1, 1], activation_fn=None, normalizer_fn=None, scope="logits")
+            found = convert_collection_to_dict(collection)
+            if num_classes is not None:
+                found["predictions"] = softmax(hidden, scope="predictions")
+            return hidden, found
+
+
+def block_of(bottleneck: Callable[..., Any], scope: str, base_depth: int, num_units: int, stride: int) -> Block:
+    """A block of units of ``4 * base_depth`` channels, of which the last takes the stride."""
+    unit = {"depth": base_depth * 4, "depth_bottleneck": base_depth}
+    units = [{**unit, "stride": 1}] * (num_units - 1) + [{**unit, "stride": stride}]
+    return Block(scope, bottleneck, units)
+
+
+def sized(name: str, resnet: Callable[..., Any], bottleneck: Callable[..., Any], units: Sequence[int]) -> Any:
+    """The net of that name, whose four blocks have so many units."""
+
+    def made(
+        inputs: Any, num_classes: int | None = None, is_training: Any = True, global_pool: bool = True,
+        output_stride: int | None = None, reuse: Any = None, scope: Any = name,
+    ) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+        sizes = zip((64, 128, 256, 512), units, (2, 2, 2, 1), strict=True)
+        blocks = [block_of(bottleneck, f"block{i}", *each) for i, each in enumerate(sizes, 1)]
+        found: tuple[Any, dict[str, Any]] = resnet(
+            inputs, blocks, num_classes, is_training, global_pool, output_stride, reuse=reuse, scope=scope
+        )
+        return found
+
+    made.__name__ = made.__qualname__ = name
+    made.__doc__ = f"The net of {name.rpartition('_')[2]} layers; arguments as of ``{resnet.__name__}``."
+    made.default_image_size = 224  # type: ignore[attr-defined]
+    return made
