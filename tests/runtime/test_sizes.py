@@ -35,6 +35,7 @@ def compiled(monkeypatch):
         return made
 
     monkeypatch.setattr(program.Program, "_compile", noted)
+    monkeypatch.setattr(program, "_shared", program._SharedExecutables())  # not what other tests compiled
     return found
 
 

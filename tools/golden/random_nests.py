@@ -18,6 +18,7 @@ leaf = st.one_of(
 
 
 def nested(inner):
+    """Statements that hold blocks of others."""
     block = st.lists(inner, min_size=1, max_size=3)
     return st.one_of(
         st.tuples(st.just("if"), st.integers(0, VARIABLES - 1), st.integers(-3, 3), block, block),
@@ -72,6 +73,7 @@ def without_draws(block):
 
 
 def run_model(block, start):
+    """Two steps of a program in Python, as ``two_steps`` tells them."""
     state = [np.int32(value) for value in start]
     steps = []
     with np.errstate(over="ignore"):
