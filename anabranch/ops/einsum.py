@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import blas, errors, shapes
+from anabranch.core import errors, shapes
 from anabranch.core.api import public
 from anabranch.core.build import build
 from anabranch.core.convert import convert_to_tensor
 from anabranch.core.opdef import PURE, Int, Op, String, Type
 from anabranch.core.operation import Tensor
 from anabranch.core.scope_functions import name_scope
+from anabranch.ops import blas
 from anabranch.ops.array_common import dense, known, refuse, require, shape_of
 from anabranch.ops.gradient_helpers import reduce_to_shape_of
 from anabranch.ops.matmul import conjugate, matmul

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import blas
+from anabranch.ops import blas
 from anabranch.ops.precision import widen
 from anabranch.ops.windows import Axis, pad_spatial, tap
 

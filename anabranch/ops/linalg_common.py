@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import blas, shapes
+from anabranch.core import shapes
 from anabranch.core.build import build
+from anabranch.ops import blas
 from anabranch.ops.array_common import refuse, require
 from anabranch.ops.precision import widen
 

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import blas, dtypes, errors, shapes
+from anabranch.core import dtypes, errors, shapes
 from anabranch.core.api import public
 from anabranch.core.build import build
 from anabranch.core.convert import convert_to_tensor
 from anabranch.core.opdef import PURE, Bool, Op, Type
 from anabranch.core.operation import Tensor
 from anabranch.core.scope_functions import name_scope
+from anabranch.ops import blas
 from anabranch.ops.array_common import dense, refuse, require
 from anabranch.ops.gradient_helpers import reduce_to_shape_of
 from anabranch.ops.precision import is_half

@@ -7,7 +7,7 @@ import pytest
 import threadpoolctl
 
 import anabranch as tf
-from anabranch.core import blas
+from anabranch.ops import blas
 
 
 def threads():
