@@ -12,7 +12,7 @@ Whoever sets a handler of their own has it wrapped by the next step.
 
 from __future__ import annotations
 
-import _signal
+import _signal  # type: ignore[import-not-found]  # (no stubs)
 import signal
 import threading
 from typing import Any
