@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import importlib
 import inspect
 import json
 import linecache
@@ -231,7 +232,7 @@ def run_atheris(
     target: Target, judge: Judge, seconds: float, seed: int, folder: str, report: Callable[[], None]
 ) -> None:
     """Lets libFuzzer choose for so long; it ends the process."""
-    import atheris
+    atheris: Any = importlib.import_module("atheris")
 
     for number, sample in enumerate(target.samples):
         with open(os.path.join(folder, f"sample{number}"), "wb") as stream:
@@ -269,7 +270,7 @@ def run_atheris(
 
 def instrument() -> None:
     """Lets libFuzzer see which lines of the readers run."""
-    import atheris
+    atheris: Any = importlib.import_module("atheris")
 
     for name, module in list(sys.modules.items()):
         if not any(name == package or name.startswith(package + ".") for package in _READERS):
