@@ -26,7 +26,7 @@ from anabranch.runtime.borrowing import borrowed
 from anabranch.runtime.resources import Claim, ResourceManager, Slot, Version
 from anabranch.session import BaseSession, handle_of
 
-NICE = 10
+NICE = 15
 """Priority of the thread that writes: what the processors have left while steps run."""
 _WRAPPED = ("_sess", "raw_session", "_session")
 
