@@ -153,7 +153,7 @@ def _prepare_if_expected(
     if program.platform == "cpu" and any(_key_of(value) is None for value in old):
         return  # what an initializer made on the host; after this step, it will be the device's
     manager.spares.prepared.add(facts)
-    if sum(value.nbytes for value in old) < LARGE or getattr(facts, "guessed", False) or facts.dynamic:
+    if sum(value.nbytes for value in old) < LARGE or facts.guessed or facts.dynamic:
         return
     if not all(isinstance(value, np.ndarray) or hasattr(value, "devices") for value in arguments):
         return  # values with a form of their own, as lists of tensors have
