@@ -18,7 +18,7 @@ from anabranch.core.body import Body
 from anabranch.core.body_ops import bodies_of
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
-from anabranch.xla import chains, room, single, tracing
+from anabranch.xla import chains, engine, room, single, tracing
 
 MAX_EMBEDDED_CONSTANT = 1024
 """Constants with more elements are passed as arguments: XLA copies and folds large literals slowly."""
@@ -226,12 +226,28 @@ class Scope:
             indices = xp.asarray(operands[at])
             operands[at] = xp.where(ok, indices, np.iinfo(indices.dtype).max)
         try:
-            values = kernels.outputs_of(definition, op._attrs, definition.kernel(self.context, operands, op._attrs))
+            values = self._computed(op, operands)
         except kernels.NotCompilable as reason:
             raise HostNeeded(op, str(reason)) from None
         if len(self.context.checks) > own and op.type not in emits_checks:
             emits_checks.add(op.type)  # the program looks at the end whether this changes the order of its writes
         self._store(op, values, writes, operands, ok if held else None)
+
+    def _computed(self, op: Operation, operands: list[Any]) -> list[Any]:
+        """What the kernel makes of its operands, those that are known being arrays of NumPy if it can do with them."""
+        definition = op.definition
+        assert definition.kernel is not None
+        own = len(self.context.checks)
+        try:
+            return kernels.outputs_of(definition, op._attrs, definition.kernel(self.context, operands, op._attrs))
+        except engine.jax().errors.TracerArrayConversionError:  # NumPy cannot take elements at a traced position
+            del self.context.checks[own:]
+            kept = single.compile_time_positions(definition, op._attrs)
+            traced = [
+                self.context.xp.asarray(value) if isinstance(value, np.ndarray) and i not in kept else value
+                for i, value in enumerate(operands)
+            ]
+            return kernels.outputs_of(definition, op._attrs, definition.kernel(self.context, traced, op._attrs))
 
     def _store(
         self, op: Operation, values: list[Any], writes: tuple[StateKey, ...], operands: list[Any], ok: Any

@@ -36,6 +36,7 @@ MODULES: tuple[str, ...] = (
     "server_pb2",
     "object_graph_pb2",
     "saved_model_pb2",
+    "projector_pb2",
 )
 
 

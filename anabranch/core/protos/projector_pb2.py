@@ -14,17 +14,17 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%anabranch/core/protos/projector.proto\x12\ntensorflow\">\n\x0eSpriteMetadata\x12\x12\n\nimage_path\x18\x01 \x01(\t\x12\x18\n\x10single_image_dim\x18\x02 \x03(\r\"\xaa\x01\n\rEmbeddingInfo\x12\x13\n\x0btensor_name\x18\x01 \x01(\t\x12\x15\n\rmetadata_path\x18\x02 \x01(\t\x12\x16\n\x0e\x62ookmarks_path\x18\x03 \x01(\t\x12\x14\n\x0ctensor_shape\x18\x04 \x03(\r\x12*\n\x06sprite\x18\x05 \x01(\x0b\x32\x1a.tensorflow.SpriteMetadata\x12\x13\n\x0btensor_path\x18\x06 \x01(\t\"}\n\x0fProjectorConfig\x12\x1d\n\x15model_checkpoint_path\x18\x01 \x01(\t\x12-\n\nembeddings\x18\x02 \x03(\x0b\x32\x19.tensorflow.EmbeddingInfo\x12\x1c\n\x14model_checkpoint_dir\x18\x03 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%anabranch/core/protos/projector.proto\x12\x0c\x61nabranch_tf\">\n\x0eSpriteMetadata\x12\x12\n\nimage_path\x18\x01 \x01(\t\x12\x18\n\x10single_image_dim\x18\x02 \x03(\r\"\xac\x01\n\rEmbeddingInfo\x12\x13\n\x0btensor_name\x18\x01 \x01(\t\x12\x15\n\rmetadata_path\x18\x02 \x01(\t\x12\x16\n\x0e\x62ookmarks_path\x18\x03 \x01(\t\x12\x14\n\x0ctensor_shape\x18\x04 \x03(\r\x12,\n\x06sprite\x18\x05 \x01(\x0b\x32\x1c.anabranch_tf.SpriteMetadata\x12\x13\n\x0btensor_path\x18\x06 \x01(\t\"\x7f\n\x0fProjectorConfig\x12\x1d\n\x15model_checkpoint_path\x18\x01 \x01(\t\x12/\n\nembeddings\x18\x02 \x03(\x0b\x32\x1b.anabranch_tf.EmbeddingInfo\x12\x1c\n\x14model_checkpoint_dir\x18\x03 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'anabranch.core.protos.projector_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SPRITEMETADATA']._serialized_start=53
-  _globals['_SPRITEMETADATA']._serialized_end=115
-  _globals['_EMBEDDINGINFO']._serialized_start=118
-  _globals['_EMBEDDINGINFO']._serialized_end=288
-  _globals['_PROJECTORCONFIG']._serialized_start=290
-  _globals['_PROJECTORCONFIG']._serialized_end=415
+  _globals['_SPRITEMETADATA']._serialized_start=55
+  _globals['_SPRITEMETADATA']._serialized_end=117
+  _globals['_EMBEDDINGINFO']._serialized_start=120
+  _globals['_EMBEDDINGINFO']._serialized_end=292
+  _globals['_PROJECTORCONFIG']._serialized_start=294
+  _globals['_PROJECTORCONFIG']._serialized_end=421
 # @@protoc_insertion_point(module_scope)
