@@ -83,7 +83,17 @@ def mlp(*sizes):
 
 
 def channels_first(weights):
-    return [np.ascontiguousarray(w.transpose(3, 2, 0, 1)) if w.ndim == 4 else w for w in weights]
+    """Filters as PyTorch has them, and the rows of the first matrix in the order of images with channels first."""
+    found = []
+    for before, w in zip([None, *weights], weights, strict=False):
+        if w.ndim == 4:
+            w = w.transpose(3, 2, 0, 1)
+        elif before is not None and before.ndim == 4:
+            channels = before.shape[-1]
+            side = round((len(w) / channels) ** 0.5)
+            w = w.reshape(side, side, channels, -1).transpose(2, 0, 1, 3).reshape(w.shape)
+        found.append(np.ascontiguousarray(w))
+    return found
 
 
 def conv6(*sizes):
