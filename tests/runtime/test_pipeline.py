@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import threading
 import time
 
@@ -304,6 +305,15 @@ def test_recoverable_sessions_keep_nothing_in_flight():
         np.testing.assert_array_equal(session.run(v), np.full(4, 2.0))
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C is heard, also where tests run in the background of a shell, which ignores it there."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_while_waiting_loses_nothing(compiled):
     size = 700
     v = tf.Variable(tf.eye(size), name="v")
