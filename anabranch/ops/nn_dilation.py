@@ -17,6 +17,7 @@ from anabranch.core.build import build
 from anabranch.core.opdef import DERIVED, PURE, List, Op, String, Type
 from anabranch.core.scope_functions import name_scope
 from anabranch.ops import pool_rules, windows
+from anabranch.ops.reduce import least
 from anabranch.ops.windows import Axis, axis, pad_spatial, tap
 
 _REALS = "float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"
@@ -64,9 +65,9 @@ def _sums(ctx: Any, x: Any, f: Any, axes: Any) -> Iterator[tuple[tuple[int, int]
 
 def _dilate(ctx: Any, x: Any, f: Any, axes: Any) -> Any:
     best = None
-    least = x.dtype.type(pool_rules.lowest(x.dtype))
+    floor = least(x.dtype)
     for _, total, valid in _sums(ctx, x, f, axes):
-        entry = total if valid.all() else ctx.xp.where(ctx.xp.asarray(valid), total, least)
+        entry = total if valid.all() else ctx.xp.where(ctx.xp.asarray(valid), total, floor)
         best = entry if best is None else ctx.xp.maximum(best, entry)
     return best
 

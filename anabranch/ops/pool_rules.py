@@ -18,6 +18,7 @@ from anabranch.core import errors, shapes
 from anabranch.ops import windows
 from anabranch.ops.lowerings_conv import interleave, pad_along, scatter_taps, spread_of
 from anabranch.ops.precision import widen
+from anabranch.ops.reduce import least
 from anabranch.ops.windows import Axis, from_last, shape_from_last, shape_to_last, spatial, to_last
 
 
@@ -119,11 +120,6 @@ def arranged(ctx: Any, attrs: dict[str, Any], *arrays: Any) -> tuple[list[Any], 
 
 
 # ------------------------------------------------------------------------------------------------------- one dimension
-def lowest(dtype: Any) -> Any:
-    """The least value of a dtype: the neutral element of a maximum."""
-    return dtype.type(-np.inf) if dtype.kind not in "iu" else np.iinfo(dtype).min
-
-
 def _along(dimension: int, cut: slice) -> tuple[Any, ...]:
     return (slice(None),) * dimension + (cut,)
 
@@ -149,7 +145,7 @@ def _maximum(ctx: Any, x: Any, a: Axis, dimension: int) -> Any:
     if _whole(a):
         return ctx.xp.max(x, axis=dimension, keepdims=True)
     found = None
-    for entry in _taps(ctx, x, a, dimension, lowest(x.dtype)):
+    for entry in _taps(ctx, x, a, dimension, least(x.dtype)):
         found = entry if found is None else ctx.xp.maximum(found, entry)
     return found
 
@@ -159,7 +155,7 @@ def _first_hits(ctx: Any, x: Any, y: Any, a: Axis, dimension: int) -> Any:
     xp = ctx.xp
     kind = np.int8 if a.window < 127 else np.int32
     starts = np.arange(a.out) * a.stride - a.before
-    taps = _taps(ctx, x, a, dimension, lowest(x.dtype))
+    taps = _taps(ctx, x, a, dimension, least(x.dtype))
     found = None
     for t in range(a.window - 1, -1, -1):
         hit = ~(taps[t] < y)  # a NaN maximum is reached by anything, so that the gradient is not lost

@@ -117,12 +117,12 @@ def _mean(xp: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
 
 def least(dtype: Any) -> Any:
     """The smallest value of a NumPy dtype as a scalar of it: -inf for floats."""
-    return dtype.type(-np.inf) if dtype.kind not in "iu" else np.iinfo(dtype).min
+    return dtype.type(-np.inf) if dtype.kind not in "iu" else dtype.type(np.iinfo(dtype).min)
 
 
 def greatest(dtype: Any) -> Any:
     """The largest value of a NumPy dtype as a scalar of it: inf for floats."""
-    return dtype.type(np.inf) if dtype.kind not in "iu" else np.iinfo(dtype).max
+    return dtype.type(np.inf) if dtype.kind not in "iu" else dtype.type(np.iinfo(dtype).max)
 
 
 def _max(xp: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:

@@ -190,9 +190,10 @@ def analyse(roots: Sequence[Operation], fed: frozenset[Tensor], variables: Varia
                 reads[position] = old
             made.append(new)
         within = effects.summary(op)
+        if within is not None and instead:
+            _refuse_fed(op, instead.intersection(variables.of(maker) for maker in (*within.writes, *within.reads)))
         if within is not None and not within.channel:
             written = dict.fromkeys(variables.of(maker) for maker in within.writes)
-            _refuse_fed(op, instead.intersection(variables.of(maker) for maker in (*within.writes, *within.reads)))
             for maker in written:
                 old, new = write(maker)
                 inner.append(old)

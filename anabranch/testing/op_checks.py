@@ -1,7 +1,8 @@
 """What is checked of each row of :mod:`anabranch.testing.op_cases`.
 
 Forward: every instance of a row is an op of one graph, so that a row costs one compilation; each tier's outputs are
-    compared with the reference and with the other tier's, dtypes and static shapes with what came out. Static shapes
+    compared with the reference and with the other tier's, dtypes and static shapes with what came out. What is compiled
+    must not have been interpreted for want of a program, also where one operand is known beforehand. Static shapes
     are also inferred with unknown dimensions, unknown ranks and unknown values, and must not contradict what came out.
     Gradients: all cases in one check. Serialisation: the graph comes back from its GraphDef the same.
 """
@@ -9,6 +10,7 @@ Forward: every instance of a row is an op of one graph, so that a row costs one 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,8 +57,11 @@ def _placeholder(array: np.ndarray, dtype: dtypes.DType, known: str) -> Tensor:
     return build("Placeholder", dtype=dtype, shape=raw)
 
 
-def build_instance(one: Instance, known: str = "all") -> Built:
-    """Adds the instance's op to the default graph; ``known`` says what is known of its inputs: all, rank or nothing."""
+def build_instance(one: Instance, known: str = "all", constant_at: int | None = None) -> Built:
+    """Adds the instance's op to the default graph; ``known`` says what is known of its inputs: all, rank or nothing.
+
+    Of what is fed otherwise, the array of number ``constant_at`` is a constant.
+    """
     definition = one.row.definition
     feeds: dict[Tensor, np.ndarray] = {}
     starts: list[Operation] = []
@@ -64,8 +69,10 @@ def build_instance(one: Instance, known: str = "all") -> Built:
     continuous: list[Tensor] = []
     state = definition.effect.resources if definition.effect.kind in ("read", "write") else ()
 
+    numbers = itertools.count()
+
     def tensor(array: np.ndarray, dtype: dtypes.DType, static: bool, name: str) -> Tensor:
-        if static and known == "all":
+        if (static and known == "all") or next(numbers) == constant_at:
             return constant(array, dtype)
         fed = _placeholder(array, dtype, known)
         feeds[fed] = array
@@ -116,11 +123,33 @@ def run_forward(built: Sequence[Built], graph: Graph, tier: str) -> list[list[np
         if starts:
             session.run(starts, feeds)
         needed = {fed: array for one in built for fed, array in one.feeds.items() if fed.op._outputs[0]._consumers}
-        outputs = session.run([(one.outputs, one.op) for one in built], needed)
+        fetches = [(one.outputs, one.op) for one in built]
+        outputs = session.run(fetches, needed)
+        told = session.explain(fetches, needed)
+        assert "interpreted: " not in told, f"a program could not be compiled, and its ops were interpreted:\n{told}"
         finals = session.run([one.reads for one in built]) if starts else [[] for _ in built]
     return [
         [np.asarray(value) for value in (*final, *found)] for final, (found, _) in zip(finals, outputs, strict=True)
     ]
+
+
+def check_known(row: Row, most: int = 3) -> list[str]:
+    """Texts of what is wrong in programs that know one operand of the op, each in turn, in ``most`` of its cases."""
+    problems: list[str] = []
+    for one in itertools.islice(instances(row), most):
+        with Graph().as_default() as graph:
+            plain = build_instance(one)
+        expected = run_forward([plain], graph, "compiled")
+        drawn = row.definition.effect.kind == "random"
+        for known in range(sum(fed in plain.op._inputs for fed in plain.feeds)):
+            with Graph().as_default() as graph:
+                built = build_instance(one, constant_at=known)
+            found = run_forward([built], graph, "compiled")
+            for position, (first, second) in enumerate(zip(expected[0], found[0], strict=True)):
+                told = "" if drawn else difference(first, second, 2 * row.tolerance)
+                if told:
+                    problems.append(f"{one.name}, input {known} known: value {position} differs: {told}")
+    return problems
 
 
 def check_forward(row: Row) -> list[str]:

@@ -153,8 +153,7 @@ class Scope:
     def only_checks(self, op: Operation) -> None:
         """The checks of a write whose kernel comes later."""
         if op.definition.checks is not None:
-            self._enter(op)
-            op.definition.checks(self.context, self._taken(op)[0], op._attrs)
+            self._check(op, self._taken(op)[0])
 
     def _taken(self, op: Operation) -> tuple[list[Any], list[Any]]:
         """The operands of ``op`` as its checks are to see them, and as its kernel is."""
@@ -212,8 +211,8 @@ class Scope:
                     raise CutNeeded(op._inputs[position], op)
         self.context.shapes = shape_context
         self._enter(op)
-        if definition.checks is not None and not skip_checks:
-            definition.checks(self.context, checked, op._attrs)
+        if not skip_checks:
+            self._check(op, checked)
         own = len(self.context.checks)
         if definition.effect.kind == "random":
             self.context.philox = self.streams.block(op, self.context.xp)
@@ -234,20 +233,36 @@ class Scope:
         self._store(op, values, writes, operands, ok if held else None)
 
     def _computed(self, op: Operation, operands: list[Any]) -> list[Any]:
-        """What the kernel makes of its operands, those that are known being arrays of NumPy if it can do with them."""
         definition = op.definition
-        assert definition.kernel is not None
+        kernel = definition.kernel
+        assert kernel is not None
+        return self._given(
+            op,
+            operands,
+            lambda given: kernels.outputs_of(definition, op._attrs, kernel(self.context, given, op._attrs)),
+        )
+
+    def _check(self, op: Operation, operands: list[Any]) -> None:
+        checks = op.definition.checks
+        if checks is not None:
+            self._enter(op)
+            self._given(op, operands, lambda given: checks(self.context, given, op._attrs))
+
+    def _given(self, op: Operation, operands: list[Any], run: Callable[[list[Any]], Any]) -> Any:
+        """``run`` of operands, of which those that are known are arrays of NumPy if it can do with them."""
         own = len(self.context.checks)
         try:
-            return kernels.outputs_of(definition, op._attrs, definition.kernel(self.context, operands, op._attrs))
-        except engine.jax().errors.TracerArrayConversionError:  # NumPy cannot take elements at a traced position
+            return run(operands)
+        except (engine.jax().errors.TracerArrayConversionError, AttributeError):
+            # NumPy's arrays cannot be indexed by what is traced, and have no `at`.
             del self.context.checks[own:]
-            kept = single.compile_time_positions(definition, op._attrs)
-            traced = [
-                self.context.xp.asarray(value) if isinstance(value, np.ndarray) and i not in kept else value
-                for i, value in enumerate(operands)
-            ]
-            return kernels.outputs_of(definition, op._attrs, definition.kernel(self.context, traced, op._attrs))
+            kept = single.compile_time_positions(op.definition, op._attrs)
+            return run(
+                [
+                    self.context.xp.asarray(value) if isinstance(value, np.ndarray) and i not in kept else value
+                    for i, value in enumerate(operands)
+                ]
+            )
 
     def _store(
         self, op: Operation, values: list[Any], writes: tuple[StateKey, ...], operands: list[Any], ok: Any

@@ -56,6 +56,22 @@ def test_forward(row: Row) -> None:
     _check(row, "forward", op_checks.check_forward(row))
 
 
+@pytest.mark.slow
+@by_type(DRIVEN)
+def test_known_operands(row: Row) -> None:
+    problems = op_checks.check_known(row)
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize(
+    "type_name", ["ResourceGather", "ResourceGatherNd", "InplaceAdd", "LogUniformCandidateSampler"]
+)
+def test_known_operands_of_ops_that_index(type_name: str) -> None:
+    (row,) = [row for row in ROWS if row.type_name == type_name]
+    problems = op_checks.check_known(row)
+    assert not problems, "\n".join(problems)
+
+
 @by_type(DRIVEN)
 def test_shapes(row: Row) -> None:
     _check(row, "shape", op_checks.check_shapes(row))

@@ -278,3 +278,18 @@ def test_a_fed_variable_is_refused_where_a_body_uses_it(which):
             session.run(inside, feed)
         w.load([2.0, 3.0], session)
         np.testing.assert_array_equal(session.run(inside), [8.0, 27.0])
+
+
+def test_a_fed_variable_is_refused_where_a_body_that_waits_uses_it():
+    with tf.Graph().as_default(), tf.Session() as session:
+        w = tf.get_variable("w", [], initializer=tf.ones_initializer())
+        queue = tf.FIFOQueue(9, tf.float32, shapes=[[]])
+        _, sent = tf.while_loop(
+            lambda i, y: i < 3,
+            lambda i, y: (i + 1, tf.tuple([y * w], control_inputs=[queue.enqueue(y * w)])[0]),
+            (0, tf.constant(1.0)),
+        )
+        session.run(tf.global_variables_initializer())
+        with pytest.raises(tf.errors.UnimplementedError, match="value fed for variable 'w'"):
+            session.run(sent, {w: 2.0})
+        assert session.run(queue.size()) == 0
