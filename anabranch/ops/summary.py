@@ -7,6 +7,8 @@ a PNG may differ. All live on the host. None has an effect: writing is the calle
 
 from __future__ import annotations
 
+import bisect
+import functools
 import sys
 from typing import Any
 
@@ -75,7 +77,7 @@ class ScalarSummary(Op):
             + (f" (tag '{literal(_text(tags.flat[0]))}')" if tags.size == 1 else ""),
         )
         summary = summary_pb2.Summary()
-        for tag, value in zip(tags.ravel(), values.astype(np.float32).ravel(), strict=True):
+        for tag, value in zip(tags.ravel().tolist(), values.astype(np.float32).ravel().tolist(), strict=True):
             summary.value.add(tag=_text(tag), simple_value=value)
         return _serialised(summary)
 
@@ -92,38 +94,85 @@ def _bucket_limits() -> np.ndarray:
 
 
 _LIMITS = _bucket_limits()
+_LIMITS_LIST = _LIMITS.tolist()
+_FEW = 32
+"""Up to so many values are counted one by one, which takes less time than the calls of NumPy."""
+
+
+@functools.cache
+def _cells() -> tuple[np.ndarray, np.ndarray]:
+    """For each value of a double's upper 16 bits how many limits do not exceed the least such number; the next limit.
+
+    Such numbers span a sixteenth of their size, and limits are a tenth apart: at most one lies within.
+    """
+    upper = np.arange(1 << 16, dtype=np.uint64)
+    lower = np.where(upper >> np.uint64(15), np.uint64((1 << 48) - 1), np.uint64(0))
+    with np.errstate(invalid="ignore"):
+        base = np.searchsorted(_LIMITS, ((upper << np.uint64(48)) | lower).view(np.float64), side="right")
+    return base.astype(np.int16), np.append(_LIMITS, np.inf)[base]
+
+
+def _places(values: np.ndarray) -> np.ndarray:
+    """How many limits do not exceed each of the finite values, as a binary search finds it, many times faster."""
+    base, following = _cells()
+    upper = (np.ascontiguousarray(values).view(np.uint64) >> np.uint64(48)).astype(np.intp)
+    return base[upper] + (values >= following[upper])
+
+
+def _count_few(found: summary_pb2.HistogramProto, values: list[float]) -> dict[int, float]:
+    """Sets the moments of a few values; values by the place of their bucket."""
+    total = squares = 0.0
+    counts: dict[int, float] = {}
+    last = len(_LIMITS_LIST) - 1
+    for value in values:
+        total += value
+        squares += value * value
+        place = min(bisect.bisect_right(_LIMITS_LIST, value), last)
+        counts[place] = counts.get(place, 0.0) + 1.0
+    found.min, found.max, found.sum, found.sum_squares = min(values), max(values), total, squares
+    return counts
+
+
+def _count_many(found: summary_pb2.HistogramProto, values: np.ndarray) -> dict[int, float]:
+    """As `_count_few`; sums are added in order, too."""
+    found.min, found.max = values.min(), values.max()
+    found.sum, found.sum_squares = np.cumsum(values)[-1], np.cumsum(values * values)[-1]
+    counts = np.bincount(np.minimum(_places(values), len(_LIMITS) - 1))
+    return {place: float(counts[place]) for place in np.flatnonzero(counts).tolist()}
 
 
 def histogram_of(values: np.ndarray) -> summary_pb2.HistogramProto:
     """The histogram of finite float64 ``values``, empty buckets joined."""
     values = values.ravel()
-    found = summary_pb2.HistogramProto()
+    found = summary_pb2.HistogramProto(num=values.size)
+    counts: dict[int, float] = {}
     if values.size:
-        found.min, found.max = values.min(), values.max()
-        found.sum, found.sum_squares = np.cumsum(values)[-1], np.cumsum(values * values)[-1]
+        counts = _count_few(found, values.tolist()) if values.size <= _FEW else _count_many(found, values)
     else:
         found.min, found.max = _LARGEST, -_LARGEST
-    found.num = values.size
-    places = np.searchsorted(_LIMITS, values, side="right")
-    counts = np.bincount(np.minimum(places, len(_LIMITS) - 1), minlength=len(_LIMITS))
     # Of a run of empty buckets only the last limit is kept.
-    kept = (counts > 0) | np.append(counts[1:] > 0, True)
-    found.bucket_limit.extend(_LIMITS[kept].tolist())
-    found.bucket.extend(counts[kept].astype(np.float64).tolist())
+    kept = {len(_LIMITS) - 1: 0.0}
+    for place in counts:
+        if place:
+            kept[place - 1] = 0.0
+    kept.update(counts)
+    places = sorted(kept)
+    found.bucket_limit.extend([_LIMITS_LIST[place] for place in places])
+    found.bucket.extend([kept[place] for place in places])
     return found
 
 
 def histogram_summary(ctx: Any, tag: Any, values: Any) -> summary_pb2.Summary:
     """A summary with the histogram of finite values; checks that they are."""
     name = one_tag(ctx, tag, "tags")
-    wide = np.asarray(values).astype(np.float64)
+    wide = np.asarray(values, np.float64)
     finite = np.isfinite(wide)
     if not finite.all():
         bad = wide.ravel()[np.argmin(finite.ravel())]
         what = "Nan" if np.isnan(bad) else "Infinity"
         ctx.check(False, errors.InvalidArgumentError, f"{what} in summary histogram for: {ctx.op.name}")
     summary = summary_pb2.Summary()
-    summary.value.add(tag=name).histo.CopyFrom(histogram_of(wide))
+    summary.value.add(tag=name, histo=histogram_of(wide))
     return summary
 
 
@@ -366,18 +415,20 @@ class MergeSummary(Op):
     shape = inference.scalar
 
     def host_kernel(ctx, inputs, attrs):
-        merged = summary_pb2.Summary()
-        seen = set()
+        parts: list[bytes] = []
+        seen: set[str] = set()
         for tensor in inputs:
-            for data in np.asarray(tensor, object).ravel():
+            for data in np.asarray(tensor, object).ravel().tolist():
                 part = parsed(ctx, data, summary_pb2.Summary, "one of the summary inputs")
                 for value in part.value:
-                    ctx.check(
-                        not value.tag or value.tag not in seen,
-                        errors.InvalidArgumentError,
-                        "Duplicate tag {0} found in summary inputs",
-                        value.tag,
-                    )
-                    seen.add(value.tag)
-                merged.MergeFrom(part)
-        return _serialised(merged)
+                    tag = value.tag
+                    if tag in seen:
+                        ctx.check(
+                            False, errors.InvalidArgumentError, "Duplicate tag {0} found in summary inputs", tag
+                        )
+                    if tag:
+                        seen.add(tag)
+                parts.append(_bytes(data))
+        found = np.empty((), object)
+        found[()] = b"".join(parts)  # messages one after the other are one with the values of all
+        return found

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from anabranch.core import errors
 from anabranch.core.api import public
 from anabranch.core.graph import Graph, get_default_graph
-from anabranch.core.protos import event_pb2, graph_pb2, saved_model_pb2, summary_pb2
+from anabranch.core.protos import event_pb2, graph_pb2, saved_model_pb2
 from anabranch.formats.records import read_records
 from anabranch.summary.event_file import EventFileWriter
 
@@ -90,11 +90,11 @@ class FileWriter:
 
         Metadata of a tag is written with its first value only.
         """
-        if isinstance(summary, (bytes, str)):
-            data = summary.encode("latin-1") if isinstance(summary, str) else summary
-            summary = summary_pb2.Summary.FromString(data)
         event = event_pb2.Event()
-        event.summary.CopyFrom(summary)
+        if isinstance(summary, (bytes, str)):
+            event.summary.MergeFromString(summary.encode("latin-1") if isinstance(summary, str) else summary)
+        else:
+            event.summary.CopyFrom(summary)
         for value in event.summary.value:
             if not value.HasField("metadata"):
                 continue

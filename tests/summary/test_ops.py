@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core.protos import summary_pb2
+from anabranch.ops import summary as summary_ops
 from anabranch.testing.kernels import run_op
 
 
@@ -111,3 +113,22 @@ def test_a_graph_keeps_its_summaries():
         found = tf.import_graph_def(given, return_elements=["i:0", "s:0"], name="")
         tags = [tf.Summary.FromString(item).value[0].tag for item in session.run(found)]
     assert tags == ["i/image/0", "s"]
+
+
+def test_places_of_values_among_the_limits():
+    limits = summary_ops._LIMITS
+    with np.errstate(over="ignore"):
+        near = np.concatenate([limits, np.nextafter(limits, np.inf), np.nextafter(limits, -np.inf)])
+    bits = np.random.default_rng(0).integers(0, 2**64, 100_000, dtype=np.uint64).view(np.float64)
+    values = np.concatenate([near, [0.0, -0.0, 5e-324, -5e-324], bits])
+    values = values[np.isfinite(values)]
+    np.testing.assert_array_equal(summary_ops._places(values), np.searchsorted(limits, values, side="right"))
+
+
+@pytest.mark.parametrize("count", [1, 5, 32])
+def test_few_values_are_counted_as_many_are(count):
+    values = np.random.default_rng(count).normal(size=count)
+    few, many = summary_pb2.HistogramProto(), summary_pb2.HistogramProto()
+    assert summary_ops._count_few(few, values.tolist()) == summary_ops._count_many(many, values)
+    assert few == many
+    assert few.sum != 0
