@@ -35,13 +35,15 @@ def put_varint(target: bytearray, value: int) -> None:
 
 
 def take_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """The integer at ``at`` and where it ends; ValueError if it does not end before ``end``."""
+    """The integer at ``at`` and where it ends; ValueError if it does not end before ``end`` or takes over 64 bits."""
     value = shift = 0
     while at < end and shift < 64:
         byte = data[at]
         at += 1
         value |= (byte & 127) << shift
         if byte < 128:
+            if value >> 64:  # the tenth byte holds one bit
+                raise ValueError("a length takes more than 64 bits")
             return value, at
         shift += 7
     raise ValueError("a length runs past the end")

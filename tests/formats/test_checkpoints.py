@@ -323,6 +323,32 @@ def test_an_index_that_lies_about_sizes_allocates_nothing(tmp_path):
             lie(**fields)
 
 
+@pytest.mark.parametrize(
+    ("length", "told"),
+    [
+        (b"\xff" * 9 + b"\x7f", "the lengths of the strings of tensor 's' are damaged"),
+        (b"\xff" * 9 + b"\x01", "checksum of the lengths of the strings"),
+        (b"\xff" * 12, "the lengths of the strings of tensor 's' are damaged"),
+    ],
+)
+def test_lengths_of_strings_that_no_integer_holds(tmp_path, length, told):
+    prefix = str(tmp_path / "model")
+    bundle.write_bundle(prefix, pieces({"s": np.array([b"a string that is long"], object)}))
+    path = bundle.data_name(prefix, 0, 1)
+    with open(path, "r+b") as stream:
+        stream.write(length)
+    with BundleReader(prefix) as reader, pytest.raises(errors.DataLossError, match=told):
+        reader.read("s")
+
+
+def test_integers_of_more_than_64_bits_are_refused():
+    most = b"\xff" * 9 + b"\x01"
+    assert sstable.take_varint(most, 0, len(most)) == ((1 << 64) - 1, 10)
+    for damaged in (b"\xff" * 9 + b"\x02", b"\xff" * 9 + b"\x7f"):
+        with pytest.raises(ValueError, match="more than 64 bits"):
+            sstable.take_varint(damaged, 0, len(damaged))
+
+
 def test_keys_of_slices_sort_as_slices_do():
     starts = [0, 1, 63, 64, 65, 8191, 8192, 1 << 20, (1 << 20) + 1, 1 << 40]
     keys = [slices.key_of(b"w", ((start, 5),)) for start in starts]
