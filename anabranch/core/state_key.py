@@ -8,11 +8,16 @@ from anabranch.core.operation import Operation, Tensor
 
 
 class StateKey(NamedTuple):
-    """Variable ``maker`` within a step: its version after ``index`` writes of ``segment``."""
+    """Variable ``maker`` within a step: its version after ``index`` writes of ``segment``.
+
+    In the segment ``FED`` it is the value that the step's feeds give to who reads the variable inside of a body.
+    """
 
     maker: Operation
     segment: int
     index: int  # type: ignore[assignment]  # hides tuple.index
 
+
+FED = -1
 
 ValueKey = Tensor | StateKey

@@ -14,13 +14,13 @@ although ``w/read`` is older. A fetched ref is read after all writes of the step
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from anabranch.core import errors
 from anabranch.core.body import Body
 from anabranch.core.operation import Operation, Tensor
-from anabranch.core.state_key import StateKey, ValueKey
+from anabranch.core.state_key import FED, StateKey, ValueKey
 from anabranch.rewrite import effects, reach
 
 
@@ -38,7 +38,7 @@ class OpState(NamedTuple):
     def seen(self) -> Iterator[StateKey]:
         """All versions that the op reads."""
         yield from self.reads.values()
-        yield from self.inner
+        yield from (key for key in self.inner if key.segment != FED)
 
 
 _NO_STATE = OpState({}, ())
@@ -72,6 +72,8 @@ class Analysis:
         """Channel ops in order; channel ``i`` runs between segments ``i`` and ``i + 1``."""
         self.writes: list[dict[Operation, int]] = []
         """Per segment: maker -> number of writes."""
+        self.instead: dict[StateKey, Tensor] = {}
+        """Variables that bodies read and the step is fed a value for: the feed that stands for each."""
 
     @property
     def segments(self) -> int:
@@ -127,14 +129,14 @@ def analyse(roots: Sequence[Operation], fed: frozenset[Tensor], variables: Varia
     result.writes = [{} for _ in range(passed + 1)]
 
     # Variables that a feed stands for, or for the value that all read.
-    instead: set[Operation] = set()
+    instead: dict[Operation, Tensor] = {}
     for tensor in fed:
         read = tensor.op.type == "Identity" and reach.is_transparent_read(tensor.op, frozenset())
         source = tensor.op._inputs[0] if read else tensor
         if source.dtype.is_ref and (not read or source not in fed):
             maker = reach.maker_of(source)
             if maker.definition.makes == "variable":
-                instead.add(variables.of(maker))
+                instead[variables.of(maker)] = tensor
 
     # Versions: which writes (as a bit set over the writes so far) reach each op.
     write_ops: list[Operation] = []
@@ -190,8 +192,8 @@ def analyse(roots: Sequence[Operation], fed: frozenset[Tensor], variables: Varia
                 reads[position] = old
             made.append(new)
         within = effects.summary(op)
-        if within is not None and instead:
-            _refuse_fed(op, instead.intersection(variables.of(maker) for maker in (*within.writes, *within.reads)))
+        replaced = _replaced(op, within, instead, variables) if within is not None and instead else {}
+        result.instead.update(replaced)
         if within is not None and not within.channel:
             written = dict.fromkeys(variables.of(maker) for maker in within.writes)
             for maker in written:
@@ -201,8 +203,9 @@ def analyse(roots: Sequence[Operation], fed: frozenset[Tensor], variables: Varia
             inner += [
                 seen(maker)
                 for maker in dict.fromkeys(variables.of(maker) for maker in within.reads)
-                if maker not in written
+                if maker not in written and StateKey(maker, FED, 0) not in replaced
             ]
+            inner += replaced
         if made:
             bit[op] = 1 << len(write_ops)
             write_ops.append(op)
@@ -213,19 +216,45 @@ def analyse(roots: Sequence[Operation], fed: frozenset[Tensor], variables: Varia
     return result
 
 
-def _refuse_fed(op: Operation, makers: Iterable[Operation]) -> None:
-    for maker in makers:
-        raise errors.UnimplementedError(
-            None,
-            op,
-            errors.message(
-                f"a value fed for variable {maker.name!r}, which a body of {op.name!r} uses",
-                "a variable that only ops outside of loops and conditionals use, or a step without that feed",
-                f"give the variable the value before the step, {maker.name}.load(value, session), "
-                "or capture a tensor: v = tf.identity(variable) outside of the body, and feed v",
-                at=maker.user_site,
-            ),
-        )
+def _replaced(
+    op: Operation, within: effects.Summary, instead: dict[Operation, Tensor], variables: Variables
+) -> dict[StateKey, Tensor]:
+    """The feeds that stand for variables which the bodies of ``op`` read."""
+    found = {}
+    written = {variables.of(maker) for maker in within.writes}
+    for maker in dict.fromkeys(variables.of(maker) for maker in (*within.writes, *within.reads)):
+        feed = instead.get(maker)
+        if feed is None:
+            continue
+        if maker in written or within.channel:
+            raise _refused(op, maker, "only reads, without a queue or the like beside it")
+        if not feed.dtype.is_ref and any(_reads_anew(inner, maker, variables) for inner in effects.inner_ops(op)):
+            raise _refused(op, maker, "takes as it is, without read_value()")
+        found[StateKey(maker, FED, 0)] = feed
+    return found
+
+
+def _reads_anew(op: Operation, maker: Operation, variables: Variables) -> bool:
+    """Whether an op of a body takes the value of a variable through a read of its own in the body."""
+    return any(
+        reach.is_transparent_read(tensor.op, frozenset())
+        and variables.of(reach.maker_of(tensor.op._inputs[0])) is maker
+        for tensor in op._inputs
+    )
+
+
+def _refused(op: Operation, maker: Operation, how: str) -> errors.UnimplementedError:
+    return errors.UnimplementedError(
+        None,
+        op,
+        errors.message(
+            f"a value fed for variable {maker.name!r}, which a body of {op.name!r} uses",
+            f"a variable that the body {how}, or a step without that feed",
+            f"give the variable the value before the step, {maker.name}.load(value, session), "
+            "or capture a tensor: v = tf.identity(variable) outside of the body, and feed v",
+            at=maker.user_site,
+        ),
+    )
 
 
 class BodyView:

@@ -44,6 +44,8 @@ class DirectStep:
         self.sources: list[int] = []
         """Per argument: a feed's position, or ``~i`` for the version of ``read_slots[i]`` that the step sees."""
         for key in program.inputs:
+            if isinstance(key, StateKey):  # of a variable that the step is fed a value for: the feed
+                key = runner.plan.analysis.instead.get(key, key)
             if isinstance(key, StateKey):
                 self.sources.append(~len(self.read_slots))
                 self.read_slots.append(state.slots[key])

@@ -201,6 +201,8 @@ class Plan:
         env.update(self.constants.items())
         env.update(self.handles.items())
         env.update(zip(self.feeds, feeds, strict=True))
+        for key, feed in self.analysis.instead.items():
+            env[key] = env[feed]
         return env
 
     def producer(self, key: ValueKey | None) -> Operation | None:
@@ -574,6 +576,7 @@ class Plan:
             device=None if device == self.default_device else device,
             precision=self.options.precision,
             sizes_change=self.nested or self.dynamic_on_host or bool(self.varying.open),
+            may_draft=self.options.tier == "auto",
         )
         program.open_axes.update(varying.open_axes(self, program.inputs))
         if self.dynamic_on_host:
@@ -642,6 +645,7 @@ class Plan:
                 lines.append(f"    program  {len(item.program.group.ops)} ops on {device}: {told}")
                 if item.refused:
                     lines.append(f"             interpreted: {item.refused}")
+                lines += [f"             {told}" for told in item.program.explain_forms()]
                 if item.program.donated:
                     names = ", ".join(base.maker.name for base in item.program.donated)
                     lines.append(f"             owns the buffers of {names}")

@@ -265,19 +265,43 @@ def test_run_metadata(session):
     assert "add" in {node.node_name for node in metadata.step_stats.dev_stats[0].node_stats}
 
 
+@pytest.mark.parametrize("tier", ["interpreted", "compiled", "auto"])
 @pytest.mark.parametrize("which", ["variable", "read"])
-def test_a_fed_variable_is_refused_where_a_body_uses_it(which):
-    with tf.Graph().as_default(), tf.Session() as session:
+def test_a_fed_variable_is_what_bodies_read(which, tier):
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=tier)) as session:
         w = tf.get_variable("w", [2], initializer=tf.ones_initializer())
-        _, inside = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * w), (0, tf.ones([2])))
-        outside = tf.ones([2]) * w
-        session.run(tf.global_variables_initializer())
-        feed = {w if which == "variable" else w.value(): [2.0, 3.0]}
-        np.testing.assert_array_equal(session.run(outside, feed), [2.0, 3.0])
-        with pytest.raises(tf.errors.UnimplementedError, match=r"value fed for variable 'w', which a body of 'while'"):
-            session.run(inside, feed)
-        w.load([2.0, 3.0], session)
-        np.testing.assert_array_equal(session.run(inside), [8.0, 27.0])
+        other = tf.get_variable("other", [2], initializer=tf.ones_initializer())
+        p = tf.placeholder(tf.bool, [])
+
+        def body(i, y):
+            with tf.control_dependencies([tf.assign_add(other, y)]):
+                return i + 1, tf.cond(p, lambda: y * w, lambda: y + w)
+
+        _, inside = tf.while_loop(lambda i, y: i < 3, body, (0, tf.ones([2])))
+        gradient = tf.gradients(inside, w)[0]
+        session.run(other.initializer)
+        feed = {w if which == "variable" else w.value(): [2.0, 3.0], p: True}
+        for _ in range(3):  # w itself has no value
+            np.testing.assert_array_equal(session.run([inside, gradient], feed), [[8.0, 27.0], [12.0, 27.0]])
+        np.testing.assert_array_equal(session.run(other), [22.0, 40.0])  # 1 + 3 (1 + w + w**2)
+        session.run(w.initializer)
+        np.testing.assert_array_equal(session.run(inside, {p: False}), [4.0, 4.0])
+        np.testing.assert_array_equal(session.run(inside, feed), [8.0, 27.0])
+        np.testing.assert_array_equal(session.run(w), [1.0, 1.0])
+
+
+def test_a_fed_variable_is_refused_where_a_body_writes_it_or_reads_it_anew():
+    with tf.Graph().as_default(), tf.Session() as session:
+        w = tf.get_variable("w", [], initializer=tf.ones_initializer())
+        written = tf.cond(tf.constant(True), lambda: tf.assign_add(w, 1.0) * 2.0, lambda: w * 1.0)
+        anew = tf.cond(tf.constant(True), lambda: w.read_value() * 2.0, lambda: w * 1.0)
+        session.run(w.initializer)
+        with pytest.raises(tf.errors.UnimplementedError, match=r"'w'(.|\n)*a variable that the body only reads"):
+            session.run(written, {w: 5.0})
+        with pytest.raises(tf.errors.UnimplementedError, match=r"'w'(.|\n)*without read_value\(\)"):
+            session.run(anew, {w.value(): 5.0})
+        assert session.run(anew, {w: 5.0}) == 10.0
+        assert session.run(w) == 1.0
 
 
 def test_a_fed_variable_is_refused_where_a_body_that_waits_uses_it():
