@@ -479,7 +479,7 @@ class _Import:
                     if source.dtype.is_ref:
                         dtype = dtype._as_ref
                 tensor = body.add_arg(dtype, shape, f"{body.name}/{arg_name}")
-                if "_handle_dtypes" in attrs:
+                if "_handle_dtypes" in attrs and attrs["_handle_dtypes"].list.type:
                     handle = dtypes.as_dtype(int(attrs["_handle_dtypes"].list.type[0]))
                     tensor._handle = HandleData(handle, _listed_shape(attrs, "_handle_shapes"))
                 elif source is not None and dtype.name in ("resource", "variant"):
@@ -536,12 +536,30 @@ def _listed_shape(attrs: Any, key: str) -> shapes.RawShape:
 
 def _arg_dtypes(arg: Any, given: dict[str, Any]) -> list[dtypes.DType]:
     """Dtypes of the tensors that an argument of a function's signature stands for."""
+
+    def of_call(key: str, kind: type, expected: str) -> Any:
+        value = given.get(key)
+        if isinstance(value, kind):
+            return value
+        raise ValueError(
+            errors.message(f"a call with {key} = {value!r} for the argument {arg.name!r}", expected, "give it a value")
+        )
+
     if arg.type_list_attr:
-        return list(given[arg.type_list_attr])
-    dtype = given[arg.type_attr] if arg.type_attr else dtypes.as_dtype(int(arg.type))
+        return list(of_call(arg.type_list_attr, tuple, "a list of types"))
+    dtype = of_call(arg.type_attr, dtypes.DType, "a type") if arg.type_attr else dtypes.as_dtype(int(arg.type))
     if arg.is_ref:
         dtype = dtype._as_ref
-    return [dtype] * (given[arg.number_attr] if arg.number_attr else 1)
+    count = of_call(arg.number_attr, int, "a number") if arg.number_attr else 1
+    if not 0 <= count <= import_nodes.MOST_TENSORS:
+        raise ValueError(
+            errors.message(
+                f"{arg.number_attr} = {count} tensors for the argument {arg.name!r}",
+                f"a number up to {import_nodes.MOST_TENSORS}",
+                "as many as the call gives",
+            )
+        )
+    return [dtype] * count
 
 
 class _EntryContext(inference.ShapeContext):

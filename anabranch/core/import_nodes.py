@@ -36,6 +36,10 @@ Source = tuple[str, int]
 """An edge's start: node (or argument) and output."""
 
 
+# The most tensors that a node may say its list has: a number in a file is no reason to make a list of that length.
+MOST_TENSORS = 1 << 16
+
+
 @dataclasses.dataclass(slots=True)
 class Node:
     """A node whose parts have been checked one by one."""
@@ -169,7 +173,24 @@ def read_attrs(
             f"NodeDef missing attr {missing[0]!r} from Op<name={node.op}>",
         )
     _check_value_dtype(node, attrs)
+    _check_counts(node, definition, attrs)
+    groups = attrs.get("_class", ())
+    if not isinstance(groups, tuple) or not all(isinstance(item, (str, bytes)) for item in groups):
+        raise refuse(node, f"attribute '_class' = {groups!r}", "a list of strings", "['loc:@name'], or delete it")
     return attrs, output_shapes
+
+
+def _check_counts(node: Any, definition: OpDefinition, attrs: dict[str, Any]) -> None:
+    """Refuses counts of tensors that nothing in the file backs before lists of that length are made."""
+    for specs, most in ((definition.inputs, max(MOST_TENSORS, len(node.input))), (definition.outputs, MOST_TENSORS)):
+        for spec in specs:
+            if spec.number_attr is not None and attrs[spec.number_attr] > most:
+                raise refuse(
+                    node,
+                    f"{spec.number_attr} = {attrs[spec.number_attr]} tensors for {spec.name!r}",
+                    f"at most {most}",
+                    f"as many as there are: {len(node.input)} inputs are given",
+                )
 
 
 def _is_default_of_producer(key: str, proto: Any, producer: Any) -> bool:
@@ -248,11 +269,12 @@ def function_sources(nodes: dict[str, Node], text: str) -> list[Source]:
     for spec in node.definition.outputs:
         count = spec.count(node.attrs)
         if len(parts) > 1 and spec.name == parts[1]:
-            return (
-                [(node.name, position + _place(text, parts[2]))]
-                if len(parts) > 2
-                else [(node.name, position + i) for i in range(count)]
-            )
+            if len(parts) <= 2:
+                return [(node.name, position + i) for i in range(count)]
+            place = _place(text, parts[2])
+            if place < count:
+                return [(node.name, position + place)]
+            raise refuse(node.proto, f"output {text!r} asked for", f"an index below {count}", "check the index")
         position += count
     raise refuse(
         node.proto,

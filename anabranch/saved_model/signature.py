@@ -81,7 +81,10 @@ class Signature:
         return found
 
     def _told(self, problem: str) -> str:
-        return errors.message(f"signature {self.name!r} called with {problem}", f"({self.shown_inputs()})", "see above")
+        wanted = ", ".join(f"{key}=..." for key in self.inputs)
+        return errors.message(
+            f"signature {self.name!r} called with {problem}", f"({self.shown_inputs()})", f"signature({wanted})"
+        )
 
     def shown_inputs(self) -> str:
         """The inputs as text."""

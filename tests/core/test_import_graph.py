@@ -376,6 +376,69 @@ def test_damaged_graphs_are_refused_or_read_but_never_break_the_graph(seed):
         verify_graph(graph)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('op: "Pack" attr { key: "N" value { i: 1073741824 } } attr { key: "T" value { type: DT_FLOAT } }', "N = 1073"),
+        (
+            'op: "Unpack" input: "p" attr { key: "num" value { i: 1073741824 } } '
+            'attr { key: "T" value { type: DT_FLOAT } }',
+            "at most 65536",
+        ),
+        (
+            'op: "Identity" input: "p" attr { key: "T" value { type: DT_FLOAT } } '
+            'attr { key: "_class" value { type: DT_INT8 } }',
+            "'_class' = tf.int8\nExpected: a list of strings",
+        ),
+        (
+            'op: "Identity" input: "p" attr { key: "T" value { type: DT_FLOAT } } '
+            'attr { key: "_class" value { list { i: 3 } } }',
+            "Expected: a list of strings",
+        ),
+    ],
+)
+def test_attributes_that_no_program_writes(g, text, told):
+    placeholder = 'node { name: "p" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }'
+    proto = text_format.Parse(f'{placeholder} node {{ name: "n" {text} }}', tf.GraphDef())
+    with pytest.raises(ValueError, match=told):
+        tf.import_graph_def(proto, name="")
+    assert not g.get_operations()
+
+
+@pytest.mark.parametrize(
+    ("signature", "ret", "told"),
+    [
+        ('input_arg { name: "x" type: DT_FLOAT }', "y:y:3", "an index below 1"),
+        ('input_arg { name: "x" type_attr: "T" }', "y:y:0", "a call with T = None for the argument 'x'"),
+        ('input_arg { name: "x" type: DT_FLOAT number_attr: "N" }', "y:y:0", "a call with N = None"),
+        ('input_arg { name: "x" type_list_attr: "L" }', "y:y:0", "a list of types"),
+    ],
+)
+def test_functions_that_do_not_fit_their_calls(g, signature, ret, told):
+    proto = text_format.Parse(
+        f"""
+        node {{ name: "p" op: "Placeholder" attr {{ key: "dtype" value {{ type: DT_FLOAT }} }} }}
+        node {{
+          name: "call" op: "PartitionedCall" input: "p"
+          attr {{ key: "Tin" value {{ list {{ type: DT_FLOAT }} }} }}
+          attr {{ key: "Tout" value {{ list {{ type: DT_FLOAT }} }} }}
+          attr {{ key: "f" value {{ func {{ name: "f" }} }} }}
+        }}
+        library {{
+          function {{
+            signature {{ name: "f" {signature} output_arg {{ name: "r" type: DT_FLOAT }} }}
+            node_def {{ name: "y" op: "Sqrt" input: "x" attr {{ key: "T" value {{ type: DT_FLOAT }} }} }}
+            ret {{ key: "r" value: "{ret}" }}
+          }}
+        }}
+        """,
+        tf.GraphDef(),
+    )
+    with pytest.raises(ValueError, match=told):
+        tf.import_graph_def(proto, name="")
+    assert not g.get_operations()
+
+
 def test_a_large_graph_is_read_in_linear_time(g):
     proto = tf.GraphDef()
     first = proto.node.add(name="x0", op="Placeholder")
