@@ -195,11 +195,13 @@ def infer(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> lis
     try:
         found = inference.infer(op.definition, context, len(op._outputs))
         if op.definition.value is not None and op._outputs:
-            value = op.definition.value(context)
-            if isinstance(value, tuple) and None not in value:
-                value = np.array(value, op._outputs[0].dtype.base.np)
-            if value is not None:
-                known[op._outputs[0]] = (found[0], value)
+            given = op.definition.value(context)
+            entries = given if isinstance(given, list) else [given]  # one per output, or of the first
+            for output, shape, value in zip(op._outputs, found, entries, strict=False):
+                if isinstance(value, tuple) and None not in value:
+                    value = np.array(value, output.dtype.base.np)
+                if value is not None:
+                    known[output] = (shape, value)
     except (TypeError, ValueError):
         return [output._shape for output in op._outputs]
     return [shape if shape is not None else output._shape for output, shape in zip(op._outputs, found, strict=True)]

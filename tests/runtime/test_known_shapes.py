@@ -164,3 +164,20 @@ def test_what_one_plan_spent_on_a_body_counts_for_others():
             s.run(other, {x: 0.5})
             again += 1
         assert again < runs / 2
+
+
+def test_the_cost_of_a_step_whose_shapes_come_several_at_once():
+    """`ShapeN` gives one known value per output; each belongs to its own."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [None, None, None, 2])
+        kernel = tf.placeholder(tf.float32, [3, 3, 2, 4])
+        grad = tf.placeholder(tf.float32, [None, None, None, 4])
+        sizes = tf.shape_n([x, kernel])
+        options = {"strides": [1, 1, 1, 1], "padding": "SAME"}
+        dx = build_op("Conv2DBackpropInput", sizes[0], kernel, grad, **options)
+        dk = build_op("Conv2DBackpropFilter", x, sizes[1], grad, **options)
+        fed = {x: np.ones([2, 6, 5, 2]), kernel: np.ones([3, 3, 2, 4]), grad: np.ones([2, 6, 5, 4])}
+        found = session.run([dx, dk], fed)
+        assert [value.shape for value in found] == [(2, 6, 5, 2), (3, 3, 2, 4)]
+        assert found[0][0, 2, 2, 0] == 9 * 4
+        assert found[1][1, 1, 0, 0] == 2 * 6 * 5
