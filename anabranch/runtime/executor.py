@@ -606,6 +606,8 @@ class Executor:
         """Calls a program and waits for it; gives it the buffers of ``versions`` that nobody has pinned."""
         program = item.program
         donated: tuple[Any, ...] = ()
+        if executable.draft is not None:
+            executable.draft.count(executable)
         function = executable.function
         shown = False
         if versions:

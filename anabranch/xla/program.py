@@ -31,7 +31,8 @@ from anabranch.core.body_ops import bodies_of
 from anabranch.core.list_values import TracedList
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
-from anabranch.xla import engine, lists, room, rows, scope, tracing
+from anabranch.xla import drafts, engine, lists, room, rows, scope, tracing
+from anabranch.xla.drafts import Executable
 from anabranch.xla.scope import MAX_EMBEDDED_CONSTANT
 
 UNTRACEABLE = (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError)
@@ -53,13 +54,8 @@ class ProgramOps(NamedTuple):
     """What runs of a nested body for some of its outputs; see ``rewrite.state.BodyView``."""
     random_ops: tuple[Operation, ...] = ()
     """Ops that draw random numbers, those in bodies included."""
-
-
-class Executable(NamedTuple):
-    """A traced and jitted variant of a program for certain shapes and known values."""
-
-    function: Any
-    facts: _Facts
+    awaited: frozenset[Tensor] = frozenset()
+    """Outputs of ops with bodies that are computed for the effects that they bring."""
 
 
 class _Facts:
@@ -93,19 +89,19 @@ class _SharedExecutables:
 
     def __init__(self, capacity: int = 1024):
         self._capacity = capacity
-        self._found: collections.OrderedDict[Any, Executable] = collections.OrderedDict()
+        self._found: collections.OrderedDict[Any, drafts.Forms] = collections.OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: Any) -> Executable | None:
+    def get(self, key: Any) -> drafts.Forms | None:
         with self._lock:
             found = self._found.get(key)
             if found is not None:
                 self._found.move_to_end(key)
             return found
 
-    def put(self, key: Any, executable: Executable) -> None:
+    def put(self, key: Any, forms: drafts.Forms) -> None:
         with self._lock:
-            self._found[key] = executable
+            self._found[key] = forms
             while len(self._found) > self._capacity:
                 self._found.popitem(last=False)
 
@@ -125,7 +121,10 @@ class Program:
         device: Any = None,
         precision: Any = None,
         sizes_change: bool = False,
+        may_draft: bool = False,
     ):
+        self.may_draft = may_draft
+        """Whether it may run in a quickly compiled form at first; see :mod:`anabranch.xla.drafts`."""
         self.sizes_change = sizes_change
         """Whether sizes change from run to run, so that one program for all is better than one for each."""
         self.open_axes: dict[int, tuple[int, ...]] = {}
@@ -220,10 +219,11 @@ class Program:
                     if key in self._refused:
                         raise self._refused[key].with_traceback(None)
                     structure = (self._structure(), key)
-                    found = _shared.get(structure)
+                    forms = _shared.get(structure)
+                    found = forms.executable() if forms is not None else None
                     if found is None:
                         try:
-                            found = self._compile(donated, inputs, static, rng, bounds or {}, gated)
+                            forms, source = self._compile(donated, inputs, static, rng, bounds or {}, gated)
                         except room.TooRoomy:
                             self.capacities.tight = True
                             raise
@@ -231,7 +231,10 @@ class Program:
                             if len(self._refused) < MAX_REFUSED:
                                 self._refused[key] = problem
                             raise
-                        _shared.put(structure, found)
+                        _shared.put(structure, forms)
+                        found = forms.executable()
+                        del source  # from here on the executable holds it, as long as it is a draft
+                    assert found is not None
                     self._variants[key] = found
         return found
 
@@ -240,12 +243,18 @@ class Program:
         before the others, or an empty tuple. Arguments are what they are for ``executable``; nothing is known of them.
         """
         with self._lock:
-            return self._compile(donated, inputs, {}, rng, {}, gated, keeps=True)
+            forms, _ = self._compile(donated, inputs, {}, rng, {}, gated, keeps=True)
+            return Executable(forms.function, forms.facts)
 
     @property
     def variants(self) -> int:
         """How many forms it has been compiled in."""
         return len(self._variants)
+
+    def explain_forms(self) -> list[str]:
+        """What is to be told of the forms that it runs in."""
+        left = [found.draft.left for found in self._variants.values() if found.draft is not None]
+        return [f"a draft, compiled quickly; the optimised form takes over in {runs} runs" for runs in left]
 
     def tentative_writes(self) -> list[str]:
         """Names of the writes that go before a check which reads what they write."""
@@ -286,7 +295,8 @@ class Program:
                 tuple([numbers[key] for key in self.outputs]),
                 tuple([(numbers[base], numbers[final]) for base, final in self.donated.items()]),
                 tuple(ranks),
-                (self.platform, self.device, self.precision, self.sizes_change),
+                tuple(sorted([numbers[tensor] for tensor in self.group.awaited])),
+                (self.platform, self.device, self.precision, self.sizes_change, self.may_draft),
             )
         return self._structure_key
 
@@ -330,7 +340,11 @@ class Program:
         places = {key.maker: i for i, key in enumerate(state)}
         entry = tuple(places.get(key.maker, -1) for key in view.entry)
         final = tuple((numbers[StateKey(maker, 0, 0)], numbers[key]) for maker, key in view.final.items())
-        return (tuple(rows), outputs, entry, final)
+        # Of a body only what is needed runs, and control edges say what is.
+        order = {op: i for i, op in enumerate(view.ops)}
+        waits = [tuple([order[control] for control in op._control_inputs if control in order]) for op in view.ops]
+        waits.append(tuple([order[control] for control in body.control_outputs if control in order]))
+        return (tuple(rows), outputs, entry, final, tuple(waits))
 
     def _compile(
         self,
@@ -341,7 +355,7 @@ class Program:
         bounds: dict[int, int],
         gated: bool,
         keeps: bool = False,
-    ) -> Executable:
+    ) -> tuple[drafts.Forms, drafts.Source]:
         facts = _Facts()
 
         def function(donated: Any, inputs: Any, constants: Any, rng: Any, before: Any = None) -> Any:
@@ -359,15 +373,25 @@ class Program:
         dynamic = tuple(value for i, value in enumerate(inputs) if i not in static)
         # Compiled ahead of time: the executable keeps neither the graph nor this program alive.
         jax = engine.jax()
-        place = (
-            jax.default_device(engine.jax_device(self.device)) if self.device is not None else contextlib.nullcontext()
-        )
-        with engine.x64(), place, warnings.catch_warnings():
+        device = engine.jax_device(self.device) if self.device is not None else None
+
+        @contextlib.contextmanager
+        def around() -> Iterator[None]:
+            with engine.x64(), jax.default_device(device) if device is not None else contextlib.nullcontext():
+                yield
+
+        with around(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
             gate = (tracing.OPEN,) if gated else ()
             buffers = ((tuple(donated) if self.platform == "cpu" else ()),) if keeps else ()
-            lowered = jitted.lower(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
-            return Executable(lowered.compile(), facts)
+            traced = jitted.trace(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
+            source = drafts.Source(traced.lower(), around)
+            if self.may_draft and self.platform == "cpu" and not gated and not keeps:
+                runs = drafts.runs_as_draft(traced.jaxpr)
+                draft = source.draft() if runs else None
+                if draft is not None:
+                    return drafts.Forms(facts, draft, runs, source=source), source
+            return drafts.Forms(facts, final=source.final()), source
 
     # -- tracing ------------------------------------------------------------------------------------------------------
     def _trace(
@@ -461,7 +485,7 @@ class Program:
     def _used(self) -> frozenset[ValueKey]:
         """Values that ops of the program or its callers use."""
         found: set[ValueKey] = {key for op in self.group.ops for key in self.group.sources[op] if key is not None}
-        return frozenset(found.union(self.outputs, self.donated.values()))
+        return frozenset(found.union(self.outputs, self.donated.values(), self.group.awaited))
 
     def _writes_donated(self, op: Operation) -> bool:
         makers = {base.maker for base in self.donated}

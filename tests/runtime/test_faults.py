@@ -17,6 +17,7 @@ import pytest
 import anabranch as tf
 import anabranch.session
 from anabranch.xla import program
+from anabranch.xla.drafts import Executable
 
 
 def compiled(**options):
@@ -162,7 +163,7 @@ def test_a_failure_in_the_device_loses_only_what_was_given_away(recoverable):
         for _ in range(3):
             session.run(add.op)
         (item,) = [item for item in program_items(session) if item.program.group.writes.get(add.op)]
-        broken = item.cached[1]._replace(function=_Broken(XlaRuntimeError("RESOURCE_EXHAUSTED: out of memory")))
+        broken = Executable(_Broken(XlaRuntimeError("RESOURCE_EXHAUSTED: out of memory")), item.cached[1].facts)
         item.cached = (item.cached[0], broken)
         for _, runner in session._plans.values():
             runner._direct = None
@@ -205,7 +206,7 @@ def test_an_interrupt_during_a_program_loses_nothing():
 
         for _, runner in session._plans.values():
             runner._direct = None
-        item.cached = (item.cached[0], item.cached[1]._replace(function=interrupted))
+        item.cached = (item.cached[0], Executable(interrupted, item.cached[1].facts))
         before = signal.getsignal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt, match=r"^$"):
             session.run(add.op)

@@ -1,0 +1,230 @@
+"""Programs that are compiled quickly at first, and well once they have run often: the *draft* and the *final* form.
+
+On CPUs most of the time of a compilation is code generation. Without XLA's fusion emitters and without LLVM's optimiser
+it takes a fifth to an eighth of the time, and what it gives computes the same HLO: matrix products and convolutions are
+library calls and take the time that they took; what is element by element takes some nanosecond more for each element.
+
+Policy. The same ski-rental rule as for the two tiers (``runtime/policy.py``): a program runs as a draft until that has
+cost as much as compiling the final form does, both modelled from the jaxpr, no clock. Half way there the final form is
+compiled in a thread of its own, while steps go on; the run at which it takes over is fixed in advance, and waits for
+the thread if it must. So the same program changes forms at the same run each time, and repeats bit for bit. Runs are
+counted by program, not for the process: what other sessions did decides nothing.
+
+What is small or slow has no draft: a compilation that takes no time, a program whose draft would soon have cost more
+than it saved, a plan for which the user asked for the compiled tier.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+OPTIONS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
+# Microseconds, from measurements on two x86 cores (docs/notes/0013-drafts.md).
+FINAL_PER_EQUATION = 3_500.0
+"""Compiling the final form, for each equation of a jaxpr."""
+EXCESS_PER_ELEMENT = 0.001
+"""What a run of the draft takes longer, for each element that an equation which is not free computes."""
+LOOP_RUNS = 20
+"""How often a loop whose end is not known is taken to run."""
+SMALL = 150_000.0
+"""A compilation that takes less is done well at once."""
+FEWEST_RUNS = 4
+"""A draft that would cost as much as it saves before so many runs is not made."""
+MOST_RUNS = 512
+"""After so many runs the final form takes over in any case."""
+FREE = frozenset(
+    (
+        "broadcast_in_dim",
+        "conv_general_dilated",
+        "dot_general",
+        "dynamic_slice",
+        "reshape",
+        "slice",
+        "squeeze",
+        "transpose",
+    )
+)
+"""Calls of libraries, and what is read in place by whoever takes it."""
+
+
+def work(jaxpr: Any) -> tuple[int, float]:
+    """How many equations a jaxpr has, inner ones included, and the elements that its run computes one by one."""
+    equations, elements = 0, 0.0
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        inner = [] if name in _SCALAR_INSIDE else list(_inner(equation.params))
+        if not inner:
+            equations += 1
+            if name not in FREE:
+                place = _IN_PLACE.get(name)
+                touched = equation.outvars if place is None else (equation.invars[place],)
+                elements += sum(_size(variable.aval) for variable in touched)
+            continue
+        times = LOOP_RUNS if name == "while" else equation.params.get("length", 1) if name == "scan" else 1
+        found = [work(other) for other in inner]
+        equations += sum(count for count, _ in found)
+        counts = [count for _, count in found]
+        elements += times * (max(counts) if name == "cond" else sum(counts))
+    return equations, elements
+
+
+_SCALAR_INSIDE = (
+    "reduce",
+    "reduce_window",
+    "scatter",
+    "scatter-add",
+    "scatter-mul",
+    "scatter-min",
+    "scatter-max",
+    "sort",
+)
+"""Primitives whose inner jaxpr combines two elements."""
+_IN_PLACE = {"dynamic_update_slice": 1, "scatter": 2, "scatter-add": 2, "scatter-mul": 2, "reduce": 0, "sort": 0}
+"""Primitives whose work is as large as one of their operands."""
+
+
+def _inner(params: dict[str, Any]) -> Iterator[Any]:
+    for value in params.values():
+        for one in value if isinstance(value, (tuple, list)) else (value,):
+            found = getattr(one, "jaxpr", one)
+            if hasattr(found, "eqns"):
+                yield found
+
+
+def _size(aval: Any) -> float:
+    size = 1.0
+    for dim in getattr(aval, "shape", ()):
+        size *= dim
+    return size
+
+
+def runs_as_draft(jaxpr: Any) -> int:
+    """How many runs a program is to make as a draft; 0 for none."""
+    equations, elements = work(jaxpr)
+    compiling = equations * FINAL_PER_EQUATION
+    if compiling < SMALL:
+        return 0
+    runs = min(float(MOST_RUNS), compiling / max(elements * EXCESS_PER_ELEMENT, 1e-9))
+    return int(runs) if runs >= FEWEST_RUNS else 0
+
+
+class Source:
+    """What a program was lowered to, as long as its final form may still have to be made of it."""
+
+    def __init__(self, lowered: Any, around: Callable[[], contextlib.AbstractContextManager[Any]]) -> None:
+        self._lowered = lowered
+        self._around = around
+
+    def draft(self) -> Any:
+        """The quickly compiled form; None where XLA does not know how."""
+        with self._around():
+            try:
+                return self._lowered.compile(compiler_options=OPTIONS)
+            except Exception as problem:
+                if "No such compile option" not in str(problem):
+                    raise
+                return None
+
+    def final(self) -> Any:
+        """The optimised form."""
+        with self._around():
+            return self._lowered.compile()
+
+
+class Forms:
+    """The compiled forms of one computation, shared by all programs of the process that do the same."""
+
+    def __init__(self, facts: Any, draft: Any = None, runs: int = 0, final: Any = None, source: Source | None = None):
+        self.facts = facts
+        """What tracing found out: the same for both forms."""
+        self.runs = runs
+        """How many runs a program makes with the draft."""
+        self.problem: Exception | None = None
+        """Why the final form could not be compiled: the draft serves on."""
+        self._draft = draft
+        self._final = final
+        self._source = weakref.ref(source) if source is not None else None
+        self._lock = threading.Lock()
+        self._compiling: threading.Thread | None = None
+
+    @property
+    def function(self) -> Any:
+        """The best form that there is."""
+        return self._final if self._final is not None else self._draft
+
+    def executable(self) -> Executable | None:
+        """For a program that does the same; None if the final form can no longer be made."""
+        if self._draft is None:
+            return Executable(self._final, self.facts)
+        source = self._source() if self._source is not None else None
+        if source is None and self._final is None and self.problem is None:
+            return None
+        return Executable(self._draft, self.facts, Draft(self, source))
+
+    def begin(self, source: Source | None) -> None:
+        """Starts to compile the final form, unless that has been done."""
+        with self._lock:
+            if self._final is None and self._compiling is None and self.problem is None and source is not None:
+                # Not a daemon: at the end of the process XLA must not be in the middle of it.
+                self._compiling = threading.Thread(
+                    target=self._compile, args=(source,), name="anabranch-final-form", daemon=False
+                )
+                self._compiling.start()
+
+    def best(self, source: Source | None) -> Any:
+        """The final form, for which it waits; the draft if it cannot be compiled."""
+        self.begin(source)
+        thread = self._compiling
+        if thread is not None:
+            thread.join()
+            self._compiling = None
+        return self.function
+
+    def _compile(self, source: Source) -> None:
+        try:
+            self._final = source.final()
+        except Exception as problem:
+            self.problem = problem
+
+
+class Draft:
+    """Counts the runs that a program makes as a draft."""
+
+    def __init__(self, forms: Forms, source: Source | None) -> None:
+        self._forms = forms
+        self._source = source
+        self._lock = threading.Lock()
+        self._done = 0
+
+    @property
+    def left(self) -> int:
+        """How many runs are left until the final form takes over."""
+        return self._forms.runs - self._done
+
+    def count(self, executable: Executable) -> None:
+        """Called before each run: begins to compile the final form, and lets it take over, when it is time."""
+        with self._lock:
+            if self._done < self._forms.runs:
+                self._done += 1
+                if self._done == self._forms.runs // 2:
+                    self._forms.begin(self._source)
+                return
+        executable.function = self._forms.best(self._source)
+        executable.draft = None
+        self._source = None
+
+
+class Executable:
+    """A traced and compiled variant of a program for certain shapes and known values."""
+
+    __slots__ = ("draft", "facts", "function")
+
+    def __init__(self, function: Any, facts: Any, draft: Draft | None = None) -> None:
+        self.function = function
+        self.facts = facts
+        self.draft = draft
+        """What counts the runs until a better form takes over; None if there is no better one."""
