@@ -41,16 +41,16 @@ def local(body: Body, tensor: Tensor) -> Tensor:
     return tensor
 
 
-def as_output(value: Any, preferred: dtypes.DType | None = None) -> Any:
+def as_output(value: Any, preferred: dtypes.DType | None = None, done: bool = True) -> Any:
     """A leaf of what a branch or loop body returned: a tensor, a composite, or None.
 
-    An operation becomes a boolean that is there once it has run.
+    An operation becomes the boolean ``done``, which is there once it has run.
     """
     if value is None or composites.is_composite(value):
         return value
     if isinstance(value, Operation):
         with value.graph.control_dependencies([value]):
-            return constant(True, dtypes.bool_, name="done")
+            return constant(done, dtypes.bool_, name="done")
     if getattr(value, "_is_sparse_value", False) or type(value).__name__ == "SparseTensorValue":
         return SparseTensor.from_value(value)
     return convert_to_tensor(value, preferred_dtype=preferred)
@@ -65,8 +65,11 @@ class Built:
         """The structure as the function returned it, its leaves tensors of the body."""
 
 
-def build_branch(graph: Graph, fn: Callable[[], Any], name: str, role: str, site: Any) -> Built:
-    """A body from a function without arguments; its outputs are the tensors of what the function returns."""
+def build_branch(graph: Graph, fn: Callable[[], Any], name: str, role: str, site: Any, done: bool = True) -> Built:
+    """A body from a function without arguments; its outputs are the tensors of what the function returns.
+
+    ``done`` is what stands for an operation that the function returns.
+    """
     body = graph.new_body(name)
     with graph.building(body):
         returned = fn()
@@ -80,7 +83,7 @@ def build_branch(graph: Graph, fn: Callable[[], Any], name: str, role: str, site
                     at=site,
                 )
             )
-        result = map_leaves(as_output, returned)
+        result = map_leaves(lambda leaf: as_output(leaf, done=done), returned)
         body.outputs = [local(body, convert_to_tensor(part)) for part in composites.flatten(result)]
     return Built(body, result)
 

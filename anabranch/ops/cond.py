@@ -52,7 +52,8 @@ def cond(
     Args:
         pred: boolean scalar.
         true_fn: function without arguments that returns tensors, operations, None, sparse tensors, IndexedSlices, or
-            structures of them. An operation becomes a boolean that is there once the operation has run.
+            structures of them. An operation becomes a boolean that is there once the operation has run: whether
+            ``pred`` holds.
         false_fn: function that returns a structure of the same form with tensors of the same dtypes.
         strict: keep a list or tuple of one element; otherwise the element itself is returned.
         name: name of the op, and of the scope of the branches' ops.
@@ -88,7 +89,7 @@ def cond(
         pred = _predicate(pred, "pred", site)
         graph = get_default_graph()
         taken = build_branch(graph, true_fn, "true", "true_fn", site)
-        other = build_branch(graph, false_fn, "false", "false_fn", site)
+        other = build_branch(graph, false_fn, "false", "false_fn", site, done=False)
         return _conditional([taken, other], ["true_fn", "false_fn"], [true_fn, false_fn], strict, scope, site, pred)
 
 

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from anabranch.core.body import Body
-from anabranch.core.body_ops import CONDITIONALS, LOOPS, bodies_of
+from anabranch.core.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of
 from anabranch.core.operation import Operation, Tensor
 from anabranch.rewrite import reach
 
@@ -71,12 +71,32 @@ def needed_inside(body: Body) -> set[Operation]:
     return reach.needed_ops(reach.body_roots(body.outputs, body.control_outputs, fed), fed)
 
 
+def needed_anyway(body: Body) -> list[Operation]:
+    """The effects in a body that happen whichever of its outputs are used: those of functions, not of branches."""
+    owner = body.owner
+    if owner is None or owner.definition.type_name not in CALLS:
+        return []
+    return [op for op in needed_inside(body) if kind_of(op) not in ("pure", "read")]
+
+
 def inner_ops(op: Operation) -> Iterator[Operation]:
     """All needed ops in the bodies of ``op``, at any depth."""
     for use in bodies_of(op):
         for inner in sorted(needed_inside(use.body), key=lambda item: item._id):
             yield inner
             yield from inner_ops(inner)
+
+
+def acting_outputs(op: Operation) -> list[Tensor]:
+    """The outputs of a conditional or loop that an effect leads to: computing one makes its effects happen."""
+    found: dict[int, None] = {}
+    for use in bodies_of(op) if op.definition.type_name not in CALLS else ():
+        fed = fed_args(use.body)
+        for i, output in enumerate(use.body.outputs if use.attr != "cond" else ()):
+            inside = reach.needed_ops(reach.body_roots([output], (), fed), fed)
+            if i not in found and any(kind_of(inner) not in ("pure", "read") for inner in inside):
+                found[i] = None
+    return [op._outputs[i] for i in found]
 
 
 def wants_value(op: Operation) -> bool:

@@ -14,7 +14,7 @@ although ``w/read`` is older. A fetched ref is read after all writes of the step
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from anabranch.core import errors
@@ -74,6 +74,8 @@ class Analysis:
         """Per segment: maker -> number of writes."""
         self.instead: dict[StateKey, Tensor] = {}
         """Variables that bodies read and the step is fed a value for: the feed that stands for each."""
+        self.awaited: set[Tensor] = set()
+        """Outputs of conditionals and loops that something waits for, because of the effects that they bring."""
 
     @property
     def segments(self) -> int:
@@ -104,13 +106,21 @@ class Analysis:
         return tuple(None if i in owned and i not in reads else reads.get(i, t) for i, t in enumerate(op._inputs))
 
 
-def analyse(roots: Sequence[Operation], fed: frozenset[Tensor], variables: Variables) -> Analysis:
-    """Orders the ops that ``roots`` need and resolves state; one body at a time, those inside count as their owners."""
+def analyse(
+    roots: Sequence[Operation], fed: frozenset[Tensor], variables: Variables, awaited: Iterable[Operation] = ()
+) -> Analysis:
+    """Orders the ops that ``roots`` need and resolves state; one body at a time, those inside count as their owners.
+
+    ``awaited`` are ops that are to run for themselves, whatever of their outputs is used.
+    """
     result = Analysis(variables, fed)
     needed = reach.needed_ops(roots, fed)
     result.order = reach.topological_order(needed, fed)
     result.position = {op: i for i, op in enumerate(result.order)}
     result.kind = {op: effects.kind_of(op) for op in result.order}
+    waited_for = {*awaited, *(control for op in result.order for control in op._control_inputs)}
+    for op in waited_for.intersection(needed):
+        result.awaited.update(effects.acting_outputs(op))
 
     # Segments: effects by their place in the order, everything else as early as its inputs allow.
     passed = 0
@@ -269,9 +279,8 @@ class BodyView:
         fed = effects.fed_args(body)
         roots = reach.body_roots(self.outputs, body.control_outputs, fed)
         if outputs is not None and self.outputs != tuple(body.outputs):
-            # What has an effect happens whatever is computed for it.
-            roots += [op for op in effects.needed_inside(body) if effects.kind_of(op) not in ("pure", "read")]
-        self.analysis = analyse(roots, fed, variables)
+            roots += effects.needed_anyway(body)
+        self.analysis = analyse(roots, fed, variables, body.control_outputs)
         self.ops = tuple(op for op in self.analysis.order if op.definition.makes is None)
         self.sources = {op: self.analysis.sources(op) for op in self.ops}
         self.writes = {op: self.analysis.state_of(op).writes for op in self.ops}
@@ -288,7 +297,7 @@ class BodyView:
     def used(self) -> frozenset[ValueKey]:
         """Values that its ops or its owner use."""
         found = {key for op in self.ops for key in self.sources[op] if key is not None}
-        return frozenset(found.union(self.keys, self.final.values()))
+        return frozenset(found.union(self.keys, self.final.values(), self.analysis.awaited))
 
     def output_key(self, index: int) -> ValueKey:
         """Where output ``index`` comes from: a ref argument that is an output is read when the body ends."""

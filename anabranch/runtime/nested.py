@@ -59,7 +59,7 @@ class BodyPlans:
         return max(plan.spent, sum(self._spent.get(body, 0.0) for body in plan.held_bodies))
 
     def of(self, body: Body, live: tuple[int, ...]) -> Plan:
-        """The plan of the outputs ``live`` of ``body``, and of all effects in it."""
+        """The plan of the outputs ``live`` of ``body``, and of the effects that they bring."""
         version = body.graph._version
         found = self._plans.get((body, live))
         if found is None or found[0] != version:
@@ -67,7 +67,7 @@ class BodyPlans:
                 feeds = [arg for arg in body.args if not arg.dtype.is_ref]
                 roots: list[Any] = [*[body.outputs[i] for i in live], *body.control_outputs]
                 if len(live) < len(body.outputs):
-                    roots += [op for op in effects.needed_inside(body) if effects.kind_of(op) not in ("pure", "read")]
+                    roots += effects.needed_anyway(body)
                 plan = Plan(
                     roots,
                     feeds,
@@ -228,6 +228,7 @@ def live_outputs(plan: Plan, op: Operation) -> tuple[int, ...]:
     found = plan.live.get(op)
     if found is None:
         fetched = frozenset(plan.fetches)
+        fetched |= plan.analysis.awaited
         used = [i for i, output in enumerate(op._outputs) if output in plan.consumers or output in fetched]
         if op.definition.type_name in LOOPS:
             used = control.carried_by(plan._view, op, used)

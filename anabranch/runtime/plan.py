@@ -105,7 +105,8 @@ class Plan:
             ):
                 continue
             ops.append(op)
-        self.analysis = state.analyse(ops, self.fed, state.Variables(handle_of))
+        awaited = [fetch for fetch in fetches if not isinstance(fetch, Tensor)]
+        self.analysis = state.analyse(ops, self.fed, state.Variables(handle_of), awaited)
         self._refuse_unfed()
         self.final_reads: dict[Tensor, Operation] = {
             fetch: self.analysis.variable(fetch)
@@ -569,6 +570,7 @@ class Plan:
                 self.fed,
                 self._view,
                 tuple(dict.fromkeys(inner for op in group for inner in effects.random_ops_of(op))),
+                frozenset(self.analysis.awaited.intersection(output for op in group for output in op._outputs)),
             ),
             [*outputs, *kept],
             donated,
@@ -576,7 +578,6 @@ class Plan:
             device=None if device == self.default_device else device,
             precision=self.options.precision,
             sizes_change=self.nested or self.dynamic_on_host or bool(self.varying.open),
-            may_draft=self.options.tier == "auto",
         )
         program.open_axes.update(varying.open_axes(self, program.inputs))
         if self.dynamic_on_host:
@@ -645,7 +646,6 @@ class Plan:
                 lines.append(f"    program  {len(item.program.group.ops)} ops on {device}: {told}")
                 if item.refused:
                     lines.append(f"             interpreted: {item.refused}")
-                lines += [f"             {told}" for told in item.program.explain_forms()]
                 if item.program.donated:
                     names = ", ".join(base.maker.name for base in item.program.donated)
                     lines.append(f"             owns the buffers of {names}")

@@ -31,8 +31,7 @@ from anabranch.core.body_ops import bodies_of
 from anabranch.core.list_values import TracedList
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
-from anabranch.xla import drafts, engine, lists, room, rows, scope, tracing
-from anabranch.xla.drafts import Executable
+from anabranch.xla import engine, lists, room, rows, scope, tracing
 from anabranch.xla.scope import MAX_EMBEDDED_CONSTANT
 
 UNTRACEABLE = (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError)
@@ -56,6 +55,13 @@ class ProgramOps(NamedTuple):
     """Ops that draw random numbers, those in bodies included."""
     awaited: frozenset[Tensor] = frozenset()
     """Outputs of ops with bodies that are computed for the effects that they bring."""
+
+
+class Executable(NamedTuple):
+    """A traced and jitted variant of a program for certain shapes and known values."""
+
+    function: Any
+    facts: _Facts
 
 
 class _Facts:
@@ -89,19 +95,19 @@ class _SharedExecutables:
 
     def __init__(self, capacity: int = 1024):
         self._capacity = capacity
-        self._found: collections.OrderedDict[Any, drafts.Forms] = collections.OrderedDict()
+        self._found: collections.OrderedDict[Any, Executable] = collections.OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: Any) -> drafts.Forms | None:
+    def get(self, key: Any) -> Executable | None:
         with self._lock:
             found = self._found.get(key)
             if found is not None:
                 self._found.move_to_end(key)
             return found
 
-    def put(self, key: Any, forms: drafts.Forms) -> None:
+    def put(self, key: Any, executable: Executable) -> None:
         with self._lock:
-            self._found[key] = forms
+            self._found[key] = executable
             while len(self._found) > self._capacity:
                 self._found.popitem(last=False)
 
@@ -121,10 +127,7 @@ class Program:
         device: Any = None,
         precision: Any = None,
         sizes_change: bool = False,
-        may_draft: bool = False,
     ):
-        self.may_draft = may_draft
-        """Whether it may run in a quickly compiled form at first; see :mod:`anabranch.xla.drafts`."""
         self.sizes_change = sizes_change
         """Whether sizes change from run to run, so that one program for all is better than one for each."""
         self.open_axes: dict[int, tuple[int, ...]] = {}
@@ -219,11 +222,10 @@ class Program:
                     if key in self._refused:
                         raise self._refused[key].with_traceback(None)
                     structure = (self._structure(), key)
-                    forms = _shared.get(structure)
-                    found = forms.executable() if forms is not None else None
+                    found = _shared.get(structure)
                     if found is None:
                         try:
-                            forms, source = self._compile(donated, inputs, static, rng, bounds or {}, gated)
+                            found = self._compile(donated, inputs, static, rng, bounds or {}, gated)
                         except room.TooRoomy:
                             self.capacities.tight = True
                             raise
@@ -231,10 +233,7 @@ class Program:
                             if len(self._refused) < MAX_REFUSED:
                                 self._refused[key] = problem
                             raise
-                        _shared.put(structure, forms)
-                        found = forms.executable()
-                        del source  # from here on the executable holds it, as long as it is a draft
-                    assert found is not None
+                        _shared.put(structure, found)
                     self._variants[key] = found
         return found
 
@@ -243,18 +242,12 @@ class Program:
         before the others, or an empty tuple. Arguments are what they are for ``executable``; nothing is known of them.
         """
         with self._lock:
-            forms, _ = self._compile(donated, inputs, {}, rng, {}, gated, keeps=True)
-            return Executable(forms.function, forms.facts)
+            return self._compile(donated, inputs, {}, rng, {}, gated, keeps=True)
 
     @property
     def variants(self) -> int:
         """How many forms it has been compiled in."""
         return len(self._variants)
-
-    def explain_forms(self) -> list[str]:
-        """What is to be told of the forms that it runs in."""
-        left = [found.draft.left for found in self._variants.values() if found.draft is not None]
-        return [f"a draft, compiled quickly; the optimised form takes over in {runs} runs" for runs in left]
 
     def tentative_writes(self) -> list[str]:
         """Names of the writes that go before a check which reads what they write."""
@@ -296,7 +289,7 @@ class Program:
                 tuple([(numbers[base], numbers[final]) for base, final in self.donated.items()]),
                 tuple(ranks),
                 tuple(sorted([numbers[tensor] for tensor in self.group.awaited])),
-                (self.platform, self.device, self.precision, self.sizes_change, self.may_draft),
+                (self.platform, self.device, self.precision, self.sizes_change),
             )
         return self._structure_key
 
@@ -355,7 +348,7 @@ class Program:
         bounds: dict[int, int],
         gated: bool,
         keeps: bool = False,
-    ) -> tuple[drafts.Forms, drafts.Source]:
+    ) -> Executable:
         facts = _Facts()
 
         def function(donated: Any, inputs: Any, constants: Any, rng: Any, before: Any = None) -> Any:
@@ -373,25 +366,15 @@ class Program:
         dynamic = tuple(value for i, value in enumerate(inputs) if i not in static)
         # Compiled ahead of time: the executable keeps neither the graph nor this program alive.
         jax = engine.jax()
-        device = engine.jax_device(self.device) if self.device is not None else None
-
-        @contextlib.contextmanager
-        def around() -> Iterator[None]:
-            with engine.x64(), jax.default_device(device) if device is not None else contextlib.nullcontext():
-                yield
-
-        with around(), warnings.catch_warnings():
+        place = (
+            jax.default_device(engine.jax_device(self.device)) if self.device is not None else contextlib.nullcontext()
+        )
+        with engine.x64(), place, warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
             gate = (tracing.OPEN,) if gated else ()
             buffers = ((tuple(donated) if self.platform == "cpu" else ()),) if keeps else ()
-            traced = jitted.trace(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
-            source = drafts.Source(traced.lower(), around)
-            if self.may_draft and self.platform == "cpu" and not gated and not keeps:
-                runs = drafts.runs_as_draft(traced.jaxpr)
-                draft = source.draft() if runs else None
-                if draft is not None:
-                    return drafts.Forms(facts, draft, runs, source=source), source
-            return drafts.Forms(facts, final=source.final()), source
+            lowered = jitted.lower(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
+            return Executable(lowered.compile(), facts)
 
     # -- tracing ------------------------------------------------------------------------------------------------------
     def _trace(

@@ -377,3 +377,66 @@ def test_smart_cond():
             smart_cond(True, 1, lambda: 2)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="`pred` must be a Tensor"):
             smart_cond("yes", lambda: 1, lambda: 2)
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_of_a_branch_only_what_the_used_results_need_has_effects(tier):
+    p = tf.placeholder(tf.bool, [])
+    a, b, c = (tf.Variable(0) for _ in range(3))
+    done = tf.cond(p, lambda: [tf.assign(a, 1).op, tf.assign(b, 2).op], lambda: [tf.assign(c, 3).op, tf.no_op()])
+    with tf.control_dependencies([done[0]]):
+        behind = tf.constant(5) + 0
+    with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(done[1], {p: True}) == np.True_
+        assert session.run([a, b, c]) == [0, 2, 0]
+        assert session.run(done, {p: False}) == [False, False]
+        assert session.run([a, b, c]) == [0, 2, 3]
+        session.run(tf.global_variables_initializer())
+        assert session.run([behind, done[1]], {p: True}) == [5, True]  # who waits, waits for the whole conditional
+        assert session.run([a, b, c]) == [1, 2, 0]
+        session.run(tf.global_variables_initializer())
+        assert session.run(done[1].op, {p: True}) is None
+        assert session.run([a, b, c]) == [1, 2, 0]
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_programs_that_wait_for_other_effects_are_other_programs(tier):
+    """Two conditionals that differ in a control edge inside do not share a program."""
+    p = tf.placeholder(tf.bool, [])
+    v = tf.Variable(0)
+
+    def branch(first):
+        made = tf.assign_add(v, 1)
+        with tf.control_dependencies([made] if first else []):
+            one = tf.constant(1) + 0
+        with tf.control_dependencies([] if first else [made]):
+            return [one, tf.constant(1) + 0]
+
+    both = [tf.cond(p, lambda i=i: branch(i), lambda: [tf.constant(3), tf.constant(4)]) for i in (True, False)]
+    with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        for results, counts in zip(both, ([1, 0], [0, 1]), strict=True):
+            for result, count in zip(results, counts, strict=True):
+                session.run(v.initializer)
+                assert session.run(result, {p: True}) == 1
+                assert session.run(v) == count
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_of_an_iteration_only_what_the_used_variables_need_has_effects(tier):
+    v = tf.Variable(0)
+    _, total, other = tf.while_loop(
+        lambda i, *_: i < 3,
+        lambda i, total, other: (i + 1, total + i, other + tf.assign_add(v, 1)),
+        (0, 0, 0),
+        parallel_iterations=1,
+    )
+    with tf.control_dependencies([total]):
+        behind = tf.constant(5) + 0
+    with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        session.run(v.initializer)
+        assert session.run(total) == 3
+        assert session.run(v) == 0
+        assert session.run([other, v]) == [6, 3]
+        assert session.run(behind) == 5
+        assert session.run(v) == 6
