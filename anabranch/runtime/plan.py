@@ -578,6 +578,7 @@ class Plan:
             device=None if device == self.default_device else device,
             precision=self.options.precision,
             sizes_change=self.nested or self.dynamic_on_host or bool(self.varying.open),
+            may_draft=self.options.tier == "auto",
         )
         program.open_axes.update(varying.open_axes(self, program.inputs))
         if self.dynamic_on_host:
@@ -646,6 +647,7 @@ class Plan:
                 lines.append(f"    program  {len(item.program.group.ops)} ops on {device}: {told}")
                 if item.refused:
                     lines.append(f"             interpreted: {item.refused}")
+                lines += [f"             {told}" for told in item.program.explain_forms()]
                 if item.program.donated:
                     names = ", ".join(base.maker.name for base in item.program.donated)
                     lines.append(f"             owns the buffers of {names}")

@@ -31,7 +31,8 @@ from anabranch.core.body_ops import bodies_of
 from anabranch.core.list_values import TracedList
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
-from anabranch.xla import engine, lists, room, rows, scope, tracing
+from anabranch.xla import drafts, engine, lists, room, rows, scope, tracing
+from anabranch.xla.drafts import Executable
 from anabranch.xla.scope import MAX_EMBEDDED_CONSTANT
 
 UNTRACEABLE = (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError)
@@ -55,13 +56,6 @@ class ProgramOps(NamedTuple):
     """Ops that draw random numbers, those in bodies included."""
     awaited: frozenset[Tensor] = frozenset()
     """Outputs of ops with bodies that are computed for the effects that they bring."""
-
-
-class Executable(NamedTuple):
-    """A traced and jitted variant of a program for certain shapes and known values."""
-
-    function: Any
-    facts: _Facts
 
 
 class _Facts:
@@ -95,19 +89,19 @@ class _SharedExecutables:
 
     def __init__(self, capacity: int = 1024):
         self._capacity = capacity
-        self._found: collections.OrderedDict[Any, Executable] = collections.OrderedDict()
+        self._found: collections.OrderedDict[Any, drafts.Forms] = collections.OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: Any) -> Executable | None:
+    def get(self, key: Any) -> drafts.Forms | None:
         with self._lock:
             found = self._found.get(key)
             if found is not None:
                 self._found.move_to_end(key)
             return found
 
-    def put(self, key: Any, executable: Executable) -> None:
+    def put(self, key: Any, forms: drafts.Forms) -> None:
         with self._lock:
-            self._found[key] = executable
+            self._found[key] = forms
             while len(self._found) > self._capacity:
                 self._found.popitem(last=False)
 
@@ -127,7 +121,10 @@ class Program:
         device: Any = None,
         precision: Any = None,
         sizes_change: bool = False,
+        may_draft: bool = False,
     ):
+        self.may_draft = may_draft
+        """Whether it may run in a quickly compiled form at first; see :mod:`anabranch.xla.drafts`."""
         self.sizes_change = sizes_change
         """Whether sizes change from run to run, so that one program for all is better than one for each."""
         self.open_axes: dict[int, tuple[int, ...]] = {}
@@ -222,10 +219,11 @@ class Program:
                     if key in self._refused:
                         raise self._refused[key].with_traceback(None)
                     structure = (self._structure(), key)
-                    found = _shared.get(structure)
+                    forms = _shared.get(structure)
+                    found = forms.executable() if forms is not None else None
                     if found is None:
                         try:
-                            found = self._compile(donated, inputs, static, rng, bounds or {}, gated)
+                            forms, source = self._compile(donated, inputs, static, rng, bounds or {}, gated)
                         except room.TooRoomy:
                             self.capacities.tight = True
                             raise
@@ -233,7 +231,10 @@ class Program:
                             if len(self._refused) < MAX_REFUSED:
                                 self._refused[key] = problem
                             raise
-                        _shared.put(structure, found)
+                        _shared.put(structure, forms)
+                        found = forms.executable()
+                        del source  # from here on the executable holds it, as long as it is a draft
+                    assert found is not None
                     self._variants[key] = found
         return found
 
@@ -242,12 +243,18 @@ class Program:
         before the others, or an empty tuple. Arguments are what they are for ``executable``; nothing is known of them.
         """
         with self._lock:
-            return self._compile(donated, inputs, {}, rng, {}, gated, keeps=True)
+            forms, _ = self._compile(donated, inputs, {}, rng, {}, gated, keeps=True)
+            return Executable(forms.function, forms.facts)
 
     @property
     def variants(self) -> int:
         """How many forms it has been compiled in."""
         return len(self._variants)
+
+    def explain_forms(self) -> list[str]:
+        """What is to be told of the forms that it runs in."""
+        left = [found.draft.left for found in self._variants.values() if found.draft is not None]
+        return [f"a draft, compiled quickly; the optimised form takes over in {runs} runs" for runs in left]
 
     def tentative_writes(self) -> list[str]:
         """Names of the writes that go before a check which reads what they write."""
@@ -289,7 +296,7 @@ class Program:
                 tuple([(numbers[base], numbers[final]) for base, final in self.donated.items()]),
                 tuple(ranks),
                 tuple(sorted([numbers[tensor] for tensor in self.group.awaited])),
-                (self.platform, self.device, self.precision, self.sizes_change),
+                (self.platform, self.device, self.precision, self.sizes_change, self.may_draft),
             )
         return self._structure_key
 
@@ -348,7 +355,7 @@ class Program:
         bounds: dict[int, int],
         gated: bool,
         keeps: bool = False,
-    ) -> Executable:
+    ) -> tuple[drafts.Forms, drafts.Source]:
         facts = _Facts()
 
         def function(donated: Any, inputs: Any, constants: Any, rng: Any, before: Any = None) -> Any:
@@ -366,15 +373,25 @@ class Program:
         dynamic = tuple(value for i, value in enumerate(inputs) if i not in static)
         # Compiled ahead of time: the executable keeps neither the graph nor this program alive.
         jax = engine.jax()
-        place = (
-            jax.default_device(engine.jax_device(self.device)) if self.device is not None else contextlib.nullcontext()
-        )
-        with engine.x64(), place, warnings.catch_warnings():
+        device = engine.jax_device(self.device) if self.device is not None else None
+
+        @contextlib.contextmanager
+        def around() -> Iterator[None]:
+            with engine.x64(), jax.default_device(device) if device is not None else contextlib.nullcontext():
+                yield
+
+        with around(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
             gate = (tracing.OPEN,) if gated else ()
             buffers = ((tuple(donated) if self.platform == "cpu" else ()),) if keeps else ()
-            lowered = jitted.lower(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
-            return Executable(lowered.compile(), facts)
+            traced = jitted.trace(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
+            source = drafts.Source(traced.lower(), around)
+            if self.may_draft and self.platform == "cpu" and not gated and not keeps:
+                runs = drafts.runs_as_draft(traced.jaxpr)
+                draft = source.draft() if runs else None
+                if draft is not None:
+                    return drafts.Forms(facts, draft, runs, source=source), source
+            return drafts.Forms(facts, final=source.final()), source
 
     # -- tracing ------------------------------------------------------------------------------------------------------
     def _trace(
