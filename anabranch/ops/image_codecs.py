@@ -6,7 +6,9 @@ written for one channel, as Pillow has it.
 
 from __future__ import annotations
 
+import contextlib
 import io
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -35,16 +37,22 @@ def _bad(given: str, expected: str, instead: str) -> errors.InvalidArgumentError
     return errors.InvalidArgumentError(None, None, errors.message(given, expected, instead))
 
 
-def _opened(contents: Any, kinds: tuple[str, ...]) -> Any:
-    data = np.asarray(contents, object).item()
+@contextlib.contextmanager
+def _reading(given: str, expected: str, instead: str) -> Iterator[None]:
+    """Refuses a file that Pillow cannot read: its parsers raise whatever they meet in damaged data."""
     try:
-        return _pillow().open(io.BytesIO(data), formats=kinds)
-    except (OSError, SyntaxError, ValueError) as problem:
-        raise _bad(
-            f"{len(data)} bytes that begin with {data[:8]!r} ({problem})",
-            f"an image: {', '.join(kinds)}",
-            "tf.read_file(path)",
-        ) from None
+        yield
+    except (MemoryError, errors.OpError):
+        raise
+    except Exception as problem:
+        raise _bad(f"{given} ({problem})", expected, instead) from None
+
+
+def _opened(contents: Any, kinds: tuple[str, ...]) -> Any:
+    data, pillow = np.asarray(contents, object).item(), _pillow()
+    given = f"{len(data)} bytes that begin with {data[:8]!r}"
+    with _reading(given, f"an image: {', '.join(kinds)}", "tf.read_file(path)"):
+        return pillow.open(io.BytesIO(data), formats=kinds)
 
 
 def _channels_of(image: Any) -> int:
@@ -57,10 +65,8 @@ def _channels_of(image: Any) -> int:
 
 def _pixels(image: Any, channels: int, dtype: np.dtype) -> np.ndarray:
     """The array ``[height, width, channels]`` of an opened image; its own number of channels if 0."""
-    try:
+    with _reading("an image file that ends early or is damaged", "a whole file", "try_recover_truncated=True"):
         image.load()
-    except (OSError, SyntaxError) as problem:
-        raise _bad(f"an image file that ends early ({problem})", "a whole file", "try_recover_truncated=True") from None
     sixteen = image.mode in ("I", "I;16", "I;16B")
     if dtype == np.uint16:
         if not sixteen:
@@ -209,11 +215,16 @@ class DecodeBmp(Op):
         return _pixels(_opened(inputs[0], ("BMP",)), attrs["channels"], np.dtype(np.uint8))
 
 
-def _frames(image: Any) -> np.ndarray:
-    frames = []
-    for number in range(getattr(image, "n_frames", 1)):
-        image.seek(number)
-        frames.append(np.asarray(image.convert("RGB")))
+def _frames(image: Any, most: int | None = None) -> np.ndarray:
+    """The frames of an animation, or the first ones."""
+    frames: list[np.ndarray] = []
+    pixels, limit = image.width * image.height, 2 * (_pillow().MAX_IMAGE_PIXELS or 1 << 62)
+    with _reading("a GIF file that ends early or is damaged", "a whole file", "write it anew"):
+        for number in range(getattr(image, "n_frames", 1) if most is None else most):
+            if pixels * (number + 1) > limit:  # a few bytes may say that a frame is the one before
+                raise _bad(f"a GIF file of more than {limit} pixels", "fewer", "expand_animations=False")
+            image.seek(number)
+            frames.append(np.asarray(image.convert("RGB")))
     return np.stack(frames)
 
 
@@ -250,8 +261,7 @@ class DecodeImage(Op):
         if image.format == "GIF":
             if attrs["channels"] not in (0, 3):
                 raise _bad(f"channels={attrs['channels']} of a GIF", "0 or 3", "channels=3")
-            found = _frames(image)
-            found = found if attrs["expand_animations"] else found[0]
+            found = _frames(image) if attrs["expand_animations"] else _frames(image, 1)[0]
         else:
             found = _pixels(image, attrs["channels"], np.dtype(np.uint8))
         if attrs["dtype"].name == "uint16":

@@ -131,7 +131,7 @@ def _back(ctx: Any, grad: Any, taps: Taps, size: int, axis: int) -> Any:
     return xp.moveaxis(xp.tensordot(grad, matrix, ([axis], [0])), -1, axis)
 
 
-def _sizes(c: Any, operand: str) -> tuple[Any, Any]:
+def image_sizes(c: Any, operand: str) -> tuple[Any, Any]:
     c.with_rank(operand, 1)
     known = c.vector(operand)
     if known is None:
@@ -150,7 +150,7 @@ def _sizes(c: Any, operand: str) -> tuple[Any, Any]:
 
 def _resized(c: Any) -> Any:
     images = c.with_rank("images", 4)
-    return (images[0], *_sizes(c, "size"), images[3])
+    return (images[0], *image_sizes(c, "size"), images[3])
 
 
 _ATTRS = {"T": Type(_NUMBERS), "align_corners": Bool(False), "half_pixel_centers": Bool(False)}
@@ -308,7 +308,7 @@ class ResizeNearestNeighborGrad(Op):
 
     def shape(c):
         grads = c.with_rank("grads", 4)
-        return (grads[0], *_sizes(c, "size"), grads[3])
+        return (grads[0], *image_sizes(c, "size"), grads[3])
 
     def kernel(ctx, inputs, attrs):
         grad, size = inputs

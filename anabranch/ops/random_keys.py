@@ -111,8 +111,13 @@ def _stream(ctx: Any, key: Any, counter: Any, alg: Any) -> Any:
     words = xp.zeros((3,), np.uint64)
     if key.shape == (1,) and counter.ndim == 1 and counter.shape[0] >= 2:
         words = xp.concatenate([key, counter[:2]])
-    low, high = words.astype(np.uint32), (words >> np.uint64(32)).astype(np.uint32)
-    return (low[0], high[0]), (low[1], high[1], low[2], high[2])
+    return joined_stream(words[0], words[1], words[2])
+
+
+def joined_stream(key: Any, low: Any, high: Any) -> Any:
+    """The stream of a key and of the halves of a counter, three uint64."""
+    parts = [(word.astype(np.uint32), (word >> np.uint64(32)).astype(np.uint32)) for word in (key, low, high)]
+    return parts[0], (*parts[1], *parts[2])
 
 
 def _define(name: str, doc: str, draw: Callable[..., Any], dtypes: str, default: str | None, bounds: str = "") -> None:

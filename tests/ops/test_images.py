@@ -11,6 +11,8 @@ from __future__ import annotations
 import base64
 import io
 import json
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -118,13 +120,16 @@ def test_jpeg_goes_there_and_back() -> None:
     assert np.abs(found.astype(int) - smooth(16, 16, 3)).max() <= 4
 
 
+def written(kind: str, **options: Any) -> bytes:
+    """A picture as Pillow writes it."""
+    image = pytest.importorskip("PIL.Image")
+    file = io.BytesIO()
+    image.fromarray(pixels(4, 5, 3)).save(file, kind, **options)
+    return file.getvalue()
+
+
 def test_other_formats() -> None:
     from PIL import Image
-
-    def written(kind: str, **options: Any) -> bytes:
-        file = io.BytesIO()
-        Image.fromarray(pixels(4, 5, 3)).save(file, kind, **options)
-        return file.getvalue()
 
     assert (evaluate("tf.image.decode_bmp(FILE)", FILE=written("BMP"))[0] == pixels(4, 5, 3)).all()
     more = [Image.fromarray(pixels(4, 5, 3, seed=2))]
@@ -224,3 +229,30 @@ def test_whole_files(tmp_path: Path) -> None:
             session.run(tf.read_file(str(tmp_path / "none")))
         with pytest.raises(tf.errors.UnknownError, match="below"):
             session.run(tf.write_file(str(tmp_path / "below"), "x"))
+
+
+def _damaged(kind: str) -> bytes:
+    """Files of which Pillow's own parsers raise something other than OSError."""
+    data = bytearray(written(kind))
+    if kind == "PNG":  # a second header, cut short, behind the pixels
+        return bytes(data[:-12]) + b"\0\0\0\x04IHDR\0\0\0\1" + zlib.crc32(b"IHDR\0\0\0\1").to_bytes(4, "big")
+    data[18:26] = struct.pack("<ii", 50_000, 40_000)  # BMP: the width and the height
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("PNG", "ends early or is damaged .*IHDR"), ("BMP", "exceeds limit of 178956970 pixels")]
+)
+def test_damaged_files_are_refused(kind: str, told: str) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=told):
+        evaluate(f"tf.image.decode_{kind.lower()}(FILE)", FILE=_damaged(kind))
+
+
+def test_an_animation_that_would_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = pytest.importorskip("PIL.Image")
+    more = [image.fromarray(pixels(4, 5, 3, seed=seed)) for seed in (2, 3)]
+    moving = written("GIF", save_all=True, append_images=more)
+    monkeypatch.setattr(image, "MAX_IMAGE_PIXELS", 20)
+    assert evaluate("tf.image.decode_image(FILE, expand_animations=False)", FILE=moving)[0].shape == (4, 5, 3)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a GIF file of more than 40 pixels"):
+        evaluate("tf.image.decode_gif(FILE)", FILE=moving)
