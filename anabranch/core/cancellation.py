@@ -18,10 +18,13 @@ from anabranch.core import errors
 class CancellationToken:
     """The right to go on. ``timeout`` (seconds) sets a deadline."""
 
+    __slots__ = ("__weakref__", "_callbacks", "_error", "deadline")
+
+    _lock = threading.Lock()
+    """Of all tokens: each step has one, few are ever waited on, and it is held for an instant."""
+
     def __init__(self, timeout: float | None = None) -> None:
-        self._lock = threading.Lock()
-        self._callbacks: dict[int, Callable[[], None]] = {}
-        self._next = 0
+        self._callbacks: dict[object, Callable[[], None]] | None = None
         self._error: errors.OpError | None = None
         self.deadline = None if timeout is None else time.monotonic() + timeout
 
@@ -36,7 +39,7 @@ class CancellationToken:
             if self._error is not None:
                 return
             self._error = error or errors.CancelledError(None, None, "Step was cancelled")
-            callbacks = list(self._callbacks.values())
+            callbacks = list((self._callbacks or {}).values())
         for callback in callbacks:
             callback()
 
@@ -59,15 +62,15 @@ class CancellationToken:
     @contextlib.contextmanager
     def on_cancel(self, callback: Callable[[], None]) -> Iterator[None]:
         """Runs ``callback`` (from the cancelling thread) if the token is cancelled inside the block."""
+        key = object()
         with self._lock:
-            key = self._next
-            self._next += 1
-            self._callbacks[key] = callback
+            waiting = self._callbacks = self._callbacks if self._callbacks is not None else {}
+            waiting[key] = callback
         try:
             yield
         finally:
             with self._lock:
-                self._callbacks.pop(key, None)
+                waiting.pop(key, None)
 
     def wait_for(self, condition: threading.Condition, ready: Callable[[], bool], op: Any = None) -> None:
         """Waits on ``condition`` (held by the caller) until ``ready()``; raises when cancelled or past the deadline."""

@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anabranch.core import errors
+from anabranch.core.cancellation import CancellationToken
 from anabranch.core.operation import Tensor
 from anabranch.core.state_key import StateKey
+from anabranch.runtime import spares
+from anabranch.runtime.interrupts import Interrupts
 from anabranch.runtime.plan import ProgramItem
 from anabranch.runtime.resources import Claim, Slot, Version
 from anabranch.runtime.values import NO_RNG, own
@@ -23,6 +27,11 @@ from anabranch.xla import engine
 if TYPE_CHECKING:
     from anabranch.runtime.binding import Binding
     from anabranch.runtime.executor import Executor, Step
+    from anabranch.runtime.plan import Plan
+
+MAX_EARLY_COPY = 1 << 20
+"""Bytes of a result under which its copy to the host begins before anybody asks for it."""
+_NOTHING: frozenset[Any] = frozenset()
 
 
 class DirectStep:
@@ -59,6 +68,13 @@ class DirectStep:
         known = {program.outputs[place]: value for place, value in facts.known_outputs.items()}
         finals = {key.maker: i for i, key in enumerate(program.donated.values())}
         self.kept = [(traced.get(key, known.get(key)), key in traced, state.written_slot(key)) for key in item.writes]
+        self.shows = (
+            bool(program.donated_keys) and not item.writes and (len(self.segment.written) == len(program.donated_keys))
+        )
+        """Whether all that it writes are variables that it owns: these are current once the call returns."""
+        self.far = program.platform != "cpu"
+        self.wide = engine.is_wide(executable.function)
+        self.constants = program.device_constants()
         self.fetches: list[tuple[str, Any]] = []
         for fetch in runner.plan.fetches:
             self.fetches.append(self._place(fetch, feeds, traced, known, finals))
@@ -90,59 +106,105 @@ class DirectStep:
 
     def run(self, feeds: Sequence[Any], step: Step) -> list[Any] | None:
         """The step's results; None if it must go the long way."""
-        manager = self.manager
-        loose: list[Version] = []
-        claim = Claim(frozenset() if step.read_committed else self.state.claim_reads, self.state.claim_writes)
+        return self.take(feeds, step.token, step.read_committed)
+
+    def take(self, feeds: Sequence[Any], token: CancellationToken, read_committed: bool) -> list[Any] | None:
+        """The same, of what a step consists of."""
+        manager, slots = self.manager, self.donated_slots
+        loose: Sequence[Version] = ()
+        current: Sequence[Version] = ()
+        interrupts = Interrupts()
+        claim = Claim(_NOTHING if read_committed else self.state.claim_reads, self.state.claim_writes)
         try:
             if self.writes:
-                manager.begin(claim, step.token)
+                manager.begin(claim, token)
             if manager.layout != self.layout:
                 return None
-            if self.read_slots and (step.read_committed or not self.writes):
-                current = loose = manager.pin(self.read_slots)
-            else:
-                current = [slot.current() for slot in self.read_slots]
-            if manager.layout != self.layout:
-                return None
-            device = self.program.device
-            arguments = engine.moved([feeds[i] if i >= 0 else current[~i].value for i in self.sources], device)
-            versions = [slot.version for slot in self.donated_slots]
-            donated = engine.moved([version.value for version in versions], device)  # type: ignore[union-attr]
+            if self.read_slots:
+                if read_committed or not self.writes:
+                    current = loose = manager.pin(self.read_slots)
+                else:
+                    current = [slot.current() for slot in self.read_slots]
+                if manager.layout != self.layout:
+                    return None
+            arguments = tuple([feeds[i] if i >= 0 else current[~i].value for i in self.sources])
+            if engine.other_devices_used():
+                arguments = tuple(engine.moved(arguments, self.program.device))
             rng = NO_RNG
             if self.counters:
                 rng = np.empty((len(self.counters), 6), np.uint32)
                 for row, counter in enumerate(self.counters):
                     rng[row, :2], rng[row, 2:] = counter.words()
-            results, finals, flags, shown = self.runner.call(
-                self.item,
-                self.segment,
-                self.executable,
-                versions,  # type: ignore[arg-type]
-                donated,
-                self.donated_slots,
-                tuple(arguments),
-                rng,
-                step,
-            )
+            results, finals, flags = self._call(arguments, rng, interrupts)
             if flags is not None:
-                self.runner.raise_failed(self.program, self.executable, flags, self.donated_slots, finals, shown)
-            if not shown and self.segment.written:
-                updates = list(zip(self.donated_slots, finals, strict=True))
+                self.runner.raise_failed(self.program, self.executable, flags, slots, finals, self.shows)
+            if not self.shows and self.segment.written:
+                updates = list(zip(slots, finals, strict=True))
                 updates += [(slot, results[at] if traced else at) for at, traced, slot in self.kept]
                 manager.publish(updates)
             if self.counters:
                 for counter, amount in zip(self.counters, self.executable.facts.amounts(results), strict=True):
                     counter.position += amount
-            return [own(self.place_of(kind, place, feeds, results, finals, current)) for kind, place in self.fetches]
+            return [
+                None if kind == "nothing" else own(self.place_of(kind, place, feeds, results, finals, current))
+                for kind, place in self.fetches
+            ]
         except BaseException:
-            manager.settle(self.donated_slots)
+            manager.settle(slots)
             raise
         finally:
             if loose:
                 manager.unpin(loose)
             if self.writes:
                 manager.end(claim)
-                step.interrupts.release()
+                interrupts.release()
+
+    def _call(self, arguments: tuple[Any, ...], rng: np.ndarray, interrupts: Interrupts) -> tuple[Any, Any, Any]:
+        """Calls the program and waits for it; gives it the buffers of variables that nobody has pinned."""
+        executable, slots = self.executable, self.donated_slots
+        if executable.draft is not None:
+            executable.draft.count(executable)
+        shown = False
+        if slots:
+            interrupts.hold()
+        try:
+            function = executable.function
+            donated: tuple[Any, ...] = ()
+            if slots:
+                versions: list[Any] = [slot.version for slot in slots]
+                if spares.unexpected() and not engine.other_devices_used() and self.manager.take_all(versions):
+                    donated = tuple([version.value for version in versions])
+                else:
+                    function, donated = self._handed(versions, arguments, rng)
+            if self.wide:
+                with engine.x64():
+                    results, finals, flags = function(donated, arguments, self.constants, rng)
+            else:
+                engine.refuse_after_fork()
+                results, finals, flags = function(donated, arguments, self.constants, rng)
+            if self.shows:
+                # What the program returns for donated variables is right whether or not its checks hold: show it now.
+                self.manager.replace(slots, finals)
+                shown = True
+            if self.far:  # all small copies to the host at once: one wait instead of one for each
+                copy_early((*(flags[:1] if flags is not None else ()), *results))
+            if flags is not None:
+                return results, finals, (np.asarray(flags[0]), flags[1])
+            for done in (finals or results)[:1]:
+                engine.wait_for(done)
+        except Exception as problem:
+            told = device_failure(problem, len(self.program.group.ops))
+            if told is None:
+                raise
+            if shown:
+                self.manager.lose(slots)
+            raise told from problem
+        return results, finals, None
+
+    def _handed(self, versions: list[Any], arguments: tuple[Any, ...], rng: np.ndarray) -> tuple[Any, tuple[Any, ...]]:
+        old = engine.moved([version.value for version in versions], self.program.device)
+        with engine.x64():
+            return spares.handed(self.manager, self.program, self.executable, versions, old, arguments, rng)
 
     @staticmethod
     def place_of(kind: str, place: Any, feeds: Sequence[Any], results: Any, finals: Any, current: Any) -> Any:
@@ -156,6 +218,60 @@ class DirectStep:
         if kind == "feed":
             return feeds[place]
         return current[place].value if kind == "read" else place
+
+
+class Hot:
+    """How the steps of a fetch structure went last, if they went the short way: what a next one of its kind needs."""
+
+    __slots__ = ("_kinds", "direct", "plan", "runner", "version")
+
+    def __init__(
+        self, version: int, names: Sequence[Tensor], values: Sequence[np.ndarray], plan: Plan, runner: Executor
+    ):
+        self.version = version
+        """Of the graph."""
+        self._kinds = [(name, value.shape, value.dtype) for name, value in zip(names, values, strict=True)]
+        self.plan = plan
+        self.runner = runner
+        self.direct: Any = runner.short_form
+
+    def values(self, feed_dict: Any) -> list[Any] | None:
+        """The feeds in order, if they are arrays of the same kind for the same tensors; else None."""
+        kinds = self._kinds
+        if not feed_dict:
+            return None if kinds else []
+        if type(feed_dict) is not dict or len(feed_dict) != len(kinds):
+            return None
+        for (key, value), (name, shape, dtype) in zip(feed_dict.items(), kinds, strict=False):
+            if key is not name or type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
+                return None
+        return list(feed_dict.values())
+
+
+def hot(version: int, names: Sequence[Tensor], values: Sequence[Any], plan: Plan, runner: Any) -> Hot | None:
+    """What a step leaves for the next one of its kind; None if it, or its feeds, are not plain."""
+    if getattr(runner, "short_form", None) is None:
+        return None
+    if any([type(value) is not np.ndarray or value.dtype.kind == "O" for value in values]):
+        return None
+    return Hot(version, names, values, plan, runner)
+
+
+def copy_early(values: Sequence[Any]) -> None:
+    """Begins to copy what is small to the host."""
+    for value in values:
+        if getattr(value, "nbytes", MAX_EARLY_COPY) < MAX_EARLY_COPY:
+            value.copy_to_host_async()
+
+
+def device_failure(problem: BaseException, ops: int) -> errors.OpError | None:
+    """The error for one of XLA's; None if it is none."""
+    if type(problem).__name__ not in ("XlaRuntimeError", "JaxRuntimeError"):
+        return None
+    kind = errors.ResourceExhaustedError if "RESOURCE_EXHAUSTED" in str(problem) else errors.InternalError
+    found = kind(None, None, f"a program of {ops} ops failed in the device: {problem}")
+    found.__cause__ = problem
+    return found
 
 
 def prepare(runner: Executor, bound: Binding) -> DirectStep | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import collections.abc
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -77,10 +78,12 @@ _expansions.append((SparseTensor, _sparse_fetch, _sparse_feed))
 class FetchPlan:
     """A fetch structure, flattened: unique tensors and operations, and how to build the result from their values."""
 
-    __slots__ = ("build", "simple", "unique")
+    __slots__ = ("build", "hot", "simple", "unique")
 
     def __init__(self, graph: Graph, fetches: Any):
         self.unique: list[Any] = []
+        self.hot: Any = None
+        """How the last step went, if it went the short way; see ``runtime.direct``."""
         index: dict[Any, int] = {}
 
         def add(item: Any) -> int:
@@ -127,8 +130,7 @@ def _structure(graph: Graph, fetch: Any, add: Callable[[Any], int]) -> Callable[
                 items, contract = expand(fetch)
                 positions = [add(_element(graph, item, fetch)) for item in items]
                 return lambda values: contract([values[i] for i in positions])
-    position = add(_element(graph, fetch, fetch))
-    return lambda values: values[position]
+    return operator.itemgetter(add(_element(graph, fetch, fetch)))
 
 
 def _element(graph: Graph, item: Any, fetch: Any) -> Any:

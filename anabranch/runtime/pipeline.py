@@ -25,7 +25,7 @@ from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.operation import Tensor
 from anabranch.runtime import spares
-from anabranch.runtime.direct import DirectStep
+from anabranch.runtime.direct import DirectStep, device_failure
 from anabranch.runtime.interrupts import Interrupts
 from anabranch.runtime.resources import Claim, RandomCounter, ResourceManager, Slot, Version
 from anabranch.runtime.values import NO_RNG, own
@@ -306,16 +306,6 @@ def _not_tried(cause: BaseException | None) -> errors.OpError:
     return found
 
 
-def device_failure(problem: BaseException, ops: int) -> errors.OpError | None:
-    """The error for one of XLA's; None if it is none."""
-    if type(problem).__name__ not in ("XlaRuntimeError", "JaxRuntimeError"):
-        return None
-    kind = errors.ResourceExhaustedError if "RESOURCE_EXHAUSTED" in str(problem) else errors.InternalError
-    found = kind(None, None, f"a program of {ops} ops failed in the device: {problem}")
-    found.__cause__ = problem
-    return found
-
-
 class AsynchronousCallable:
     """What ``Session.make_callable(asynchronous=True)`` returns: called, it starts a step and returns a promise."""
 
@@ -349,7 +339,7 @@ class AsynchronousCallable:
         self.wait()
         step = StepInFlight(self.pipeline, plan.build, [])
         try:
-            step._values = session._run(plan.unique, self._names, values)
+            step._values = session._run(plan, self._names, values)
         except Exception as problem:
             self.pipeline.record(problem)
             step.settled(problem)

@@ -350,6 +350,16 @@ class ResourceManager:
                 version.taken = free
             return granted
 
+    def take_all(self, versions: Sequence[Version]) -> bool:
+        """Marks all versions as given to a program if none of them is pinned; whether it did."""
+        with self._lock:
+            for version in versions:
+                if version.pins:
+                    return False
+            for version in versions:
+                version.taken = True
+            return True
+
     def publish(self, updates: Sequence[tuple[Slot, Any]]) -> None:
         """Makes new values current, all at once."""
         with self.changed:

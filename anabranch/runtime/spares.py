@@ -28,11 +28,19 @@ LARGE = 1 << 24
 """Bytes of a program's variables from which on it is worth a second form."""
 
 _expecting: weakref.WeakSet[Any] = weakref.WeakSet()
+_any_expected = False
 
 
 def expect(graph: Any) -> None:
     """Says that values of the graph's variables will be read while steps go on."""
+    global _any_expected
+    _any_expected = True
     _expecting.add(graph)
+
+
+def unexpected() -> bool:
+    """Whether nobody in the process has ever said so."""
+    return not _any_expected
 
 
 class Spares:

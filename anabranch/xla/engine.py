@@ -61,10 +61,40 @@ def x64() -> Any:
     return jax().enable_x64(True)
 
 
+_DISPATCH = "jax_cpu_enable_async_dispatch"
+_inline = os.environ.get("ANABRANCH_CPU_DISPATCH", "inline") != "threads"
+
+
+def let_steps_fly() -> None:
+    """Says that steps will be in flight, before the devices are started: programs on the CPU get threads of their own.
+
+    Unless this, or ANABRANCH_CPU_DISPATCH=threads, is said, a program on the CPU runs in the thread that calls it.
+    Whoever waits for its results anyway then waits for no thread to be woken, twice a step, which takes as long as
+    many a step does (20 to 50 µs).
+    """
+    global _inline
+    _inline = False
+
+
+@functools.cache
+def _start_devices() -> None:
+    """Starts JAX's devices, if nobody has; how those of the CPU run programs is decided then and never again."""
+    module = jax()
+    if not _inline or not module.config.values.get(_DISPATCH, False):
+        module.devices()
+        return
+    module.config.update(_DISPATCH, False)
+    try:
+        module.devices()
+    finally:
+        module.config.update(_DISPATCH, True)  # it is the program's, and has had its effect
+
+
 @functools.cache
 def devices(platform: str) -> tuple[Any, ...]:
     """JAX devices of a platform (``cpu``, ``gpu``, ``tpu``); empty if there are none."""
     try:
+        _start_devices()
         return tuple(jax().devices(platform))
     except RuntimeError:
         return ()
@@ -73,6 +103,7 @@ def devices(platform: str) -> tuple[Any, ...]:
 @functools.cache
 def default_platform() -> str:
     """Platform of the first device that a program runs on when nothing is said."""
+    _start_devices()
     platform = jax().default_backend()
     return "gpu" if platform in ("cuda", "rocm") else platform
 
@@ -120,6 +151,20 @@ def jax_device(device: Any) -> Any:
         return devices(default_platform())[0]
     _other_devices_used = True
     return devices(device.platform)[device.number]
+
+
+def other_devices_used() -> bool:
+    """Whether anything was placed on a device other than the default one, so that values may have to be moved."""
+    return _other_devices_used
+
+
+def is_wide(executable: Any) -> bool:
+    """Whether a compiled function takes values of 64 bits, which JAX keeps only under :func:`x64`."""
+    avals = jax().tree.leaves(executable.in_avals)
+    return any(str(getattr(aval, "dtype", "")) in _WIDE for aval in avals)
+
+
+_WIDE = ("int64", "uint64", "float64", "complex128")
 
 
 def moved(values: Any, device: Any) -> Any:

@@ -1,0 +1,27 @@
+"""What ran in a step and when, as a RunMetadata has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from anabranch.runtime.executor import ItemTime
+
+
+def fill_metadata(metadata: Any, stats: Sequence[ItemTime]) -> None:
+    """One node per host op, and one per program: XLA does not say when each op inside a program ran."""
+    device = metadata.step_stats.dev_stats.add()
+    device.device = "/job:localhost/replica:0/task:0/device:CPU:0"
+    programs = 0
+    for item in stats:
+        node = device.node_stats.add()
+        if item.is_program:
+            node.node_name = f"program_{programs}"
+            node.timeline_label = f"program of {len(item.ops)} ops: {', '.join(op.name for op in item.ops)}"
+            programs += 1
+        else:
+            (op,) = item.ops
+            node.node_name = op.name
+            node.timeline_label = f"{op.name} = {op.type}({', '.join(t.name for t in op._inputs)})"
+        node.all_start_micros = int(item.start * 1e6)
+        node.op_end_rel_micros = node.all_end_rel_micros = max(1, round((item.end - item.start) * 1e6))
