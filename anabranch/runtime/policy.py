@@ -19,6 +19,7 @@ from anabranch.core import inference, kernels
 from anabranch.core.body_ops import LOOPS
 from anabranch.core.operation import Operation, Tensor
 from anabranch.rewrite import effects
+from anabranch.xla import repeats
 
 # Microseconds, from measurements on two x86 cores (docs/notes/0004-tiers.md).
 HOST_OP = 8.0
@@ -34,6 +35,8 @@ PROGRAM_RUN = 50.0
 """Running the body of a conditional or loop as a program of its own."""
 COMPILE_BASE = 40_000.0
 COMPILE_OP = 3_000.0
+COMPILE_REPEATED = 500.0
+"""For an op of a block that repeats, which is compiled once for all blocks; see :mod:`anabranch.xla.repeats`."""
 MOVES = frozenset(
     ("Assign", "AssignVariableOp", "Identity", "PlaceholderWithDefault", "ReadVariableOp", "Reshape", "Select", "NoOp")
 )
@@ -96,6 +99,7 @@ def estimate(plan: Any, only: Container[Operation] | None = None) -> Cost:
         zip(plan.feeds, ((shape, None) for shape in plan.feed_shapes), strict=True)
     )
     own: set[str] = set()
+    compilable: list[Operation] = []
     cost.moves_files = any(op.definition.effect.kind == "io" for op in plan.analysis.order)
     for op in plan.analysis.order:
         definition = op.definition
@@ -120,8 +124,19 @@ def estimate(plan: Any, only: Container[Operation] | None = None) -> Cost:
                 cost.start += OWN_PROGRAM
         if definition.kernel is not None and not definition.data_dependent_shape:
             cost.compilable += 1
-    cost.compile = COMPILE_BASE + COMPILE_OP * cost.compilable
+            compilable.append(op)
+    repeated = _repeated(plan, compilable) if only is None else 0
+    cost.compile = COMPILE_BASE + COMPILE_OP * (cost.compilable - repeated) + COMPILE_REPEATED * repeated
     return cost
+
+
+def _repeated(plan: Any, ops: list[Operation]) -> int:
+    """How many of ``ops`` need not be compiled for themselves."""
+    if len(ops) < repeats.LEAST_SAVED:
+        return 0
+    sources = {op: plan.sources(op) for op in ops}
+    writes = {op: plan.analysis.state_of(op).writes for op in ops}
+    return repeats.saved(repeats.find(ops, sources, writes, frozenset(plan.fetches), plan.fed))
 
 
 def _add_bodies(cost: Cost, op: Operation, own: set[str]) -> None:

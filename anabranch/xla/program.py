@@ -31,7 +31,7 @@ from anabranch.core.body_ops import bodies_of
 from anabranch.core.list_values import TracedList
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
-from anabranch.xla import drafts, engine, lists, room, rows, scope, tracing
+from anabranch.xla import drafts, engine, lists, repeats, rolled, room, rows, scope, tracing
 from anabranch.xla.drafts import Executable
 from anabranch.xla.scope import MAX_EMBEDDED_CONSTANT
 
@@ -69,6 +69,8 @@ class _Facts:
         self.tentative: list[int] = []
         self.dynamic: list[int] = []
         """Places in ``consumed`` that are known only after the run: one more result has them, in this order."""
+        self.loops: list[tuple[int, int]] = []
+        """Of each loop that stands for ops that repeat, how many blocks it is, and of how many ops."""
         self.guessed = False
         """Whether it has loops that were given room by a guess."""
         self.spare: Any = None
@@ -254,7 +256,9 @@ class Program:
     def explain_forms(self) -> list[str]:
         """What is to be told of the forms that it runs in."""
         left = [found.draft.left for found in self._variants.values() if found.draft is not None]
-        return [f"a draft, compiled quickly; the optimised form takes over in {runs} runs" for runs in left]
+        told = [f"a draft, compiled quickly; the optimised form takes over in {runs} runs" for runs in left]
+        loops = {loop: None for found in self._variants.values() for loop in found.facts.loops}
+        return [*told, *(f"{blocks} blocks of {ops} ops each are one loop" for blocks, ops in loops)]
 
     def tentative_writes(self) -> list[str]:
         """Names of the writes that go before a check which reads what they write."""
@@ -406,7 +410,7 @@ class Program:
         before: Any = None,
     ) -> Any:
         jnp = engine.jax().numpy
-        env: dict[ValueKey, Any] = dict(zip(self.donated_keys, donated, strict=True))
+        env = rolled.Values(zip(self.donated_keys, donated, strict=True))
         rest = iter(inputs)
         for i, key in enumerate(self.inputs):
             env[key] = static[i] if i in static else next(rest)
@@ -429,11 +433,9 @@ class Program:
         )
         run.upper = {self.inputs[i]: bound for i, bound in bounds.items()}
         run.room = room.Room(self._guesses, self.capacities.tight, self.sizes_change)
-        for op in self.group.ops:
-            if op in late:
-                run.only_checks(op)
-            else:
-                run.everything(op, None)
+        rolled.compute(
+            run, env, self._units, lambda op: run.only_checks(op) if op in late else run.everything(op, None)
+        )
         if self.donated and self._schedule() != (late, tentative):
             raise scope.MoreChecks
         checks.sort(key=lambda check: check.rank)
@@ -472,6 +474,7 @@ class Program:
         facts.consumed = []
         facts.dynamic = []
         facts.guessed = bool(run.room.used)
+        facts.loops = env.loops
         counts = [run.streams.taken.get(op, 0) for op in self.random_ops]
         for i, count in enumerate(counts):
             facts.consumed.append(count if isinstance(count, int) else 0)
@@ -480,6 +483,13 @@ class Program:
         if facts.dynamic:
             results.append(jnp.stack([jnp.asarray(counts[i], jnp.int64) for i in facts.dynamic]))
         return tuple(results), tuple(finals), flags
+
+    @functools.cached_property
+    def _units(self) -> list[repeats.Unit]:
+        """The ops, and what repeats of them."""
+        return repeats.find(
+            self.group.ops, self.group.sources, self.group.writes, frozenset(self.outputs), self.group.fed
+        )
 
     @functools.cached_property
     def _used(self) -> frozenset[ValueKey]:
