@@ -27,6 +27,7 @@ from anabranch.core.opdef import (
     read,
     write,
 )
+from anabranch.core.static_value import constant_value
 from anabranch.ops.table_files import read_pairs
 from anabranch.ops.table_objects import Table, as_array, keys_list, values_list
 
@@ -178,9 +179,27 @@ def _remove(ctx: Any, inputs: Any, attrs: Any) -> Any:
     return table.without_keys(keys_list(inputs[1]))
 
 
+def _no_keys(op: Any, table: Table) -> list[Any]:
+    """The empty and the deleted key of a dense table, of which TensorFlow saves one for each free place."""
+    for maker in op.graph.get_operations() if op is not None else ():
+        if maker.type.startswith(table.kind) and (maker.get_attr("shared_name") or maker.name.encode()) == (
+            table.name.encode()
+        ):
+            known = [constant_value(tensor) for tensor in maker.inputs]
+            return [key for value in known if value is not None for key in keys_list(value)]
+    return []
+
+
 def _import(ctx: Any, inputs: Any, attrs: Any) -> Any:
     table = _table(ctx, inputs[0], attrs["Tin"], attrs["Tout"])
-    pairs = _pairs(ctx, table, inputs[1], inputs[2])
+    keys, values = inputs[1:]
+    dense = table.kind == "MutableDenseHashTable"
+    if dense and keys.ndim == 2 and keys.shape[1] == 1:  # a key is a row there, as it may be a vector
+        keys = keys[:, 0]
+        values = values if table.value_shape else values.reshape(keys.shape)
+    pairs = _pairs(ctx, table, keys, values)
+    if dense and (unused := _no_keys(ctx.op, table)):
+        pairs = [pair for pair in pairs if pair[0] not in unused]
     return table.replaced(pairs) if table.mutable else table.filled(pairs, ctx.op)
 
 

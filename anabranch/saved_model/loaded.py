@@ -540,8 +540,10 @@ class _Objects:
 
     def _restore_table(self, node: int, handle: Tensor) -> None:
         reader = self._reader()
-        found = {key.rpartition("-")[2]: key for key in self.keys.get(node, {}).values()}
-        if found.get("keys") in reader.tensors and found.get("values") in reader.tensors:
+        # The object graph names the two tensors of a table, or what both names begin with.
+        names = [name for key in self.keys.get(node, {}).values() for name in (key, f"{key}-keys", f"{key}-values")]
+        found = {name.rpartition("-")[2]: name for name in names if name in reader.tensors}
+        if "keys" in found and "values" in found:
             attrs = handle.op._attrs
             keys = placeholder(attrs["key_dtype"], name="restored/keys")
             values = placeholder(attrs["value_dtype"], name="restored/values")

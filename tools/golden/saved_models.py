@@ -239,6 +239,7 @@ def ragged(folder):
 def export(folder, module, signatures, calls):
     """Saves a module and records what its loaded signatures give."""
     tf.saved_model.save(module, folder, signatures=signatures)
+    os.remove(os.path.join(folder, "fingerprint.pb"))
     return run(folder, calls)
 
 
@@ -280,6 +281,88 @@ def steps(folder):
         ("collatz", {"n": np.int32(27)}),
     ]
     return export(folder, module, signatures, calls)
+
+
+class Filled(tf.Module):
+    """Tables that hold something when they are saved, and a generator that has drawn."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = tf.lookup.experimental.MutableHashTable(tf.string, tf.float32, [0.0, 0.0])
+        self.words.insert(["the", "fox"], [[1.0, 2.0], [3.0, 4.0]])
+        sizes = {"empty_key": -1, "deleted_key": -2, "initial_num_buckets": 8}
+        self.numbers = tf.lookup.experimental.DenseHashTable(tf.int64, tf.float32, 0.5, **sizes)
+        self.numbers.insert(np.int64([5, 6]), np.float32([7, 8]))
+        self.pairs = tf.lookup.experimental.DenseHashTable(tf.int64, tf.float32, [0.5, 0.5], **sizes)
+        self.pairs.insert(np.int64([5, 6]), np.float32([[7, 8], [9, 10]]))
+        for table in (self.numbers, self.pairs):
+            table.erase(np.int64([6]))
+        self.generator = tf.random.Generator.from_seed(3)
+        self.generator.uniform([2])
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def find(self, text):
+        keys = np.int64([5, 6, 7])
+        return {
+            "words": self.words.lookup(text), "numbers": self.numbers.lookup(keys), "pairs": self.pairs.lookup(keys),
+            "sizes": tf.stack([self.words.size(), self.numbers.size(), self.pairs.size()]),
+        }  # fmt: skip
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.int64, name="key")])
+    def insert(self, key):
+        self.numbers.insert([key], [1.0])
+        self.pairs.insert([key], [[1.0, 2.0]])
+        return {"size": self.numbers.size()}
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.int32, name="n")])
+    def draw(self, n):
+        return {
+            "uniform": self.generator.uniform([n]), "normal": self.generator.normal([n, 2]),
+            "whole": self.generator.uniform([n], 0, 100, tf.int32),
+        }  # fmt: skip
+
+
+def filled(folder):
+    """Saves `Filled`; inserts and draws are seen by the calls after them."""
+    module = Filled()
+    text, n = {"text": np.array(["fox", "zebra"], object)}, {"n": np.int32(3)}
+    calls = [("serving_default", text), ("insert", {"key": np.int64(7)}), ("serving_default", text)]
+    signatures = {"serving_default": module.find, "insert": module.insert, "draw": module.draw}
+    return export(folder, module, signatures, [*calls, ("draw", n), ("draw", n)])
+
+
+class Texts(tf.Module):
+    """Texts by character, as ragged rows of words, and pictures that are scaled with a filter against aliasing."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def __call__(self, text):
+        words = tf.strings.split(text)
+        codes = tf.strings.unicode_decode(text, "UTF-8")
+        lengths = words.row_lengths()
+        ranges = tf.ragged.range(lengths)
+        joined = tf.strings.reduce_join(words[:, ::-1], 1, separator=" ")
+        return {
+            "codes": codes.to_tensor(), "again": tf.strings.unicode_encode(codes + 1, "UTF-8"), "joined": joined,
+            "ranges": ranges.to_tensor(-1), "twice": tf.gather(words, [0, 0]).to_tensor("-"),
+            "places": words.to_sparse().indices, "grams": tf.strings.ngrams(words, 2, separator="_").to_tensor(""),
+            "controls": tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", replace_control_characters=True),
+        }  # fmt: skip
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 8, 6, 2], tf.float32, name="image")])
+    def scale(self, image):
+        sizes = {"small": (3, 4), "large": (11, 9)}
+        return {
+            f"{method}_{name}": tf.image.resize(image, size, method, antialias=True)
+            for name, size in sizes.items() for method in ("bilinear", "bicubic", "lanczos3", "gaussian", "area")
+        }  # fmt: skip
+
+
+def texts(folder):
+    """Saves `Texts`."""
+    module = Texts()
+    text = {"text": np.array(["h\u00e9llo w\u00f6rld a", "x", "\u65e5\u672c \u8a9e"], object)}
+    signatures = {"serving_default": module.__call__.get_concrete_function(), "scale": module.scale}
+    return export(folder, module, signatures, [("serving_default", text), ("scale", {"image": random(1, 8, 6, 2)})])
 
 
 def many(folder):
@@ -355,6 +438,8 @@ MODELS = {
     "words": words,
     "steps": steps,
     "many": many,
+    "filled": filled,
+    "texts": texts,
     "ragged": ragged,
     "version_1": version_1,
 }
