@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from anabranch.autodiff import branch_slices
 from anabranch.autodiff import gradients as walks
 from anabranch.autodiff.control_flow import (
     bind,
@@ -26,10 +25,9 @@ from anabranch.autodiff.control_flow import (
     substitute,
     zeros_for,
 )
-from anabranch.core import body_ops, composites, dtypes, inference, shapes
+from anabranch.core import body_ops, composites, dtypes, shapes
 from anabranch.core.body import Body
 from anabranch.core.build import build, build_operation
-from anabranch.core.convert import constant
 from anabranch.core.indexed_slices import IndexedSlices
 from anabranch.core.operation import Operation, Tensor
 
@@ -56,11 +54,9 @@ def _differentiate(op: Operation, grads: Sequence[Any], wanted: Sequence[bool], 
     for n in kept:
         gradients = [part.found[n] for part in parts]
         dense_shapes.append(None)
-        if _all_slices(gradients):
-            dense_shapes[-1] = known = _one_dense_shape(gradients)
-            if known is not None:
-                for part in parts:
-                    part.found[n] = IndexedSlices(part.found[n].values, part.found[n].indices)
+        variable = op._inputs[first + asked[n]]
+        if branch_slices.unify(parts, n, variable):
+            dense_shapes[-1] = branch_slices.dense_shape(gradients, variable)
         else:
             for part, use in zip(parts, uses, strict=True):
                 arg = use.body.args[asked[n]]
@@ -83,7 +79,7 @@ def _differentiate(op: Operation, grads: Sequence[Any], wanted: Sequence[bool], 
     found: list[Any] = [None] * len(op._inputs)
     for n, gradient, known in zip(kept, packed, dense_shapes, strict=True):
         if known is not None:
-            gradient = IndexedSlices(gradient.values, gradient.indices, constant(known))
+            gradient = IndexedSlices(gradient.values, gradient.indices, known)
         found[first + asked[n]] = gradient
     return found
 
@@ -91,32 +87,6 @@ def _differentiate(op: Operation, grads: Sequence[Any], wanted: Sequence[bool], 
 def _value(body: Body, tensor: Tensor) -> Tensor:
     found = body.capture(tensor)
     return build("Identity", found) if found.dtype.is_ref else found
-
-
-def _all_slices(gradients: Sequence[Any]) -> bool:
-    """Whether all branches give slices of as many rows, so that slices can come out of the conditional."""
-    if not all(isinstance(gradient, IndexedSlices) for gradient in gradients):
-        return False
-    if len(gradients) == 1:
-        return True
-    forms = {
-        (
-            gradient.values._shape,
-            gradient.indices.dtype.base,
-            None if gradient.dense_shape is None else gradient.dense_shape.dtype.base,
-        )
-        for gradient in gradients
-    }
-    return len(forms) == 1 and shapes.is_static(gradients[0].values._shape)
-
-
-def _one_dense_shape(gradients: Sequence[IndexedSlices]) -> np.ndarray | None:
-    """The dense shape of slices if it is known, so that it need not come out of the branches."""
-    known = [None if item.dense_shape is None else inference.partial_value(item.dense_shape) for item in gradients]
-    first = known[0]
-    if not isinstance(first, np.ndarray):
-        return None
-    return first if all(isinstance(other, np.ndarray) and np.array_equal(first, other) for other in known) else None
 
 
 def _make(op: Operation, bodies: list[Body]) -> Operation:

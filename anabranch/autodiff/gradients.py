@@ -118,6 +118,16 @@ def gradients(
         x_tensors = [source_tensor(item, i) for i, item in enumerate(xs)]
         stop_tensors = [source_tensor(item, i) for i, item in enumerate(stops)]
         body = _innermost_body(graph, y_tensors)
+        for x in x_tensors:
+            if not body.reaches(x.op.body):
+                raise ValueError(
+                    errors.message(
+                        f"x {x.name!r} of the nested body {x.op.body.name!r}, with ys outside of it",
+                        "xs of the body of the ys, or of one around it",
+                        "call tf.gradients inside of the branch or iteration, or take x outside of it",
+                        at=x.op.user_site,
+                    )
+                )
         options = Options(method, colocate_gradients_with_ops, gate_gradients, tuple(stop_tensors))
         hooks.make_twins(graph, y_tensors, x_tensors)
         with graph.building(body):

@@ -80,6 +80,11 @@ class Body:
         self.args.append(arg)
         return arg
 
+    @property
+    def exposed_outputs(self) -> list[int]:
+        """The outputs of the owner, a conditional, that its gradient takes out of this branch."""
+        return sorted(outer.value_index for outer, optional in self.exposed.values() if not optional)
+
     def capture(self, tensor: Tensor) -> Tensor:
         """The tensor inside this body that stands for ``tensor`` of an enclosing body (or of the forward body)."""
         if tensor.op.body is self:
@@ -89,7 +94,7 @@ class Body:
             return found
         if self.forward is not None and tensor.op.body is self.forward:
             return self._intermediate(tensor)
-        if self.parent is None or not self._reaches(tensor.op.body):
+        if self.parent is None or not self.reaches(tensor.op.body):
             raise ValueError(
                 errors.message(
                     f"tensor {tensor.name!r} of the nested body {tensor.op.body.name!r} used in body {self.name!r}",
@@ -114,7 +119,7 @@ class Body:
             self.captures[tensor] = found
         return found
 
-    def _reaches(self, other: Body) -> bool:
+    def reaches(self, other: Body) -> bool:
         """Whether tensors of ``other`` can be used here: it encloses this body, or is the forward body of one that
         does.
         """

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from anabranch.core import errors, nest
+from anabranch.core import errors, nest, shapes
 from anabranch.core.indexed_slices import IndexedSlices
 from anabranch.core.sparse_tensor import SparseTensor
 
@@ -110,6 +110,15 @@ def _slices_shapes(value: IndexedSlices, shape: Any) -> list[Any]:
 
 
 def _sparse_shapes(value: SparseTensor, shape: Any) -> list[Any]:
+    if shape is not None and len(shape) != 1:
+        raise ValueError(
+            f"Expected a shape with 1 dimension. Obtained: {shapes.TensorShape(shape)}, of {len(shape)} dimensions.\n"
+            + errors.message(
+                f"the shape invariant {shapes.show(shape)} of a sparse tensor",
+                "the shape of its dense_shape, [rank]",
+                f"tf.TensorShape([{len(shape)}]), or tf.TensorShape([None]) for any rank",
+            )
+        )
     rank = None if shape is None else shape[0]
     return [(None, rank), (None,), (rank,)]
 

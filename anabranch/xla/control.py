@@ -325,6 +325,12 @@ def conditional(scope: Scope, op: Operation, ok: Any) -> None:
     )
     outputs, finals, counts, failed, payload = jax.lax.switch(index, functions, given)
     outputs = [lists.known(kind, value) for kind, value in zip(common, outputs, strict=True)]
+    for use, shape in zip(uses, shapes, strict=True):
+        for i in use.body.exposed_outputs:
+            # Only this branch of the gradient looks at it: what the others give there does not matter.
+            value = shape.outputs[live.index(i)] if i in live else None
+            if isinstance(value, np.ndarray):
+                outputs[live.index(i)] = value
     _finish(
         scope,
         op,

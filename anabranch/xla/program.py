@@ -348,7 +348,7 @@ class Program:
         order = {op: i for i, op in enumerate(view.ops)}
         waits = [tuple([order[control] for control in op._control_inputs if control in order]) for op in view.ops]
         waits.append(tuple([order[control] for control in body.control_outputs if control in order]))
-        return (tuple(rows), outputs, entry, final, tuple(waits))
+        return (tuple(rows), outputs, entry, final, tuple(waits), tuple(body.exposed_outputs))
 
     def _compile(
         self,

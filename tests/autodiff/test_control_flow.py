@@ -233,3 +233,19 @@ def test_sums_and_zeros_of_optionals():
 
         total, zero = value(tf.add_n([a, none, b, a])), value(tf.zeros_like(b))
         assert [item.tolist() for item in run([total, zero])] == [[4.0], [0.0]]
+
+
+def test_with_respect_to_what_is_inside_of_a_branch():
+    held = []
+
+    def branch():
+        held.append(x * 3.0)
+        return held[0] * held[0]
+
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [])
+        y = tf.cond(x > 0.0, branch, lambda: x)
+        with pytest.raises(
+            ValueError, match=r"x 'cond/mul:0' of the nested body(.|\n)*inside of the branch(.|\n)*line \d+"
+        ):
+            tf.gradients(y, held[0])

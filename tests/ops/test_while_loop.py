@@ -388,3 +388,20 @@ def test_the_old_form(session):
     )
     assert x.shape.ndims is None
     assert [value.tolist() for value in session.run([i, x])] == [3, [1.0] * 8]
+
+
+def test_the_invariant_of_a_sparse_tensor_is_the_shape_of_its_shape(session):
+    sparse = tf.SparseTensor([[0, 0]], [1.0], [1, 3])
+
+    def loop(invariant):
+        return tf.while_loop(
+            lambda i, _: i < 3,
+            lambda i, s: (i + 1, tf.sparse_concat(0, [s, sparse])),
+            [tf.constant(0), sparse],
+            shape_invariants=[tf.TensorShape([]), tf.TensorShape(invariant)],
+        )[1]
+
+    assert session.run(loop([2])).dense_shape.tolist() == [4, 3]
+    assert session.run(loop([None])).dense_shape.tolist() == [4, 3]
+    with pytest.raises(ValueError, match=r"Expected a shape with 1 dimension(.|\n)*Instead: tf.TensorShape\(\[2\]\)"):
+        loop([None, None])
