@@ -286,14 +286,15 @@ class BaseSession:
 
     def _run_hot(self, hot: direct.Hot, values: Sequence[Any]) -> list[Any] | None:
         """Runs a step that is like one before it; None if that one no longer tells how."""
-        if hot.version != self._graph._version or hot.direct is not hot.runner.short_form:
+        step = hot.runner.short_form
+        if step is None or step is not hot.direct or hot.version != self._graph._version:
             return None
         token = CancellationToken(self._default_timeout)
         self._running.add(token)
         try:
             if self._closed:
                 raise RuntimeError("Attempted to use a closed Session.")
-            results = hot.direct.take(values, token, self._read_committed)
+            results = step.take(values, token, self._read_committed)
             hot.plan.runs += results is not None
             return results
         finally:

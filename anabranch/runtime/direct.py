@@ -233,7 +233,7 @@ class Hot:
         self._kinds = [(name, value.shape, value.dtype) for name, value in zip(names, values, strict=True)]
         self.plan = plan
         self.runner = runner
-        self.direct: Any = runner.short_form
+        self.direct = runner.short_form
 
     def values(self, feed_dict: Any) -> list[Any] | None:
         """The feeds in order, if they are arrays of the same kind for the same tensors; else None."""

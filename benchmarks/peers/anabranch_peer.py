@@ -10,9 +10,10 @@ tf.keep_memory()
 
 
 def hot(session, fetch, feed):
-    """A step that runs after the policy has compiled the plan."""
-    for _ in range(0 if system.cold else 70):
-        if "tier: compiled" in session.explain(fetch, feed):
+    """A step that runs after the policy has compiled the plan, and in the form in which it will stay."""
+    for _ in range(0 if system.cold else 600):
+        told = session.explain(fetch, feed)
+        if "tier: compiled" in told and "a draft" not in told:
             break
         session.run(fetch, feed)
     return lambda: session.run(fetch, feed)
