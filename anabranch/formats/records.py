@@ -40,20 +40,24 @@ def framed(record: bytes) -> bytes:
     return b"".join((length, _checksum.pack(masked_crc(length)), record, _checksum.pack(masked_crc(record))))
 
 
+_KINDS: dict[Any, tuple[int, ...]] = {
+    errors.NotFoundError: (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ESRCH),
+    errors.AlreadyExistsError: (errno.EEXIST,),
+    errors.PermissionDeniedError: (errno.EPERM, errno.EACCES, errno.EROFS),
+    errors.FailedPreconditionError: (errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.EBADF, errno.EBUSY),
+    errors.InvalidArgumentError: (errno.EINVAL, errno.ENAMETOOLONG, errno.ESPIPE, errno.EILSEQ),
+    errors.ResourceExhaustedError: (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.EMLINK, errno.ENFILE, errno.ENOMEM),
+    errors.OutOfRangeError: (errno.EFBIG, errno.EOVERFLOW, errno.ERANGE),
+    errors.UnimplementedError: (errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV),
+}
+
+
 def io_error(problem: OSError, path: str) -> errors.OpError:
     """What TensorFlow raises for a failure of the file system."""
     told = f"{path}; {problem.strerror or problem}"
-    for kind, error in (
-        (FileNotFoundError, errors.NotFoundError),
-        (PermissionError, errors.PermissionDeniedError),
-        (FileExistsError, errors.AlreadyExistsError),
-        (IsADirectoryError, errors.FailedPreconditionError),
-        (NotADirectoryError, errors.FailedPreconditionError),
-    ):
-        if isinstance(problem, kind):
+    for error, numbers in _KINDS.items():
+        if problem.errno in numbers:
             return error(None, None, told)
-    if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE):
-        return errors.ResourceExhaustedError(None, None, told)
     return errors.UnknownError(None, None, told)
 
 

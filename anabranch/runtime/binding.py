@@ -48,10 +48,13 @@ def slot_of(plan: Plan, manager: ResourceManager, maker: Operation) -> Slot:
     return manager.slot(plan.handle_of(maker), maker._attrs["dtype"], maker._attrs["shape"])
 
 
-def readers(plan: Plan, segment: Segment, key: StateKey) -> list[Operation]:
-    """The ops of a segment that read a version."""
-    users = segment.ops if segment.channel is None else [*segment.ops, segment.channel]
-    return [op for op in users if key in plan.analysis.state_of(op).seen()]
+def readers(plan: Plan, segment: Segment) -> dict[StateKey, list[Operation]]:
+    """The ops of a segment that read a version, in order."""
+    found: dict[StateKey, list[Operation]] = {}
+    for op in segment.ops if segment.channel is None else [*segment.ops, segment.channel]:
+        for key in dict.fromkeys(plan.analysis.state_of(op).seen()):
+            found.setdefault(key, []).append(op)
+    return found
 
 
 def _only_asks(op: Operation) -> bool:
@@ -78,9 +81,10 @@ def bind(plan: Plan, manager: ResourceManager) -> Binding:
 def _bind_segment(plan: Plan, manager: ResourceManager, segment: Segment, layout: int) -> SegmentState:
     base = []
     may_be_absent = []
+    reading = readers(plan, segment)
     for maker in segment.base_reads:
         key = StateKey(maker, segment.index, 0)
-        found = readers(plan, segment, key)
+        found = reading.get(key, [])
         # Who only asks whether a variable is initialised, or does without its value, does not need it to be.
         row = (key, slot_of(plan, manager, maker), found[0] if found else maker)
         if not found or not all(_does_without(op, maker, plan) for op in found):

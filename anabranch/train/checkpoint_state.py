@@ -170,12 +170,18 @@ def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None
             f"Invalid checkpoint state loaded from {folder}\n"
             + errors.message(f"{path!r} without model_checkpoint_path", "the path of a checkpoint", "delete the file")
         )
-    if not os.path.isabs(state.model_checkpoint_path):
-        state.model_checkpoint_path = os.path.join(folder, state.model_checkpoint_path)
+    state.model_checkpoint_path = _found(folder, state.model_checkpoint_path)
     for position, item in enumerate(state.all_model_checkpoint_paths):
-        if not os.path.isabs(item):
-            state.all_model_checkpoint_paths[position] = os.path.join(folder, item)
+        state.all_model_checkpoint_paths[position] = _found(folder, item)
     return state
+
+
+def _found(folder: str, path: str) -> str:
+    """Where a checkpoint is of which the state file says ``path``: there, or beside a file that moved with it."""
+    if not os.path.isabs(path):
+        return os.path.join(folder, path)
+    beside = os.path.join(folder, os.path.basename(path))
+    return beside if first_file(path) is None and first_file(beside) is not None else path
 
 
 # --------------------------------------------------------------------------------------------------------------- files

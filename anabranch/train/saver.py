@@ -327,6 +327,10 @@ class Saver:
             path = f"{base}-{step:08d}" if self._pad_step_number else f"{base}-{step}"
         else:
             path = base
+            if not os.path.basename(base):
+                raise ValueError(
+                    errors.message(f"{base!r} for a checkpoint", "a folder and a name", "save_path + '/model.ckpt'")
+                )
             if os.path.basename(base) == latest_filename and not self._sharded:
                 raise ValueError(
                     f"'latest_filename' collides with 'save_path': '{latest_filename}' and '{base}'\n"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.rewrite import state
 
 
 @pytest.fixture(autouse=True)
@@ -260,6 +261,34 @@ def test_folders_that_move(session, tmp_path):
     assert tf.train.latest_checkpoint(str(tmp_path / "two")) == str(tmp_path / "two" / "m-1")
 
 
+def test_folders_that_move_although_their_paths_are_absolute(session, tmp_path):
+    v = tf.Variable(1.0, name="v")
+    session.run(v.initializer)
+    saver = tf.train.Saver()
+    for step in (1, 2):
+        saver.save(session, str(tmp_path / "one" / "m"), global_step=step)
+    assert str(tmp_path / "one" / "m-2") in (tmp_path / "one" / "checkpoint").read_text()
+    os.rename(tmp_path / "one", tmp_path / "two")
+    state_of = tf.train.get_checkpoint_state(str(tmp_path / "two"))
+    assert list(state_of.all_model_checkpoint_paths) == [str(tmp_path / "two" / f"m-{step}") for step in (1, 2)]
+    assert tf.train.latest_checkpoint(str(tmp_path / "two")) == str(tmp_path / "two" / "m-2")
+    saver.restore(session, tf.train.latest_checkpoint(str(tmp_path / "two")))
+    saver.save(session, str(tmp_path / "one" / "m"), global_step=2)  # what stands where the file says goes first
+    assert tf.train.latest_checkpoint(str(tmp_path / "two")) == str(tmp_path / "one" / "m-2")
+
+
+def test_paths_that_are_no_names(session, tmp_path):
+    v = tf.Variable(1.0, name="v")
+    session.run(v.initializer)
+    for path in ("", str(tmp_path) + "/"):
+        with pytest.raises(ValueError, match="for a checkpoint\nExpected: a folder and a name"):
+            tf.train.Saver().save(session, path)
+    assert not os.listdir(tmp_path)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="File name too long"):
+        tf.train.Saver().save(session, str(tmp_path / ("n" * 250)))
+    assert not os.listdir(tmp_path)
+
+
 def test_relative_paths(session, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     v = tf.Variable(1.0, name="v")
@@ -491,3 +520,23 @@ def test_the_graph_of_an_asynchronous_save(session, tmp_path):
             tf.train.import_meta_graph(path + ".meta")
             assert [found.op.name for found in tf.global_variables()] == ["v"]
         session.graph.finalize()
+
+
+def test_many_variables_cost_what_they_are(session, tmp_path, monkeypatch):
+    """Binding a save's plan looks at each op a few times, not once for each variable."""
+    looked = 0
+    seen = state.OpState.seen
+
+    def counted(self):
+        nonlocal looked
+        looked += 1
+        return seen(self)
+
+    count = 150
+    variables = [tf.get_variable(f"v{i}", [2], initializer=tf.zeros_initializer()) for i in range(count)]
+    session.run(tf.global_variables_initializer())
+    saver = tf.train.Saver(variables)
+    monkeypatch.setattr(state.OpState, "seen", counted)
+    path = saver.save(session, str(tmp_path / "model"))
+    saver.restore(session, path)
+    assert 0 < looked < 20 * count
