@@ -87,7 +87,9 @@ class HostContext(KernelContext):
         if not ok:
             make: Callable[..., errors.OpError] = error  # subclasses know their error code
             raise make(
-                getattr(self.op, "node_def_or_none", None), self.op, text.format(*show_payload(payload, summarize))
+                getattr(self.op, "node_def_or_none", None),
+                self.op,
+                text.format(*show_payload(payload, summarize), name=getattr(self.op, "name", "")),
             )
 
     @property

@@ -154,6 +154,7 @@ class OpDefinition:
     kernel: Callable[..., Any] | None = None
     host_kernel: Callable[..., Any] | None = None
     checks: Callable[..., Any] | None = None
+    total: Callable[..., bool] | None = None
     value: Callable[..., Any] | None = None
     compile_time: tuple[str, ...] = ()
     traced: Callable[..., tuple[str, ...]] | None = None
@@ -373,6 +374,8 @@ def define(type_name: str, doc: str | None, *, signature: str, **fields: Any) ->
             "consumes(c) on random ops and only there",
             "write def consumes(c): ... (128-bit blocks that one execution reserves)",
         )
+    if fields.get("total") is not None and (effect.kind != "pure" or fields.get("kernel") is not None):
+        _refuse(type_name, "total on an op that is no pure op of the host", "host_kernel and PURE", "remove it")
     if fields.get("may_block") and effect.kind not in ("channel", "io"):
         _refuse(type_name, "may_block on a non-channel op", "effect = channel(...) or IO", "change the effect")
     if effect.kind == "channel" and fields.get("kernel") is not None:

@@ -68,6 +68,10 @@ class ScalarSummary(Op):
     gradient = _NO_GRADIENT
     shape = inference.scalar
 
+    def total(op):
+        tags, values = op._inputs[0]._shape, op._inputs[1]._shape
+        return shapes.is_static(tags) and tags == values
+
     def host_kernel(ctx, inputs, attrs):
         tags, values = np.asarray(inputs[0], object), np.asarray(inputs[1])
         ctx.check(
@@ -163,17 +167,20 @@ def histogram_of(values: np.ndarray) -> summary_pb2.HistogramProto:
 
 
 def histogram_summary(ctx: Any, tag: Any, values: Any) -> summary_pb2.Summary:
-    """A summary with the histogram of finite values; checks that they are."""
-    name = one_tag(ctx, tag, "tags")
-    wide = np.asarray(values, np.float64)
-    finite = np.isfinite(wide)
-    if not finite.all():
-        bad = wide.ravel()[np.argmin(finite.ravel())]
-        what = "Nan" if np.isnan(bad) else "Infinity"
-        ctx.check(False, errors.InvalidArgumentError, f"{what} in summary histogram for: {ctx.op.name}")
+    """A summary with the histogram of finite values."""
     summary = summary_pb2.Summary()
-    summary.value.add(tag=name, histo=histogram_of(wide))
+    summary.value.add(tag=one_tag(ctx, tag, "tags"), histo=histogram_of(np.asarray(values, np.float64)))
     return summary
+
+
+def check_finite(ctx: Any, values: Any) -> None:
+    """Checks the values of a histogram."""
+    xp = ctx.xp
+    if values.dtype.kind in "biu" or (ctx.host and np.isfinite(values).all()):
+        return
+    text = " in summary histogram for: {name}"
+    ctx.check(~xp.any(xp.isnan(values)), errors.InvalidArgumentError, "Nan" + text)
+    ctx.check(~xp.any(xp.isinf(values)), errors.InvalidArgumentError, "Infinity" + text)
 
 
 class HistogramSummary(Op):
@@ -187,6 +194,12 @@ class HistogramSummary(Op):
     def shape(c):
         _scalar_tag(c)
         return ()
+
+    def checks(ctx, inputs, attrs):
+        check_finite(ctx, inputs[1])
+
+    def total(op):
+        return op._inputs[0]._shape == ()
 
     def host_kernel(ctx, inputs, attrs):
         return _serialised(histogram_summary(ctx, inputs[0], inputs[1]))
@@ -268,6 +281,16 @@ class ImageSummary(Op):
                 )
             )
         return ()
+
+    def total(op):
+        shape = op._inputs[1]._shape
+        return (
+            op._inputs[0]._shape == ()
+            and shapes.is_static((shape or (None,))[1:])
+            and min(shape[1:3], default=0) > 0
+            and op._attrs["bad_color"].dtype == np.uint8
+            and op._attrs["bad_color"].size >= shape[3]
+        )
 
     def host_kernel(ctx, inputs, attrs):
         return _serialised(image_summary(ctx, inputs[0], inputs[1], attrs["bad_color"], attrs["max_images"]))
@@ -405,6 +428,19 @@ def parsed(ctx: Any, data: Any, kind: Any, what: str) -> Any:
 
 
 # -------------------------------------------------------------------------------------------------------------- merging
+def _tags_of(op: Any) -> list[str | None]:
+    """The tags of a summary's values; None for what is not known before it runs."""
+    if op.type == "MergeSummary":
+        return [tag for tensor in op._inputs for tag in _tags_of(tensor.op)]
+    if op.type not in ("ScalarSummary", "HistogramSummary", "ImageSummary") or op._inputs[0].op.type != "Const":
+        return [None]
+    tags = [_text(tag) for tag in np.asarray(op._inputs[0].op._attrs["value"], object).ravel().tolist()]
+    if op.type != "ImageSummary":
+        return tags  # type: ignore[return-value]
+    most = op._attrs["max_images"]
+    return [f"{tag}/image/{i}" if most > 1 else f"{tag}/image" for tag in tags for i in range(most)]
+
+
 class MergeSummary(Op):
     """One summary with the values of all ``inputs``; no tag may occur twice."""
 
@@ -413,6 +449,10 @@ class MergeSummary(Op):
     effect = PURE
     gradient = _NO_GRADIENT
     shape = inference.scalar
+
+    def total(op):
+        tags = [tag for tensor in op._inputs for tag in _tags_of(tensor.op)]
+        return None not in tags and len(set(tags)) == len(tags)
 
     def host_kernel(ctx, inputs, attrs):
         parts: list[bytes] = []
@@ -423,9 +463,7 @@ class MergeSummary(Op):
                 for value in part.value:
                     tag = value.tag
                     if tag in seen:
-                        ctx.check(
-                            False, errors.InvalidArgumentError, "Duplicate tag {0} found in summary inputs", tag
-                        )
+                        ctx.check(False, errors.InvalidArgumentError, "Duplicate tag {0} found in summary inputs", tag)
                     if tag:
                         seen.add(tag)
                 parts.append(_bytes(data))

@@ -19,6 +19,7 @@ from anabranch.core.protos import event_pb2, summary_pb2
 from anabranch.ops.summary import (
     REAL,
     audio_summary,
+    check_finite,
     histogram_summary,
     image_summary,
     one_tag,
@@ -127,6 +128,7 @@ def _scalar(ctx, writer, values, attrs):
 
 
 def _histogram(ctx, writer, values, attrs):
+    check_finite(ctx, values[2])
     _add(ctx, writer, values[0], summary=histogram_summary(ctx, values[1], values[2]))
 
 

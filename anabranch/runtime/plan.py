@@ -23,7 +23,7 @@ from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
 from anabranch.placement.placer import Device, Placer
 from anabranch.rewrite import effects, reach, state
-from anabranch.runtime import hosting, policy, varying
+from anabranch.runtime import hosting, policy, trailing, varying
 from anabranch.runtime.resources import ResourceHandle
 from anabranch.xla import program as programs
 from anabranch.xla import scope
@@ -475,13 +475,18 @@ class Plan:
             for maker, static in parents[op]:
                 children[maker].append((op, static))
 
+        waiting = trailing.find(self, ops, on_host, parents, children)
+        later = frozenset(waiting)
+        ops = [op for op in ops if op not in later]
+
         def apart(maker: Operation, child: Operation, static: bool) -> bool:
             """Whether two device ops must be in different programs."""
             return static or self.device[maker] != self.device[child]
 
         layer: dict[Operation, int] = {}
         for op in ops:
-            at = 1 if on_host[op] else 0
+            early = self.analysis.kind[op] == "pure" and not self._calls_python(op)  # it need not wait for a program
+            at = (-1 if early else 1) if on_host[op] else 0
             for maker, static in parents[op]:
                 there = layer[maker]
                 if on_host[maker] == on_host[op] and (on_host[op] or not apart(maker, op, static)):
@@ -497,6 +502,8 @@ class Plan:
                 continue
             at = last
             for child, static in children[op]:
+                if child not in layer:
+                    continue  # it waits for the end
                 after = layer[child]
                 at = min(at, after - 1 if on_host[child] else after - 2 if apart(op, child, static) else after)
             layer[op] = max(layer[op], at)
@@ -516,10 +523,13 @@ class Plan:
                 by_device.setdefault(self.device[op], []).append(op)
             for place, (device, members) in enumerate(by_device.items()):
                 final = number == ordered[-1] and place == len(by_device) - 1
-                items.append(self._make_program(segment, members, device, last=final))
-        return items
+                items.append(self._make_program(segment, members, device, waiting if final else None))
+        return [*items, *(HostItem(op, self.sources(op), ()) for op in waiting)]
 
-    def _make_program(self, segment: Segment, group: list[Operation], device: Device, last: bool) -> ProgramItem:
+    def _make_program(
+        self, segment: Segment, group: list[Operation], device: Device, waiting: list[Operation] | None
+    ) -> ProgramItem:
+        """A program; the last one is given the ops that wait for it, whose checks it makes."""
         inside = set(group)
         constants = {
             key.op
@@ -546,7 +556,12 @@ class Plan:
         made = [key for op in group for key in writes[op]]
         donated: dict[StateKey, StateKey] = {}
         kept: list[StateKey] = []
-        may_donate = last and not segment.calls_python and not self.options.recoverable and self.shapes_certain(segment)
+        may_donate = (
+            waiting is not None
+            and not segment.calls_python
+            and not self.options.recoverable
+            and self.shapes_certain(segment)
+        )
         for key in made:
             final = segment.written[key.maker] == key
             base = StateKey(key.maker, segment.index, 0)
@@ -561,6 +576,11 @@ class Plan:
         for key in made:
             if key in consumers_outside and key not in kept and key not in donated.values():
                 kept.append(key)
+        checked = tuple(op for op in waiting or () if op.definition.checks is not None)
+        for op in checked:
+            sources[op] = tuple(
+                key if isinstance(key, Tensor) and not key.dtype.base.host_only else None for key in self.sources(op)
+            )
         program = programs.Program(
             programs.ProgramOps(
                 tuple(group),
@@ -571,6 +591,7 @@ class Plan:
                 self._view,
                 tuple(dict.fromkeys(inner for op in group for inner in effects.random_ops_of(op))),
                 frozenset(self.analysis.awaited.intersection(output for op in group for output in op._outputs)),
+                checked,
             ),
             [*outputs, *kept],
             donated,

@@ -56,6 +56,8 @@ class ProgramOps(NamedTuple):
     """Ops that draw random numbers, those in bodies included."""
     awaited: frozenset[Tensor] = frozenset()
     """Outputs of ops with bodies that are computed for the effects that they bring."""
+    checked: tuple[Operation, ...] = ()
+    """Ops that run on the host after the program, which makes their checks for them."""
 
 
 class _Facts:
@@ -140,7 +142,7 @@ class Program:
         produced: set[ValueKey] = set()
         needed: dict[ValueKey, None] = {}
         self.random_ops = group.random_ops
-        self.flat_ops = tuple(self._flattened(group.ops))
+        self.flat_ops = (*self._flattened(group.ops), *group.checked)
         self.constants: dict[Tensor, np.ndarray] = {}
         for op in group.ops:
             for key in group.sources[op]:
@@ -154,6 +156,8 @@ class Program:
                 self.constants[op._outputs[0]] = op._attrs["value"]
             produced.update(output for output in op._outputs if output not in group.fed)
             produced.update(group.writes.get(op, ()))
+        for op in group.checked:
+            needed.update(dict.fromkeys(key for key in group.sources[op] if key is not None and key not in produced))
         self.donated_keys = tuple(self.donated)
         self.inputs: tuple[ValueKey, ...] = tuple(key for key in needed if key not in self.donated)
         self.open_axes.update(rows.open_inputs(group, self.inputs))
@@ -292,13 +296,14 @@ class Program:
             arguments: tuple[ValueKey, ...] = (*self.donated_keys, *self.inputs)
             for key in arguments:
                 numbers.setdefault(key, len(numbers))
-            rows = self._rows(self.group.ops, self.group.sources, self.group.writes, numbers)
-            ranks = sorted(range(len(self.group.ops)), key=lambda i: self.group.ranks[self.group.ops[i]])
+            ops = (*self.group.ops, *self.group.checked)
+            rows = self._rows(ops, self.group.sources, self.group.writes, numbers)
+            ranks = sorted(range(len(ops)), key=lambda i: self.group.ranks[ops[i]])
             self._structure_key = (
                 tuple(rows),
                 tuple([numbers[key] for key in self.outputs]),
                 tuple([(numbers[base], numbers[final]) for base, final in self.donated.items()]),
-                tuple(ranks),
+                (tuple(ranks), len(self.group.checked)),
                 tuple(sorted([numbers[tensor] for tensor in self.group.awaited])),
                 (self.platform, self.device, self.precision, self.sizes_change, self.may_draft),
             )
@@ -436,6 +441,8 @@ class Program:
         rolled.compute(
             run, env, self._units, lambda op: run.only_checks(op) if op in late else run.everything(op, None)
         )
+        for op in self.group.checked:
+            run.only_checks(op)
         if self.donated and self._schedule() != (late, tentative):
             raise scope.MoreChecks
         checks.sort(key=lambda check: check.rank)
@@ -487,14 +494,15 @@ class Program:
     @functools.cached_property
     def _units(self) -> list[repeats.Unit]:
         """The ops, and what repeats of them."""
-        return repeats.find(
-            self.group.ops, self.group.sources, self.group.writes, frozenset(self.outputs), self.group.fed
-        )
+        looked_at = [key for op in self.group.checked for key in self.group.sources[op] if key is not None]
+        kept = frozenset((*self.outputs, *looked_at))
+        return repeats.find(self.group.ops, self.group.sources, self.group.writes, kept, self.group.fed)
 
     @functools.cached_property
     def _used(self) -> frozenset[ValueKey]:
         """Values that ops of the program or its callers use."""
-        found: set[ValueKey] = {key for op in self.group.ops for key in self.group.sources[op] if key is not None}
+        ops = (*self.group.ops, *self.group.checked)
+        found: set[ValueKey] = {key for op in ops for key in self.group.sources[op] if key is not None}
         return frozenset(found.union(self.outputs, self.donated.values(), self.group.awaited))
 
     def _writes_donated(self, op: Operation) -> bool:
@@ -524,6 +532,9 @@ class Program:
                 origin[output] = made
             for key in self.group.writes.get(op, ()):
                 origin[key] = made
+        for op in self.group.checked:
+            for key in self.group.sources[op]:
+                before_checks |= origin.get(key, 0) if key is not None else 0
         tentative = [op for op in writers if before_checks >> index[op] & 1]
         held = sum(1 << i for op, i in index.items() if not before_checks >> i & 1)
         late = {op for op in self.group.ops if taint[op] & held or (op in index and held >> index[op] & 1)}

@@ -165,7 +165,7 @@ UNARY = (tf.tanh, tf.sin, tf.negative, lambda x: tf.reshape(x, [6]), lambda x: t
 BINARY = (tf.add, tf.subtract, tf.multiply, tf.maximum, lambda x, y: tf.where(x > y, x, y * 0.5))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_random_repetitions_give_what_the_ops_give_one_by_one(small, data):
     """A random block, repeated, with some blocks changed, rows from outside, and anything fetched."""
