@@ -44,7 +44,8 @@ def test_a_step_with_summaries_is_one_program(session):
     told = session.explain([merged, loss, train], feed)
     if "tier: compiled" in told:
         assert told.count("    program ") == 1
-        assert told.index("    program ") < told.index("HistogramSummary")
+        program = told.index("    program ")
+        assert told.index("weights (HistogramSummary)") < program < told.index("y (HistogramSummary)")
         assert "owns the buffers of w, w/Momentum" in told
 
 
