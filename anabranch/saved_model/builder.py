@@ -26,7 +26,7 @@ from anabranch.core.protos import saved_model_pb2
 from anabranch.saved_model import constants, files, signature_constants, signature_def_utils, tag_constants
 from anabranch.train import meta_graph
 from anabranch.train.graph_files import write_message
-from anabranch.train.saver import Saver
+from anabranch.train.saver import Saver, settle
 
 _ASSET_TYPE = "type.googleapis.com/tensorflow.AssetFileDef"
 
@@ -115,6 +115,7 @@ class SavedModelBuilder:
             prefix = files.variables_prefix(self._export_dir)
             os.makedirs(os.path.dirname(prefix), exist_ok=True)
             saver.save(sess, prefix, write_meta_graph=False, write_state=False)
+            settle(saver)
         self._saved_model.meta_graphs.append(meta)
         self._has_saved_variables = True
 

@@ -17,6 +17,7 @@ from anabranch.core.protos import event_pb2, summary_pb2
 from anabranch.platform import logging
 from anabranch.summary.writer import FileWriterCache
 from anabranch.train import step_counter
+from anabranch.train.saver import settle
 from anabranch.train.session_run_hook import SessionRunArgs, SessionRunHook
 
 
@@ -259,6 +260,7 @@ class CheckpointSaverHook(SessionRunHook):
         step = int(session.run(self._step))
         if step != self._timer.last_triggered_step():
             self._save(session, step)
+        settle(self._get_saver())  # who leaves the session finds the last checkpoint
         for listener in self._listeners:
             listener.end(session, step)
 
@@ -285,6 +287,8 @@ class CheckpointSaverHook(SessionRunHook):
         self._get_saver().save(session, self._path, global_step=step)
         log = event_pb2.SessionLog(status=event_pb2.SessionLog.CHECKPOINT, checkpoint_path=self._path)
         self._writer.add_session_log(log, step)
+        if self._listeners:  # they may want to read it
+            settle(self._get_saver())
         return any([listener.after_save(session, step) is True for listener in self._listeners])
 
 

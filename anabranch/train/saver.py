@@ -32,6 +32,13 @@ from anabranch.variables.save_slice import inside_scope, without_scope
 _NAMES = ("filename_tensor_name", "save_tensor_name", "restore_op_name")
 
 
+def settle(saver: Any) -> None:
+    """Waits until what a saver, or one of another make, has begun to write is on the disk."""
+    wait = getattr(saver, "wait", None)
+    if callable(wait):
+        wait()
+
+
 @public("train.Saver")
 class Saver:
     """Saves variables into checkpoints and restores them.

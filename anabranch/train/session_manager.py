@@ -15,7 +15,7 @@ from anabranch.ops.lookup_tables import tables_initializer
 from anabranch.session import Session
 from anabranch.summary.functions import merge_all
 from anabranch.train import checkpoint_state
-from anabranch.train.saver import Saver
+from anabranch.train.saver import Saver, settle
 from anabranch.variables import listing
 
 
@@ -158,6 +158,7 @@ class SessionManager:
     def _restored(self, session: Any, saver: Any, folder: Any, filename: Any, wait: bool, longest: float) -> bool:
         if not (folder or filename) or saver is None:
             return False
+        settle(saver)  # a session before this one may have begun to write
         if filename:
             saver.restore(session, filename)
             return True

@@ -22,7 +22,7 @@ from anabranch.platform import logging
 from anabranch.summary.functions import merge_all
 from anabranch.summary.writer import FileWriter
 from anabranch.train import coordinator, session_manager, step_counter
-from anabranch.train.saver import Saver
+from anabranch.train.saver import Saver, settle
 from anabranch.variables import listing
 
 USE_DEFAULT = 0
@@ -268,6 +268,7 @@ class Supervisor:
         try:
             self._coord.join(threads, self._grace, ignore_live_threads)
         finally:
+            settle(self._saver)
             if self._writer is not None:
                 with contextlib.suppress(OSError):
                     self._writer.add_session_log(event_pb2.SessionLog(status=event_pb2.SessionLog.STOP))

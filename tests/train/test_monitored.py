@@ -13,6 +13,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.core.protos import event_pb2
+from anabranch.formats import bundle
 from anabranch.formats import tfrecord as records
 
 
@@ -462,3 +463,74 @@ def test_a_supervisor_saves_by_itself(tmp_path: Path) -> None:
             str(tmp_path)
         ).endswith("-1"):
             time.sleep(0.02)
+
+
+# --------------------------------------------------------------------------------------------------- asynchronous saves
+@pytest.fixture
+def slow_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of checkpoints that take a moment."""
+    write = bundle.write_bundle
+
+    def slow(*args: Any) -> Any:
+        time.sleep(0.3)
+        return write(*args)
+
+    monkeypatch.setattr(bundle, "write_bundle", slow)
+
+
+class Latest(tf.train.CheckpointSaverListener):
+    """Notes which checkpoint is the latest when it hears of one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.found = str(folder), []
+
+    def after_save(self, session: Any, global_step_value: Any) -> None:
+        """Looks."""
+        path = tf.train.latest_checkpoint(self.folder)
+        self.found.append((global_step_value, None if path is None else int(path.rpartition("-")[2])))
+
+
+@pytest.mark.usefixtures("slow_disk")
+@pytest.mark.parametrize("listening", [False, True])
+def test_who_leaves_a_session_finds_its_last_checkpoint(tmp_path: Path, listening: bool) -> None:
+    step = step_op()
+    listener = Latest(tmp_path)
+    saver = tf.train.Saver(asynchronous=True)
+    hook = tf.train.CheckpointSaverHook(
+        str(tmp_path), save_steps=2, saver=saver, listeners=[listener] if listening else None
+    )
+    for last in (3, 6):
+        with tf.train.MonitoredTrainingSession(
+            checkpoint_dir=str(tmp_path), scaffold=tf.train.Scaffold(saver=saver), hooks=[hook],
+            save_checkpoint_secs=None, save_summaries_steps=None, log_step_count_steps=None,
+        ) as session:  # fmt: skip
+            for _ in range(3):
+                found = session.run(step)
+            assert found == last
+        assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / f"model.ckpt-{last}")
+    assert all(told == there for told, there in listener.found)
+    assert bool(listener.found) == listening
+
+
+@pytest.mark.usefixtures("slow_disk")
+def test_a_supervisor_waits_for_its_saver(tmp_path: Path) -> None:
+    step = step_op()
+    saver = tf.train.Saver(asynchronous=True)
+    supervisor = tf.train.Supervisor(logdir=str(tmp_path), saver=saver, save_model_secs=0, summary_op=None)
+    with supervisor.managed_session() as session:
+        session.run(step)
+        saver.save(session, str(tmp_path / "model.ckpt"), global_step=1)
+    assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / "model.ckpt-1")
+
+
+@pytest.mark.usefixtures("slow_disk")
+def test_a_session_after_a_failure_restores_what_was_being_written(tmp_path: Path) -> None:
+    step = step_op()
+    saver = tf.train.Saver(asynchronous=True)
+    manager = tf.train.SessionManager()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(step)
+        saver.save(session, str(tmp_path / "model.ckpt"), global_step=1)
+    with manager.prepare_session("", saver=saver, checkpoint_dir=str(tmp_path)) as session:
+        assert session.run(tf.train.get_global_step()) == 1

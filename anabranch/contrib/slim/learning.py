@@ -9,6 +9,7 @@ from typing import Any
 import anabranch as tf
 from anabranch.contrib.training import training
 from anabranch.core import errors
+from anabranch.train.saver import settle
 
 add_gradients_summaries = training.add_gradients_summaries
 clip_gradient_norms = training.clip_gradient_norms
@@ -204,6 +205,7 @@ def _loop(
     if logdir and supervisor.is_chief:
         tf.logging.info("Finished training! Saving model to disk.")
         supervisor.saver.save(session, supervisor.save_path, global_step=supervisor.global_step)
+        settle(supervisor.saver)
     supervisor.request_stop()
     supervisor.coord.join(threads, ignore_live_threads=ignore_live_threads)
     return loss
