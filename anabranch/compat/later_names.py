@@ -25,6 +25,7 @@ from anabranch.compat.timeline import Timeline
 from anabranch.core import errors, nest
 from anabranch.core.api import public
 from anabranch.core.operation import Operation, Tensor
+from anabranch.ops import script
 
 
 # ---------------------------------------------------------------------------------------------------- Python functions
@@ -52,7 +53,8 @@ def py_function(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: s
 
     The function is called whenever the operation runs, with constants that have the values of ``inp``: it may give them
     to TensorFlow's functions, or take their values by ``tensor.numpy()``. What it computes with TensorFlow's functions
-    is evaluated after it returns, and has gradients; what it computes otherwise has none.
+    is evaluated after it returns, and has gradients, for which it is called once more; what it computes otherwise has
+    none.
 
     Args:
         func: a function; it gives a tensor, an array, a list of them, or None.
@@ -60,7 +62,8 @@ def py_function(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: s
         Tout: dtype of the result, or a list of dtypes; ``[]`` for none.
         name: name of the operation.
     """
-    types = [tf.as_dtype(each) for each in (Tout if isinstance(Tout, (list, tuple)) else [Tout])]
+    many = isinstance(Tout, (list, tuple))
+    types = [tf.as_dtype(each).base_dtype for each in (Tout if many else [Tout])]
     inputs = [tf.convert_to_tensor(each) for each in inp]
 
     def forward(*arrays: Any) -> Any:
@@ -72,44 +75,30 @@ def py_function(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: s
                         f"{len(results)} results of {func!r}", f"{len(types)}", f"Tout with {len(results)} dtypes"
                     )
                 )
+            tensors = [tf.convert_to_tensor(each, kind) for each, kind in zip(results, types, strict=True)]
             with tf.Session(graph=graph) as session:
-                return [
-                    np.asarray(session.run(each) if isinstance(each, Tensor) else each, kind.as_numpy_dtype)
-                    for each, kind in zip(results, types, strict=True)
-                ]
+                return session.run(tensors) if tensors else []
 
-    def backward(*arrays: Any) -> Any:
+    def slopes(arrays: Sequence[Any], given: Sequence[Any], wanted: Sequence[int]) -> list[np.ndarray]:
         with tf.Graph().as_default() as graph:
-            tensors, results = _called(func, arrays[: len(inputs)])
+            tensors, results = _called(func, arrays)
             pairs = [
-                (each, tf.constant(given))
-                for each, given in zip(results, arrays[len(inputs) :], strict=True)
-                if isinstance(each, Tensor)
+                (each, tf.constant(dy))
+                for each, dy in zip(results, given, strict=True)
+                if dy is not None and isinstance(each, Tensor)
             ]
-            found = (
-                tf.gradients([y for y, _ in pairs], tensors, [dy for _, dy in pairs]) if pairs else [None] * len(inputs)
-            )
+            asked = [tensors[i] for i in wanted]
+            found: Sequence[Any] = [None] * len(asked)
+            if pairs:
+                found = tf.gradients([y for y, _ in pairs], asked, [dy for _, dy in pairs])
             known = [
-                tf.zeros_like(x) if dx is None else tf.convert_to_tensor(dx)
-                for x, dx in zip(tensors, found, strict=True)
+                tf.zeros_like(x) if dx is None else tf.convert_to_tensor(dx) for x, dx in zip(asked, found, strict=True)
             ]
             with tf.Session(graph=graph) as session:
                 return session.run(known)
 
-    @tf.custom_gradient
-    def operation(*given: Any) -> Any:
-        outputs = tf.py_func(forward, given, types, name=name)
-
-        def gradient(*dys: Any) -> Any:
-            return tf.py_func(backward, [*given, *dys], [each.dtype.base_dtype for each in given])
-
-        return outputs, gradient
-
-    floating = all(each.dtype.is_floating for each in inputs) and all(kind.is_floating for kind in types)
-    made = operation(*inputs) if floating and inputs and types else tf.py_func(forward, inputs, types, name=name)
-    if isinstance(made, Operation) or isinstance(Tout, (list, tuple)):
-        return made
-    return made[0] if isinstance(made, (list, tuple)) else made
+    made = script.call_eager(forward, slopes, inputs, types, name)
+    return made if many or not isinstance(made, list) else made[0]
 
 
 # --------------------------------------------------------------------------------------------------------- compilation

@@ -1,4 +1,4 @@
-"""``tf.py_func``: Python functions as operations.
+"""``tf.py_func`` and the op of ``tf.py_function``: Python functions as operations.
 
 A function is known by a token, which is what a GraphDef holds; the function itself lives as long as a graph that uses
 it, and only in its process. It runs on the thread that runs the step, gets arrays of its own (NumPy scalars and
@@ -7,6 +7,9 @@ TensorFlow raises.
 
 A stateful function acts on the outside: it runs once per step that commits, in the order of effects. A stateless one
 is a function of its inputs that may be called any number of times.
+
+A function of ``tf.py_function`` (an ``EagerPyFunc``) may say how its inputs' gradients come from those of its results.
+That is another such op, with a token of its own, and has no gradient itself, as in TensorFlow.
 """
 
 from __future__ import annotations
@@ -23,15 +26,20 @@ from anabranch.core import dtypes, errors
 from anabranch.core.api import public
 from anabranch.core.build import build
 from anabranch.core.graph import Graph, graph_of
-from anabranch.core.opdef import IO, PURE, List, NotDifferentiable, String, define
+from anabranch.core.opdef import IO, PURE, Bool, List, NotDifferentiable, String, define
+
+Slopes = Callable[[Sequence[np.ndarray], Sequence[np.ndarray | None], Sequence[int]], Sequence[np.ndarray]]
+"""From the values of inputs, gradients of results (None where there is none), and places of inputs: the gradients of
+these."""
 
 
 class _Function:
     """A registered Python function."""
 
-    def __init__(self, token: str, function: Callable[..., Any]) -> None:
+    def __init__(self, token: str, function: Callable[..., Any], slopes: Slopes | None = None) -> None:
         self.token = token
         self.function = function
+        self.slopes = slopes
 
     def __call__(self, inputs: Sequence[Any], types: Sequence[dtypes.DType]) -> list[Any]:
         """Calls the function and checks what it returns."""
@@ -149,20 +157,24 @@ _ERRORS: tuple[tuple[Any, type[errors.OpError]], ...] = (
 )
 
 
+def _missing(token: str, op: Any = None) -> errors.OpError:
+    return errors.InvalidArgumentError(
+        None,
+        op,
+        f"ValueError: callback {token} is not found\n"
+        + errors.message(
+            f"the token {token!r}" + (f" of op {op.name!r}" if op is not None else ""),
+            "a function registered in this process, for a graph that is still there",
+            "build the graph with tf.py_func or tf.py_function here: a GraphDef holds no Python functions",
+        ),
+    )
+
+
 def _kernel(ctx: Any, inputs: Any, attrs: Any) -> list[Any]:
     token = attrs["token"]
     function = _functions.get(token)
     if function is None:
-        raise errors.InvalidArgumentError(
-            None,
-            ctx.op,
-            f"ValueError: callback {token} is not found\n"
-            + errors.message(
-                f"op {ctx.op.name!r} with the token {token!r}",
-                "a function that tf.py_func registered in this process",
-                "build the graph with tf.py_func here: a GraphDef holds no Python functions",
-            ),
-        )
+        raise _missing(token, ctx.op)
     try:
         return function(inputs, attrs["Tout"])
     except errors.OpError as problem:
@@ -199,8 +211,49 @@ define(
 define("PyFuncStateless", "Like ``PyFunc``, for a function without effects.", effect=PURE, **_FIELDS)
 
 
-def _register(graph: Graph, function: Callable[..., Any]) -> str:
-    entry = _Function(f"pyfunc_{next(_numbers)}", function)
+def _slopes(op: Any, *grads: Any) -> list[Any]:
+    """Gradients by one more Python function, if the one of the op knows them."""
+    token = op.get_attr("token").decode()
+    known = _functions.get(token)
+    inputs = list(op.inputs)
+    wanted = [i for i, tensor in enumerate(inputs) if tensor.dtype.is_floating or tensor.dtype.is_complex]
+    given = [i for i, grad in enumerate(grads) if grad is not None]
+    if not wanted or not given or (known is not None and known.slopes is None):
+        return [None] * len(inputs)
+
+    def backward(*arrays: Any) -> Sequence[np.ndarray]:
+        found = _functions.get(token)
+        if found is None or found.slopes is None:
+            raise _missing(token)
+        after = iter(arrays[len(inputs) :])
+        return found.slopes(arrays[: len(inputs)], [next(after) if i in given else None for i in range(count)], wanted)
+
+    count = len(grads)
+    operands = [*inputs, *(grads[i] for i in given)]
+    types = [inputs[i].dtype.base for i in wanted]
+    found = build("EagerPyFunc", operands, token=_register(graph_of(operands), backward), Tout=types)
+    slopes = iter(found if isinstance(found, list) else [found])
+    return [next(slopes) if i in wanted else None for i in range(len(inputs))]
+
+
+define(
+    "EagerPyFunc",
+    """The values that the function which ``tf.py_function`` registered under ``token`` returns for the inputs.
+
+    What it computes with TensorFlow's functions has gradients. (``is_async`` is about how TensorFlow's eager operations
+    inside are scheduled; the results are the same.)
+    """,
+    effect=IO,
+    **{
+        **_FIELDS,
+        "attrs": {**_FIELDS["attrs"], "is_async": Bool(False)},
+        "gradient": _slopes,
+    },
+)
+
+
+def _register(graph: Graph, function: Callable[..., Any], slopes: Slopes | None = None) -> str:
+    entry = _Function(f"pyfunc_{next(_numbers)}", function, slopes)
     _functions[entry.token] = entry
     _of_graph.setdefault(graph, []).append(entry)
     return entry.token
@@ -220,6 +273,15 @@ def _call(func: Any, inp: Any, Tout: Any, stateful: bool, name: str | None) -> A
     token = _register(graph_of(inp), func)
     found = build("PyFunc" if stateful else "PyFuncStateless", list(inp), token=token, Tout=types, name=name)
     return found if many or not isinstance(found, list) else found[0]
+
+
+def call_eager(
+    forward: Callable[..., Any], slopes: Slopes, inp: Sequence[Any], types: Sequence[Any], name: str | None
+) -> Any:
+    """An ``EagerPyFunc``: a tensor for each of the types in a list, or the operation if there are none."""
+    token = _register(graph_of(inp), forward, slopes)
+    found = build("EagerPyFunc", list(inp), token=token, Tout=list(types), name=name)
+    return found if isinstance(found, list) or not types else [found]
 
 
 @public("py_func")

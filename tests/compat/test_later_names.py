@@ -76,6 +76,67 @@ def test_functions_of_tensors() -> None:
             session.run(wrong, {x: [0.0, 0.0]})
 
 
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_functions_of_tensors_are_ops_with_gradients(tier: str) -> None:
+    with tf.Graph().as_default() as graph, tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        x, n = tf.placeholder(tf.float32, [2], name="x"), tf.placeholder(tf.int32, [], name="n")
+        both = tf.py_function(lambda a, k: [a * tf.cast(k, tf.float32), k + 1], [x, n], [tf.float32, tf.int32])
+        op = both[0].op
+        assert (op.type, op.name, op.get_attr("Tin"), op.get_attr("Tout"), op.get_attr("is_async")) == (
+            "EagerPyFunc", "EagerPyFunc", [tf.float32, tf.int32], [tf.float32, tf.int32], False,
+        )  # fmt: skip
+        slope, none = tf.gradients(tf.square(both[0]), [x, n])
+        assert none is None
+        assert slope.op.type == "EagerPyFunc"
+        assert slope.op.get_attr("token") != op.get_attr("token")
+        assert tf.gradients(slope, x, [tf.ones([2])]) == [None]
+        feeds = {x: [2.0, -3.0], n: 3}
+        values = session.run([*both, slope], feeds)
+        for value, expected in zip(values, ([6, -9], 4, [36, -54]), strict=True):
+            np.testing.assert_allclose(value, expected)
+        # A GraphDef of this process runs, with gradients, as long as the function is there.
+        text = graph.as_graph_def()
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        x, n, y = tf.import_graph_def(text, return_elements=["x:0", "n:0", "EagerPyFunc:0"], name="again")
+        slope = tf.gradients(y, x)[0]
+        assert session.run([y, slope], {x: [1.0, 2.0], n: 5})[1].tolist() == [5, 5]
+        before = tf.py_func(lambda: np.float32(3), [], tf.float32)
+        plain = tf.py_function(lambda a: a.numpy() * 2, [before], tf.float32)
+        assert session.run([plain, tf.gradients(plain, before)[0]]) == [6, 0]
+
+
+def test_a_token_of_another_process() -> None:
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [], name="x")
+        tf.py_function(lambda a: a, [x], tf.float32)
+        text = graph.as_graph_def()
+    for node in text.node:
+        if node.op == "EagerPyFunc":
+            node.attr["token"].s = b"pyfunc_of_another"
+    with tf.Graph().as_default(), tf.Session() as session:
+        x, y = tf.import_graph_def(text, return_elements=["x:0", "EagerPyFunc:0"], name="")
+        slope = tf.gradients(y, x)[0]
+        for fetch in (y, slope):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="pyfunc_of_another is not found") as caught:
+                session.run([fetch], {x: 1.0})
+            assert caught.value.op.type == "EagerPyFunc"
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "text"),
+    [
+        (lambda a: 1.5, tf.int32, r"(?s)int32"),
+        (lambda a: tf.cast(a, tf.float64), tf.float32, "(?s)float64"),
+        (lambda a: [a, a], tf.float32, "2 results"),
+        (lambda a: tf.py_func(np.sqrt, [a], tf.float64), tf.float32, "(?s)float64"),
+    ],
+)
+def test_functions_of_tensors_give_what_they_say(function: Any, kind: Any, text: str) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+            session.run(tf.py_function(function, [tf.constant(1.0)], kind))
+
+
 def test_compiled_by_name() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         v = tf.get_variable("v", [], initializer=tf.zeros_initializer(), use_resource=True)
