@@ -11,6 +11,7 @@ transaction. An op whose bodies act on channels is itself a channel op; its bodi
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ from anabranch.core.dtypes import DType
 from anabranch.core.operation import Operation
 from anabranch.core.state_key import StateKey, ValueKey
 from anabranch.rewrite import effects, reach
-from anabranch.runtime import policy
+from anabranch.runtime import policy, straight
 from anabranch.runtime.plan import HostItem, Plan
 from anabranch.runtime.recorded import Recorded
 from anabranch.runtime.resources import RandomCounter, ResourceHandle, ResourceManager, Slot, Version
@@ -45,8 +46,15 @@ class BodyPlans:
         self._placer = outer.placer
         self._options = outer.options
         self._plans: dict[Any, tuple[int, Plan]] = {}
+        self._straight: dict[Plan, straight.Straight | None] = {}
         self._spent: dict[Body, float] = {}
         self._lock = threading.Lock()
+
+    def straight(self, plan: Plan) -> straight.Straight | None:
+        """What runs a body faster than op by op, if it only computes."""
+        if plan not in self._straight:
+            self._straight[plan] = straight.of(plan)
+        return self._straight[plan]
 
     def spend(self, plan: Any, cost: float) -> None:
         """Notes what interpreting the bodies of ``plan`` has cost in a run."""
@@ -79,6 +87,7 @@ class BodyPlans:
                 )
             if found is not None:
                 plan.runs = found[1].runs
+                self._straight.pop(found[1], None)
             with self._lock:
                 found = self._plans[body, live] = (version, plan)
         return found[1]
@@ -249,16 +258,36 @@ class _Body:
         self.count = len(body.outputs)
         self.values = [i for i, arg in enumerate(body.args) if not arg.dtype.is_ref]
         self.tier = "interpreted" if waits else runner.plan.options.tier
+        self.straight = runner.bodies.straight(self.plan) if step.stats is None else None
+        self.read: list[Any] = []
+        """The variables that straight code reads: the same in all iterations, since nobody writes them."""
+        if self.straight is not None and self.straight.reads:
+            if isinstance(manager, Overlay):
+                slots = [self.runner._slot(key.maker) for key in self.straight.reads]
+                self.read = [slot.version.host() for slot in slots if slot.version is not None]
+            if len(self.read) < len(self.straight.reads):
+                self.straight = None
 
     def run(self, operands: Sequence[Any]) -> list[Any]:
-        if self.plan.tier != "compiled":
+        if self.plan.tier not in ("compiled", self.tier):
             self.runner.prepare(self.tier)
         self.plan.runs += 1
-        self.step.nested_cost[0] += self.plan.cost.run if self.plan.tier == "interpreted" else policy.PROGRAM_RUN
-        results: list[Any] = self.runner.run([operands[i] for i in self.values], self.step)
+        values = [operands[i] for i in self.values]
+        found = None
+        if self.straight is not None and self.plan.tier == "interpreted":
+            found = self.straight.run(values + self.read)
+        if found is not None:
+            results, cost = found
+        else:
+            cost = self.plan.cost.run if self.plan.tier == "interpreted" else policy.PROGRAM_RUN
+            results = self.runner.run(values, self.step)
+        self.step.nested_cost[0] += cost
         if len(self.live) == self.count:
             return results[: self.count]
-        return list(dict(zip(self.live, results, strict=False)).get(i) for i in range(self.count))
+        filled: list[Any] = [None] * self.count
+        for i, value in zip(self.live, results, strict=False):
+            filled[i] = value
+        return filled
 
 
 def _execute(
@@ -277,7 +306,7 @@ def _execute(
     chosen = uses[control.branch_of(op, to_host(operands[0]), len(uses))] if kind in CONDITIONALS else uses[-1]
     waits = False
     if restart:
-        alone: float = runner.bodies.of(chosen.body, live).cost.compile
+        alone = policy.compiling_body(runner.bodies.of(chosen.body, live).cost)
         waits = runner.plan.cost.compile <= BODIES_FOR_A_SEGMENT * alone
     if kind in CONDITIONALS:
         results = _Body(runner, chosen.body, live, manager, step, waits).run(operands[1:])
@@ -287,17 +316,18 @@ def _execute(
         changing = inner.live if len(inner.live) < inner.count else None
         results = operands
         most = step.nested_cost[0] + runner.plan.cost.compile if restart else float("inf")
-        while control.truth(to_host(condition.run(results)[0])):
-            step.token.raise_if_cancelled()
-            made = inner.run(results)
-            if changing is None:
-                results = made
-            else:  # what does not change, and what nobody uses, stays what it was
-                results = list(results)
-                for i in changing:
-                    results[i] = made[i]
-            if step.nested_cost[0] > most:
-                raise Hot
+        with straight.quiet() if inner.straight is not None else contextlib.nullcontext():
+            while control.truth(to_host(condition.run(results)[0])):
+                step.token.raise_if_cancelled()
+                made = inner.run(results)
+                if changing is None:
+                    results = made
+                else:  # what does not change, and what nobody uses, stays what it was
+                    results = list(results)
+                    for i in changing:
+                        results[i] = made[i]
+                if step.nested_cost[0] > most:
+                    raise Hot
     else:
         assert kind in CALLS
         results = _Body(runner, chosen.body, live, manager, step, waits).run(operands)

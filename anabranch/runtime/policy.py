@@ -33,8 +33,19 @@ OWN_PROGRAM = 30_000.0
 OWN_PROGRAM_RUN = 60.0
 PROGRAM_RUN = 50.0
 """Running the body of a conditional or loop as a program of its own."""
+STRAIGHT_RUN = 6.0
+"""By how much the straight code of a body (``runtime/straight.py``) is slower than an iteration in a program."""
+STRAIGHT_OP = 1.0
+STRAIGHT_KERNEL = 5.0
+STRAIGHT_PER_ELEMENT = 0.0003
+STRAIGHT_PER_LARGE_ELEMENT = 0.001
+"""The same for arrays that leave the caches between two ops of straight code."""
+STRAIGHT_LARGE = 1 << 16
+STRAIGHT_PER_FLOP = 0.00001
 COMPILE_BASE = 40_000.0
 COMPILE_OP = 3_000.0
+COMPILE_BODY_OP = 12_000.0
+"""Compiling an op of a loop, whose lists and checks become several of a program's."""
 COMPILE_REPEATED = 500.0
 """For an op of a block that repeats, which is compiled once for all blocks; see :mod:`anabranch.xla.repeats`."""
 MOVES = frozenset(
@@ -45,6 +56,8 @@ LOOP_RUNS = 20
 """How often a loop is taken to run before it has."""
 MAX_INTERPRETED_RUNS = 64
 """A plan that ran this often is hot, whatever the model says."""
+MAX_RUNS_OF_LOOPS = 512
+"""The same for a plan with loops: what these cost is counted while they run, and the model errs less."""
 
 
 @dataclasses.dataclass
@@ -52,9 +65,13 @@ class Cost:
     """Modelled microseconds of an interpreted run, of interpreting at all (programs of single ops), of compiling."""
 
     run: float = 0.0
+    bodies: float = 0.0
+    """What of a run its nested bodies are taken to cost, before one has told."""
     start: float = 0.0
     compile: float = 0.0
     compilable: int = 0
+    loops: bool = False
+    """Whether it has loops, of which each run tells what it has cost."""
     moves_files: bool = False
     """Whether it has an io op, and compilable ops that only move values."""
 
@@ -126,7 +143,7 @@ def estimate(plan: Any, only: Container[Operation] | None = None) -> Cost:
             cost.compilable += 1
             compilable.append(op)
     repeated = _repeated(plan, compilable) if only is None else 0
-    cost.compile = COMPILE_BASE + COMPILE_OP * (cost.compilable - repeated) + COMPILE_REPEATED * repeated
+    cost.compile += COMPILE_BASE + COMPILE_OP * (cost.compilable - repeated) + COMPILE_REPEATED * repeated
     return cost
 
 
@@ -141,17 +158,31 @@ def _repeated(plan: Any, ops: list[Operation]) -> int:
 
 def _add_bodies(cost: Cost, op: Operation, own: set[str]) -> None:
     """Adds the bodies of ``op``: what one interpreted run costs comes to light when it happens (``plan.spent``)."""
-    times = LOOP_RUNS if op.definition.type_name in LOOPS else 1
+    loop = op.definition.type_name in LOOPS
+    times = LOOP_RUNS if loop else 1
+    cost.loops |= loop
     for inner in effects.inner_ops(op):
         definition = inner.definition
         if inner.type == "Const" or definition.makes is not None or definition.effect.kind == "body":
             continue
-        cost.run += HOST_OP * times
+        cost.bodies += HOST_OP * times
         if kernels.needs_lax(definition) and inner.type not in own:
             own.add(inner.type)
             cost.start += OWN_PROGRAM
         if definition.kernel is not None and not definition.data_dependent_shape:
             cost.compilable += 1
+            if loop:
+                cost.compile += COMPILE_BODY_OP - COMPILE_OP
+
+
+def straight_elements(size: int) -> float:
+    """By how much making an array of ``size`` elements is slower in straight code than in a program."""
+    return size * (STRAIGHT_PER_ELEMENT if size < STRAIGHT_LARGE else STRAIGHT_PER_LARGE_ELEMENT)
+
+
+def compiling_body(cost: Cost) -> float:
+    """What a body adds to the compilation of a plan with a loop that runs it, in modelled microseconds."""
+    return COMPILE_BODY_OP * cost.compilable
 
 
 def choose(plan: Any, tier: str) -> tuple[str, str]:
@@ -163,9 +194,9 @@ def choose(plan: Any, tier: str) -> tuple[str, str]:
         return "interpreted", "nothing in it can be compiled"
     if cost.moves_files:
         return "interpreted", "beside its files it only moves values"
-    if plan.runs >= MAX_INTERPRETED_RUNS:
+    if plan.runs >= (MAX_RUNS_OF_LOOPS if cost.loops else MAX_INTERPRETED_RUNS):
         return "compiled", f"it has run {plan.runs} times"
-    spent = cost.start + cost.run * (plan.runs + 1) + plan.spent
+    spent = cost.start + cost.run * (plan.runs + 1) + (plan.spent or cost.bodies)
     if spent >= cost.compile:
         return (
             "compiled",
