@@ -498,6 +498,11 @@ class BaseSession:
             values = bind(args)
             if (options is not None or run_metadata is not None) and not accept_options:
                 raise TypeError("make the callable with accept_options=True to pass options or run_metadata")
+            hot = fetch_plan.hot
+            if hot is not None and options is None and run_metadata is None and hot.fits(names, values):
+                results = self._run_hot(hot, values)
+                if results is not None:
+                    return fetch_plan.build(results)
             return fetch_plan.build(self._run(fetch_plan, names, values, options, run_metadata))
 
         return call

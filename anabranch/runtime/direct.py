@@ -8,7 +8,7 @@ changed since, the step goes the long way again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -236,16 +236,23 @@ class Hot:
         self.direct = runner.short_form
 
     def values(self, feed_dict: Any) -> list[Any] | None:
-        """The feeds in order, if they are arrays of the same kind for the same tensors; else None."""
-        kinds = self._kinds
+        """The feeds in order, if they are arrays of the same kinds for the same tensors; else None."""
         if not feed_dict:
-            return None if kinds else []
-        if type(feed_dict) is not dict or len(feed_dict) != len(kinds):
+            return None if self._kinds else []
+        if type(feed_dict) is not dict:
             return None
-        for (key, value), (name, shape, dtype) in zip(feed_dict.items(), kinds, strict=False):
+        values = list(feed_dict.values())
+        return values if self.fits(feed_dict, values) else None
+
+    def fits(self, names: Collection[Any], values: Sequence[Any]) -> bool:
+        """Whether these are arrays of the same kinds for the same tensors."""
+        kinds = self._kinds
+        if len(values) != len(kinds):
+            return False
+        for key, value, (name, shape, dtype) in zip(names, values, kinds, strict=True):
             if key is not name or type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
-                return None
-        return list(feed_dict.values())
+                return False
+        return True
 
 
 def hot(version: int, names: Sequence[Tensor], values: Sequence[Any], plan: Plan, runner: Any) -> Hot | None:

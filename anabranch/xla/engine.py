@@ -55,22 +55,22 @@ def jaxpr_as_function(closed: Any) -> Any:
 
 
 def x64() -> Any:
-    """A context manager under which JAX keeps 64-bit types; everything that is traced or called is so under it."""
+    """A context manager under which JAX keeps 64-bit types: for all tracing, and for calls that take such values."""
     if _forked:
         refuse_after_fork()
     return jax().enable_x64(True)
 
 
 _DISPATCH = "jax_cpu_enable_async_dispatch"
-_inline = os.environ.get("ANABRANCH_CPU_DISPATCH", "inline") != "threads"
+_inline = True
 
 
 def let_steps_fly() -> None:
     """Says that steps will be in flight, before the devices are started: programs on the CPU get threads of their own.
 
-    Unless this, or ANABRANCH_CPU_DISPATCH=threads, is said, a program on the CPU runs in the thread that calls it.
-    Whoever waits for its results anyway then waits for no thread to be woken, twice a step, which takes as long as
-    many a step does (20 to 50 µs).
+    Unless this, or ANABRANCH_CPU_DISPATCH=threads, is said, or somebody else has started JAX, a program on the CPU runs
+    in the thread that calls it. Whoever waits for its results anyway then waits for no thread to be woken, twice a
+    step, which takes as long as many a step does (20 to 50 µs).
     """
     global _inline
     _inline = False
@@ -80,7 +80,14 @@ def let_steps_fly() -> None:
 def _start_devices() -> None:
     """Starts JAX's devices, if nobody has; how those of the CPU run programs is decided then and never again."""
     module = jax()
-    if not _inline or not module.config.values.get(_DISPATCH, False):
+    asked = os.environ.get("ANABRANCH_CPU_DISPATCH", "inline" if _inline else "threads")
+    if asked not in ("inline", "threads"):
+        raise ValueError(
+            errors.message(
+                f"ANABRANCH_CPU_DISPATCH={asked!r}", "'inline' or 'threads'", "ANABRANCH_CPU_DISPATCH=inline"
+            )
+        )
+    if asked == "threads" or not module.config.values.get(_DISPATCH, False):
         module.devices()
         return
     module.config.update(_DISPATCH, False)
