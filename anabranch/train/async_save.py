@@ -126,14 +126,16 @@ class BackgroundSaves:
     """Writes one checkpoint at a time in a thread."""
 
     def __init__(self) -> None:
-        self._thread: threading.Thread | None = None
+        # Not the thread: a signal that interrupts `Thread.join` makes Python 3.11 take the thread for one that has
+        # ended, and the process would not wait for it when it ends.
+        self._done: threading.Event | None = None
         self._problem: BaseException | None = None
 
     def wait(self) -> None:
         """Waits for the save that is running, and raises what went wrong in it."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.join()
+        if self._done is not None:
+            self._done.wait()
+            self._done = None
         problem, self._problem = self._problem, None
         if problem is not None:
             raise problem
@@ -174,10 +176,16 @@ class BackgroundSaves:
             versions = manager.pin(slots)
         for item, slot, version in zip(held, slots, versions, strict=True):
             item.slot, item.version = slot, version
-        self._thread = threading.Thread(
-            target=self._write, args=(manager, shards, path, prepare, finish), name="anabranch-save", daemon=False
-        )
-        self._thread.start()
+        done = threading.Event()
+
+        def write() -> None:
+            try:
+                self._write(manager, shards, path, prepare, finish)
+            finally:
+                done.set()
+
+        threading.Thread(target=write, name="anabranch-save", daemon=False).start()
+        self._done = done
 
     def _write(
         self,

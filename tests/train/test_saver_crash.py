@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import textwrap
@@ -224,3 +225,34 @@ def test_what_a_dead_writer_left_is_removed(tmp_path):
         (tmp_path / name).write_bytes(b"x")
     bundle.write_bundle(str(tmp_path / "m"), [bundle.Piece("w", "", dtypes.int64, np.zeros(3, np.int64))])
     assert sorted(os.listdir(tmp_path)) == sorted([*kept, "m.index", "m.data-00000-of-00001"])
+
+
+@pytest.mark.multiprocess
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_it_waits_does_not_lose_what_is_being_written(tmp_path, number):
+    """The program ends by an exception, and the process when the checkpoint is on the disk."""
+    program = """
+import signal, sys, time
+import anabranch as tf
+from anabranch.formats import bundle
+
+write = bundle.write_bundle
+bundle.write_bundle = lambda *args: (print("writing", flush=True), time.sleep(2), write(*args))
+for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, lambda *_: sys.exit(43))
+step = tf.Variable(7, name="step")
+saver = tf.train.Saver(asynchronous=True)
+with tf.Session() as session:
+    session.run(step.initializer)
+    saver.save(session, sys.argv[1], global_step=step)
+    saver.wait()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "model")], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "writing\n"
+        time.sleep(0.5)
+        process.send_signal(number)
+        assert process.wait(60) == 43
+    assert tf.train.load_variable(str(tmp_path / "model-7"), "step") == 7
+    assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / "model-7")
