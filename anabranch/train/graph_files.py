@@ -16,11 +16,23 @@ from google.protobuf import message, text_format
 from anabranch.core import errors
 from anabranch.core.api import public
 from anabranch.core.graph import Graph
+from anabranch.formats import staging
 
 
 def write_atomically(path: str, data: bytes) -> None:
-    """Writes a file so that at any moment either the old or the new content is there; makes its folder."""
+    """Writes a file so that at any moment either the old or the new content is there; makes its folder.
+
+    Raises:
+        OpError: of the class that fits what the file system says, `tf.errors.ResourceExhaustedError` for a full disk.
+    """
     path = os.fspath(path)
+    try:
+        _write_beside(path, data)
+    except OSError as problem:
+        raise staging.failure(problem, path) from problem
+
+
+def _write_beside(path: str, data: bytes) -> None:
     folder = os.path.dirname(path) or "."
     os.makedirs(folder, exist_ok=True)
     handle, beside = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)

@@ -329,8 +329,12 @@ def test_a_file_that_cannot_be_replaced_stays(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) & 0o600 == 0o600
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "inner").write_bytes(b"")
-    with pytest.raises(OSError, match="folder"):
+    with pytest.raises(tf.errors.FailedPreconditionError, match="folder; Is a directory"):
         write_atomically(str(tmp_path / "folder"), b"new")
+    with pytest.raises(tf.errors.AlreadyExistsError, match="File exists"):
+        tf.train.write_graph(tf.GraphDef(), str(path), "g.pb")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="File name too long"):
+        tf.train.export_meta_graph(str(tmp_path / ("n" * 250)), graph=tf.Graph())
     assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
     assert path.read_bytes() == b"old"
 
