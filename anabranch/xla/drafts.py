@@ -4,11 +4,11 @@ On CPUs most of the time of a compilation is code generation. Without XLA's fusi
 it takes a fifth to an eighth of the time, and what it gives computes the same HLO: matrix products and convolutions are
 library calls and take the time that they took; what is element by element takes some nanosecond more for each element.
 
-Policy. The same ski-rental rule as for the two tiers (``runtime/policy.py``): a program runs as a draft until that has
-cost as much as compiling the final form does, both modelled from the jaxpr, no clock. Half way there the final form is
-compiled in a thread of its own, while steps go on; the run at which it takes over is fixed in advance, and waits for
-the thread if it must. So the same program changes forms at the same run each time, and repeats bit for bit. Runs are
-counted by program, not for the process: what other sessions did decides nothing.
+Policy. The ski-rental rule again, as for the two tiers (``runtime/policy.py``): a program runs as a draft until that
+has cost half as much as compiling the final form does, both modelled from the jaxpr, no clock. After a quarter of these
+runs the final form is compiled in a thread of its own, while steps go on; the run at which it takes over is fixed in
+advance, and waits for the thread if it must. So the same program changes forms at the same run each time, and repeats
+bit for bit. Runs are counted by program, not for the process: what other sessions did decides nothing.
 
 What is small or slow has no draft: a compilation that takes no time, a program whose draft would soon have cost more
 than it saved, a plan for which the user asked for the compiled tier.
@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 OPTIONS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
-# Microseconds, from measurements on two x86 cores (docs/notes/0013-drafts.md).
+# Microseconds, from measurements on two x86 cores (docs/notes/0011-cold-starts.md).
 FINAL_PER_EQUATION = 3_500.0
 """Compiling the final form, for each equation of a jaxpr."""
 EXCESS_PER_ELEMENT = 0.001
@@ -34,7 +34,7 @@ SMALL = 150_000.0
 """A compilation that takes less is done well at once."""
 FEWEST_RUNS = 4
 """A draft that would cost as much as it saves before so many runs is not made."""
-MOST_RUNS = 512
+MOST_RUNS = 256
 """After so many runs the final form takes over in any case."""
 FREE = frozenset(
     (
@@ -108,7 +108,7 @@ def runs_as_draft(jaxpr: Any) -> int:
     compiling = equations * FINAL_PER_EQUATION
     if compiling < SMALL:
         return 0
-    runs = min(float(MOST_RUNS), compiling / max(elements * EXCESS_PER_ELEMENT, 1e-9))
+    runs = min(float(MOST_RUNS), compiling / 2 / max(elements * EXCESS_PER_ELEMENT, 1e-9))
     return int(runs) if runs >= FEWEST_RUNS else 0
 
 
@@ -210,7 +210,7 @@ class Draft:
         with self._lock:
             if self._done < self._forms.runs:
                 self._done += 1
-                if self._done == self._forms.runs // 2:
+                if self._done == max(1, self._forms.runs // 4):
                     self._forms.begin(self._source)
                 return
         executable.function = self._forms.best(self._source)
