@@ -428,6 +428,12 @@ class Regions:
                 self.paths[output] = self.union([path, ((root, i),)])
         return path
 
+    def _is_shape(self, tensor: Tensor) -> bool:
+        while tensor not in self.fed and tensor.op.type in ("Cast", "Identity"):
+            tensor = tensor.op._inputs[0]
+        vector = tensor.dtype.base.is_integer and tensor._shape is not None and len(tensor._shape) == 1
+        return vector and tensor not in self.fed and tensor.op.type in ("Const", "Shape", "VariableShape")
+
     def _merged(self, op: Operation) -> Path:
         """The path of a merge of branches."""
         paths = [self.path_of(tensor) for tensor in self._inputs(op)]
@@ -435,20 +441,30 @@ class Regions:
         if len(alive) <= 1:
             self.pivots[op] = alive[0] if alive else 0
             return paths[alive[0]] if alive else DEAD
-        first = paths[alive[0]]
-        assert first is not None
+        first = max((paths[i] or () for i in alive), key=len)
         for pred, _ in reversed(first):
             values: dict[int, int] = {}
             rests = []
+            always = []
             for i in alive:
                 path = paths[i]
                 assert path is not None
                 value = dict(path).get(pred)
-                if value is None or value in values:
+                if value in values:
                     break
-                values[value] = i
+                if value is None:
+                    always.append(i)
+                else:
+                    values[value] = i
                 rests.append(tuple(literal for literal in path if literal[0] is not pred))
             else:
+                # Gradients that TensorFlow writes merge the shape of a table with what one branch knows of it. Where
+                # both are there, either will do: take the branch's.
+                shape = len(always) == 1 and self._is_shape(self._inputs(op)[always[0]])
+                if shape and len(values) == self.outcomes[pred] - 1:
+                    values[next(i for i in range(self.outcomes[pred]) if i not in values)] = always.pop()
+                if always:
+                    continue
                 if len({frozenset(rest) for rest in rests}) == 1 and len(values) == self.outcomes[pred]:
                     self.pivots[op] = (pred, values)
                     return rests[0]

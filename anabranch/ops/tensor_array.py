@@ -340,12 +340,31 @@ class TensorArray:
             rows = self._converted(value)
             count = self._see_rows(rows)
             flow = build("TensorListFromTensor", rows, shape_operand(self._declared()), name="TensorArrayScatterV3")
-            if isinstance(self._size, int) and count is not None and count != self._size:
+            if not isinstance(self._size, int):
+                return self._like(flow)
+            if count is None:
+                flow = self._of_size(flow, rows)
+            elif count != self._size:
                 if count > self._size and not self._dynamic_size:
                     flow = self._too_long(flow, count)
                 else:
                     flow = build("TensorListResize", flow, max(count, self._size))
             return self._like(flow)
+
+    def _of_size(self, flow: Tensor, rows: Tensor) -> Tensor:
+        """The list of rows of which nobody knows how many there are, as long as the array."""
+        size = self._size
+        count = build("StridedSlice", build("Shape", rows), [0], [1], [1], shrink_axis_mask=1)
+        if not self._dynamic_size:
+            text = f"Tried to write to index {size} but array is not resizeable and size is: {size}\n" + errors.message(
+                f"more rows than the TensorArray {self._name!r} has elements",
+                f"at most {size} rows",
+                "TensorArray(..., dynamic_size=True), or another size",
+            )
+            check = build("Assert", build("LessEqual", count, size), [constant(text, dtypes.string)], name="Assert")
+            with control_dependencies([check]):
+                return build("TensorListResize", flow, constant(size, dtypes.int32))
+        return build("TensorListResize", flow, build("Maximum", count, size))
 
     def _see_rows(self, rows: Tensor) -> int | None:
         """Takes notice of a tensor's rows; returns how many there are, if known."""

@@ -91,7 +91,7 @@ for _suffix, _handle, _size in (("", "Ref(string)", ""), ("V2", "resource", "max
         "A stack that lives as long as the step.",
         f"{_size} -> handle: {_handle}",
         _STACK,
-        lambda c: (2,) if not c.shapes else (),
+        lambda c: (2,),  # also of a resource, as files say in `_output_shapes`
         makes="stack",
     )
     MAKERS[f"Stack{_suffix}"] = _make_stack
@@ -132,8 +132,7 @@ def _element_shape(c: ShapeContext) -> Any:
 
 def _array_shapes(c: ShapeContext) -> list[Any]:
     c.set_handle(0, c.attrs["dtype"], c.attrs["element_shape"])
-    first: Any = () if c.definition.type_name.endswith("V3") else (2,)
-    return [first, ()][: len(c.definition.outputs)]
+    return [(2,), ()][: len(c.definition.outputs)]
 
 
 def _grad_shapes(c: ShapeContext) -> list[Any]:

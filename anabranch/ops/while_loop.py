@@ -278,8 +278,11 @@ class _Builder:
                     )
                 returned = returned[0]
             pred = convert_to_tensor(returned)
-            if pred.dtype.base is not dtypes.bool_ or (pred._shape is not None and pred._shape != ()):
-                raise TypeError(
+            wrong = TypeError if pred.dtype.base is not dtypes.bool_ else None
+            if wrong is None and pred._shape is not None and pred._shape != ():
+                wrong = ValueError
+            if wrong is not None:
+                raise wrong(
                     errors.message(
                         f"cond that returns {pred.name!r} of dtype {pred.dtype.base.name}, shape {pred.get_shape()}",
                         "a boolean scalar",

@@ -367,3 +367,18 @@ def test_concat_knows_its_shape_where_size_and_elements_are_known():
         assert parts.concat().shape.as_list() == [None, 5]
         growing = tf.TensorArray(tf.float32, 3, dynamic_size=True).unstack(tf.zeros([3, 2, 5]))
         assert growing.concat().shape.as_list() == [None, 5]
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_rows_of_which_nobody_knows_how_many_there_are(tier):
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        x = tf.placeholder(tf.float32, [None])
+        array = tf.TensorArray(tf.float32, 3).unstack(x)
+        grown = tf.TensorArray(tf.float32, 3, dynamic_size=True).unstack(x)
+        both = [array.stack(), tf.gradients(array.stack(), x)[0]]
+        assert [part.tolist() for part in session.run(both, {x: [1, 2, 3]})] == [[1, 2, 3], [1, 1, 1]]
+        assert session.run([array.size(), grown.size()], {x: [1, 2]}) == [3, 3]
+        assert session.run(array.read(1), {x: [1, 2]}) == 2.0
+        assert session.run(grown.stack(), {x: [1, 2, 3, 4]}).tolist() == [1, 2, 3, 4]
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"not resizeable and size is: 3(.|\n)*at most 3 rows"):
+            session.run(array.stack(), {x: [1, 2, 3, 4]})

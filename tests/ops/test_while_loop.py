@@ -405,3 +405,8 @@ def test_the_invariant_of_a_sparse_tensor_is_the_shape_of_its_shape(session):
     assert session.run(loop([None])).dense_shape.tolist() == [4, 3]
     with pytest.raises(ValueError, match=r"Expected a shape with 1 dimension(.|\n)*Instead: tf.TensorShape\(\[2\]\)"):
         loop([None, None])
+
+
+def test_a_condition_that_is_a_vector():
+    with pytest.raises(ValueError, match=r"shape \(2,\)(.|\n)*a boolean scalar"):
+        tf.while_loop(lambda i: i < [3, 4], lambda i: i + 1, [tf.constant([0, 0])])

@@ -279,6 +279,67 @@ CASES = {
             for t in (True, False):
                 run([m.output, m.value_index], {p: s, q: t, x: 2.5})
     """,
+    "pieces": """
+        x = tf.placeholder(tf.float32, [None, 2], name="x")
+        parts = tf.TensorArray(tf.float32, 3, infer_shape=False).split(x, [1, 3, 2])
+
+        def body(i, made):
+            return i + 1, made.write(i, parts.read(i) * tf.cast(i + 1, tf.float32))
+
+        _, made = tf.while_loop(
+            lambda i, _: i < 3, body, (tf.constant(0), tf.TensorArray(tf.float32, 3, infer_shape=False))
+        )
+        y = made.concat()
+        run([y, tf.gradients(y * y, x)[0]], {x: values([6, 2])})
+    """,
+    "slices_and_sparse": """
+        v = tf.placeholder(tf.float32, [2, 2], name="v")
+        s = tf.IndexedSlices(v, tf.constant([0, 3]), tf.constant([5, 2]))
+        indices = tf.placeholder(tf.int64, [None, 2], name="indices")
+        t = tf.SparseTensor(indices, v[0], tf.constant([2, 3], tf.int64))
+
+        def body(i, s, t):
+            grown = tf.SparseTensor(t.indices, t.values * 2.0 + tf.cast(i, tf.float32), t.dense_shape)
+            return i + 1, tf.IndexedSlices(s.values * 2.0, s.indices + 1, s.dense_shape), grown
+
+        _, s, t = tf.while_loop(lambda i, *_: i < 3, body, [tf.constant(0), s, t])
+        fetches = [s.values, s.indices, s.dense_shape, t.indices, t.values]
+        fetches.append(tf.gradients([s.values, t.values], v)[0])
+        run(fetches, {v: values([2, 2]), indices: [[0, 1], [1, 0]]})
+    """,
+    "rank_not_known": """
+        x = tf.placeholder(tf.float32, None, name="x")
+        _, y, word = tf.while_loop(
+            lambda i, *_: i < 2,
+            lambda i, a, s: (i + 1, tf.expand_dims(a, 0) * 2.0, tf.string_join([s, tf.as_string(i)])),
+            [tf.constant(0), x, tf.constant("a")],
+            [tf.TensorShape([]), tf.TensorShape(None), tf.TensorShape([])],
+        )
+        length = tf.size(tf.string_split([word], "").values)
+        for shape in ([2], [1, 3]):
+            run([y, tf.gradients(y, x)[0], length], {x: values(shape)})
+    """,
+    "rows_of_a_branch": """
+        p = tf.placeholder(tf.bool, [], name="p")
+        table, rows = tf.placeholder(tf.float32, [6, 2], name="table"), tf.placeholder(tf.int32, [None], name="rows")
+        y = tf.cond(p, lambda: tf.reduce_sum(tf.gather(table, rows) ** 2),
+                    lambda: tf.reduce_sum(tf.gather(table, [0, 0, 5])))
+        g = tf.convert_to_tensor(tf.gradients(y, table)[0])
+        for value in (True, False):
+            run([y, g], {p: value, table: values([6, 2]), rows: [1, 1, 3]})
+    """,
+    "effects_of_results": """
+        p = tf.placeholder(tf.bool, [], name="p")
+        a, b, c = (tf.Variable(0, name=name, use_resource=False) for name in "abc")
+        done = tf.cond(p, lambda: [tf.assign(a, 1).op, tf.assign(b, 2).op], lambda: [tf.assign(c, 3).op, tf.no_op()])
+        run([tf.global_variables_initializer()], {})
+        run([done[1]], {p: True})
+        run([a, b, c], {})
+        run([done[0]], {p: False})
+        run([a, b, c], {})
+        run(done, {p: True})
+        run([a, b, c], {})
+    """,
 }
 
 
@@ -322,9 +383,8 @@ def record(folder: str) -> None:
             meta.meta_info_def.Clear()
             meta.graph_def.library.Clear()
             for node in meta.graph_def.node:
-                for key in ("_output_shapes", "_XlaCompile"):
-                    if key in node.attr:
-                        del node.attr[key]
+                if "_XlaCompile" in node.attr:
+                    del node.attr["_XlaCompile"]
         with open(os.path.join(folder, name + ".pb"), "wb") as file:
             file.write(meta.SerializeToString(deterministic=True))
         found[name] = steps
