@@ -114,9 +114,10 @@ class DirectStep:
         loose: Sequence[Version] = ()
         current: Sequence[Version] = ()
         interrupts = Interrupts()
-        claim = Claim(_NOTHING if read_committed else self.state.claim_reads, self.state.claim_writes)
+        claim: Claim | None = None
         try:
             if self.writes:
+                claim = Claim(_NOTHING if read_committed else self.state.claim_reads, self.state.claim_writes)
                 manager.begin(claim, token)
             if manager.layout != self.layout:
                 return None
@@ -155,7 +156,7 @@ class DirectStep:
         finally:
             if loose:
                 manager.unpin(loose)
-            if self.writes:
+            if claim is not None:
                 manager.end(claim)
                 interrupts.release()
 

@@ -320,13 +320,18 @@ class ResourceManager:
         if self.in_flight:
             self.settle_in_flight(frozenset(slots), by)
         with self._lock:
-            while any([slot.version is not None and slot.version.taken for slot in slots]):
+            while True:
+                versions = [slot.version or slot.current(op) for slot in slots]
+                for version in versions:
+                    if version.taken:
+                        break
+                else:
+                    break
                 self._waiting_for_versions += 1
                 try:
                     self.changed.wait()
                 finally:
                     self._waiting_for_versions -= 1
-            versions = [slot.current(op) for slot in slots]
             for version in versions:
                 version.pins += 1
             return versions

@@ -50,13 +50,22 @@ def to_host(value: Any) -> Any:
     return np.array(value) if hasattr(value, "__array__") else value
 
 
+_device_arrays: set[type] = set()
+"""The class of JAX's arrays, once one has been seen."""
+
+
 def own(value: Any) -> Any:
     """A fetched value: an array that the caller owns, or a scalar."""
+    if type(value) in _device_arrays:
+        array = np.array(value)
+        return array if array.ndim else array[()]
     if isinstance(value, (Version, Published)):
         value = value.value
     if isinstance(value, Padded):
         return value.exact()
     if isinstance(value, ResourceHandle) or not hasattr(value, "__array__"):  # a handle, a list of tensors
         return value
+    if hasattr(value, "addressable_shards"):
+        _device_arrays.add(type(value))
     array = np.array(value)
     return array[()] if array.ndim == 0 else array
