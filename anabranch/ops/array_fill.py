@@ -12,7 +12,7 @@ from anabranch.core.api import public_op
 from anabranch.core.build import build
 from anabranch.core.errors import InvalidArgumentError
 from anabranch.core.indexed_slices import IndexedSlices
-from anabranch.core.opdef import PURE, NotDifferentiable, Op, Type
+from anabranch.core.opdef import PURE, Bool, NotDifferentiable, Op, Type
 from anabranch.ops.array_common import Index, dense, ints, refuse, require, shape_from, shape_of
 
 
@@ -51,6 +51,33 @@ class Fill(Op):
         rank = grad._shape
         axes = build("Range", 0, build("Rank", grad), 1) if rank is None else np.arange(len(rank), dtype=np.int32)
         return [None, build("Sum", grad, axes)]
+
+
+class Empty(Op):
+    """A tensor of shape ``shape`` whose values do not matter: zeros, or empty strings."""
+
+    signature = "shape: int32 -> output: dtype"
+    attrs = {"dtype": Type(), "init": Bool(False)}
+    effect = PURE
+    compile_time = ("shape",)
+    gradient = NotDifferentiable("its values depend on nothing")
+
+    def shape(c):
+        c.with_rank("shape", 1)
+        dims = c.vector("shape")
+        if dims is not None and any(size is not None and size < 0 for size in dims):
+            refuse(c, f"shape {dims}", "sizes of 0 and more", "correct that size", f"Dimensions {dims} must be >= 0")
+        return None if dims is None else tuple(dims)
+
+    def kernel(ctx, inputs, attrs):
+        dims = ints(inputs[0])
+        require(ctx, all(size >= 0 for size in dims), "Dimensions {0} must be >= 0", list(dims))
+        return ctx.xp.zeros(dims, attrs["dtype"].np)
+
+    def host_kernel(ctx, inputs, attrs):
+        dims = ints(inputs[0])
+        require(ctx, all(size >= 0 for size in dims), "Dimensions {0} must be >= 0", list(dims))
+        return np.full(dims, b"", object) if attrs["dtype"].name == "string" else np.zeros(dims, attrs["dtype"].np)
 
 
 def _range_size(start: Any, limit: Any, delta: Any) -> int:

@@ -194,3 +194,23 @@ def test_generators_that_are_refused() -> None:
         with pytest.raises(tf.errors.InvalidArgumentError, match="Unsupported algorithm id: 2"):
             session.run(build("StatefulUniform", state.handle, np.int64(2), [3]))
         assert session.run(state).tolist() == [7, 0, 9]
+
+
+# -------------------------------------------------------------------------------------------------------- in functions
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_parts_of_functions(tier) -> None:
+    assert run("DeviceIndex", tier=tier, device_names=["CPU", "GPU"]) == [0]
+    assert run("DeviceIndex", tier=tier, device_names=["GPU", "CPU"]) == [1]
+    assert run("DeviceIndex", tier=tier, device_names=["GPU", "TPU"]) == [2]
+    (zeros,) = run("FakeParam", tier=tier, dtype=tf.int32, shape=[2, 3])
+    assert zeros.tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert run("FakeParam", tier=tier, dtype=tf.string, shape=[None, 2])[0].shape == (0, 2)
+    assert run("Empty", [2], tier=tier, dtype=tf.string)[0].tolist() == [b"", b""]
+    with tf.Graph().as_default(), pytest.raises(NotImplementedError, match="a FakeParam of variant"):
+        build("FakeParam", dtype=tf.variant, shape=[])
+
+
+def test_a_branch_for_another_device_is_not_taken() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        index = build("DeviceIndex", device_names=["GPU", "CPU"])
+        assert session.run(tf.switch_case(index, [lambda: 1, lambda: 2])) == 2

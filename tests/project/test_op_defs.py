@@ -40,6 +40,8 @@ PURE_HERE = {
     "Assert": "a failed check fails the step, whoever merged or moved it",
     "CheckNumerics": "a failed check fails the step, whoever merged or moved it",
     "CheckNumericsV2": "a failed check fails the step, whoever merged or moved it",
+    "DeviceIndex": "all devices answer as a CPU does, since all kernels are portable",
+    "Empty": "its values, which do not matter, are zeros",
     "DeepCopy": "a value never shares its buffer with a variable here, so a copy is a value like others",
     "StatelessRandomGetAlg": "the number of the algorithm is the same on all devices",
     "GuaranteeConst": "it is the identity; what it promises is seen from the graph",

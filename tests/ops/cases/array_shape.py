@@ -104,6 +104,13 @@ ROWS = [
         MOVED,
     ),
     row(
+        "Empty",
+        lambda shape, init=False: np.zeros(shape),
+        [case([2, 3]), case([]), case([2, 0], init=True)],
+        "float double int32 bool",
+        vary="dtype",
+    ),
+    row(
         "Range",
         np.arange,
         [
