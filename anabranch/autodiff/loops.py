@@ -220,9 +220,25 @@ class _Loop:
     # --------------------------------------------------------------------------------------------------- intermediates
     def _bring_in(self) -> None:
         for tensor, arg in placeholders(self.body):
-            again = self._again(tensor)
+            again = self._length(tensor)
+            if again is None:
+                again = self._again(tensor)
             substitute(arg, again if again is not None else self._popped(tensor))
         drop_unused(self.body)
+
+    def _length(self, tensor: Tensor) -> Tensor | None:
+        """The length of a list that the loop only writes to, which is that before the loop."""
+        if tensor.op.type != "TensorListLength":
+            return None
+        source = _of_same_length(tensor.op._inputs[0])
+        if source.op.type != "_Arg" or source.op.body is not self.forward:
+            return None
+        index = source.op._attrs["index"]
+        if _of_same_length(self.forward.outputs[index]) is not self.forward.args[index]:
+            return None
+        first = self.body.capture(self.op._inputs[index])
+        with self.graph.building(self.body), self.graph.control_dependencies(None):
+            return build("TensorListLength", first)
 
     def _again(self, tensor: Tensor) -> Tensor | None:
         """A forward value computed again in the gradient body; None if it must be kept."""
@@ -398,6 +414,30 @@ def step_of(body: Body, index: int) -> int | None:
     if first is not arg or not isinstance(known, np.ndarray) or known.size != 1:
         return None
     return -int(known.item()) if op.type == "Sub" else int(known.item())
+
+
+def _of_same_length(tensor: Tensor) -> Tensor:
+    """Another tensor of the same body that is a list as long as ``tensor``, as far back as can be seen."""
+    while True:
+        op = tensor.op
+        if op.type in ("Identity", "AddN") or (
+            op.type == "TensorListSetItem" and not op._attrs["resize_if_index_out_of_bounds"]
+        ):
+            tensor = op._inputs[0]
+            continue
+        if op.type not in body_ops.LOOPS and op.type not in body_ops.CONDITIONALS:
+            return tensor
+        uses = [use for use in body_ops.bodies_of(op) if use.attr != "cond"]
+        sources = [_of_same_length(use.body.outputs[tensor.value_index]) for use in uses]
+        inside = [
+            source.op.type == "_Arg" and source.op.body is use.body for source, use in zip(sources, uses, strict=True)
+        ]
+        if not all(inside) or (op.type in body_ops.LOOPS and sources[0].op._attrs["index"] != tensor.value_index):
+            return tensor
+        outer = {op._inputs[use.first + source.op._attrs["index"]] for source, use in zip(sources, uses, strict=True)}
+        if len(outer) != 1:
+            return tensor
+        tensor = outer.pop()
 
 
 def _behind_identities(tensor: Tensor) -> Tensor:

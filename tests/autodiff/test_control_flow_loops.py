@@ -412,3 +412,41 @@ def test_iterations_are_counted_where_a_loop_does_not(g):
     (dx,) = tf.gradients(op.outputs[0], op.inputs[0])
     with tf.Session() as session:
         assert session.run([op.outputs[0], dx]) == [256.0, 8 * 2.0**7]
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+@pytest.mark.parametrize("place", ["alone", "in a branch", "in a loop", "around a branch"])
+def test_a_loop_that_reads_the_array_it_writes(place, tier):
+    """Its list stays as long as it was, so that a program holds the gradient, too."""
+    x, p = tf.placeholder(tf.float32, [3]), tf.placeholder(tf.bool, [])
+    first = tf.TensorArray(tf.float32, 4, element_shape=[], clear_after_read=False).write(0, x[0])
+
+    def step(i, array):
+        value = array.read(i - 1) * x[1]
+        if place == "around a branch":
+            array = tf.cond(p, lambda: array.write(i, value), lambda: array.write(i, value + 1.0))
+        else:
+            array = array.write(i, value)
+        return i + 1, array
+
+    def powers():
+        if place == "in a loop":
+            return tf.while_loop(
+                lambda k, array: k < 2,
+                lambda k, array: (k + 1, tf.while_loop(lambda i, _: i < 4, step, (1, array))[1]),
+                (0, first),
+            )[1]
+        return tf.while_loop(lambda i, _: i < 4, step, (1, first))[1]
+
+    array = tf.cond(p, powers, lambda: first.write(1, x[2])) if place == "in a branch" else powers()
+    y = array.stack()
+    gradient = tf.gradients(y * [1.0, 2.0, 3.0, 4.0], x)[0]
+    feeds = {x: [0.5, 1.5, 2.0], p: True}
+    with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        found = session.run([y, gradient], feeds)
+        np.testing.assert_allclose(found[0], [0.5, 0.75, 1.125, 1.6875])
+        np.testing.assert_allclose(found[1], [24.25, 19.0, 0.0])
+        if tier == "compiled":
+            told = session.explain([y, gradient], feeds)
+            assert "    host  " not in told
+            assert "interpreted: " not in told
