@@ -259,13 +259,11 @@ class _Body:
         self.values = [i for i, arg in enumerate(body.args) if not arg.dtype.is_ref]
         self.tier = "interpreted" if waits else runner.plan.options.tier
         self.straight = runner.bodies.straight(self.plan) if step.stats is None else None
-        self.read: list[Any] = []
-        """The variables that straight code reads: the same in all iterations, since nobody writes them."""
+        self.slots: list[Slot] = []
+        """The variables that straight code reads. It writes none, but what the loop runs besides may."""
         if self.straight is not None and self.straight.reads:
-            if isinstance(manager, Overlay):
-                slots = [self.runner._slot(key.maker) for key in self.straight.reads]
-                self.read = [slot.version.host() for slot in slots if slot.version is not None]
-            if len(self.read) < len(self.straight.reads):
+            self.slots = [self.runner._slot(key.maker) for key in self.straight.reads]
+            if not isinstance(manager, Overlay) or any(slot.version is None for slot in self.slots):
                 self.straight = None
 
     def run(self, operands: Sequence[Any]) -> list[Any]:
@@ -275,7 +273,8 @@ class _Body:
         values = [operands[i] for i in self.values]
         found = None
         if self.straight is not None and self.plan.tier == "interpreted":
-            found = self.straight.run(values + self.read)
+            read = [slot.version.host() for slot in self.slots if slot.version is not None]
+            found = self.straight.run(values + read)
         if found is not None:
             results, cost = found
         else:

@@ -178,6 +178,22 @@ def test_a_variable_that_is_read_inside_is_read_anew_in_each_step(counts):
     assert before["straight"] > 4
 
 
+def test_a_condition_sees_what_the_body_writes(counts):
+    """The condition only computes, and is straight; the body is not."""
+    v = tf.Variable(0.0)
+
+    def body(i):
+        with tf.control_dependencies([v.assign_add(1.0)]):
+            return i + 1
+
+    loop = tf.while_loop(lambda i: v.read_value() < 6.0, body, [0])
+    with _interpreted() as session:
+        session.run(v.initializer)
+        assert session.run(loop) == 6
+        assert session.run(v) == 6.0
+    assert counts["straight"] > 3
+
+
 # ---------------------------------------------------------------------------------------------------------------- forms
 def _floats(*shape):
     return RNG.randn(*shape).astype(np.float32)
