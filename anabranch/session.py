@@ -455,7 +455,9 @@ class BaseSession:
         step is in the device, where that can be undone: one compiled program that updates variables. Other steps run
         at once, after those in flight. When a step fails, those in flight behind it change nothing and give
         AbortedError; its own error comes from its ``result()`` or, if nobody asks, from the next call, from the
-        function's ``wait()``, or from ``close``. Feeds may be changed as soon as the function returns.
+        function's ``wait()``, or from ``close``. Feeds may be changed as soon as the function returns. On a CPU a step
+        is in flight only if this is called before anything is compiled, or with ANABRANCH_CPU_DISPATCH=threads in the
+        environment: else programs run in the thread that calls them.
 
         Args:
             fetches: as for ``run``.

@@ -6,6 +6,7 @@ python benchmarks/asynchronous.py [--work MILLISECONDS] [--rounds N]
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -57,6 +58,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=30)
     options = parser.parse_args()
+    os.environ.setdefault("ANABRANCH_CPU_DISPATCH", "threads")  # the plain callable, which comes first, starts JAX
     tf.keep_memory()
     made = {ways: mlp(ways) for ways in WAYS}
     print(f"| in flight | a step | with {options.work:g} ms of Python beside |")

@@ -78,6 +78,8 @@ class DirectStep:
         self.fetches: list[tuple[str, Any]] = []
         for fetch in runner.plan.fetches:
             self.fetches.append(self._place(fetch, feeds, traced, known, finals))
+        self.waits = bool(self.donated_slots) or all(kind != "result" for kind, _ in self.fetches)
+        """Whether the program is waited for before its results are: those of one program are there together."""
 
     def variant(self, executable: Any) -> DirectStep:
         """The same step by another variant of its program."""
@@ -150,8 +152,11 @@ class DirectStep:
                 None if kind == "nothing" else own(self.place_of(kind, place, feeds, results, finals, current))
                 for kind, place in self.fetches
             ]
-        except BaseException:
+        except BaseException as problem:
             manager.settle(slots)
+            told = device_failure(problem, len(self.program.group.ops))
+            if told is not None:
+                raise told from problem
             raise
         finally:
             if loose:
@@ -191,8 +196,9 @@ class DirectStep:
                 copy_early((*(flags[:1] if flags is not None else ()), *results))
             if flags is not None:
                 return results, finals, (np.asarray(flags[0]), flags[1])
-            for done in (finals or results)[:1]:
-                engine.wait_for(done)
+            if self.waits:
+                for done in (finals or results)[:1]:
+                    engine.wait_for(done)
         except Exception as problem:
             told = device_failure(problem, len(self.program.group.ops))
             if told is None:
