@@ -16,8 +16,8 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from anabranch.core import calls_by_name, dtypes, errors, function_def, import_nodes, inference, shapes
 from anabranch.core import device as devices
-from anabranch.core import dtypes, errors, function_def, import_nodes, inference, shapes
 from anabranch.core.api import public
 from anabranch.core.attrs import NamedAttrs
 from anabranch.core.body import Body
@@ -64,7 +64,7 @@ def import_graph_def(
     """
     if op_dict is not None:
         warnings.warn("import_graph_def: op_dict has no effect; op types are found in the registry", stacklevel=2)
-    proto = as_message(graph_def, graph_pb2.GraphDef, "graph_def must be a GraphDef proto.")
+    proto = calls_by_name.rewritten(as_message(graph_def, graph_pb2.GraphDef, "graph_def must be a GraphDef proto."))
     producers = {}
     if producer_op_list is not None:
         op_list = as_message(producer_op_list, graph_pb2.OpList, "producer_op_list must be an OpList proto.")

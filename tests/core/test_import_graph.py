@@ -439,6 +439,65 @@ def test_functions_that_do_not_fit_their_calls(g, signature, ret, told):
     assert not g.get_operations()
 
 
+CALLS = """
+    node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+    node {
+      name: "call" op: "Outer" input: "x"
+      attr { key: "T" value { type: DT_FLOAT } } attr { key: "_noinline" value { b: true } }
+    }
+    node { name: "y" op: "Neg" input: "call:1" attr { key: "T" value { type: DT_FLOAT } } }
+    library {
+      function {
+        signature {
+          name: "Inner" input_arg { name: "a" type: DT_FLOAT } input_arg { name: "b" type: DT_FLOAT }
+          output_arg { name: "sum" type: DT_FLOAT } output_arg { name: "product" type: DT_FLOAT }
+        }
+        node_def { name: "s" op: "Add" input: "a" input: "b" attr { key: "T" value { type: DT_FLOAT } } }
+        node_def { name: "p" op: "Mul" input: "a" input: "b" attr { key: "T" value { type: DT_FLOAT } } }
+        ret { key: "sum" value: "s:z:0" } ret { key: "product" value: "p:z:0" }
+      }
+      function {
+        signature {
+          name: "Outer" attr { name: "T" type: "type" } input_arg { name: "v" type_attr: "T" }
+          output_arg { name: "first" type_attr: "T" } output_arg { name: "second" type_attr: "T" }
+        }
+        node_def { name: "in" op: "Inner" input: "v" input: "v" }
+        node_def { name: "again" op: "Inner" input: "in:product:0" input: "in:sum:0" }
+        ret { key: "first" value: "in:product:0" } ret { key: "second" value: "again:sum:0" }
+      }
+    }
+    versions { producer: 27 }
+"""
+
+
+def test_calls_of_functions_by_their_name(g):
+    proto = text_format.Parse(CALLS, tf.GraphDef())
+    before = proto.SerializeToString(deterministic=True)
+    call, y = tf.import_graph_def(proto, name="", return_elements=["call", "y:0"])
+    assert proto.SerializeToString(deterministic=True) == before
+    assert call.type == "PartitionedCall"
+    verify_graph(g)
+    x = g.get_tensor_by_name("x:0")
+    gradient = tf.gradients(y, x)[0]
+    with tf.Session() as session:
+        found = session.run([call.outputs[0], call.outputs[1], y, gradient], {x: [3.0, -1.0]})
+    assert [value.tolist() for value in found] == [[9, 1], [15, -1], [-15, 1], [-8, 0]]
+    again = g.as_graph_def()
+    with tf.Graph().as_default(), tf.Session() as session:
+        (y,) = tf.import_graph_def(again, name="", return_elements=["y:0"])
+        assert session.run(y, {"x:0": 3.0}) == -15
+
+
+def test_calls_by_name_whose_types_are_not_told_are_named(g):
+    proto = text_format.Parse(CALLS, tf.GraphDef())
+    del proto.node[1].attr["T"]
+    with pytest.raises(NotImplementedError, match=r"Outer: 1 call\(s\) of the library's function by its name"):
+        tf.import_graph_def(proto, name="")
+    proto = text_format.Parse(CALLS.replace("in:sum:0", "in:sum:3"), tf.GraphDef())
+    with pytest.raises(ValueError, match="an index below 2"):
+        tf.import_graph_def(proto, name="")
+
+
 def test_a_large_graph_is_read_in_linear_time(g):
     proto = tf.GraphDef()
     first = proto.node.add(name="x0", op="Placeholder")

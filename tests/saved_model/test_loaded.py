@@ -411,7 +411,7 @@ def test_damaged_descriptions_are_refused_or_loaded(name, tmp_path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["many", "words", "version_1", "steps", "gru"])
 def test_many_damaged_descriptions(name, tmp_path) -> None:
     fuzz(name, tmp_path / "model", 1000, 2)
