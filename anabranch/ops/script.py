@@ -246,7 +246,7 @@ define(
     effect=IO,
     **{
         **_FIELDS,
-        "attrs": {**_FIELDS["attrs"], "is_async": Bool(False)},
+        "attrs": {"token": String(), "is_async": Bool(False), **_FIELDS["attrs"]},
         "gradient": _slopes,
     },
 )
