@@ -26,7 +26,7 @@ import numpy as np
 
 from anabranch.core import dtypes, opdef, shapes
 from anabranch.core.operation import Operation, Tensor
-from anabranch.core.state_key import ValueKey
+from anabranch.core.state_key import StateKey, ValueKey
 from anabranch.xla import known
 
 LEAST_BLOCKS = 4
@@ -191,13 +191,13 @@ def find(
     sums = [found for op in ops if (found := _sum_of(op, sources, takers, kept)) is not None]
     shape_ops = [FromShapes(op) for op in ops if _follows_from_shapes(op) and fed.isdisjoint(op._outputs)]
     terms = {term for one in sums for term in one.terms}
-    apart = terms.union(one.op for one in (*sums, *shape_ops))
+    apart = terms.union((one.op for one in sums), (one.op for one in shape_ops))
     # What random ops draw are rows: none of them is in a block.
     sequence = [op for op in ops if op.type != "Const" and op not in apart and op.definition.effect.kind != "random"]
     search = _Search(sequence, sources, writes, takers, kept, fed)
     rolls = search.rolls()
     while rolls:
-        apart = terms.union(op for unit in (*rolls, *shape_ops) for op in unit.ops)
+        apart = terms.union((op for roll in rolls for op in roll.ops), (one.op for one in shape_ops))
         pieces = _pieces([op for op in sequence if op not in apart], sources, kept, fed)
         apart.update(op for one in pieces for op in one.ops)
         maps = _maps([op for op in sequence if op not in apart], rolls, pieces, search)
@@ -381,7 +381,7 @@ class _Search:
                 elif second[0] == "carried":
                     row.append(Carried(second[1:], _known(keys[0])))
                 else:
-                    source = _outside(keys)
+                    source = self._outside(keys)
                     if source is None:
                         return None
                     row.append(source)
@@ -395,6 +395,27 @@ class _Search:
                         outside.setdefault((j, o), []).append(t)
         return Roll(blocks, rows, outside)
 
+    def _is_variable(self, key: ValueKey | None) -> bool:
+        """Whether a value is what a variable holds, perhaps in another dtype."""
+        while isinstance(key, Tensor) and key.op.type in ("Cast", "Identity", "ReadVariableOp"):
+            key = self.sources.get(key.op, (None,))[-1]
+        return isinstance(key, StateKey)
+
+    def _outside(self, keys: Sequence[ValueKey | None]) -> Source:
+        """Where inputs come from that no block makes; None if they cannot be had in a loop."""
+        if all(key is not None and key == keys[0] for key in keys):
+            return Shared(_known(keys[0]))
+        tensors = [key for key in keys if isinstance(key, Tensor)]
+        if len(tensors) != len(keys):
+            return None
+        if all(tensor.op.type == "Const" for tensor in tensors):
+            value = opdef.attr_key(tensors[0].op._attrs["value"])
+            if all(opdef.attr_key(tensor.op._attrs["value"]) == value for tensor in tensors):
+                return Shared(tensors[0])
+        if any(self._is_variable(tensor) for tensor in tensors):
+            return None
+        return Rows(tuple(tensors))
+
 
 def _follows(first: list[Any], later: list[Any]) -> bool:
     """Whether a block that is wired as ``first`` may come before blocks that are wired as ``later``."""
@@ -402,20 +423,6 @@ def _follows(first: list[Any], later: list[Any]) -> bool:
         one == other if other[0] == "inner" else one[0] != "inner" and other != "far"
         for one, other in zip(first, later, strict=True)
     )
-
-
-def _outside(keys: Sequence[ValueKey | None]) -> Source:
-    """Where inputs come from that no block makes; None if they cannot be had in a loop."""
-    if all(key is not None and key == keys[0] for key in keys):
-        return Shared(_known(keys[0]))
-    if not all(isinstance(key, Tensor) for key in keys):
-        return None
-    tensors = [key for key in keys if isinstance(key, Tensor)]
-    if all(tensor.op.type == "Const" for tensor in tensors):
-        value = opdef.attr_key(tensors[0].op._attrs["value"])
-        if all(opdef.attr_key(tensor.op._attrs["value"]) == value for tensor in tensors):
-            return Shared(tensors[0])
-    return Rows(tuple(tensors))
 
 
 def _follows_from_shapes(op: Operation) -> bool:

@@ -92,12 +92,19 @@ def test_a_sum_of_products_is_one_product():
     assert "each are one loop" in told
 
 
-def test_layers_with_variables_of_their_own_are_no_loop():
+@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+def test_layers_with_variables_of_their_own_are_no_loop(first, resource):
+    def variable(i):
+        start = tf.random_normal_initializer(seed=i, stddev=0.3)
+        return tf.get_variable(f"w{i}", [5, 5], initializer=start, use_resource=resource)
+
     def build():
         h = tf.ones([2, 5])
+        made = [variable(i) for i in range(40)] if first else None
+        read = [w.read_value() for w in made] if first else None
         for i in range(40):
-            w = tf.get_variable(f"w{i}", [5, 5], initializer=tf.random_normal_initializer(seed=i, stddev=0.3))
-            h = tf.tanh(tf.nn.bias_add(tf.matmul(h, w), tf.get_variable(f"b{i}", [5]))) * 2.0 - 0.1
+            h = tf.tanh(tf.matmul(h, read[i] if first else variable(i))) * 2.0 - 0.1
         return [h]
 
     first, second, told = run_in_both_tiers(build)
