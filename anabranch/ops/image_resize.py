@@ -132,6 +132,7 @@ def _back(ctx: Any, grad: Any, taps: Taps, size: int, axis: int) -> Any:
 
 
 def image_sizes(c: Any, operand: str) -> tuple[Any, Any]:
+    """Height and width that a shape rule knows from an operand of sizes."""
     c.with_rank(operand, 1)
     known = c.vector(operand)
     if known is None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
-from anabranch.core import attr_values, errors, import_graph, import_nodes
+from anabranch.core import attr_values, calls_by_name, errors, import_graph, import_nodes
 from anabranch.core.api import public
 from anabranch.core.build import build
 from anabranch.core.graph import Graph
@@ -206,7 +206,8 @@ class _Objects:
         self.graph = model.graph
         self.session = model.session
         self.objects = ObjectGraph(self.meta)
-        self.inliner = Inliner({item.signature.name: item for item in self.meta.graph_def.library.function})
+        library = calls_by_name.rewritten(self.meta.graph_def).library
+        self.inliner = Inliner({item.signature.name: item for item in library.function})
         self.tensors: dict[int, Tensor] = {}
         """What stands for each captured object."""
         self.unset: dict[int, tuple[Any, Tensor]] = {}

@@ -103,6 +103,35 @@ def test_a_training_step_of_a_model_changes_its_variables() -> None:
         assert float(model.signatures["train"](x, y)["loss"]) == losses[0]
 
 
+@pytest.mark.parametrize("name", ["many", "steps"])
+def test_calls_by_the_names_of_functions(altered, name) -> None:
+    """As older programs write them: the op type is the function's name, and results are called as it calls them."""
+    changed = 0
+
+    def rename(model) -> None:
+        nonlocal changed
+        library = model.meta_graphs[0].graph_def.library
+        functions = {function.signature.name: function.signature for function in library.function}
+        for function in library.function:
+            results = {}
+            for node in function.node_def:
+                if node.op in ("PartitionedCall", "StatefulPartitionedCall"):
+                    node.op = node.attr["f"].func.name
+                    results[node.name] = [arg.name for arg in functions[node.op].output_arg]
+                    for key in list(node.attr):
+                        del node.attr[key]
+                    changed += len(results[node.name]) > 1
+            edges = [(node.input, i) for node in function.node_def for i in range(len(node.input))]
+            for holder, place in edges + [(function.ret, key) for key in function.ret]:
+                node_name, *rest = holder[place].split(":")
+                if node_name in results:
+                    holder[place] = f"{node_name}:{results[node_name][int(rest[1])]}:0"
+
+    with tf.saved_model.load(altered(name, rename)) as model:
+        check(model, name)
+    assert changed
+
+
 def test_functions_that_are_no_signatures(altered) -> None:
     with tf.saved_model.load(MODELS / "steps") as model:
         assert model.functions == {"collatz": 1, "predict": 1, "train": 1}
