@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 OPTIONS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
-# Microseconds, from measurements on two x86 cores (docs/notes/0011-cold-starts.md).
+# Microseconds, from measurements on two x86 cores (docs/notes/0012-cold-starts.md).
 FINAL_PER_EQUATION = 3_500.0
 """Compiling the final form, for each equation of a jaxpr."""
 EXCESS_PER_ELEMENT = 0.001
