@@ -194,6 +194,29 @@ def test_a_condition_sees_what_the_body_writes(counts):
     assert counts["straight"] > 3
 
 
+def test_when_a_plan_with_a_loop_is_compiled_follows_from_what_its_iterations_cost():
+    x = tf.placeholder(tf.float32, [4])
+    trips = tf.placeholder(tf.int32, [])
+    out = tf.while_loop(lambda i, t: i < trips, lambda i, t: (i + 1, tf.tanh(t * x)), [0, x])[1]
+    value = np.ones(4, np.float32)
+
+    def runs(count):
+        with tf.Session() as session:
+            for done in range(600):
+                if "tier: compiled" in session.explain(out, {x: value, trips: count}):
+                    return done
+                session.run(out, {x: value, trips: count})
+        raise AssertionError("never compiled")
+
+    long, longer = runs(100), runs(200)
+    assert long > 1.5 * longer > 1
+    assert runs(100) == long
+    with tf.Session() as session:
+        for _ in range(100):  # a plan without loops is hot after 64 runs, whatever it is taken to cost
+            session.run(out, {x: value, trips: 2})
+        assert "tier: interpreted" in session.explain(out, {x: value, trips: 2})
+
+
 # ---------------------------------------------------------------------------------------------------------------- forms
 def _floats(*shape):
     return RNG.randn(*shape).astype(np.float32)
