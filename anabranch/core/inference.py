@@ -216,7 +216,8 @@ def fold(definition: OpDefinition, attrs: dict[str, Any], values: Sequence[Any],
     ):
         return None
     try:
-        results = kernels.run_on_host(definition, values, attrs, kernels.HostContext(op))
+        with np.errstate(all="ignore"):  # what is not finite is a value like others, as it is in a step
+            results = kernels.run_on_host(definition, values, attrs, kernels.HostContext(op))
     except (errors.OpError, ValueError, TypeError, ArithmeticError):
         return None  # the failure belongs to the step that runs the op, not to the line that builds it
     return [np.asarray(result) for result in results]

@@ -321,7 +321,8 @@ class Scope:
             for shape in shapes_:
                 if shape is None or None in shape or int(np.prod(shape, dtype=np.int64)) > MAX_EMBEDDED_CONSTANT:  # type: ignore[arg-type]
                     return False
-        results = kernels.run_on_host(definition, operands, op._attrs, kernels.HostContext(op))
+        with np.errstate(all="ignore"):
+            results = kernels.run_on_host(definition, operands, op._attrs, kernels.HostContext(op))
         for output, value in zip(op._outputs, results, strict=True):
             if output not in self.wiring.fed:
                 self.env[output] = np.asarray(value)

@@ -351,3 +351,11 @@ def test_repeated_values_are_written_once():
     proto = make_tensor_proto(1.5, shape=[1000, 1000])
     assert len(proto.SerializeToString()) < 40
     assert (make_ndarray(proto) == 1.5).all()
+
+
+def test_what_is_folded_does_not_warn_of_values_that_are_not_finite():
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+        sizes = tf.cast(tf.exp(tf.log(tf.constant([0.0, 4.0]))) + 0.5, tf.int32)
+        made = tf.zeros(sizes) + tf.log(tf.constant(0.0))
+        assert made.shape == [0, 4]
+        assert session.run(tf.log(tf.range(2.0)) + tf.reduce_sum(made)).tolist() == [-np.inf, 0]
