@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pytest
 
+import anabranch as tf
 from anabranch.core import dtypes
 from anabranch.core.constants import feed_array, to_array
 from anabranch.core.dtypes import as_dtype
