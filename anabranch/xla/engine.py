@@ -18,7 +18,9 @@ from anabranch.xla import memory
 @functools.cache
 def jax() -> Any:
     """The jax module, imported on first use."""
+    global _inline
     memory.keep_if_asked()
+    _inline = _inline and "jax" not in sys.modules
     import jax as module
 
     # It tells at INFO, which absl's programs show, that there is no TPU: nobody who has none wants to know.
@@ -68,9 +70,9 @@ _inline = True
 def let_steps_fly() -> None:
     """Says that steps will be in flight, before the devices are started: programs on the CPU get threads of their own.
 
-    Unless this, or ANABRANCH_CPU_DISPATCH=threads, is said, or somebody else has started JAX, a program on the CPU runs
-    in the thread that calls it. Whoever waits for its results anyway then waits for no thread to be woken, twice a
-    step, which takes as long as many a step does (20 to 50 µs).
+    Unless this, or ANABRANCH_CPU_DISPATCH=threads, is said, or the program has imported JAX itself, whose behaviour is
+    then its own, a program on the CPU runs in the thread that calls it. Whoever waits for its results anyway then waits
+    for no thread to be woken, twice a step, which takes as long as many a step does (20 to 50 µs).
     """
     global _inline
     _inline = False
