@@ -145,7 +145,7 @@ def kill_often(folder, times, mode, seed):
 @pytest.mark.multiprocess
 @pytest.mark.parametrize("mode", ["synchronous", "asynchronous"])
 def test_killed_while_it_trains(tmp_path, mode):
-    assert kill_often(tmp_path, 2, mode, 1) > 2
+    assert kill_often(tmp_path, 2, mode, 1) >= 2  # one checkpoint a process at least, however slow the machine is
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_killed_while_it_trains(tmp_path, mode):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", ["synchronous", "asynchronous"])
 def test_killed_many_times(tmp_path, mode):
-    assert kill_often(tmp_path, 60, mode, 2) > 60
+    assert kill_often(tmp_path, 60, mode, 2) >= 60
 
 
 @pytest.fixture
