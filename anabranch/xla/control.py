@@ -323,8 +323,8 @@ def conditional(scope: Scope, op: Operation, ok: Any) -> None:
         list(entry.values()),
         list(taken.values()),
     )
-    outputs, finals, counts, failed, payload = jax.lax.switch(index, functions, given)
-    outputs = [lists.known(kind, value) for kind, value in zip(common, outputs, strict=True)]
+    made, finals, counts, failed, payload = jax.lax.switch(index, functions, given)
+    outputs: list[Any] = [lists.known(kind, value) for kind, value in zip(common, made, strict=True)]
     for use, shape in zip(uses, shapes, strict=True):
         for i in use.body.exposed_outputs:
             # Only this branch of the gradient looks at it: what the others give there does not matter.
