@@ -324,18 +324,18 @@ def conditional(scope: Scope, op: Operation, ok: Any) -> None:
         list(taken.values()),
     )
     made, finals, counts, failed, payload = jax.lax.switch(index, functions, given)
-    outputs: list[Any] = [lists.known(kind, value) for kind, value in zip(common, made, strict=True)]
+    results: list[Any] = [lists.known(kind, value) for kind, value in zip(common, made, strict=True)]
     for use, shape in zip(uses, shapes, strict=True):
         for i in use.body.exposed_outputs:
             # Only this branch of the gradient looks at it: what the others give there does not matter.
             value = shape.outputs[live.index(i)] if i in live else None
             if isinstance(value, np.ndarray):
-                outputs[live.index(i)] = value
+                results[live.index(i)] = value
     _finish(
         scope,
         op,
         live,
-        outputs,
+        results,
         dict(zip(written, finals, strict=True)),
         entry,
         dict(zip(taken, counts, strict=True)),
