@@ -31,8 +31,22 @@ def written_and_read(x):
     return made.stack()
 
 
-@pytest.mark.parametrize("gradient", [False, True])
-@pytest.mark.parametrize("function", [mapped, scanned, written_and_read])
+_COPIED = pytest.mark.xfail(
+    strict=True, reason="XLA reads an element again behind the write that takes it out of the list of gradients"
+)
+
+
+@pytest.mark.parametrize(
+    ("function", "gradient"),
+    [
+        (mapped, False),
+        (mapped, True),
+        (scanned, False),
+        (scanned, True),
+        (written_and_read, False),
+        pytest.param(written_and_read, True, marks=_COPIED),
+    ],
+)
 def test_no_copies_in_a_loop(function, gradient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "_shared", program._SharedExecutables())
     with tf.Graph().as_default(), tf.Session(config=SessionOptions(tier="compiled")) as session:
