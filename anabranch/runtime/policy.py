@@ -46,6 +46,8 @@ COMPILE_BASE = 40_000.0
 COMPILE_OP = 3_000.0
 COMPILE_BODY_OP = 12_000.0
 """Compiling an op of a loop, whose lists and checks become several of a program's."""
+COMPILE_LOOPS = 1_000_000.0
+"""The most that a plan's loops cost besides their ops: JAX's start, lists, bounds. A long body has more plain ops."""
 COMPILE_REPEATED = 500.0
 """For an op of a block that repeats, which is compiled once for all blocks; see :mod:`anabranch.xla.repeats`."""
 MOVES = frozenset(
@@ -70,6 +72,8 @@ class Cost:
     start: float = 0.0
     compile: float = 0.0
     compilable: int = 0
+    in_loops: int = 0
+    """How many of them are in the bodies of loops."""
     loops: bool = False
     """Whether it has loops, of which each run tells what it has cost."""
     moves_files: bool = False
@@ -143,8 +147,14 @@ def estimate(plan: Any, only: Container[Operation] | None = None) -> Cost:
             cost.compilable += 1
             compilable.append(op)
     repeated = _repeated(plan, compilable) if only is None else 0
-    cost.compile += COMPILE_BASE + COMPILE_OP * (cost.compilable - repeated) + COMPILE_REPEATED * repeated
+    cost.compile = COMPILE_BASE + COMPILE_OP * (cost.compilable - repeated) + COMPILE_REPEATED * repeated
+    cost.compile += _of_loops(cost.in_loops)
     return cost
+
+
+def _of_loops(ops: int) -> float:
+    """What it costs to compile ``ops`` that are in loops, more than others."""
+    return min((COMPILE_BODY_OP - COMPILE_OP) * ops, COMPILE_LOOPS)
 
 
 def _repeated(plan: Any, ops: list[Operation]) -> int:
@@ -171,8 +181,7 @@ def _add_bodies(cost: Cost, op: Operation, own: set[str]) -> None:
             cost.start += OWN_PROGRAM
         if definition.kernel is not None and not definition.data_dependent_shape:
             cost.compilable += 1
-            if loop:
-                cost.compile += COMPILE_BODY_OP - COMPILE_OP
+            cost.in_loops += loop
 
 
 def straight_elements(size: int) -> float:
@@ -182,7 +191,7 @@ def straight_elements(size: int) -> float:
 
 def compiling_body(cost: Cost) -> float:
     """What a body adds to the compilation of a plan with a loop that runs it, in modelled microseconds."""
-    return COMPILE_BODY_OP * cost.compilable
+    return COMPILE_OP * cost.compilable + _of_loops(cost.compilable)
 
 
 def choose(plan: Any, tier: str) -> tuple[str, str]:
