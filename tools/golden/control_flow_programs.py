@@ -19,11 +19,13 @@ SECOND = set()
 
 
 def program(function):
+    """Registers a program that both versions of control flow of TensorFlow run."""
     PROGRAMS[function.__name__] = function
     return function
 
 
 def program_of_version_2(function):
+    """Registers a program that only the second version of control flow runs."""
     SECOND.add(function.__name__)
     return program(function)
 
@@ -38,6 +40,7 @@ def outcome(run, fetches, feeds):
 
 @program
 def while_in_cond_in_while(tf, run):
+    """A loop in a branch of a loop."""
     v, w = tf.Variable(1.0, use_resource=False), tf.Variable(2.0, use_resource=True)
     x, n = tf.placeholder(tf.float32, []), tf.placeholder(tf.int32, [])
 
@@ -61,6 +64,7 @@ def while_in_cond_in_while(tf, run):
 
 @program
 def arrays_out_of_conditionals(tf, run):
+    """Arrays of tensors that branches write to."""
     x = tf.placeholder(tf.float32, [3])
 
     def body(i, array, s):
@@ -74,6 +78,7 @@ def arrays_out_of_conditionals(tf, run):
 
 @program
 def structures_through_map(tf, run):
+    """`map_fn` over tuples and dicts, to other dtypes."""
     a, b = tf.placeholder(tf.float32, [None, 2]), tf.placeholder(tf.int32, [None])
 
     def each(item):
@@ -88,6 +93,7 @@ def structures_through_map(tf, run):
 
 @program_of_version_2
 def maps_in_maps(tf, run):
+    """`map_fn` inside of `map_fn`."""
     a = tf.placeholder(tf.float32, [None, None])
     y = tf.map_fn(lambda row: tf.map_fn(lambda e: e * tf.reduce_sum(row), row), a)
     g = tf.gradients(y, a)[0]
@@ -96,6 +102,7 @@ def maps_in_maps(tf, run):
 
 @program_of_version_2
 def second_gradient_through_an_array(tf, run):
+    """A second gradient through a loop that writes an array."""
     x, n = tf.placeholder(tf.float32, [3]), tf.placeholder(tf.int32, [])
     source = tf.TensorArray(tf.float32, 3, clear_after_read=False).unstack(x)
 
@@ -112,6 +119,7 @@ def second_gradient_through_an_array(tf, run):
 
 @program
 def scans(tf, run):
+    """Scans and folds, forwards and backwards."""
     a = tf.placeholder(tf.float32, [None, 2])
     backwards = tf.scan(lambda total, e: total * 0.5 + e, a, reverse=True)
     first = (tf.zeros([2]), tf.ones([2]))
@@ -124,6 +132,7 @@ def scans(tf, run):
 
 @program
 def shapes_that_change(tf, run):
+    """Loop variables whose shapes grow, under invariants."""
     x, n = tf.placeholder(tf.float32, [None]), tf.placeholder(tf.int32, [])
     free = [tf.TensorShape([]), tf.TensorShape([None])]
     grown = tf.while_loop(
@@ -140,6 +149,7 @@ def shapes_that_change(tf, run):
 
 @program
 def limits(tf, run):
+    """Loops with a bound on their iterations."""
     m, x = tf.placeholder(tf.int32, []), tf.placeholder(tf.float32, [])
     y = tf.while_loop(lambda a: a < 100.0, lambda a: a * 2.0, [x], maximum_iterations=m)
     return [run([y, tf.gradients(y, x)[0]], {m: k, x: 1.5}) for k in (-1, 0, 3, 50)]
@@ -147,6 +157,7 @@ def limits(tf, run):
 
 @program
 def cases(tf, run):
+    """Branches chosen by number and by condition."""
     x = tf.placeholder(tf.int32, [])
     pairs = [(x > 1, lambda: tf.constant(1)), (x > 3, lambda: tf.constant(2))]
     exclusive = tf.case(pairs, default=lambda: tf.constant(3), exclusive=True)
@@ -156,6 +167,7 @@ def cases(tf, run):
 
 @program
 def effects_of_what_is_used(tf, run):
+    """Which effects of a branch happen when only one of its results is used."""
     a, b, c = (tf.Variable(0, use_resource=False) for _ in range(3))
     p = tf.placeholder(tf.bool, [])
     done = tf.cond(p, lambda: [tf.assign(a, 1).op, tf.assign(b, 2).op], lambda: [tf.assign(c, 3).op, tf.no_op()])
@@ -166,6 +178,7 @@ def effects_of_what_is_used(tf, run):
 
 @program
 def control_edges_from_outside(tf, run):
+    """Control inputs from outside of a body."""
     v = tf.Variable(0.0, use_resource=False)
     p = tf.placeholder(tf.bool, [])
     count = tf.assign_add(v, 1.0)
@@ -182,6 +195,7 @@ def control_edges_from_outside(tf, run):
 
 @program
 def variables_that_are_fed(tf, run):
+    """Values fed for variables that bodies read."""
     v, p = tf.Variable(2.0, use_resource=False), tf.placeholder(tf.bool, [])
     power = tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * v), [tf.constant(0), tf.constant(1.0)])[1]
     chosen = tf.cond(p, lambda: v * 2.0, lambda: v + 1.0)
@@ -192,6 +206,7 @@ def variables_that_are_fed(tf, run):
 
 @program
 def queues_in_loops(tf, run):
+    """Loops that take from queues and put into them."""
     source, sink = tf.FIFOQueue(9, tf.int32, [[]]), tf.FIFOQueue(9, tf.int32, [[]])
 
     def body(i, s):
@@ -208,6 +223,7 @@ def queues_in_loops(tf, run):
 
 @program
 def checks_in_loops(tf, run):
+    """Checks that fail in an iteration."""
     n = tf.placeholder(tf.int32, [])
 
     def body(i):
@@ -224,6 +240,7 @@ def checks_in_loops(tf, run):
 
 @program
 def gradients_in_bodies(tf, run):
+    """Gradients taken inside of bodies."""
     x = tf.placeholder(tf.float32, [2])
     y = tf.while_loop(
         lambda i, a: i < 4,
@@ -237,6 +254,8 @@ def gradients_in_bodies(tf, run):
 
 @program
 def rules_of_ones_own(tf, run):
+    """Custom gradients inside of bodies."""
+
     @tf.custom_gradient
     def scaled(a):
         return tf.sin(a), lambda dy: dy * 10.0 * a
@@ -250,6 +269,7 @@ def rules_of_ones_own(tf, run):
 
 @program
 def rows_of_tables(tf, run):
+    """Gradients of tables that bodies gather from."""
     table = tf.Variable(np.arange(12.0, dtype=np.float32).reshape(6, 2), use_resource=True)
     p, rows = tf.placeholder(tf.bool, []), tf.placeholder(tf.int32, [None])
     chosen = tf.cond(
@@ -269,6 +289,7 @@ def rows_of_tables(tf, run):
 
 @program
 def composites_as_variables(tf, run):
+    """Slices and sparse tensors as loop variables."""
     v = tf.placeholder(tf.float32, [2, 2])
     sparse = tf.sparse_placeholder(tf.float32)
 
@@ -285,6 +306,7 @@ def composites_as_variables(tf, run):
 
 @program
 def names(tf, run):
+    """Names of the ops that loops and branches make."""
     found = []
 
     def body(i):
