@@ -26,7 +26,7 @@ OPTIONS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_backend_op
 # Microseconds, from measurements on two x86 cores (docs/notes/0012-cold-starts.md).
 FINAL_PER_EQUATION = 3_500.0
 """Compiling the final form, for each equation of a jaxpr."""
-EXCESS_PER_ELEMENT = 0.001
+EXCESS_PER_ELEMENT = 0.0018
 """What a run of the draft takes longer, for each element that an equation which is not free computes."""
 LOOP_RUNS = 20
 """How often a loop whose end is not known is taken to run."""
