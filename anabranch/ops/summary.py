@@ -328,6 +328,16 @@ def audio_summary(ctx: Any, tag: Any, tensor: Any, rate: float, most: int) -> su
     return summary
 
 
+def _is_audio(op: Any, rate: float) -> bool:
+    """Whether what is known of clips before they are there says that each is a WAV."""
+    shape = op._inputs[1]._shape
+    if op._inputs[0]._shape != () or shape is None or len(shape) not in (2, 3) or not shapes.is_static(shape[1:]):
+        return False
+    frames, channels = (*shape[1:], 1)[:2]
+    block = 2 * channels
+    return bool(0 < channels < 32768 and rate > 0 and rate * block < 2**32 and frames * block < 2**32 - 36)
+
+
 class AudioSummary(Op):
     """A summary with up to ``max_outputs`` clips of ``tensor``, ``[batch, frames]`` or with channels behind."""
 
@@ -336,6 +346,9 @@ class AudioSummary(Op):
     effect = PURE
     gradient = _NO_GRADIENT
     shape = _audio_shape
+
+    def total(op):
+        return _is_audio(op, op._attrs["sample_rate"])
 
     def host_kernel(ctx, inputs, attrs):
         return _serialised(audio_summary(ctx, inputs[0], inputs[1], attrs["sample_rate"], attrs["max_outputs"]))
@@ -356,6 +369,10 @@ class AudioSummaryV2(Op):
         if c.shape("sample_rate") not in (None, ()):
             c.with_rank("sample_rate", 0)
         return _audio_shape(c)
+
+    def total(op):
+        rate = op._inputs[2].op
+        return rate.type == "Const" and rate._attrs["value"].ndim == 0 and _is_audio(op, float(rate._attrs["value"]))
 
     def host_kernel(ctx, inputs, attrs):
         tag, tensor, rate = inputs
@@ -384,6 +401,9 @@ class TensorSummary(Op):
     gradient = _NO_GRADIENT
     shape = inference.scalar
 
+    def total(op):
+        return True
+
     def host_kernel(ctx, inputs, attrs):
         summary = summary_pb2.Summary()
         summary.value.add(node_name=ctx.op.name).tensor.CopyFrom(content_proto(np.asarray(inputs[0]), attrs["T"]))
@@ -406,6 +426,16 @@ class TensorSummaryV2(Op):
     effect = PURE
     gradient = _NO_GRADIENT
     shape = inference.scalar
+
+    def total(op):
+        tag, _, metadata = (tensor.op for tensor in op._inputs)
+        if op._inputs[0]._shape != () or metadata.type != "Const" or metadata._attrs["value"].ndim:
+            return False
+        try:
+            summary_pb2.SummaryMetadata.FromString(scalar_bytes(metadata._attrs["value"]))
+        except protobuf.DecodeError:
+            return False
+        return tag.type == "Const"
 
     def host_kernel(ctx, inputs, attrs):
         tag, tensor, metadata = inputs
@@ -432,13 +462,27 @@ def _tags_of(op: Any) -> list[str | None]:
     """The tags of a summary's values; None for what is not known before it runs."""
     if op.type == "MergeSummary":
         return [tag for tensor in op._inputs for tag in _tags_of(tensor.op)]
-    if op.type not in ("ScalarSummary", "HistogramSummary", "ImageSummary") or op._inputs[0].op.type != "Const":
+    if op.type == "TensorSummary":
+        return []  # it has the name of its node instead
+    if op.type not in _TAGGED or op._inputs[0].op.type != "Const":
         return [None]
     tags = [_text(tag) for tag in np.asarray(op._inputs[0].op._attrs["value"], object).ravel().tolist()]
-    if op.type != "ImageSummary":
+    kind, attr = _TAGGED[op.type]
+    if not kind:
         return tags  # type: ignore[return-value]
-    most = op._attrs["max_images"]
-    return [f"{tag}/image/{i}" if most > 1 else f"{tag}/image" for tag in tags for i in range(most)]
+    most = op._attrs[attr]
+    return [f"{tag}/{kind}/{i}" if most > 1 else f"{tag}/{kind}" for tag in tags for i in range(most)]
+
+
+_TAGGED = {
+    "AudioSummary": ("audio", "max_outputs"),
+    "AudioSummaryV2": ("audio", "max_outputs"),
+    "HistogramSummary": ("", ""),
+    "ImageSummary": ("image", "max_images"),
+    "ScalarSummary": ("", ""),
+    "TensorSummaryV2": ("", ""),
+}
+"""What makes summaries with tags, what is added to these, and the attribute that says how many."""
 
 
 class MergeSummary(Op):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from anabranch.core import dtypes
 from anabranch.core.operation import Operation, Tensor
 
 Links = Mapping[Operation, Sequence[tuple[Operation, bool]]]
@@ -22,11 +23,14 @@ def find(
     """The ops of ``ops`` that may wait, in order; ``parents`` and ``children`` are their links."""
     if all(on_host.values()) or plan.varying.open or plan.dynamic_on_host or plan.nested:
         return []
+    if any(tensor.dtype.base is dtypes.string for tensor in plan.fed):
+        return []  # tags, or summaries, are not what the graph says
     found: set[Operation] = set()
     for op in reversed(ops):
         total = op.definition.total
         if (
             on_host[op]
+            and op not in plan.on_host  # a program has found that it cannot make its checks
             and total is not None
             and total(op)
             and all(child in found for child, _ in children[op])

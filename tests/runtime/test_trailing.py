@@ -106,6 +106,50 @@ def test_a_summary_that_something_waits_for_comes_first(session):
     np.testing.assert_array_equal(session.run(w), [0, 0])
 
 
+def test_sounds_texts_and_tensors_wait_too():
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+        x = tf.placeholder(tf.float32, [2, 8])
+        w = tf.get_variable("w", [2, 8], initializer=tf.zeros_initializer())
+        grown = w.assign_add(x)
+        tf.summary.audio("sound", x * 0.5, 8000, max_outputs=2)
+        tf.summary.text("words", tf.constant(["a", "b"]))
+        tf.summary.tensor_summary("all", x * 2.0)
+        tf.summary.scalar("total", tf.reduce_sum(x))
+        merged = tf.summary.merge_all()
+        session.run(tf.global_variables_initializer())
+        data, _ = session.run([merged, grown], {x: np.ones((2, 8))})
+        assert tags(data) == ["sound/audio/0", "sound/audio/1", "words", "all", "total"]
+        told = session.explain([merged, grown], {x: np.ones((2, 8))})
+        assert told.count("    program ") == 1
+        assert "owns the buffers of w" in told
+
+
+def test_a_summary_whose_check_no_program_can_make_comes_first():
+    """The rows that an optimizer puts together have a size of their own in each step."""
+    with tf.Graph().as_default() as graph, tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+        ids = tf.placeholder(tf.int32, [6])
+        w = tf.get_variable("w", [9, 4], initializer=tf.ones_initializer())
+        train = tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(tf.square(tf.gather(w, ids))))
+        (summed,) = [op for op in graph.get_operations() if op.type == "UnsortedSegmentSum"]
+        summary = tf.summary.histogram("rows", summed.outputs[0])
+        session.run(tf.global_variables_initializer())
+        for given, count in (([1, 2, 3, 4, 5, 6], 6), ([1, 1, 1, 2, 2, 3], 3), ([8] * 6, 1)):
+            data, _ = session.run([summary, train], {ids: given})
+            assert tf.Summary.FromString(data).value[0].histo.num == 4 * count
+
+
+def test_a_tag_that_is_fed_is_not_what_the_graph_says(session):
+    x = tf.placeholder(tf.float32, [])
+    w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+    grown = w.assign_add(x)
+    merged = tf.summary.merge([tf.summary.scalar("a", x * 2.0), tf.summary.scalar("b", x * 3.0)])
+    tag = merged.op.inputs[1].op.inputs[0]
+    session.run(tf.global_variables_initializer())
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Duplicate tag a found"):
+        session.run([grown, merged], {x: 1.0, tag: "a"})
+    assert session.run(w) == 0
+
+
 def test_a_tag_that_occurs_twice_fails_before_anything_is_written(session):
     x = tf.placeholder(tf.float32, [])
     w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
