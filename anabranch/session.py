@@ -289,18 +289,27 @@ class BaseSession:
         step = hot.runner.short_form
         if step is None or step is not hot.direct or hot.version != self._graph._version:
             return None
-        token = CancellationToken(self._default_timeout)
-        self._running.add(token)
+        token = self._entered(self._default_timeout)
         try:
-            if self._closed:
-                raise RuntimeError("Attempted to use a closed Session.")
             results = step.take(values, token, self._read_committed)
             hot.plan.runs += results is not None
             return results
         finally:
-            self._running.discard(token)
-            if self._closed and not self._running:
-                self._free()
+            self._left(token)
+
+    def _entered(self, timeout: float | None) -> CancellationToken:
+        """The token of a step that begins; `_left` must follow."""
+        token = CancellationToken(timeout)
+        self._running.add(token)
+        if self._closed:
+            self._left(token)
+            raise RuntimeError("Attempted to use a closed Session.")
+        return token
+
+    def _left(self, token: CancellationToken) -> None:
+        self._running.discard(token)
+        if self._closed and not self._running:
+            self._free()
 
     def _run(
         self,
@@ -322,12 +331,9 @@ class BaseSession:
         timeout = self._default_timeout
         if options is not None and getattr(options, "timeout_in_ms", None):
             timeout = options.timeout_in_ms / 1000
-        token = CancellationToken(timeout)
-        step = executor.Step(self._manager, token, self._read_committed)
-        self._running.add(token)
+        token = self._entered(timeout)
         try:
-            if self._closed:
-                raise RuntimeError("Attempted to use a closed Session.")
+            step = executor.Step(self._manager, token, self._read_committed)
             if run_metadata is None or not getattr(options, "trace_level", 0):
                 results = runner.run(values, step)
                 if step.nested_cost[0]:
@@ -340,9 +346,7 @@ class BaseSession:
             step_stats.fill_metadata(run_metadata, step.stats)
             return results
         finally:
-            self._running.discard(token)
-            if self._closed and not self._running:
-                self._free()
+            self._left(token)
 
     def _start(
         self,
@@ -357,18 +361,13 @@ class BaseSession:
         short = getattr(runner, "short_form", None)
         if plan.tier != "compiled" or short is None:
             return None
-        token = CancellationToken(self._default_timeout)
-        self._running.add(token)
+        token = self._entered(self._default_timeout)
         try:
-            if self._closed:
-                raise RuntimeError("Attempted to use a closed Session.")
             step = line.start(short, values, build, token, self._read_committed)
             plan.runs += step is not None
             return step
         finally:
-            self._running.discard(token)
-            if self._closed and not self._running:
-                self._free()
+            self._left(token)
 
     def _plan(
         self, fetches: Sequence[Any], names: tuple[Tensor, ...], values: tuple[Any, ...]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.core import kernels
+from anabranch.core import errors, kernels
 from anabranch.core.host_list import HostList
 from anabranch.core.operation import Operation, Tensor
 from anabranch.core.state_key import StateKey, ValueKey
@@ -27,6 +27,8 @@ from anabranch.ops.unchecked import Changed
 from anabranch.runtime import policy
 from anabranch.runtime.values import to_host
 
+_RUN_ANEW = (Changed, errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, MemoryError)
+"""What says that the interpreter is to run the body: arguments of another kind, or an error, which it tells of its op."""
 MOST_FORMS = 4
 """So many kinds of arguments get code of their own."""
 MOST_MISSES = 16
@@ -60,7 +62,7 @@ class Straight:
         for code in self._codes:
             try:
                 return code.function(*values), code.cost
-            except Exception:  # arguments of another kind, or an error that the interpreter tells with its op
+            except _RUN_ANEW:
                 continue
         self._runs += 1
         if self._runs == 1 or self._misses > MOST_MISSES:
@@ -69,7 +71,7 @@ class Straight:
         if len(self._codes) < MOST_FORMS:
             try:
                 results, code = _Builder(self._plan).build([*self._plan.feeds, *self.reads], values)
-            except Exception:
+            except _RUN_ANEW:
                 return None
             self._codes.append(code)
             return results, self._plan.cost.run
