@@ -28,7 +28,7 @@ from anabranch.runtime import policy
 from anabranch.runtime.values import to_host
 
 _RUN_ANEW = (Changed, errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, MemoryError)
-"""What says that the interpreter is to run the body: arguments of another kind, or an error, which it tells of its op."""
+"""What says that the interpreter is to run the body: other arguments, or an error, which it tells with its op."""
 MOST_FORMS = 4
 """So many kinds of arguments get code of their own."""
 MOST_MISSES = 16
