@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core import opdef
 
 
 @pytest.fixture(params=["interpreted", "compiled"])
@@ -160,3 +161,23 @@ def test_a_tag_that_occurs_twice_fails_before_anything_is_written(session):
     with pytest.raises(tf.errors.InvalidArgumentError, match="Duplicate tag same found in summary inputs"):
         session.run([grown, merged], {x: 1.0})
     assert session.run(w) == 0
+
+
+def test_only_pure_ops_of_the_host_can_be_total():
+    with pytest.raises(TypeError, match="total on an op that is no pure op of the host"):
+
+        class CompiledAndTotal(opdef.Op):
+            """An op with a kernel."""
+
+            signature = "x: float -> y: float"
+            effect = opdef.PURE
+            gradient = opdef.NotDifferentiable("a test")
+
+            def shape(c):
+                return c.shapes[0]
+
+            def total(op):
+                return True
+
+            def kernel(ctx, inputs, attrs):
+                return inputs[0]
