@@ -130,27 +130,21 @@ class SparseTensorDenseMatMul(Op):
         return [None, build("Sum", product, [1]), None, b_grad]
 
 
-_BLOCK = 1 << 18
+_SMALL = 1 << 13
+"""Products of entries with columns below which a sum by NumPy is as fast as SciPy's, whose import takes 0.3 s."""
 
 
 def _host_product(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, b: np.ndarray, height: int) -> np.ndarray:
-    """Row by row in blocks that stay in the cache."""
-    if not np.all(rows[1:] >= rows[:-1]):
-        short = rows.astype(np.uint16) if height <= 1 << 16 else rows  # sorted by radix, ten times as fast
-        order = np.argsort(short, kind="stable")
-        rows, columns, values = rows[order], columns[order], values[order]
+    """Entry by entry, in their order, as the compiled form adds them."""
     values, wide = widen(values), widen(b)
-    out = np.zeros((height, b.shape[1]), wide.dtype)
-    step = max(1, _BLOCK // max(1, b.shape[1]))
-    for start in range(0, len(rows), step):
-        part = slice(start, start + step)
-        local = rows[part]
-        starts = np.flatnonzero(np.concatenate([[True], local[1:] != local[:-1]]))
-        parts = wide.take(columns[part], axis=0)
-        parts *= values[part, None]
-        # A row may begin in one block and end in the next one; within a block each occurs once.
-        out[local[starts]] += np.add.reduceat(parts, starts, axis=0, dtype=wide.dtype)
-    return out.astype(b.dtype)
+    if len(rows) * wide.shape[1] >= _SMALL and wide.dtype.kind in "iufc":
+        import scipy.sparse
+
+        matrix = scipy.sparse.coo_array((values, (rows, columns)), shape=(height, wide.shape[0]))
+        return np.asarray(matrix @ wide).astype(b.dtype, copy=False)
+    out = np.zeros((height, wide.shape[1]), wide.dtype)
+    np.add.at(out, rows, values[:, None] * wide[columns])
+    return out.astype(b.dtype, copy=False)
 
 
 # ------------------------------------------------------------------------------------------------------ becoming dense

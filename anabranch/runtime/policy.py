@@ -10,6 +10,7 @@ deterministic, so a program takes the same tiers in the same runs each time.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Container
 from typing import Any
 
@@ -26,8 +27,10 @@ HOST_OP = 8.0
 """Interpreting one op, besides its work."""
 HOST_PER_ELEMENT = 0.0015
 HOST_PER_FLOP = 0.00003
-SCATTERED = {"SparseTensorDenseMatMul": 0.001}
+SCATTERED = {"SparseTensorDenseMatMul": 0.0003}
 """The same for ops that look their operands up element by element."""
+HOST_PER_DRAW = 0.011
+"""Drawing one random number."""
 OWN_PROGRAM = 30_000.0
 """Compiling one op that has no host kernel, for itself."""
 OWN_PROGRAM_RUN = 60.0
@@ -44,6 +47,11 @@ STRAIGHT_LARGE = 1 << 16
 STRAIGHT_PER_FLOP = 0.00001
 COMPILE_BASE = 40_000.0
 COMPILE_OP = 3_000.0
+COMPILE_LARGE_OP = 80_000.0
+"""Compiling an op that looks up or adds up rows by their numbers, or draws: its checks and loops are much code."""
+LARGE_OPS = re.compile(
+    r"(Resource|Sparse)?(Gather|Scatter|Segment|UnsortedSegment)|SparseTensorDenseMatMul|TensorScatter"
+)
 COMPILE_BODY_OP = 12_000.0
 """Compiling an op of a loop, whose lists and checks become several of a program's."""
 COMPILE_LOOPS = 1_000_000.0
@@ -58,8 +66,11 @@ LOOP_RUNS = 20
 """How often a loop is taken to run before it has."""
 MAX_INTERPRETED_RUNS = 64
 """A plan that ran this often is hot, whatever the model says."""
-MAX_RUNS_OF_LOOPS = 512
-"""The same for a plan with loops: what these cost is counted while they run, and the model errs less."""
+MANY_RUNS = 512
+"""The same for a plan with loops, as what these cost is counted while they run and the model errs less, and for one
+that takes `COSTLY` to compile.
+"""
+COSTLY = 500_000.0
 
 
 @dataclasses.dataclass
@@ -110,7 +121,8 @@ def cost_of(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> f
             flops = float(definition.flops(context))
         except (TypeError, ValueError):
             flops = 0.0
-    return HOST_OP + elements * HOST_PER_ELEMENT + flops * SCATTERED.get(op.type, HOST_PER_FLOP)
+    per_element = HOST_PER_DRAW if definition.effect.kind == "random" else HOST_PER_ELEMENT
+    return HOST_OP + elements * per_element + flops * SCATTERED.get(op.type, HOST_PER_FLOP)
 
 
 def estimate(plan: Any, only: Container[Operation] | None = None) -> Cost:
@@ -121,6 +133,7 @@ def estimate(plan: Any, only: Container[Operation] | None = None) -> Cost:
     )
     own: set[str] = set()
     compilable: list[Operation] = []
+    large = 0
     cost.moves_files = any(op.definition.effect.kind == "io" for op in plan.analysis.order)
     for op in plan.analysis.order:
         definition = op.definition
@@ -146,9 +159,10 @@ def estimate(plan: Any, only: Container[Operation] | None = None) -> Cost:
         if definition.kernel is not None and not definition.data_dependent_shape:
             cost.compilable += 1
             compilable.append(op)
+            large += definition.effect.kind == "random" or LARGE_OPS.match(op.type) is not None
     repeated = _repeated(plan, compilable) if only is None else 0
     cost.compile = COMPILE_BASE + COMPILE_OP * (cost.compilable - repeated) + COMPILE_REPEATED * repeated
-    cost.compile += _of_loops(cost.in_loops)
+    cost.compile += _of_loops(cost.in_loops) + COMPILE_LARGE_OP * large * (1 - repeated / max(1, len(compilable)))
     return cost
 
 
@@ -203,9 +217,9 @@ def choose(plan: Any, tier: str) -> tuple[str, str]:
         return "interpreted", "nothing in it can be compiled"
     if cost.moves_files:
         return "interpreted", "beside its files it only moves values"
-    if plan.runs >= (MAX_RUNS_OF_LOOPS if cost.loops else MAX_INTERPRETED_RUNS):
-        return "compiled", f"it has run {plan.runs} times"
     spent = cost.start + cost.run * (plan.runs + 1) + (plan.spent or cost.bodies)
+    if plan.runs >= (MANY_RUNS if cost.loops or cost.compile > COSTLY else MAX_INTERPRETED_RUNS):
+        return "compiled", f"it has run {plan.runs} times"
     if spent >= cost.compile:
         return (
             "compiled",

@@ -236,3 +236,13 @@ def test_einsum_kernel_refuses_shapes(tier):
         run_op("Einsum", x, equation="i->i", N=1, tier=tier)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Dimensions must be equal, but are 3 and 2"):
         run_op("Einsum", x, x, equation="ij,jk->ik", N=2, tier=tier)
+
+
+@pytest.mark.parametrize("shape", [(128, 30, 10), (1, 5, 7), (0, 3, 4), (5, 0, 4), (3, 4, 0)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("tier", TIERS)
+def test_products_that_begin_with_a_transposed_matrix(shape, dtype, tier):
+    inner, rows, columns = shape
+    a, b = sample(inner, rows).astype(dtype), sample(inner, columns, seed=1).astype(dtype)
+    found = run_op("MatMul", a, b, transpose_a=True, tier=tier)
+    np.testing.assert_allclose(found, a.T @ b, rtol=1e-4, atol=1e-5)

@@ -200,3 +200,27 @@ def test_a_logistic_regression_on_sparse_features():
             losses.append([session.run([loss, step], {x: value})[0] for _ in range(20)])
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
     assert losses[0][-1] < 0.8 * losses[0][0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.int32, "bfloat16"])
+@pytest.mark.parametrize("width", [1, 3, 200])  # below and above the size from which SciPy multiplies
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_products_of_entries_that_repeat_and_come_in_any_order(dtype, width, adjoint):
+    dtype = tf.as_dtype(dtype).as_numpy_dtype
+    random = np.random.RandomState(width)
+    indices = random.randint(0, 25, (400, 2))  # 400 of 625 places: many twice
+    values = np.asarray(random.randint(-3, 4, 400), dtype)
+    if np.dtype(dtype).kind == "c":
+        values = values + 1j * np.asarray(random.randint(-3, 4, 400), dtype)
+    right = np.asarray(random.randint(-3, 4, (25, width)), dtype)
+    matrix = np.zeros((25, 25), np.complex128 if np.dtype(dtype).kind == "c" else np.float64)
+    np.add.at(matrix, (indices[:, 0], indices[:, 1]), values.astype(matrix.dtype))
+    wanted = (matrix.conj().T if adjoint else matrix) @ right.astype(matrix.dtype)
+    for tier in ("interpreted", "compiled"):
+        sparse = tf.SparseTensor(indices, tf.constant(values), [25, 25])
+        product = tf.sparse_tensor_dense_matmul(sparse, tf.constant(right), adjoint_a=adjoint)
+        with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+            found = session.run(product)
+        assert found.dtype == dtype
+        tolerance = 0.01 if dtype == tf.bfloat16.as_numpy_dtype else 0
+        np.testing.assert_allclose(found.astype(matrix.dtype), wanted, rtol=tolerance)

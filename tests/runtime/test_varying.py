@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.runtime import varying
+from anabranch.runtime import policy, varying
 from anabranch.runtime.plan import Plan
 from anabranch.runtime.varying import MOST_SHAPES, joined
 from anabranch.xla.program import Program
@@ -104,6 +104,7 @@ def test_sparse_feeds_of_any_size_share_a_plan(kind, counts, monkeypatch):
 
 def test_what_does_not_change_is_compiled_once(counts, monkeypatch):
     monkeypatch.setattr(varying, "SMALL", 0.0)
+    monkeypatch.setattr(policy, "COSTLY", 1e9)
     fetches, placeholders = wide(tf.train.GradientDescentOptimizer(0.5))
     with session() as s:
         s.run(tf.global_variables_initializer())

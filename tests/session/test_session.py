@@ -204,6 +204,16 @@ def test_the_policy_compiles_what_is_hot_and_says_why(session):
     assert "program" in text
 
 
+def test_what_takes_long_to_compile_is_not_hot_so_soon(session):
+    x = tf.placeholder(tf.float32, [4])
+    y = x
+    for _ in range(8):  # look-ups: much code each
+        y = tf.gather(y, [3, 2, 1, 0]) + 1.0
+    for _ in range(80):
+        assert session.run(y, {x: [0, 1, 2, 3]}).tolist() == [8, 9, 10, 11]
+    assert "tier: interpreted" in session.explain(y, {x: np.ones(4)})
+
+
 def test_options_are_checked():
     with pytest.raises(ValueError, match=r"tier='fast'(.|\n)*one of"):
         tf.SessionOptions(tier="fast")
