@@ -60,6 +60,7 @@ class Values(dict[ValueKey, Any]):
         self.rows: dict[ValueKey, tuple[int, int]] = {}
         self.loops: list[tuple[int, int]] = []
         """Of each loop, how many blocks it stands for, and of how many ops."""
+        self._rooms = 0
 
     def __missing__(self, key: ValueKey) -> Any:
         array, row = self.rows[key]
@@ -77,6 +78,15 @@ class Values(dict[ValueKey, Any]):
         """Has an array whose rows are the values of ``keys``."""
         self.rows.update({key: (len(self.arrays), row) for row, key in enumerate(keys)})
         self.arrays.append(array)
+
+    def room(self, count: int, row: Any) -> Any:
+        """An array for ``count`` rows like ``row``, all of which will be written.
+
+        Each is filled with a number of its own: of arrays that are the same to begin with XLA makes one, and a copy of
+        it for each place that will be written to.
+        """
+        self._rooms += 1
+        return engine.jax().numpy.full((count, *row.shape), np.asarray(self._rooms % 128).astype(row.dtype))
 
     def line(self, keys: Sequence[ValueKey]) -> tuple[Any, int, int] | None:
         """An array whose rows are the values of ``keys``, with the first and the step from one to the next."""
@@ -262,13 +272,24 @@ class _Loop:
         if first:
             lines = [values.line(keys) or (values.stacked(keys), 0, 1) for keys in self.lines]
 
-            def iteration(carry: Any, number: Any) -> Any:
+            def computed(carry: Any, number: Any) -> Any:
                 rows = [
                     lax.dynamic_index_in_dim(a, start + step * number, 0, keepdims=False) for a, start, step in lines
                 ]
                 return block(carry, rows)
 
-            last, rows = lax.scan(iteration, first, xp.arange(count, dtype=np.int32))
+            def iteration(state: Any, number: Any) -> Any:
+                carry, rows = computed(state[0], number)
+                arrays = [
+                    lax.dynamic_update_index_in_dim(array, row, number, 0)
+                    for array, row in zip(state[1], rows, strict=True)
+                ]
+                return (carry, arrays), None
+
+            made = engine.jax().eval_shape(computed, first, np.int32(0))[1]
+            (last, rows), _ = lax.scan(
+                iteration, (first, [values.room(count, row) for row in made]), xp.arange(count, dtype=np.int32)
+            )
             values.loops.append((count, len(roll.blocks[0])))
         else:
             last, rows = (), engine.jax().vmap(lambda *rows: block((), rows)[1])(*map(values.stacked, self.lines))
