@@ -175,8 +175,8 @@ def read_attrs(
     _check_value_dtype(node, attrs)
     _check_counts(node, definition, attrs)
     groups = attrs.get("_class", ())
-    if not isinstance(groups, tuple) or not all(isinstance(item, (str, bytes)) for item in groups):
-        raise refuse(node, f"attribute '_class' = {groups!r}", "a list of strings", "['loc:@name'], or delete it")
+    if not isinstance(groups, tuple) or not all(isinstance(item, str) for item in groups):
+        raise refuse(node, f"attribute '_class' = {groups!r}", "a list of UTF-8 strings", "['loc:@name'], or delete it")
     return attrs, output_shapes
 
 

@@ -161,7 +161,7 @@ class PreventGradient(Op):
         return inputs[0]
 
     def gradient(op, grad):
-        raise LookupError(f"Gradient explicitly disabled. Reason: {op.get_attr('message').decode()}")
+        raise LookupError(f"Gradient explicitly disabled. Reason: {op.get_attr('message').decode('utf-8', 'replace')}")
 
 
 class NoOp(Op):

@@ -44,11 +44,16 @@ def product(ctx: Any, a: Any, b: Any) -> Any:
     return ctx.xp.matmul(a, b, precision=ctx.precision, preferred_element_type=wide).astype(a.dtype)
 
 
-def laid_out(ctx: Any, transposed: Any, columns: int) -> Any:
-    """A transposed matrix that a product with so many columns begins with, written out as such where that is faster."""
-    if ctx.host or ctx.platform != "cpu" or transposed.dtype != np.float32 or not 0 < transposed.size * columns < _WIDE:
-        return transposed
-    return ctx.lax.optimization_barrier(transposed)
+def of_transposed(ctx: Any, a: Any, b: Any) -> Any:
+    """The product of ``a``, transposed, and ``b``: the gradient of weights."""
+    left = _oriented(ctx.xp, a, True)
+    (inner, rows), columns = a.shape, b.shape[1]
+    if ctx.host or ctx.platform != "cpu" or a.dtype != np.float32 or not 0 < inner * rows * columns < _WIDE:
+        return product(ctx, left, b)
+    written = ctx.lax.optimization_barrier
+    if columns * (inner + rows) < inner * rows:  # less is written if the other one and the result are transposed
+        return written(product(ctx, written(_oriented(ctx.xp, b, True)), a)).T
+    return product(ctx, written(left), b)
 
 
 def _oriented(xp: Any, x: Any, transpose: bool, adjoint: bool = False) -> Any:
@@ -160,10 +165,9 @@ class MatMul(Op):
     def kernel(ctx, inputs, attrs):
         a, b = inputs
         _check_matrices(ctx, a, b, attrs["transpose_a"], attrs["transpose_b"])
-        left, right = _oriented(ctx.xp, a, attrs["transpose_a"]), _oriented(ctx.xp, b, attrs["transpose_b"])
         if attrs["transpose_a"] and not attrs["transpose_b"]:
-            left = laid_out(ctx, left, right.shape[1])
-        return product(ctx, left, right)
+            return of_transposed(ctx, a, b)
+        return product(ctx, _oriented(ctx.xp, a, attrs["transpose_a"]), _oriented(ctx.xp, b, attrs["transpose_b"]))
 
     def gradient(op, grad):
         return _matrix_gradients(op, conjugate(op.inputs[0]), conjugate(op.inputs[1]), dense(grad))

@@ -280,7 +280,7 @@ def _substitute(node: Any, attrs: Any) -> None:
 def _regroup(node: Any, renamed: dict[str, str]) -> None:
     groups = []
     for group in node.attr["_class"].list.s:
-        name = group.decode().removeprefix("loc:@")
+        name = group.decode("utf-8", "replace").removeprefix("loc:@")
         if name in renamed:
             groups.append(f"loc:@{renamed[name]}".encode())
     del node.attr["_class"].list.s[:]

@@ -201,8 +201,8 @@ def _copy_nodes(
             if not kept:
                 del copy.attr["_class"]
         if node.op in ("Enter", "RefEnter"):
-            frame = copy.attr["frame_name"].s.decode()
-            copy.attr["frame_name"].s = without_scope(frame, export_scope).encode()
+            frame = copy.attr["frame_name"].s.decode("utf-8", "surrogateescape")
+            copy.attr["frame_name"].s = without_scope(frame, export_scope).encode("utf-8", "surrogateescape")
     return list(missing)
 
 
@@ -352,7 +352,7 @@ def import_scoped_meta_graph(
     graph = get_default_graph() if graph is None else graph
     if unbound_inputs_col_name and unbound_inputs_col_name in meta.collection_def:
         listed = meta.collection_def[unbound_inputs_col_name].bytes_list.value
-        names = [value.decode() for value in listed]
+        names = [value.decode("utf-8", "replace") for value in listed]
         given = set(input_map or ())
         missing = sorted(name for name in names if name not in given and f"{name}:0" not in given)
         if missing:

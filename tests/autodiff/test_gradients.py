@@ -344,6 +344,8 @@ def test_prevented_gradient() -> None:
     y = build("PreventGradient", x, message="use the other loss")
     with pytest.raises(LookupError, match=r"Gradient explicitly disabled\. Reason: use the other loss"):
         tf.gradients(y, x)
+    with pytest.raises(LookupError, match="Reason: \N{REPLACEMENT CHARACTER}"):  # of a file: no UTF-8
+        tf.gradients(build("PreventGradient", x, message=b"\xff"), x)
 
 
 # -------------------------------------------------------------------------------- refusals

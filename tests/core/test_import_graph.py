@@ -388,12 +388,17 @@ def test_damaged_graphs_are_refused_or_read_but_never_break_the_graph(seed):
         (
             'op: "Identity" input: "p" attr { key: "T" value { type: DT_FLOAT } } '
             'attr { key: "_class" value { type: DT_INT8 } }',
-            "'_class' = tf.int8\nExpected: a list of strings",
+            "'_class' = tf.int8\nExpected: a list of UTF-8 strings",
         ),
         (
             'op: "Identity" input: "p" attr { key: "T" value { type: DT_FLOAT } } '
             'attr { key: "_class" value { list { i: 3 } } }',
-            "Expected: a list of strings",
+            "Expected: a list of UTF-8 strings",
+        ),
+        (
+            'op: "Identity" input: "p" attr { key: "T" value { type: DT_FLOAT } } '
+            'attr { key: "_class" value { list { s: "loc:@p\\210" } } }',
+            "Expected: a list of UTF-8 strings",
         ),
     ],
 )

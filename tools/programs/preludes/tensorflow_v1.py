@@ -1,13 +1,15 @@
 """TensorFlow 2: `import tensorflow` means its interface of version 1. For comparisons only.
 
-`tf.contrib` and the recurrent cells, which it has lost, are there as far as the programs use them.
+`tf.contrib`, the recurrent cells and the reader of MNIST, which it has lost, are there as far as the programs use them.
 """
 
 import collections
+import gzip
 import pickle
 import re
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -232,6 +234,38 @@ class ScipyOptimizerInterface:
         session.run(self.assign, dict(zip(self.places, parts(found.x), strict=True)))
 
 
+class _Images:
+    """A set of `examples.tutorials.mnist`: batches of an epoch shuffled anew."""
+
+    def __init__(self, images, labels):
+        self.images = images.reshape(len(images), -1).astype(np.float32) * np.float32(1 / 255)
+        self.labels = np.eye(10)[labels]
+        self.num_examples, self.position = len(images), len(images)
+
+    def next_batch(self, size):
+        if self.position + size > self.num_examples:
+            order = np.random.permutation(self.num_examples)
+            self.images, self.labels, self.position = self.images[order], self.labels[order], 0
+        part = slice(self.position, self.position + size)
+        self.position += size
+        return self.images[part], self.labels[part]
+
+
+def read_data_sets(folder, one_hot):
+    """`examples.tutorials.mnist.input_data.read_data_sets` of gzipped IDX files, with labels one-hot."""
+
+    def read(name, rank):
+        with gzip.open(Path(folder) / f"{name}-idx{rank}-ubyte.gz") as file:
+            data = file.read()
+        shape = np.frombuffer(data, ">u4", rank, 4)
+        return np.frombuffer(data, np.uint8, offset=4 + 4 * rank).reshape(shape)
+
+    sets = {name: _Images(read(f"{name}-images", 3), read(f"{name}-labels", 1)) for name in ("train", "t10k")}
+    rest = sets["train"]
+    rest.images, rest.labels, rest.num_examples, rest.position = rest.images[5000:], rest.labels[5000:], 55000, 55000
+    return types.SimpleNamespace(train=rest, test=sets["t10k"])
+
+
 _rnn = _module(
     "contrib.rnn", LSTMCell=LSTMCell, BasicLSTMCell=LSTMCell, GRUCell=GRUCell, NASCell=NASCell,
     MultiRNNCell=MultiRNNCell, LSTMStateTuple=LSTMStateTuple,
@@ -248,6 +282,10 @@ _opt = _module("contrib.opt", ScipyOptimizerInterface=ScipyOptimizerInterface)
 _framework = _module("contrib.framework", nest=tf.nest)
 _contrib = _module(
     "contrib", rnn=_rnn, legacy_seq2seq=_seq2seq, learn=_learn, layers=_layers, opt=_opt, framework=_framework
+)
+_data = _module("examples.tutorials.mnist.input_data", read_data_sets=read_data_sets)
+_module(
+    "examples", tutorials=_module("examples.tutorials", mnist=_module("examples.tutorials.mnist", input_data=_data))
 )
 tf.contrib = _contrib
 tf.layers = _module("layers", dense=dense)
