@@ -158,13 +158,9 @@ def rule_of(op: Any) -> Rule:
         LookupError: there is none.
     """
     override = _override_of(op)
-    name = (
-        op.type
-        if override is None
-        else override.decode("utf-8", "replace")
-        if isinstance(override, bytes)
-        else str(override)
-    )
+    if isinstance(override, bytes):  # from a file, and no UTF-8
+        override = override.decode("utf-8", "replace")
+    name = op.type if override is None else str(override)
     single = getattr(op, "_gradient_function", None) or _single.get(name)
     if single is not None:
         return Rule(name, single, True)

@@ -166,9 +166,8 @@ class Abort(Op):
         if attrs["exit_without_error"]:
             raise SystemExit(0)
         text = attrs["error_msg"]
-        raise errors.AbortedError(
-            None, ctx.op, text.decode("utf-8", "replace") if isinstance(text, bytes) else text or "Abort"
-        )
+        text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+        raise errors.AbortedError(None, ctx.op, text or "Abort")
 
 
 # ------------------------------------------------------------------------------------------------------- built by hand

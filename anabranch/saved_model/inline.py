@@ -180,10 +180,10 @@ def _check_edges(function: Any, known: set[str]) -> None:
         raise ValueError(
             errors.message(f"function {signature.name!r} with a name twice", "a name for each node", "save it again")
         )
-    edges = [text for node in function.node_def for text in node.input]
-    edges += [function.ret.get(output.name, output.name) for output in signature.output_arg]
-    for text in edges:
-        if text.removeprefix("^").partition(":")[0] not in known:
+    edges = [(text, text.removeprefix("^")) for node in function.node_def for text in node.input]
+    edges += [(text, text) for text in [function.ret.get(output.name, output.name) for output in signature.output_arg]]
+    for text, source in edges:
+        if source.partition(":")[0] not in known:
             raise ValueError(
                 errors.message(
                     f"function {signature.name!r} with the edge {text!r}",

@@ -434,6 +434,19 @@ def fuzz(name: str, folder: Path, count: int, seed: int) -> None:
             continue
 
 
+@pytest.mark.parametrize("edge", ["^{}", "nowhere", ":0", ""])
+def test_a_function_that_returns_no_tensor_is_refused(edge, tmp_path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(MODELS / "steps", folder)
+    proto = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
+    for function in proto.meta_graphs[0].graph_def.library.function:
+        for name in function.ret:
+            function.ret[name] = edge.format(function.ret[name].partition(":")[0])
+    (folder / "saved_model.pb").write_bytes(proto.SerializeToString())
+    with pytest.raises(ValueError, match="with the edge"):
+        tf.saved_model.load(folder, ["serve"])
+
+
 @pytest.mark.parametrize("name", ["many", "words", "version_1"])
 def test_damaged_descriptions_are_refused_or_loaded(name, tmp_path) -> None:
     fuzz(name, tmp_path / "model", 60, 1)
