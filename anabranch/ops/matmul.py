@@ -1,8 +1,8 @@
 """Matrix products.
 
 Policy. Two-byte floats multiply with float32 accumulators and round once; integers wrap in their own type.
-`ctx.precision` governs float32 on accelerators. Gradients are matrix products with the transpositions exchanged, so
-that nothing is ever transposed in memory.
+`ctx.precision` governs float32 on accelerators. Gradients are matrix products with the transpositions exchanged, and
+nothing is transposed in memory but on CPUs, before a product that begins with a transposed matrix and is not large.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _WIDE = 1 << 28
 """Multiplications from which XLA's product for the CPU is as fast when its first matrix lies transposed in memory.
 
 Below, the product of a matrix that is written out runs in the library, and in the threads, of all other products. Of
-128 rows, `[784, 512]` takes 0.98, `[512, 512]` 0.85-0.97 and `[512, 10]` 0.43-0.5 of the time, and a step of a
-multilayer perceptron 0.84-1; beyond, the processor time grows, and from 2**32 on the time.
+128 rows, `[784, 512]` takes 0.98, `[512, 512]` 0.85-0.97 and `[512, 10]` 0.35-0.5 of the time, and the step of a
+multilayer perceptron 0.76-0.9; beyond, the processor time grows, and from 2**32 on the time.
 """
 
 
