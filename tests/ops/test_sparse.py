@@ -202,7 +202,7 @@ def test_a_logistic_regression_on_sparse_features():
     assert losses[0][-1] < 0.8 * losses[0][0]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.int32, "bfloat16"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.complex64, np.int32, np.int8, "bfloat16"])
 @pytest.mark.parametrize("width", [1, 3, 200])  # below and above the size from which SciPy multiplies
 @pytest.mark.parametrize("adjoint", [False, True])
 def test_products_of_entries_that_repeat_and_come_in_any_order(dtype, width, adjoint):
@@ -218,7 +218,8 @@ def test_products_of_entries_that_repeat_and_come_in_any_order(dtype, width, adj
     wanted = (matrix.conj().T if adjoint else matrix) @ right.astype(matrix.dtype)
     for tier in ("interpreted", "compiled"):
         sparse = tf.SparseTensor(indices, tf.constant(values), [25, 25])
-        product = tf.sparse_tensor_dense_matmul(sparse, tf.constant(right), adjoint_a=adjoint)
+        dense = tf.constant(right.conj().T if adjoint else right)
+        product = tf.sparse_tensor_dense_matmul(sparse, dense, adjoint_a=adjoint, adjoint_b=adjoint)
         with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
             found = session.run(product)
         assert found.dtype == dtype
