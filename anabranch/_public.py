@@ -2,8 +2,8 @@
 
 Every public name is resolved on first use. Importing the package loads NumPy and the graph's own ground; ``tf.matmul``
 then loads the op families and the libraries of :data:`_LIBRARIES`, each of which publishes its names in the table of
-:mod:`anabranch.core.api`. A dotted name ``"nn.relu"`` in that table makes the namespace ``anabranch.nn``: a package of
-that name if there is one, a module made for it otherwise, so that both ``tf.nn.relu`` and
+:mod:`anabranch.core.contract.api`. A dotted name ``"nn.relu"`` in that table makes the namespace ``anabranch.nn``: a
+package of that name if there is one, a module made for it otherwise, so that both ``tf.nn.relu`` and
 ``from anabranch.nn import relu`` work.
 """
 
@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from anabranch import ops
-from anabranch.core import api, errors, framework, hooks, opdef
+from anabranch.core import errors, framework
+from anabranch.core.contract import api, hooks, opdef
 
 PACKAGE = "anabranch"
 # Parts that publish names at the top or in namespaces of their own, in the order in which they load; those that are not
@@ -59,7 +60,12 @@ def _load() -> None:
         return
     with _lock:
         if not _loaded:
-            for module in ("public_protos", "graph_def", "import_graph", "graph_util"):  # loads protobuf, 30 ms
+            for module in (
+                "public_protos",
+                "graphdef.graph_def",
+                "graphdef.import_graph",
+                "graphdef.graph_util",
+            ):  # loads protobuf, 30 ms
                 importlib.import_module(f"{PACKAGE}.core.{module}")
             ops.load_all()
             for part in _LIBRARIES:

@@ -16,15 +16,19 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from anabranch.core import errors, hooks, sites
-from anabranch.core.api import public
+from anabranch.core import errors, sites
 from anabranch.core.cancellation import CancellationToken
-from anabranch.core.graph import Graph, get_default_graph
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core.contract import hooks
+from anabranch.core.contract.api import public
+from anabranch.core.graph.graph import Graph, get_default_graph
+from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.placement.placer import Placer
-from anabranch.runtime import direct, executor, fetching, interrupts, nested, pipeline, step_stats, varying, version_one
-from anabranch.runtime.plan import Plan
-from anabranch.runtime.resources import ResourceHandle, ResourceManager
+from anabranch.runtime import executor, fetching, interrupts, pipeline, step_stats
+from anabranch.runtime.interpreter import nested
+from anabranch.runtime.plans import direct, shape_families
+from anabranch.runtime.plans.plan import Plan
+from anabranch.runtime.state.resources import ResourceHandle, ResourceManager
+from anabranch.runtime.v1 import plans as version_one
 from anabranch.xla import engine, memory
 
 TIERS = ("auto", "interpreted", "compiled")
@@ -150,7 +154,7 @@ class BaseSession:
         self._options, self._config = _read_config(config)
         self._manager = ResourceManager(self._options.seed)
         self._plans: collections.OrderedDict[Any, tuple[Plan, executor.Executor]] = collections.OrderedDict()
-        self._families: collections.OrderedDict[Any, varying.Family | None] = collections.OrderedDict()
+        self._families: collections.OrderedDict[Any, shape_families.Family | None] = collections.OrderedDict()
         self._fetch_plans: collections.OrderedDict[Any, fetching.FetchPlan] = collections.OrderedDict()
         self._placer = Placer(
             lambda platform: len(engine.devices(platform)),
@@ -375,7 +379,7 @@ class BaseSession:
         key = (tuple(fetches), names, tuple([getattr(value, "shape", value) for value in values]), self._graph._version)
         found = self._plans.get(key)
         if found is not None and found[0].tier == "interpreted":
-            family = self._families.get(varying.family_of(fetches, names, values, self._graph._version))
+            family = self._families.get(shape_families.family_of(fetches, names, values, self._graph._version))
             if family is not None and family.is_compiled:
                 found = None  # what the other shapes run is better than a program for this one, to be compiled yet
         if found is not None:
@@ -412,17 +416,19 @@ class BaseSession:
                 self._plans.popitem(last=False)
         return found
 
-    def _planned(self, plan: Plan) -> varying.Planned:
-        return varying.Planned(plan, executor.Executor(plan, self._manager, self._bodies))
+    def _planned(self, plan: Plan) -> shape_families.Planned:
+        return shape_families.Planned(plan, executor.Executor(plan, self._manager, self._bodies))
 
-    def _family(self, fetches: Sequence[Any], names: Sequence[Tensor], values: Sequence[Any]) -> varying.Family | None:
+    def _family(
+        self, fetches: Sequence[Any], names: Sequence[Tensor], values: Sequence[Any]
+    ) -> shape_families.Family | None:
         """The steps that this one shares a plan with if the shapes of its feeds keep changing."""
-        key = varying.family_of(fetches, names, values, self._graph._version)
+        key = shape_families.family_of(fetches, names, values, self._graph._version)
         if key is None:
             return None
         if key not in self._families:
             apart = version_one.occurs(self._graph, fetches, names)
-            self._families[key] = None if apart else varying.Family()
+            self._families[key] = None if apart else shape_families.Family()
             while len(self._families) > self._options.plan_cache_size:
                 self._families.popitem(last=False)
         self._families.move_to_end(key)

@@ -58,8 +58,8 @@ def load_rows() -> list:
 
 def against_cpu(row: object, op_checks: object) -> list[str]:
     """Texts of where the default device's values differ from those of the CPU, both compiled."""
-    from anabranch.core.graph import Graph
-    from anabranch.core.scope_functions import device
+    from anabranch.core.graph.graph import Graph
+    from anabranch.core.graph.public_scopes import device
     from anabranch.testing.op_cases import instances
 
     found = []

@@ -18,7 +18,7 @@ IMPORT = """
 import json, sys, threading
 import anabranch
 report = {"jax": "jax" in sys.modules, "threads": threading.active_count()}
-import anabranch.core.hooks as hooks
+import anabranch.core.contract.hooks as hooks
 x = anabranch.constant([1.0, 2.0])
 anabranch.Session
 report["jax later"] = "jax" in sys.modules

@@ -48,7 +48,7 @@ SAVERS = {
 def write(folder: str) -> None:
     """Writes the checkpoints."""
     import anabranch as tf
-    from anabranch.core import dtypes
+    from anabranch.core.values import dtypes
     from anabranch.formats import bundle, checkpoint_v1
 
     def pieces(values: dict[str, Any]) -> list[Any]:

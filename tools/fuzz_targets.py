@@ -20,7 +20,7 @@ from anabranch.core.protos import saved_model_pb2
 from anabranch.formats import bundle, bundle_reader, checkpoints, records, sstable
 from anabranch.platform import logging
 from anabranch.session import SessionOptions
-from anabranch.train import object_checkpoint
+from anabranch.train.saving import object_checkpoint
 
 GOLDEN = os.path.join(ROOT, "tests", "golden")
 

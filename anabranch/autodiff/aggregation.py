@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anabranch.core import dtypes, errors, opdef, shapes
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.indexed_slices import IndexedSlices, densify
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core import errors
+from anabranch.core.contract import opdef
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.indexed_slices import IndexedSlices, densify
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.values import dtypes, shapes
 
 
 @public("AggregationMethod")

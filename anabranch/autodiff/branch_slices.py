@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anabranch.autodiff import gradients as walks
-from anabranch.core import body_ops, dtypes, inference, shapes
-from anabranch.core.body import Body
-from anabranch.core.build import build
-from anabranch.core.convert import constant
-from anabranch.core.indexed_slices import IndexedSlices
-from anabranch.core.operation import Tensor
+from anabranch.core.contract import inference
+from anabranch.core.graph import body_ops
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant
+from anabranch.core.graph.indexed_slices import IndexedSlices
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import dtypes, shapes
 
 if TYPE_CHECKING:
     from anabranch.autodiff.control_flow import Differentiated

@@ -25,11 +25,12 @@ from anabranch.autodiff.control_flow import (
     substitute,
     zeros_for,
 )
-from anabranch.core import body_ops, composites, dtypes, shapes
-from anabranch.core.body import Body
-from anabranch.core.build import build, build_operation
-from anabranch.core.indexed_slices import IndexedSlices
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core.graph import body_ops, composites
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.build import build, build_operation
+from anabranch.core.graph.indexed_slices import IndexedSlices
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.values import dtypes, shapes
 
 
 def _differentiate(op: Operation, grads: Sequence[Any], wanted: Sequence[bool], options: walks.Options) -> list[Any]:

@@ -22,12 +22,14 @@ import numpy as np
 
 from anabranch.autodiff import gradients as walks
 from anabranch.autodiff.aggregation import AggregationMethod
-from anabranch.core import body_ops, dtypes, hooks, inference, opdef, shapes
-from anabranch.core.body import Body
-from anabranch.core.build import build
-from anabranch.core.convert import constant
-from anabranch.core.indexed_slices import IndexedSlices
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core.contract import hooks, inference, opdef
+from anabranch.core.graph import body_ops
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant
+from anabranch.core.graph.indexed_slices import IndexedSlices
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.values import dtypes, shapes
 
 _FILLED = frozenset(("ZerosLike", "OnesLike"))
 _METADATA = frozenset(("TensorListLength", "TensorListElementShape"))

@@ -14,12 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from anabranch.autodiff import registry
-from anabranch.core import dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.build import build_operation
-from anabranch.core.convert import convert_to_tensor
-from anabranch.core.graph import Graph, graph_of
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build_operation
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.graph import Graph, graph_of
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.values import dtypes
 
 
 @public("custom_gradient")

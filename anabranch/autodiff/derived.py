@@ -1,14 +1,15 @@
-"""The rule for ops whose contract says ``DERIVED``: one `AnabranchVjp` op (see :mod:`anabranch.ops.derived`)."""
+"""The rule for ops whose contract says ``DERIVED``: one `AnabranchVjp` op (see :mod:`anabranch.ops.shared.vjp`)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import errors, opdef
-from anabranch.core.attrs import NamedAttrs
-from anabranch.core.build import build
-from anabranch.core.convert import convert_to_tensor
-from anabranch.core.shapes import TensorShape
+from anabranch.core import errors
+from anabranch.core.contract import opdef
+from anabranch.core.contract.attrs import NamedAttrs
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.values.shapes import TensorShape
 
 
 def derived_gradient(op: Any, *grads: Any) -> list[Any]:

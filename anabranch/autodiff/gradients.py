@@ -29,14 +29,17 @@ import numpy as np
 
 from anabranch.autodiff import registry
 from anabranch.autodiff.aggregation import aggregate, check_method
-from anabranch.core import body_ops, dtypes, errors, hooks, shapes
-from anabranch.core.api import public
-from anabranch.core.body import Body, is_transparent_read
-from anabranch.core.build import build
-from anabranch.core.convert import constant, convert_to_tensor
-from anabranch.core.graph import Graph, graph_of
-from anabranch.core.indexed_slices import IndexedSlices
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core import errors
+from anabranch.core.contract import hooks
+from anabranch.core.contract.api import public
+from anabranch.core.graph import body_ops
+from anabranch.core.graph.body import Body, is_transparent_read
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.graph import Graph, graph_of
+from anabranch.core.graph.indexed_slices import IndexedSlices
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.values import dtypes, shapes
 
 _DIFFERENTIABLE = frozenset(
     dtype.enum

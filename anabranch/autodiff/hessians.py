@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from anabranch.autodiff.gradients import UnconnectedGradients, gradients, listed, source_tensor, tensor_of
-from anabranch.core import dtypes, errors, shapes
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.convert import constant, convert_to_tensor
-from anabranch.core.graph import graph_of
-from anabranch.core.operation import Tensor
-from anabranch.ops.while_loop import while_loop
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.graph import graph_of
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import dtypes, shapes
+from anabranch.ops.control.public_while import while_loop
 
 MOST_UNROLLED = 16
 """Rows that are built side by side."""

@@ -35,12 +35,14 @@ from anabranch.autodiff.control_flow import (
     substitute,
     zeros_for,
 )
-from anabranch.core import body_ops, dtypes, inference, opdef, shapes
-from anabranch.core.body import Body
-from anabranch.core.build import build, build_operation
-from anabranch.core.convert import constant
-from anabranch.core.indexed_slices import IndexedSlices
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core.contract import inference, opdef
+from anabranch.core.graph import body_ops
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.build import build, build_operation
+from anabranch.core.graph.convert import constant
+from anabranch.core.graph.indexed_slices import IndexedSlices
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.values import dtypes, shapes
 
 NO_GRADIENT = "_no_gradient"
 MOST_RECOMPUTED = 16

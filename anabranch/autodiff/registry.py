@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from anabranch.autodiff.derived import derived_gradient
-from anabranch.core import errors, hooks, opdef
-from anabranch.core.api import public
-from anabranch.core.default_graph import get_default_graph
+from anabranch.core import errors
+from anabranch.core.contract import hooks, opdef
+from anabranch.core.contract.api import public
+from anabranch.core.graph.default_graph import get_default_graph
 
 F = TypeVar("F", bound=Callable[..., Any])
 

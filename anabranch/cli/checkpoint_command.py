@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from anabranch.cli import showing
-from anabranch.core import errors, shapes
+from anabranch.core import errors
+from anabranch.core.values import shapes
 from anabranch.formats.checkpoints import checkpoint_facts, open_checkpoint
-from anabranch.train.checkpoint_state import get_checkpoint_state
+from anabranch.train.saving.checkpoint_state import get_checkpoint_state
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

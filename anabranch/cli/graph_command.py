@@ -13,9 +13,12 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from anabranch.cli import showing
-from anabranch.core import dtypes, errors, graph_util, opdef, shapes
-from anabranch.core.graph import Graph
+from anabranch.core import errors
+from anabranch.core.contract import opdef
+from anabranch.core.graph.graph import Graph
+from anabranch.core.graphdef import graph_util
 from anabranch.core.protos import graph_pb2, saved_model_pb2
+from anabranch.core.values import dtypes, shapes
 from anabranch.saved_model import files, loaded
 from anabranch.session import Session
 from anabranch.train.graph_files import write_message

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from anabranch.cli import showing
-from anabranch.core import dtypes, errors, opdef, shapes
+from anabranch.core import errors
+from anabranch.core.contract import opdef
+from anabranch.core.values import dtypes, shapes
 from anabranch.formats.checkpoints import checkpoint_facts
 from anabranch.saved_model import files, loaded
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import dtypes, errors, shapes
+from anabranch.core import errors
+from anabranch.core.values import dtypes, shapes
 
 PROBLEM = 2
 """Exit status of a command that could not do what was asked for."""

@@ -15,7 +15,7 @@ import pkgutil
 from typing import Any
 
 from anabranch.compat import text
-from anabranch.core import api
+from anabranch.core.contract import api
 
 __all__ = ["text"]
 _find, __dir__ = api.module_attributes("compat")

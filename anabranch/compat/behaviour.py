@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.operation import Tensor
-from anabranch.core.sparse_tensor import SparseTensor
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.sparse_tensor import SparseTensor
 from anabranch.variables.variable import Variable
 
 

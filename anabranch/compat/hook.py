@@ -23,7 +23,8 @@ from typing import Any
 
 import anabranch
 from anabranch.compat import internals, versions
-from anabranch.core import api, errors
+from anabranch.core import errors
+from anabranch.core.contract import api
 
 NAME = "tensorflow"
 INTERNAL: Any = type("Internal", (), {"__repr__": lambda self: "INTERNAL"})()

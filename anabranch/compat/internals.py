@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.core import api, opdef
+from anabranch.core.contract import api, opdef
 
 _OPS = "math nn linalg debugging manip random strings sparse image"
 

@@ -22,10 +22,11 @@ import numpy as np
 
 import anabranch as tf
 from anabranch.compat.timeline import Timeline
-from anabranch.core import errors, nest
-from anabranch.core.api import public
-from anabranch.core.operation import Operation, Tensor
-from anabranch.ops import script
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.values import nest
+from anabranch.ops.control import python_functions
 
 
 # ---------------------------------------------------------------------------------------------------- Python functions
@@ -97,7 +98,7 @@ def py_function(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: s
             with tf.Session(graph=graph) as session:
                 return session.run(known)
 
-    made = script.call_eager(forward, slopes, inputs, types, name)
+    made = python_functions.call_eager(forward, slopes, inputs, types, name)
     return made if many or not isinstance(made, list) else made[0]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
 from anabranch.core.protos import summary_pb2
 from anabranch.summary import in_graph
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.operation import Tensor
+from anabranch.core.graph.operation import Tensor
 
 
 def constant_value(pred: Any) -> bool | None:

@@ -6,7 +6,8 @@ import contextlib
 from typing import Any, NamedTuple, NoReturn
 
 import anabranch as tf
-from anabranch.core import errors, hooks, opdef
+from anabranch.core import errors
+from anabranch.core.contract import hooks, opdef
 
 
 class DeviceAttributes(NamedTuple):

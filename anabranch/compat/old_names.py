@@ -12,7 +12,7 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.api import names, publish_as
+from anabranch.core.contract.api import names, publish_as
 from anabranch.rnn.wrappers import linear as _linear
 
 dir(tf)  # everything that publishes names is there first, whoever imports this module

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.api import public, publish_as
-from anabranch.core.shapes import Dimension
+from anabranch.core.contract.api import public, publish_as
+from anabranch.core.values.shapes import Dimension
 
 publish_as("compat.integral_types", (numbers.Integral, np.integer))
 publish_as("compat.real_types", (numbers.Real, np.integer, np.floating))

@@ -7,7 +7,8 @@ import functools
 from importlib import resources
 
 from anabranch import contrib
-from anabranch.core import api, errors
+from anabranch.core import errors
+from anabranch.core.contract import api
 
 # Names of TensorFlow 2 that programs for version 1 meet now and then.
 _SECOND = {

@@ -13,7 +13,8 @@ import importlib
 import pkgutil
 from typing import Any
 
-from anabranch.core import api, errors
+from anabranch.core import errors
+from anabranch.core.contract import api
 
 _find, _listing = api.module_attributes("contrib")
 _modules = frozenset(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))

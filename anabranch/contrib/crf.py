@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import anabranch as tf
-from anabranch.core import api
-from anabranch.core.api import public
+from anabranch.core.contract import api
+from anabranch.core.contract.api import public
 
 
 def _mask(sequence_lengths: Any, size: Any, dtype: Any) -> Any:

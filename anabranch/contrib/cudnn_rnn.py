@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.api import module_attributes, public
+from anabranch.core.contract.api import module_attributes, public
 from anabranch.rnn.block_cells import LSTMBlockCell
 from anabranch.rnn.cells import LayerRNNCell, LSTMStateTuple
 

@@ -1,5 +1,5 @@
 """``tf.contrib.lookup``: tables from strings to numbers and back."""
 
-from anabranch.core import api
+from anabranch.core.contract import api
 
 __getattr__, __dir__ = api.module_attributes("contrib.lookup")

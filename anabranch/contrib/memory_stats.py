@@ -8,8 +8,8 @@ import numpy as np
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.api import module_attributes, public
-from anabranch.core.operation import Tensor
+from anabranch.core.contract.api import module_attributes, public
+from anabranch.core.graph.operation import Tensor
 
 __getattr__, __dir__ = module_attributes("contrib.memory_stats")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from anabranch.core import api, errors
-from anabranch.core.api import public
-from anabranch.core.graph import Graph
+from anabranch.core import errors
+from anabranch.core.contract import api
+from anabranch.core.contract.api import public
+from anabranch.core.graph.graph import Graph
 from anabranch.saved_model.loaded import LoadedModel, load
 
 _SERVING = "serving_default"

@@ -7,7 +7,7 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.api import module_attributes, public
+from anabranch.core.contract.api import module_attributes, public
 
 __getattr__, __dir__ = module_attributes("contrib.staging")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import api, hooks, opdef, tensor_proto
-from anabranch.core.api import public, publish_as
+from anabranch.core.contract import api, hooks, opdef
+from anabranch.core.contract.api import public, publish_as
 from anabranch.core.protos import graph_pb2
+from anabranch.core.values import tensor_proto
 
 publish_as("contrib.util.make_tensor_proto", tensor_proto.make_tensor_proto)
 publish_as("contrib.util.make_ndarray", tensor_proto.make_ndarray)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from anabranch.core import (
-    build,
-    collections,
-    device,
-    dtypes,
-    errors,
-    graph,
-    opdef,
-    operation,
-    shapes,
-)
-from anabranch.core import nest as _nest  # noqa: F401 - imported for what it publishes
-from anabranch.core import random_seed as _random_seed  # noqa: F401
-from anabranch.core import scope_functions as _scope_functions  # noqa: F401
-from anabranch.core import static_value as _static_value  # noqa: F401
-from anabranch.core import tensor_spec as _tensor_spec  # noqa: F401
-from anabranch.core.api import publish_as
+from anabranch.core import device, errors
+from anabranch.core.contract import opdef
+from anabranch.core.contract.api import publish_as
+from anabranch.core.graph import build, collections, graph, operation
+from anabranch.core.graph import public_scopes as _scope_functions  # noqa: F401
+from anabranch.core.graph import random_seed as _random_seed  # noqa: F401
+from anabranch.core.graph import static_value as _static_value  # noqa: F401
+from anabranch.core.values import dtypes, shapes
+from anabranch.core.values import nest as _nest  # noqa: F401 - imported for what it publishes
+from anabranch.core.values import tensor_spec as _tensor_spec  # noqa: F401
 
 _COMPATIBLE_VERSION = "1.15.0"
 _DTYPES = tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core.api import publish_as
+from anabranch.core.contract.api import publish_as
 from anabranch.core.protos import (
     checkpoint_pb2,
     cluster_pb2,
@@ -17,7 +17,7 @@ from anabranch.core.protos import (
     summary_pb2,
     training_pb2,
 )
-from anabranch.core.tensor_proto import make_ndarray, make_tensor_proto
+from anabranch.core.values.tensor_proto import make_ndarray, make_tensor_proto
 
 publish_as("make_ndarray", make_ndarray)
 publish_as("make_tensor_proto", make_tensor_proto)

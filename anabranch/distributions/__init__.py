@@ -5,7 +5,7 @@ A distribution has a batch shape, that of its parameters broadcast, and an event
 ``[*sample_shape, *batch_shape]``.
 """
 
-from anabranch.core import api
+from anabranch.core.contract import api
 from anabranch.distributions import base, bounded, counted, divergences, multivariate, unbounded
 
 __all__ = ["base", "bounded", "counted", "divergences", "multivariate", "unbounded"]

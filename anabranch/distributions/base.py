@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import dtypes, errors, shapes
-from anabranch.core.api import public, publish_as
-from anabranch.core.build import build
-from anabranch.core.convert import convert_to_tensor
-from anabranch.core.inference import partial_value
-from anabranch.core.operation import Tensor
-from anabranch.core.scope_functions import control_dependencies, name_scope
-from anabranch.core.shapes import TensorShape
+from anabranch.core import errors
+from anabranch.core.contract.api import public, publish_as
+from anabranch.core.contract.inference import partial_value
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import control_dependencies, name_scope
+from anabranch.core.values import dtypes, shapes
+from anabranch.core.values.shapes import TensorShape
 
 
 @public("distributions.ReparameterizationType", "contrib.distributions.ReparameterizationType")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.convert import convert_to_tensor
-from anabranch.core.scope_functions import name_scope
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.values import dtypes
 from anabranch.distributions.base import (
     NOT_REPARAMETERIZED,
     Distribution,
@@ -21,8 +22,8 @@ from anabranch.distributions.base import (
     number,
     vector,
 )
-from anabranch.ops.nn_losses import log_softmax, softmax
-from anabranch.ops.random_functions import multinomial, random_poisson, random_uniform
+from anabranch.ops.nn.public_losses import log_softmax, softmax
+from anabranch.ops.random.public import multinomial, random_poisson, random_uniform
 
 
 def logits_and_probs(logits: Any, probs: Any, several: bool, validate_args: bool, name: str) -> tuple[Any, Any]:

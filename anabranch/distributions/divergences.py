@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from anabranch.core.build import build
+from anabranch.core.graph.build import build
 from anabranch.distributions.base import RegisterKL
 from anabranch.distributions.bounded import Beta, Exponential, Gamma, Uniform
 from anabranch.distributions.counted import Bernoulli, Categorical, Poisson
 from anabranch.distributions.multivariate import Dirichlet, MultivariateNormalDiag, log_beta
 from anabranch.distributions.unbounded import Laplace, Normal
-from anabranch.ops.nn_losses import log_softmax
+from anabranch.ops.nn.public_losses import log_softmax
 
 
 def _log(x: Any) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from anabranch.core import dtypes, errors, shapes
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.convert import convert_to_tensor
-from anabranch.core.scope_functions import name_scope
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.values import dtypes, shapes
 from anabranch.distributions.base import (
     FULLY_REPARAMETERIZED,
     NOT_REPARAMETERIZED,
@@ -25,8 +26,8 @@ from anabranch.distributions.base import (
     vector,
 )
 from anabranch.distributions.counted import logits_and_probs
-from anabranch.ops.nn_losses import log_softmax
-from anabranch.ops.random_functions import multinomial, random_gamma, random_normal
+from anabranch.ops.nn.public_losses import log_softmax
+from anabranch.ops.random.public import multinomial, random_gamma, random_normal
 
 
 def _count(n: Any) -> Any:

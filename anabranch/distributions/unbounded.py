@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.scope_functions import name_scope
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.public_scopes import name_scope
 from anabranch.distributions.base import (
     FULLY_REPARAMETERIZED,
     Distribution,
@@ -21,7 +21,7 @@ from anabranch.distributions.base import (
     number,
     vector,
 )
-from anabranch.ops.random_functions import random_gamma, random_normal, random_uniform
+from anabranch.ops.random.public import random_gamma, random_normal, random_uniform
 
 
 class LocationScale(Distribution):

@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 import google_crc32c
 import numpy as np
 
-from anabranch.core import dtypes, errors
+from anabranch.core import errors
 from anabranch.core.protos import tensor_bundle_pb2
+from anabranch.core.values import dtypes
 from anabranch.formats import slices, sstable, staging
 
 CHUNK = 1 << 20

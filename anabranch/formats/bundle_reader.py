@@ -17,7 +17,8 @@ import google_crc32c
 import ml_dtypes
 import numpy as np
 
-from anabranch.core import dtypes, errors
+from anabranch.core import errors
+from anabranch.core.values import dtypes
 from anabranch.formats import bundle, slices, sstable, staging
 
 CHUNK = 1 << 20

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from anabranch.core import dtypes, errors, tensor_proto
+from anabranch.core import errors
 from anabranch.core.protos import checkpoint_pb2
+from anabranch.core.values import dtypes, tensor_proto
 from anabranch.formats import bundle, slices, sstable, staging
 from anabranch.formats.bundle_reader import TensorFacts, checked_facts
 

@@ -1,4 +1,4 @@
-"""Checkpoints of either format: what the ops that save and restore call, by way of `anabranch.core.hooks`."""
+"""Checkpoints of either format: what the ops that save and restore call, by way of `anabranch.core.contract.hooks`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import dtypes, errors, hooks
+from anabranch.core import errors
+from anabranch.core.contract import hooks
+from anabranch.core.values import dtypes
 from anabranch.formats import bundle, slices
 from anabranch.formats.bundle_reader import BundleReader
 from anabranch.formats.checkpoint_v1 import V1Reader, files_of, write_v1

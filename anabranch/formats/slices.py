@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import dtypes, errors
+from anabranch.core import errors
 from anabranch.core.protos import tensor_pb2
+from anabranch.core.values import dtypes
 
 Slice = tuple[tuple[int, int], ...]
 WHOLE = -1

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from anabranch.core import errors
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
 from anabranch.formats.records import framed, io_error, read_records
 
 

@@ -12,13 +12,14 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from anabranch.core import dtypes, errors, nest, shapes
-from anabranch.core.api import public
-from anabranch.core.collections import GraphKeys
-from anabranch.core.convert import convert_to_tensor
-from anabranch.core.graph import Graph, get_default_graph
-from anabranch.core.operation import Tensor
-from anabranch.core.scope_functions import name_scope
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.graph import Graph, get_default_graph
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.values import dtypes, nest, shapes
 from anabranch.variables.partitioned import PartitionedVariable
 from anabranch.variables.scope import variable_scope
 from anabranch.variables.scope_state import VariableScope, get_variable_scope

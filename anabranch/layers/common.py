@@ -6,8 +6,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from anabranch.core import api, errors, shapes
-from anabranch.core.operation import Tensor
+from anabranch.core import errors
+from anabranch.core.contract import api
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import shapes
 from anabranch.layers.base import Layer
 from anabranch.variables.initializers import Ones, Zeros
 

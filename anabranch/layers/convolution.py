@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import shapes
-from anabranch.core.api import public
-from anabranch.core.operation import Tensor
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import shapes
 from anabranch.layers.base import InputSpec, Layer
 from anabranch.layers.common import (
     ZEROS,
@@ -19,8 +19,8 @@ from anabranch.layers.common import (
     op_format,
     padding_name,
 )
-from anabranch.ops import nn_conv_functions as convs
-from anabranch.ops.nn_misc import bias_add
+from anabranch.ops.nn.bias_and_response import bias_add
+from anabranch.ops.nn.windows import public_convolution as convs
 
 
 class Convolution(Layer):

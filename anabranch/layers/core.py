@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import errors, shapes
-from anabranch.core.api import public
-from anabranch.core.convert import convert_to_tensor
-from anabranch.core.operation import Tensor
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import shapes
 from anabranch.layers.base import InputSpec, Layer
 from anabranch.layers.common import ZEROS, activation_of, channels_first, function_of, initializer_of, known_size
-from anabranch.ops.array_functions import reshape, shape, stack, transpose
-from anabranch.ops.basic import identity
-from anabranch.ops.cond import smart_cond
-from anabranch.ops.einsum import tensordot
-from anabranch.ops.matmul import matmul
-from anabranch.ops.nn_misc import bias_add, dropout
+from anabranch.ops.array.public_shapes import reshape, shape, stack, transpose
+from anabranch.ops.array.sources import identity
+from anabranch.ops.control.public_cond import smart_cond
+from anabranch.ops.linalg.einsum import tensordot
+from anabranch.ops.linalg.matmul import matmul
+from anabranch.ops.nn.bias_and_response import bias_add, dropout
 
 
 @public("layers.Dense")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core.api import public
-from anabranch.core.operation import Tensor
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Tensor
 from anabranch.layers.common import ZEROS, function_of, initializer_of, op_format
 from anabranch.layers.convolution import Convolution, KernelConvolution
-from anabranch.ops import nn_conv_functions as convs
-from anabranch.ops.array_functions import expand_dims, shape, squeeze, stack
+from anabranch.ops.array.public_shapes import expand_dims, shape, squeeze, stack
+from anabranch.ops.nn.windows import public_convolution as convs
 
 
 class _Transposed(KernelConvolution):

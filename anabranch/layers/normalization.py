@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import dtypes, errors, shapes
-from anabranch.core.api import public
-from anabranch.core.convert import constant, convert_to_tensor
-from anabranch.core.operation import Tensor
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import dtypes, shapes
 from anabranch.layers.base import InputSpec, Layer
 from anabranch.layers.common import ONES, ZEROS, initializer_of, known_size
-from anabranch.ops.array_functions import reshape
-from anabranch.ops.cast import cast
-from anabranch.ops.cond import smart_cond, smart_constant_value
-from anabranch.ops.nn_moments import batch_normalization as normalized
-from anabranch.ops.nn_moments import fused_batch_norm, moments
+from anabranch.ops.array.cast import cast
+from anabranch.ops.array.public_shapes import reshape
+from anabranch.ops.control.public_cond import smart_cond, smart_constant_value
+from anabranch.ops.nn.public_moments import batch_normalization as normalized
+from anabranch.ops.nn.public_moments import fused_batch_norm, moments
 from anabranch.train.moving_averages import assign_moving_average
 
 

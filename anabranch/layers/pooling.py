@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.core import shapes
-from anabranch.core.api import public
-from anabranch.core.operation import Tensor
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import shapes
 from anabranch.layers.base import InputSpec, Layer
 from anabranch.layers.common import channels_first, function_of, numbers, op_format, padding_name
-from anabranch.ops import nn_pool_functions as pools
+from anabranch.ops.nn.windows import public_pooling as pools
 
 _ARGUMENTS = """
 

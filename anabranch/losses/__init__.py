@@ -1,6 +1,6 @@
 """``tf.losses``: losses with weights, collected as they are made."""
 
-from anabranch.core import api
+from anabranch.core.contract import api
 from anabranch.losses import collected, functions, weighted
 
 __all__ = ["collected", "functions", "weighted"]

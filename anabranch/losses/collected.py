@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core.api import public
-from anabranch.core.collections import GraphKeys
-from anabranch.core.convert import constant
-from anabranch.core.graph import get_default_graph
-from anabranch.core.operation import Tensor
-from anabranch.ops.math_nary import add_n
+from anabranch.core.contract.api import public
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.convert import constant
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.operation import Tensor
+from anabranch.ops.math.nary import add_n
 
 
 @public("losses.add_loss")

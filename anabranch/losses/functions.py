@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.collections import GraphKeys
-from anabranch.core.convert import convert_to_tensor
-from anabranch.core.operation import Tensor
-from anabranch.core.scope_functions import name_scope
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.values import dtypes
 from anabranch.losses.collected import add_loss
 from anabranch.losses.weighted import (
     Reduction,
@@ -19,16 +20,16 @@ from anabranch.losses.weighted import (
     quotient,
     squeezed_last,
 )
-from anabranch.ops.array_functions import shape
-from anabranch.ops.basic import stop_gradient
-from anabranch.ops.cast import cast, ones_like
-from anabranch.ops.compare import not_equal
-from anabranch.ops.nn_losses import (
+from anabranch.ops.array.cast import cast, ones_like
+from anabranch.ops.array.public_shapes import shape
+from anabranch.ops.array.sources import stop_gradient
+from anabranch.ops.math.compare import not_equal
+from anabranch.ops.math.public_reduce import reduce_sum
+from anabranch.ops.nn.public_losses import (
     sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits_v2,
     sparse_softmax_cross_entropy_with_logits,
 )
-from anabranch.ops.reduce_functions import reduce_sum
 
 _BY_WEIGHTS = Reduction.SUM_BY_NONZERO_WEIGHTS
 

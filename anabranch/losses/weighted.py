@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.collections import GraphKeys
-from anabranch.core.convert import constant, convert_to_tensor
-from anabranch.core.operation import Tensor
-from anabranch.core.scope_functions import control_dependencies, name_scope
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import control_dependencies, name_scope
+from anabranch.core.values import dtypes
 from anabranch.losses.collected import add_loss
-from anabranch.ops.array_functions import expand_dims, rank, shape, size, squeeze
-from anabranch.ops.basic import identity
-from anabranch.ops.cast import cast, ones_like
-from anabranch.ops.checks import assert_
-from anabranch.ops.compare import equal, not_equal
-from anabranch.ops.cond import cond
-from anabranch.ops.reduce_functions import reduce_all, reduce_sum
+from anabranch.ops.array.cast import cast, ones_like
+from anabranch.ops.array.public_shapes import expand_dims, rank, shape, size, squeeze
+from anabranch.ops.array.sources import identity
+from anabranch.ops.control.public_cond import cond
+from anabranch.ops.math.checks import assert_
+from anabranch.ops.math.compare import equal, not_equal
+from anabranch.ops.math.public_reduce import reduce_all, reduce_sum
 
 
 @public("losses.Reduction")

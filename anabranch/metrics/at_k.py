@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import dtypes
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.convert import constant, convert_to_tensor
-from anabranch.core.graph import get_default_graph
-from anabranch.core.operation import Tensor
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import dtypes
 from anabranch.losses.weighted import squeezed_last
 from anabranch.metrics.state import Pair, finished, metric_variable, ratio, read, spread_weights
-from anabranch.ops.array_functions import expand_dims, size
-from anabranch.ops.cast import cast, ones_like
-from anabranch.ops.reduce_functions import reduce_any, reduce_sum
-from anabranch.ops.sparse_functions import sparse_tensor_to_dense
+from anabranch.ops.array.cast import cast, ones_like
+from anabranch.ops.array.public_shapes import expand_dims, size
+from anabranch.ops.math.public_reduce import reduce_any, reduce_sum
+from anabranch.ops.sparse.public import sparse_tensor_to_dense
 from anabranch.variables.scope import variable_scope
 
 

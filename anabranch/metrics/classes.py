@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import dtypes
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.convert import convert_to_tensor
-from anabranch.core.operation import Tensor
-from anabranch.core.scope_functions import control_dependencies, name_scope
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import control_dependencies, name_scope
+from anabranch.core.values import dtypes
 from anabranch.metrics.state import Pair, finished, matched, metric_variable, ratio, read, spread_weights
-from anabranch.ops.array_functions import reshape
-from anabranch.ops.cast import cast, ones_like
-from anabranch.ops.check_functions import assert_less, assert_non_negative
-from anabranch.ops.compare import equal
-from anabranch.ops.matrix_parts import matrix_diag_part
-from anabranch.ops.reduce_functions import reduce_max, reduce_mean, reduce_sum
+from anabranch.ops.array.cast import cast, ones_like
+from anabranch.ops.array.public_shapes import reshape
+from anabranch.ops.linalg.diagonals import matrix_diag_part
+from anabranch.ops.math.compare import equal
+from anabranch.ops.math.public_assert import assert_less, assert_non_negative
+from anabranch.ops.math.public_reduce import reduce_max, reduce_mean, reduce_sum
 from anabranch.variables.scope import variable_scope
 
 

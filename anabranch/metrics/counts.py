@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anabranch.core import dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.convert import constant, convert_to_tensor
-from anabranch.core.operation import Tensor
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import dtypes
 from anabranch.metrics.state import Pair, finished, matched, metric_variable, ratio, read, spread_weights
-from anabranch.ops.array_functions import reshape
-from anabranch.ops.cast import cast, ones_like
-from anabranch.ops.compare import where
-from anabranch.ops.reduce_functions import reduce_sum
+from anabranch.ops.array.cast import cast, ones_like
+from anabranch.ops.array.public_shapes import reshape
+from anabranch.ops.math.compare import where
+from anabranch.ops.math.public_reduce import reduce_sum
 from anabranch.variables.scope import variable_scope
 
 _EPSILON = 1e-7

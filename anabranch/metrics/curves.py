@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from anabranch.core import dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.operation import Tensor
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import dtypes
 from anabranch.metrics.counts import IN_ORDER, at_thresholds
 from anabranch.metrics.state import Pair, finished
-from anabranch.ops.cast import cast
-from anabranch.ops.reduce_functions import reduce_min
+from anabranch.ops.array.cast import cast
+from anabranch.ops.math.public_reduce import reduce_min
 from anabranch.variables.scope import variable_scope
 
 EPSILON = 1e-7

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import dtypes
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.convert import convert_to_tensor
-from anabranch.core.scope_functions import control_dependencies
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.public_scopes import control_dependencies
+from anabranch.core.values import dtypes
 from anabranch.metrics.state import Pair, finished, matched, metric_variable, ratio, read, spread_weights
-from anabranch.ops.array_functions import size
-from anabranch.ops.cast import cast, ones_like
-from anabranch.ops.compare import equal
-from anabranch.ops.reduce_functions import reduce_sum
+from anabranch.ops.array.cast import cast, ones_like
+from anabranch.ops.array.public_shapes import size
+from anabranch.ops.math.compare import equal
+from anabranch.ops.math.public_reduce import reduce_sum
 from anabranch.variables.scope import variable_scope
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import dtypes, errors
-from anabranch.core.build import build
-from anabranch.core.collections import GraphKeys
-from anabranch.core.convert import convert_to_tensor
-from anabranch.core.graph import get_default_graph
-from anabranch.core.operation import Tensor
+from anabranch.core import errors
+from anabranch.core.graph.build import build
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import dtypes
 from anabranch.losses.weighted import checked_weights, fitted_weights, squeezed_last
-from anabranch.ops.array_functions import zeros
-from anabranch.ops.cast import cast, ones_like
+from anabranch.ops.array.cast import cast, ones_like
+from anabranch.ops.array.public_shapes import zeros
 from anabranch.variables.variable import make_variable
 
 Pair = tuple[Tensor, Tensor]

@@ -13,5 +13,5 @@ def load_all() -> None:
     global _loaded
     if not _loaded:
         _loaded = True
-        for module in pkgutil.iter_modules(__path__, __name__ + "."):
+        for module in pkgutil.walk_packages(__path__, __name__ + "."):
             importlib.import_module(module.name)

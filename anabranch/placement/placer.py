@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from anabranch.core import device as device_names
 from anabranch.core import errors
-from anabranch.core.operation import Operation
+from anabranch.core.graph.operation import Operation
 
 LOCAL_JOB = "localhost"
 _PLATFORMS = {"CPU": "cpu", "XLA_CPU": "cpu", "GPU": "gpu", "XLA_GPU": "gpu", "TPU": "tpu"}

@@ -11,8 +11,9 @@ from absl import app as _absl
 from absl import logging as _absl_logging
 from absl.flags import Error
 
-from anabranch.core import api, errors
-from anabranch.core.api import public
+from anabranch.core import errors
+from anabranch.core.contract import api
+from anabranch.core.contract.api import public
 from anabranch.platform import flags, logging
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from absl import flags as _absl
 from absl import logging as _absl_logging  # defines flags, which must be there before a program defines its own
 
-from anabranch.core import api
+from anabranch.core.contract import api
 
 # absl gives a flag to the module that defines it, for --help; without this all would be given to this one.
 _absl.disclaim_key_flags()

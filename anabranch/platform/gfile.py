@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from anabranch.core import api
-from anabranch.core.api import public
+from anabranch.core.contract import api
+from anabranch.core.contract.api import public
 from anabranch.platform import files
 
 for _name in ("GFile", "Open", "FastGFile"):

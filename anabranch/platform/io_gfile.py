@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from anabranch.core import api
-from anabranch.core.api import public
+from anabranch.core.contract import api
+from anabranch.core.contract.api import public
 from anabranch.platform import files
 
 api.publish_as("io.gfile.GFile", files.GFile)

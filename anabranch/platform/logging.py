@@ -12,8 +12,9 @@ import sys
 import threading
 from typing import Any
 
-from anabranch.core import api, errors
-from anabranch.core.api import public
+from anabranch.core import errors
+from anabranch.core.contract import api
+from anabranch.core.contract.api import public
 
 DEBUG, INFO, WARN, ERROR, FATAL = _logging.DEBUG, _logging.INFO, _logging.WARN, _logging.ERROR, _logging.FATAL
 for _name in ("DEBUG", "INFO", "WARN", "ERROR", "FATAL"):

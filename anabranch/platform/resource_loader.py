@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from anabranch.core import api
-from anabranch.core.api import public
+from anabranch.core.contract import api
+from anabranch.core.contract.api import public
 
 
 def _folder_of_caller() -> str:

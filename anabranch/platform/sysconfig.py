@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from anabranch.core import api, errors
-from anabranch.core.api import public
+from anabranch.core import errors
+from anabranch.core.contract import api
+from anabranch.core.contract.api import public
 
 
 def _refuse(name: str) -> NoReturn:

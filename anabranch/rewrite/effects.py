@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from anabranch.core.body import Body
-from anabranch.core.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of
+from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.rewrite import reach
 
 

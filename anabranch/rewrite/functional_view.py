@@ -23,15 +23,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.core import body_ops, dtypes, opdef, shapes
-from anabranch.core.body import Body
-from anabranch.core.body_ops import bodies_of
-from anabranch.core.build import build
-from anabranch.core.convert import constant
-from anabranch.core.graph import Graph
-from anabranch.core.operation import Operation, Tensor
-from anabranch.core.regions import ENTERS, EXITS, MERGES, NEXTS, SWITCHES, IrregularError, Item, Loop, Regions, needed
-from anabranch.ops import v1_tensor_array
+from anabranch.core.contract import opdef
+from anabranch.core.graph import body_ops
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.body_ops import bodies_of
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant
+from anabranch.core.graph.graph import Graph
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.regions import (
+    ENTERS,
+    EXITS,
+    MERGES,
+    NEXTS,
+    SWITCHES,
+    IrregularError,
+    Item,
+    Loop,
+    Regions,
+    needed,
+)
+from anabranch.core.values import dtypes, shapes
+from anabranch.ops.v1 import tensor_arrays
 from anabranch.rewrite.view_lists import Lists
 from anabranch.rewrite.view_order import Order
 from anabranch.rewrite.view_place import Key, Place, does_more, entry, is_static, replaced, scope_of
@@ -238,7 +251,7 @@ class Builder:
         decisive = loop.condition._outputs[0]
         if path != () and path != ((decisive, 0),):
             raise IrregularError(f"{tensor.name!r} is used outside of its branch")
-        if op.definition.effect.kind != "pure" or op.type in v1_tensor_array.TYPES or bodies_of(op):
+        if op.definition.effect.kind != "pure" or op.type in tensor_arrays.TYPES or bodies_of(op):
             raise IrregularError(f"{op.name!r}, which a loop decides by, has an effect and is used in its body")
         while not place.begins_frame and place.parent is not None:
             place = place.parent
@@ -307,7 +320,7 @@ class Builder:
             self.loop(item, place)
         elif item.type in _STRUCTURE or item.type in MERGES or item.type == "Const":
             return  # looked up where somebody takes it
-        elif item.type in v1_tensor_array.TYPES:
+        elif item.type in tensor_arrays.TYPES:
             self.lists.emit(item, place)
         elif not any(self.lists.key_of(tensor, place) for tensor in item._inputs):
             self.emit(item, place)

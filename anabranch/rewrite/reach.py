@@ -9,9 +9,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from anabranch.core import body, errors
-from anabranch.core.body_ops import is_invariant, outer_of
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core import errors
+from anabranch.core.graph import body
+from anabranch.core.graph.body_ops import is_invariant, outer_of
+from anabranch.core.graph.operation import Operation, Tensor
 
 
 def is_transparent_read(op: Operation, fed: frozenset[Tensor]) -> bool:

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from anabranch.core import errors
-from anabranch.core.body import Body
-from anabranch.core.operation import Operation, Tensor
-from anabranch.core.state_key import FED, StateKey, ValueKey
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.state_key import FED, StateKey, ValueKey
 from anabranch.rewrite import effects, reach
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anabranch.core import dtypes, shapes
-from anabranch.core.build import build
-from anabranch.core.convert import constant
-from anabranch.core.inference import HandleData
-from anabranch.core.operation import Operation, Tensor
-from anabranch.core.regions import ENTERS, EXITS, MERGES, SWITCHES, IrregularError
-from anabranch.ops import v1_tensor_array
+from anabranch.core.contract.inference import HandleData
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.regions import ENTERS, EXITS, MERGES, SWITCHES, IrregularError
+from anabranch.core.values import dtypes, shapes
+from anabranch.ops.v1 import tensor_arrays
 from anabranch.rewrite.view_place import Key, Place
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Lists:
     def _find_key(self, tensor: Tensor, place: Place) -> Key | None:
         op = tensor.op
         kind = op.type
-        if kind in v1_tensor_array.MAKERS:
+        if kind in tensor_arrays.MAKERS:
             return (op, None)
         if kind in _POPS:
             return self._popped(op, place)
@@ -75,9 +75,9 @@ class Lists:
         return None
 
     def _touched(self, op: Operation, place: Place) -> Key | None:
-        if op.type not in v1_tensor_array.TYPES:
+        if op.type not in tensor_arrays.TYPES:
             return None
-        if op.type in v1_tensor_array.MAKERS:
+        if op.type in tensor_arrays.MAKERS:
             return (op, None)
         key = self.key_of(op._outputs[0] if op.type.startswith("TensorArrayGrad") else op._inputs[0], place)
         if key is None:
@@ -102,7 +102,7 @@ class Lists:
     def origin(self, key: Key, place: Place) -> Operation:
         """The op that made a stack or array; of one that comes off a stack, of those that were put there."""
         op = key[0]
-        if op.type in v1_tensor_array.MAKERS:
+        if op.type in tensor_arrays.MAKERS:
             return op
         stack = self.key_of(op._inputs[0], place)
         for push in place.regions.ops:
@@ -139,7 +139,7 @@ class Lists:
         about = {
             self._touched(op, place)
             for op in place.regions.ops
-            if op.type in v1_tensor_array.TYPES
+            if op.type in tensor_arrays.TYPES
             and op not in inside
             and not op.type.startswith(("StackClose", "TensorArrayClose"))
         }
@@ -150,7 +150,7 @@ class Lists:
         """The stacks and arrays that ``ops`` change."""
         found: dict[Key, None] = {}
         for op in ops:
-            if op.type in v1_tensor_array.TYPES and _kind(op) in _CHANGES:
+            if op.type in tensor_arrays.TYPES and _kind(op) in _CHANGES:
                 key = self._touched(op, place)
                 assert key is not None
                 found[key] = None
@@ -180,7 +180,7 @@ class Lists:
         key = self._touched(op, place)
         assert key is not None
         kind = _kind(op)
-        if op.type not in v1_tensor_array.MAKERS:
+        if op.type not in tensor_arrays.MAKERS:
             self.take((key[0], None), place)
             self.take(key, place)
             if kind in ("Grad", "GradWithShape"):
@@ -207,7 +207,7 @@ class Lists:
 
     def _build(self, op: Operation, kind: str, key: Key, inputs: Sequence[Any], place: Place) -> list[Any]:
         attrs = self.origin(key, place)._attrs
-        if op.type in v1_tensor_array.MAKERS:
+        if op.type in tensor_arrays.MAKERS:
             if op.type.startswith("Stack"):
                 place.lists[key] = build("EmptyTensorList", -1, -1, element_dtype=_kept(attrs["elem_type"]))
                 return [None]

@@ -12,8 +12,8 @@ import heapq
 from collections.abc import Sequence
 from typing import Any
 
-from anabranch.core.operation import Tensor
-from anabranch.core.regions import SWITCHES, Item, Loop
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.regions import SWITCHES, Item, Loop
 from anabranch.rewrite.view_place import Place, does_more
 
 

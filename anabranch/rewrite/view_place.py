@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from anabranch.core.body import Body
-from anabranch.core.graph import Graph
-from anabranch.core.operation import Operation, Tensor
-from anabranch.core.regions import NEXTS, Item, Loop, Regions, needed
-from anabranch.ops import v1_tensor_array
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.graph import Graph
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.regions import NEXTS, Item, Loop, Regions, needed
+from anabranch.ops.v1 import tensor_arrays
 
 Key = tuple[Operation, Any]
 """A stack or tensor array: what makes it; and None, or under which source it holds gradients of that array."""
@@ -82,7 +82,7 @@ def is_static(op: Operation) -> bool:
     """Whether an op is the same in every frame and branch: a constant, or what makes a variable."""
     if op._inputs or op._control_inputs:
         return False
-    return op.type == "Const" or (op.definition.makes is not None and op.type not in v1_tensor_array.TYPES)
+    return op.type == "Const" or (op.definition.makes is not None and op.type not in tensor_arrays.TYPES)
 
 
 def entry(merge: Operation) -> tuple[Tensor, Tensor]:

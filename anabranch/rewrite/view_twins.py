@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from anabranch.core import body_ops, errors, hooks
-from anabranch.core.graph import Graph
-from anabranch.core.operation import Operation, Tensor
-from anabranch.core.regions import EXITS, MERGES, SWITCHES, IrregularError, Item, Loop, Regions, needed
-from anabranch.ops import v1_control_flow, v1_tensor_array
+from anabranch.core import errors
+from anabranch.core.contract import hooks
+from anabranch.core.graph import body_ops
+from anabranch.core.graph.graph import Graph
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.regions import EXITS, MERGES, SWITCHES, IrregularError, Item, Loop, Regions, needed
+from anabranch.ops.v1 import switches, tensor_arrays
 from anabranch.rewrite.functional_view import Builder
 from anabranch.rewrite.view_place import Place, is_static
 
-_TYPES = v1_control_flow.TYPES | v1_tensor_array.TYPES
+_TYPES = switches.TYPES | tensor_arrays.TYPES
 _NONE: frozenset[Tensor] = frozenset()
 
 
@@ -72,10 +74,10 @@ def _between(regions: Regions, xs: Sequence[Tensor]) -> list[Item]:
             regions.item_of(tensor.op, None) in reached for tensor in inputs
         ):
             reached.add(item)
-    lists = any(op.type in v1_tensor_array.TYPES for item in reached for op in _ops_of(item))
+    lists = any(op.type in tensor_arrays.TYPES for item in reached for op in _ops_of(item))
     for item in regions.order[None]:
         plain = not isinstance(item, Loop) and item.type not in _TYPES and regions.item_paths[item] == ()
-        if not plain and (item in reached or (lists and any(op.type in v1_tensor_array.TYPES for op in _ops_of(item)))):
+        if not plain and (item in reached or (lists and any(op.type in tensor_arrays.TYPES for op in _ops_of(item)))):
             found.append(item)
     # A branch is built whole: what it computes without xs, too.
     inside = {pred for item in found for pred, _ in _conditions(regions, item)}
@@ -98,7 +100,7 @@ def _have_twins(regions: Regions, chosen: Sequence[Item], graph: Graph) -> set[I
     for item in chosen:
         for pred, _ in _conditions(regions, item):
             group[root(item)] = root(pred)
-        if any(op.type in v1_tensor_array.TYPES for op in _ops_of(item)):
+        if any(op.type in tensor_arrays.TYPES for op in _ops_of(item)):
             group[root(item)] = root("lists")  # they are handed on from one to the next
     results: dict[object, list[Tensor]] = {}
     for item in chosen:
@@ -128,9 +130,7 @@ def _results(item: Item) -> list[Tensor]:
     """What an element gives to plain ops."""
     if isinstance(item, Loop):
         return [op._outputs[0] for op in item.exits]
-    if item.type in MERGES | SWITCHES or (
-        item.type in v1_tensor_array.TYPES and item.type not in v1_tensor_array.MAKERS
-    ):
+    if item.type in MERGES | SWITCHES or (item.type in tensor_arrays.TYPES and item.type not in tensor_arrays.MAKERS):
         return [output for output in item._outputs if output.dtype.base.name not in ("resource", "string")]
     return []
 

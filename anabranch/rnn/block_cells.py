@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.core import dtypes, errors, nest
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.convert import convert_to_tensor
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.values import dtypes, nest
 from anabranch.layers.base import Layer
-from anabranch.ops.array_functions_more import reverse, reverse_sequence
-from anabranch.ops.compare import clip_by_value
+from anabranch.ops.array.public_indexing import reverse, reverse_sequence
+from anabranch.ops.math.compare import clip_by_value
 from anabranch.rnn.cells import (
     GRUCell,
     LayerRNNCell,

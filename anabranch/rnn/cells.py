@@ -11,16 +11,17 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from anabranch.core import dtypes, errors, nest, shapes
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.convert import constant, convert_to_tensor
-from anabranch.core.graph import get_default_graph
-from anabranch.core.operation import Tensor
-from anabranch.core.scope_functions import name_scope
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.values import dtypes, nest, shapes
 from anabranch.layers.base import InputSpec, Layer
 from anabranch.layers.common import activation_of
-from anabranch.ops.compare import clip_by_value
+from anabranch.ops.math.compare import clip_by_value
 from anabranch.variables.initializers import Constant, Zeros
 from anabranch.variables.partitioned import fixed_size_partitioner
 from anabranch.variables.scope import variable_scope

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import dtypes
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.convert import constant, convert_to_tensor
-from anabranch.core.random_seed import get_seed
-from anabranch.ops.compare import clip_by_value
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.random_seed import get_seed
+from anabranch.core.values import dtypes
+from anabranch.ops.math.compare import clip_by_value
 from anabranch.rnn.cells import (
     LSTMStateTuple,
     RNNCell,

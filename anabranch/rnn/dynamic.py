@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.core import dtypes, errors, nest, shapes
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.convert import constant, convert_to_tensor
-from anabranch.core.operation import Tensor
-from anabranch.core.scope_functions import control_dependencies, name_scope
-from anabranch.ops.array_functions_more import reverse, reverse_sequence
-from anabranch.ops.tensor_array import TensorArray
-from anabranch.ops.while_loop import while_loop
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import control_dependencies, name_scope
+from anabranch.core.values import dtypes, nest, shapes
+from anabranch.ops.array.public_indexing import reverse, reverse_sequence
+from anabranch.ops.control.public_while import while_loop
+from anabranch.ops.lists.public_tensor_array import TensorArray
 from anabranch.rnn.cells import assert_like_rnncell, concat
 from anabranch.variables.scope import variable_scope
 

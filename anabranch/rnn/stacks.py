@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anabranch.core import errors, shapes
-from anabranch.core.api import public, publish_as
-from anabranch.core.build import build
-from anabranch.core.convert import constant, convert_to_tensor
-from anabranch.ops.nn_conv_functions import convolution
+from anabranch.core import errors
+from anabranch.core.contract.api import public, publish_as
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.values import shapes
+from anabranch.ops.nn.windows.public_convolution import convolution
 from anabranch.rnn.cells import (
     BasicLSTMCell,
     BasicRNNCell,

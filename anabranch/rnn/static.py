@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anabranch.core import dtypes, errors, nest, shapes
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.convert import constant, convert_to_tensor
-from anabranch.core.scope_functions import control_dependencies
-from anabranch.ops.array_functions_more import reverse_sequence
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.public_scopes import control_dependencies
+from anabranch.core.values import dtypes, nest, shapes
+from anabranch.ops.array.public_indexing import reverse_sequence
 from anabranch.rnn.cells import assert_like_rnncell, concat
 from anabranch.rnn.dynamic import choose, flat_sizes, infer_dtype
 from anabranch.variables.scope import variable_scope

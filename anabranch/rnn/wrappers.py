@@ -7,14 +7,15 @@ import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from anabranch.core import errors, nest
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.convert import constant, convert_to_tensor
-from anabranch.core.graph import get_default_graph
-from anabranch.core.operation import Tensor
-from anabranch.core.random_seed import get_seed
-from anabranch.core.scope_functions import name_scope
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import get_seed
+from anabranch.core.values import nest
 from anabranch.rnn.cells import LSTMStateTuple, RNNCell, assert_like_rnncell, concat, product
 from anabranch.variables.initializers import RandomUniform, Zeros
 from anabranch.variables.scope import get_variable, variable_scope

@@ -18,20 +18,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.core import errors, kernels, shapes
+from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
-from anabranch.core.list_values import TracedList
-from anabranch.core.operation import Operation, Tensor
-from anabranch.core.state_key import StateKey, ValueKey
-from anabranch.runtime import binding, direct, nested, policy, spares, varying
-from anabranch.runtime.binding import SegmentState
-from anabranch.runtime.borrowing import lent, may_borrow
+from anabranch.core.contract import kernels
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.state_key import StateKey, ValueKey
+from anabranch.core.values import shapes
+from anabranch.core.values.list_values import TracedList
+from anabranch.runtime.interpreter import nested
+from anabranch.runtime.interpreter.python_results import Recorded, same
 from anabranch.runtime.interrupts import Interrupts
-from anabranch.runtime.plan import HostItem, Plan, ProgramItem, Segment
-from anabranch.runtime.recorded import Recorded, same
-from anabranch.runtime.resources import Claim, RandomCounter, ResourceHandle, ResourceManager, Slot, Version
+from anabranch.runtime.plans import binding, direct, policy, shape_families
+from anabranch.runtime.plans.binding import SegmentState
+from anabranch.runtime.plans.plan import HostItem, Plan, ProgramItem, Segment
+from anabranch.runtime.state import spare_buffers
+from anabranch.runtime.state.borrowing import lent, may_borrow
+from anabranch.runtime.state.resources import Claim, RandomCounter, ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.values import NO_RNG, Published, device_value, own, to_host
-from anabranch.xla import engine, room, scope, single
+from anabranch.xla import capacities, engine, lowering, single_op
 from anabranch.xla import program as programs
 
 MAX_STATIC_VARIANTS = 16
@@ -414,11 +418,17 @@ class Executor:
                 if step.stats is not None:
                     ops = item.program.group.ops if isinstance(item, ProgramItem) else (item.op,)
                     step.stats.append(ItemTime(tuple(ops), isinstance(item, ProgramItem), started, time.time()))
-        except (scope.CutNeeded, scope.BoundNeeded, scope.HostNeeded, room.TooRoomy, room.Exceeded) as cut:
+        except (
+            lowering.CutNeeded,
+            lowering.BoundNeeded,
+            lowering.HostNeeded,
+            capacities.TooRoomy,
+            capacities.Exceeded,
+        ) as cut:
             self.plan.require(cut, segment, items)
             raise _CutAnew from None
         if self.plan.tier == "interpreted" and not self.plan.nested:
-            varying.observe(self.plan, env)
+            shape_families.observe(self.plan, env)
         return advances
 
     def _run_host(
@@ -458,7 +468,7 @@ class Executor:
             if counter is not None:
                 philox = counter.words()
                 assert definition.consumes is not None
-                advances.append((counter, int(definition.consumes(scope.TraceShapes(op, operands)))))
+                advances.append((counter, int(definition.consumes(lowering.TraceShapes(op, operands)))))
             values = self._call_host(op, operands, step, philox)
             if definition.effect.kind == "io":
                 memo[op] = (operands, values)
@@ -479,7 +489,7 @@ class Executor:
         try:
             if kernels.needs_lax(definition):
                 return list(
-                    single.run_compiled(definition, operands, op._attrs, op, philox, self.plan.options.precision)
+                    single_op.run_compiled(definition, operands, op._attrs, op, philox, self.plan.options.precision)
                 )
             context = _StepContext(op, self)
             context.cancellation = step.token
@@ -546,10 +556,16 @@ class Executor:
                 if self.plan.nested and program.variants > MAX_SHAPES_OF_A_BODY:
                     self.plan.keep_dynamic_on_host()
                 elif executable is None:
-                    varying.open_values(self.plan, program, item.static)
+                    shape_families.open_values(self.plan, program, item.static)
                 elif program.variants > forms and not self.plan.nested:
-                    varying.note(self.plan, program, env, static)
-        except (scope.CutNeeded, scope.BoundNeeded, scope.HostNeeded, room.TooRoomy, errors.InternalError):
+                    shape_families.note(self.plan, program, env, static)
+        except (
+            lowering.CutNeeded,
+            lowering.BoundNeeded,
+            lowering.HostNeeded,
+            capacities.TooRoomy,
+            errors.InternalError,
+        ):
             raise
         except programs.UNTRACEABLE as problem:
             # Tracing met what can only fail at run time: the interpreter says which op fails first in effect order.
@@ -616,7 +632,7 @@ class Executor:
             with engine.x64():
                 if versions:
                     known = bool(item.static or item.bounds)
-                    function, donated = spares.handed(
+                    function, donated = spare_buffers.handed(
                         self.manager, program, executable, versions, old, arguments, rng, not known
                     )
                 results, finals, flags = function(donated, arguments, program.device_constants(), rng)

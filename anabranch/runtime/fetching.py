@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import constants, errors, shapes
-from anabranch.core.api import public
-from anabranch.core.graph import Graph
-from anabranch.core.indexed_slices import IndexedSlices, IndexedSlicesValue
-from anabranch.core.operation import Operation, Tensor
-from anabranch.core.sparse_tensor import SparseTensor, SparseTensorValue
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.graph import Graph
+from anabranch.core.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorValue
+from anabranch.core.values import constants, shapes
 
 Contract = Callable[[Any], Any]
 _expansions: list[

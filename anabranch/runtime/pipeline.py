@@ -1,8 +1,8 @@
 """Steps in flight: a callable that returns before its step has ended, as far as that can be undone.
 
 A step may be dispatched before the flags of the one ahead of it are read if everything it could do wrong can be held
-back in the device: it is one program (:mod:`anabranch.runtime.direct`), and every variable that it writes is one whose
-buffer it owns. Such a program, *gated*, takes the first flag of the step ahead as an argument: unless that
+back in the device: it is one program (:mod:`anabranch.runtime.plans.direct`), and every variable that it writes is one
+whose buffer it owns. Such a program, *gated*, takes the first flag of the step ahead as an argument: unless that
 one passed, it writes nothing. So what the programs return for their variables is right whatever fails, and it is
 published when the call returns. Everybody else's steps read it, or build on it, as after a step that has ended.
 
@@ -23,13 +23,13 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
-from anabranch.core.operation import Tensor
-from anabranch.runtime import spares
-from anabranch.runtime.direct import DirectStep, device_failure
+from anabranch.core.graph.operation import Tensor
 from anabranch.runtime.interrupts import Interrupts
-from anabranch.runtime.resources import Claim, RandomCounter, ResourceManager, Slot, Version
+from anabranch.runtime.plans.direct import DirectStep, device_failure
+from anabranch.runtime.state import spare_buffers
+from anabranch.runtime.state.resources import Claim, RandomCounter, ResourceManager, Slot, Version
 from anabranch.runtime.values import NO_RNG, own
-from anabranch.xla import engine, tracing
+from anabranch.xla import engine, kernel_context
 
 
 class StepInFlight:
@@ -173,9 +173,9 @@ class Pipeline:
         assert gated is not None
         try:
             failed = int(np.asarray(step.flags[0]))
-            if failed == tracing.PASSED:
+            if failed == kernel_context.PASSED:
                 return None
-            if failed == tracing.NOT_TRIED:
+            if failed == kernel_context.NOT_TRIED:
                 return _not_tried(None)
             return gated.program.failure(gated.executable, failed, np.asarray(step.flags[1]))
         except Exception as problem:
@@ -259,10 +259,10 @@ class Pipeline:
         try:
             with engine.x64():
                 copy = engine.jax().numpy.copy
-                function, donated = spares.handed(
+                function, donated = spare_buffers.handed(
                     manager, program, gated.executable, versions, old, arguments, rng, gated=True
                 )
-                gate = self._steps[-1].flags[0] if self._steps else tracing.OPEN
+                gate = self._steps[-1].flags[0] if self._steps else kernel_context.OPEN
                 results, finals, flags = function(donated, arguments, program.device_constants(), rng, gate)
                 manager.replace(gated.donated_slots, finals)
                 # The next step may own what this one returns for variables, and what it has read.

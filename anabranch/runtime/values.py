@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core.list_values import HostList, TracedList
-from anabranch.core.optional_values import HostOptional
-from anabranch.runtime.resources import ResourceHandle, Version
+from anabranch.core.values.list_values import HostList, TracedList
+from anabranch.core.values.optional_values import HostOptional
+from anabranch.runtime.state.resources import ResourceHandle, Version
 from anabranch.xla import lists
-from anabranch.xla.room import Padded
+from anabranch.xla.capacities import Padded
 
 NO_RNG = np.zeros((0, 6), np.uint32)
 

@@ -8,7 +8,7 @@ Files come from strangers: nothing in them is executed while they load, and asse
 only (:mod:`anabranch.saved_model.files`).
 """
 
-from anabranch.core import api
+from anabranch.core.contract import api
 from anabranch.saved_model import (
     builder,
     constants,

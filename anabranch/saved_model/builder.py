@@ -16,17 +16,18 @@ from typing import Any
 
 from google.protobuf import any_pb2
 
-from anabranch.core import errors, graph_def
-from anabranch.core.api import public
-from anabranch.core.collections import GraphKeys
-from anabranch.core.graph import Graph, get_default_graph
-from anabranch.core.inference import partial_value
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.contract.inference import partial_value
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.graph import Graph, get_default_graph
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graphdef import graph_def
 from anabranch.core.protos import saved_model_pb2
 from anabranch.saved_model import constants, files, signature_constants, signature_def_utils, tag_constants
 from anabranch.train import meta_graph
 from anabranch.train.graph_files import write_message
-from anabranch.train.saver import Saver, settle
+from anabranch.train.saving.saver import Saver, settle
 
 _ASSET_TYPE = "type.googleapis.com/tensorflow.AssetFileDef"
 

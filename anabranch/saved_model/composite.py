@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.core import dtypes, errors, shapes
-from anabranch.core.shapes import RawShape
-from anabranch.core.sparse_tensor import SparseTensorValue
+from anabranch.core import errors
+from anabranch.core.graph.sparse_tensor import SparseTensorValue
+from anabranch.core.values import dtypes, shapes
+from anabranch.core.values.shapes import RawShape
 
 
 class RaggedTensorValue(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.core.api import publish_as
+from anabranch.core.contract.api import publish_as
 
 ASSETS_DIRECTORY = "assets"
 ASSETS_KEY = "saved_model_assets"

@@ -14,7 +14,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from anabranch.core import errors
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
 from anabranch.core.protos import saved_model_pb2
 from anabranch.saved_model import constants
 from anabranch.train.graph_files import read_message

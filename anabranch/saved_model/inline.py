@@ -16,7 +16,8 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from anabranch.core import errors, opdef
+from anabranch.core import errors
+from anabranch.core.contract import opdef
 from anabranch.core.protos import graph_pb2
 
 CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))

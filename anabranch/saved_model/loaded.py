@@ -15,14 +15,15 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
-from anabranch.core import attr_values, calls_by_name, errors, import_graph, import_nodes
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.graph import Graph
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.graph import Graph
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graphdef import attr_values, calls_by_name, import_graph, import_nodes
 from anabranch.core.protos import graph_pb2
 from anabranch.formats.bundle_reader import BundleReader
-from anabranch.ops.basic import placeholder
+from anabranch.ops.array.sources import placeholder
 from anabranch.saved_model import constants, files, loader, utils
 from anabranch.saved_model.composite import TENSOR, Leaf
 from anabranch.saved_model.inline import Flat, Inliner

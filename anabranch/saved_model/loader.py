@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from anabranch.core.api import public
-from anabranch.core.graph import Graph
-from anabranch.core.operation import Operation
+from anabranch.core.contract.api import public
+from anabranch.core.graph.graph import Graph
+from anabranch.core.graph.operation import Operation
 from anabranch.saved_model import constants, files, signature_def_utils
 from anabranch.saved_model.files import maybe_saved_model_directory
 from anabranch.train.meta_graph_import import import_with_elements

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core.api import public
-from anabranch.core.operation import Operation
-from anabranch.ops.control_flow_basic import group
-from anabranch.ops.lookup_tables import tables_initializer
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Operation
+from anabranch.ops.control.public_dependencies import group
+from anabranch.ops.lookup.public_tables import tables_initializer
 from anabranch.variables.listing import global_variables_initializer, local_variables_initializer
 
 

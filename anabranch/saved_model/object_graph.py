@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from anabranch.core import dtypes, errors, shapes
+from anabranch.core import errors
 from anabranch.core.protos import object_graph_pb2
-from anabranch.core.shapes import RawShape
+from anabranch.core.values import dtypes, shapes
+from anabranch.core.values.shapes import RawShape
 from anabranch.saved_model.composite import Leaf, composite_leaf
 
 CHECKPOINT_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from anabranch.core import errors, shapes
-from anabranch.core.operation import Operation
+from anabranch.core import errors
+from anabranch.core.graph.operation import Operation
+from anabranch.core.values import shapes
 from anabranch.saved_model.composite import Leaf
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from anabranch.core import dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.graph import get_default_graph
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.protos import saved_model_pb2
+from anabranch.core.values import dtypes
 from anabranch.saved_model import signature_constants as names
 from anabranch.saved_model import utils
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.core.api import publish_as
+from anabranch.core.contract.api import publish_as
 
 SERVING = "serve"
 TRAINING = "train"

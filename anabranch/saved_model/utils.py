@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import attr_values, dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.graph import Graph, get_default_graph
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.graph import Graph, get_default_graph
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.sparse_tensor import SparseTensor
+from anabranch.core.graphdef import attr_values
 from anabranch.core.protos import saved_model_pb2
-from anabranch.core.sparse_tensor import SparseTensor
+from anabranch.core.values import dtypes
 from anabranch.variables.save_slice import inside_scope
 from anabranch.variables.variable import Variable
 

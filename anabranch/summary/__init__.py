@@ -1,6 +1,6 @@
 """Summaries for TensorBoard: `tf.summary.*` and the writers of event files."""
 
-from anabranch.core import api
+from anabranch.core.contract import api
 from anabranch.summary import functions, in_graph, old_names, writer
 
 __all__ = ["functions", "in_graph", "old_names", "writer"]

@@ -19,7 +19,8 @@ import time
 import weakref
 from typing import Any
 
-from anabranch.core import errors, hooks
+from anabranch.core import errors
+from anabranch.core.contract import hooks
 from anabranch.core.protos import event_pb2
 from anabranch.formats.records import framed, io_error
 

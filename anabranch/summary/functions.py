@@ -14,14 +14,16 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from anabranch.core import convert, dtypes, errors
-from anabranch.core.api import public, publish_as
-from anabranch.core.build import build
-from anabranch.core.collections import GraphKeys
-from anabranch.core.graph import get_default_graph
-from anabranch.core.operation import Tensor
+from anabranch.core import errors
+from anabranch.core.contract.api import public, publish_as
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.protos import event_pb2, summary_pb2
-from anabranch.core.scope_functions import name_scope
+from anabranch.core.values import dtypes
 
 for _message in (summary_pb2.Summary, summary_pb2.SummaryDescription, event_pb2.Event, event_pb2.SessionLog,
                  event_pb2.TaggedRunMetadata):  # fmt: skip

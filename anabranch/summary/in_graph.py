@@ -15,13 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import api, convert, dtypes, errors, hooks
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.graph import Graph, get_default_graph
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core import errors
+from anabranch.core.contract import api, hooks
+from anabranch.core.contract.api import public
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.graph import Graph, get_default_graph
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.public_scopes import control_dependencies, device
 from anabranch.core.protos import graph_pb2, summary_pb2
-from anabranch.core.scope_functions import control_dependencies, device
+from anabranch.core.values import dtypes
 from anabranch.summary.functions import summary_scope
 
 _SUMMARIES = "_SUMMARY_V2"

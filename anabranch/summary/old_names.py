@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import convert, dtypes
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.collections import GraphKeys
-from anabranch.core.graph import get_default_graph
-from anabranch.core.operation import Tensor
-from anabranch.core.scope_functions import name_scope
+from anabranch.core.contract.api import public
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.values import dtypes
 from anabranch.summary.functions import collect
 
 _USUAL = (GraphKeys.SUMMARIES,)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.graph import Graph, get_default_graph
+from anabranch.core.contract.api import public
+from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.protos import event_pb2, graph_pb2, saved_model_pb2
 from anabranch.formats.records import read_records
 from anabranch.summary.event_file import EventFileWriter

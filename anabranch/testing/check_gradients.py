@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 
 from anabranch.autodiff.gradients import gradients
-from anabranch.core import dtypes, errors
-from anabranch.core.build import build
-from anabranch.core.convert import convert_to_tensor
-from anabranch.core.graph import Graph
-from anabranch.core.operation import Tensor
+from anabranch.core import errors
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.graph import Graph
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import dtypes
 from anabranch.session import Session, SessionOptions
 
 TIERS = ("interpreted", "compiled")

@@ -11,9 +11,9 @@ import numpy as np
 
 from anabranch.autodiff.gradients import gradients
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.convert import convert_to_tensor
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.session import get_default_session
 
 

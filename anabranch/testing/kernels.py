@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import constants, dtypes, kernels, opdef
-from anabranch.xla import single
+from anabranch.core.contract import kernels, opdef
+from anabranch.core.values import constants, dtypes
+from anabranch.xla import single_op
 
 TIERS = ("host", "xla")
 
@@ -66,7 +67,7 @@ def run_op(type_name: str, *inputs: Any, tier: str = "host", philox: Any = None,
     complete = complete_attrs(type_name, arrays, attrs)
     view = _OpView(type_name)
     if (tier == "xla" and definition.kernel is not None) or kernels.needs_lax(definition):
-        results = single.run_compiled(definition, arrays, complete, view, philox)
+        results = single_op.run_compiled(definition, arrays, complete, view, philox)
     else:
         context = kernels.HostContext(view)
         context.philox = philox

@@ -27,7 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import dtypes, errors, opdef
+from anabranch.core import errors
+from anabranch.core.contract import opdef
+from anabranch.core.values import dtypes
 
 CHECKS = ("forward", "shape", "order 1", "order 2", "serialisation")
 """What a row is checked for, and what may stand in ``gaps``."""

@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import dtypes, opdef, shapes
-from anabranch.core.build import build, build_operation
-from anabranch.core.convert import constant
-from anabranch.core.graph import Graph
-from anabranch.core.graph_def import graph_def
-from anabranch.core.import_graph import import_graph_def
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core.contract import opdef
+from anabranch.core.graph.build import build, build_operation
+from anabranch.core.graph.convert import constant
+from anabranch.core.graph.graph import Graph
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graphdef.graph_def import graph_def
+from anabranch.core.graphdef.import_graph import import_graph_def
+from anabranch.core.values import dtypes, shapes
 from anabranch.session import Session, SessionOptions
 from anabranch.testing.check_gradients import TIERS, Problem, check_problems
 from anabranch.testing.op_cases import Instance, Row, instances

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from absl.testing import absltest
 
-from anabranch.core import api, errors
-from anabranch.core.api import public
+from anabranch.core import errors
+from anabranch.core.contract import api
+from anabranch.core.contract.api import public
 from anabranch.session import Session, get_default_session
 from anabranch.testing.test_case import TestCase
 from anabranch.xla import engine

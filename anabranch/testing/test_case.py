@@ -23,9 +23,11 @@ import numpy as np
 from absl.testing import absltest
 from google.protobuf import text_format
 
-from anabranch.core import device, errors, nest, operation, random_seed
-from anabranch.core import graph as graphs
-from anabranch.core.dtypes import as_dtype
+from anabranch.core import device, errors
+from anabranch.core.graph import graph as graphs
+from anabranch.core.graph import operation, random_seed
+from anabranch.core.values import nest
+from anabranch.core.values.dtypes import as_dtype
 from anabranch.session import Session, get_default_session
 
 RANDOM_SEED = 87654321

@@ -3,13 +3,9 @@
 All but the files are plain graph programs.
 """
 
-from anabranch.core import api
+from anabranch.core.contract import api
 from anabranch.train import (
     basic_session_run_hooks,
-    checkpoint,
-    checkpoint_init,
-    checkpoint_reader,
-    checkpoint_state,
     clipping,
     coordinator,
     decay,
@@ -20,13 +16,13 @@ from anabranch.train import (
     moving_averages,
     optimizer,
     optimizers,
-    saver,
     session_manager,
     session_run_hook,
     slots,
     step_counter,
     supervisor,
 )
+from anabranch.train.saving import checkpoint, checkpoint_init, checkpoint_reader, checkpoint_state, saver
 
 __all__ = [
     "basic_session_run_hooks",

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.collections import GraphKeys
-from anabranch.core.graph import get_default_graph
+from anabranch.core.contract.api import public
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.protos import event_pb2, summary_pb2
 from anabranch.platform import logging
 from anabranch.summary.writer import FileWriterCache
 from anabranch.train import step_counter
-from anabranch.train.saver import settle
+from anabranch.train.saving.saver import settle
 from anabranch.train.session_run_hook import SessionRunArgs, SessionRunHook
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anabranch.core import convert, errors
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.graph import get_default_graph
-from anabranch.core.indexed_slices import IndexedSlices
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.indexed_slices import IndexedSlices
 
 
 def _values(tensor: Any) -> Any:

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.collections import GraphKeys, register_proto_function
-from anabranch.core.graph import get_default_graph
+from anabranch.core.contract.api import public
+from anabranch.core.graph.collections import GraphKeys, register_proto_function
+from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.protos import training_pb2
 from anabranch.session import Session, get_default_session
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from anabranch.core import convert, dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.scope_functions import name_scope
-from anabranch.ops.cast import cast
-from anabranch.ops.random_functions import random_normal
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.values import dtypes
+from anabranch.ops.array.cast import cast
+from anabranch.ops.random.public import random_normal
 
 
 def _checked(global_step: Any, function: str) -> None:

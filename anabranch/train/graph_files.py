@@ -14,8 +14,8 @@ from typing import Any
 from google.protobuf import message, text_format
 
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.graph import Graph
+from anabranch.core.contract.api import public
+from anabranch.core.graph.graph import Graph
 from anabranch.formats import staging
 
 

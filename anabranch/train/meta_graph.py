@@ -1,8 +1,8 @@
 """MetaGraphs: a graph with its collections, so that another program can go on where this one ends.
 
 Policy. A collection is written by what its items are: messages if functions were registered for it
-(:func:`anabranch.core.collections.register_proto_function`), else names of graph elements, texts, whole numbers or
-floats. A collection whose items are none of these is left out with a warning, as in TensorFlow: programs keep what
+(:func:`anabranch.core.graph.collections.register_proto_function`), else names of graph elements, texts, whole numbers
+or floats. A collection whose items are none of these is left out with a warning, as in TensorFlow: programs keep what
 they like in collections. Reading is all or nothing: if anything in the file does not fit, the graph is as it was.
 
 Exporting a name scope strips it from all names; what its nodes take from outside is renamed and listed in the
@@ -19,11 +19,13 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from anabranch.core import attr_values, errors, framework, graph_def, import_graph, opdef
-from anabranch.core.api import public
-from anabranch.core.attrs import REQUIRED
-from anabranch.core.collections import GraphKeys, proto_functions, register_proto_function
-from anabranch.core.graph import Graph, get_default_graph
+from anabranch.core import errors, framework
+from anabranch.core.contract import opdef
+from anabranch.core.contract.api import public
+from anabranch.core.contract.attrs import REQUIRED
+from anabranch.core.graph.collections import GraphKeys, proto_functions, register_proto_function
+from anabranch.core.graph.graph import Graph, get_default_graph
+from anabranch.core.graphdef import attr_values, graph_def, import_graph
 from anabranch.core.protos import graph_pb2, saved_model_pb2, variable_pb2
 from anabranch.train.graph_files import read_message, write_message
 from anabranch.variables.save_slice import inside_scope, without_scope

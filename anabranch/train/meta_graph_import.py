@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anabranch.core.api import public
-from anabranch.core.collections import GraphKeys
-from anabranch.core.graph import get_default_graph
+from anabranch.core.contract.api import public
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.graph import get_default_graph
 from anabranch.train import meta_graph
-from anabranch.train.saver import Saver
+from anabranch.train.saving.saver import Saver
 
 
 @public("train.import_meta_graph")

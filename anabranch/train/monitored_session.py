@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.graph import get_default_graph
+from anabranch.core.contract.api import public
+from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.protos import config_pb2
 from anabranch.platform import logging
 from anabranch.train import basic_session_run_hooks, coordinator, session_manager, session_run_hook

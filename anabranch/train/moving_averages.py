@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from anabranch.core import convert, dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.collections import GraphKeys
-from anabranch.core.graph import get_default_graph
-from anabranch.core.operation import Operation, Tensor
-from anabranch.ops.control_flow_basic import group
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.values import dtypes
+from anabranch.ops.control.public_dependencies import group
 from anabranch.train import slots
 from anabranch.variables.initializers import Zeros
 from anabranch.variables.listing import moving_average_variables, trainable_variables

@@ -11,14 +11,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from anabranch.autodiff.gradients import gradients
-from anabranch.core import convert, dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.collections import GraphKeys
-from anabranch.core.graph import get_default_graph
-from anabranch.core.indexed_slices import IndexedSlices
-from anabranch.core.operation import Operation, Tensor
-from anabranch.ops.control_flow_basic import group, tuple_
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.indexed_slices import IndexedSlices
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.values import dtypes
+from anabranch.ops.control.public_dependencies import group, tuple_
 from anabranch.train import slots
 from anabranch.variables.listing import trainable_variables
 from anabranch.variables.partitioned import PartitionedVariable

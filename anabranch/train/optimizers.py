@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anabranch.core import convert, dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.graph import get_default_graph
-from anabranch.core.indexed_slices import IndexedSlices
-from anabranch.core.operation import Operation
-from anabranch.ops.control_flow_basic import group
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.indexed_slices import IndexedSlices
+from anabranch.core.graph.operation import Operation
+from anabranch.core.values import dtypes
+from anabranch.ops.control.public_dependencies import group
 from anabranch.train.optimizer import Optimizer, is_resource, target_of
 from anabranch.train.slots import start_of
 from anabranch.variables.initializers import Constant, Ones

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.collections import GraphKeys
-from anabranch.core.graph import get_default_graph
-from anabranch.ops.control_flow_basic import group
-from anabranch.ops.lookup_tables import tables_initializer
+from anabranch.core.contract.api import public
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.ops.control.public_dependencies import group
+from anabranch.ops.lookup.public_tables import tables_initializer
 from anabranch.session import Session
 from anabranch.summary.functions import merge_all
-from anabranch.train import checkpoint_state
-from anabranch.train.saver import Saver, settle
+from anabranch.train.saving import checkpoint_state
+from anabranch.train.saving.saver import Saver, settle
 from anabranch.variables import listing
 
 

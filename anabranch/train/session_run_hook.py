@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
 
 
 @public("train.SessionRunArgs")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import convert
-from anabranch.core.build import build
-from anabranch.core.graph import get_default_graph
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.graph import get_default_graph
 from anabranch.variables.initializers import Zeros
 from anabranch.variables.resource_variable import ResourceVariable
 from anabranch.variables.scope import get_variable, variable_scope

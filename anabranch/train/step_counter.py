@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.collections import GraphKeys
-from anabranch.core.graph import Graph, get_default_graph
-from anabranch.core.operation import Tensor
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.graph import Graph, get_default_graph
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import dtypes
 from anabranch.variables.initializers import Zeros
 from anabranch.variables.scope import get_variable
 from anabranch.variables.variable import Variable

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.collections import GraphKeys
-from anabranch.core.graph import get_default_graph
+from anabranch.core.contract.api import public
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.protos import event_pb2, summary_pb2
-from anabranch.ops.control_flow_basic import group
-from anabranch.ops.lookup_tables import tables_initializer
+from anabranch.ops.control.public_dependencies import group
+from anabranch.ops.lookup.public_tables import tables_initializer
 from anabranch.platform import logging
 from anabranch.summary.functions import merge_all
 from anabranch.summary.writer import FileWriter
 from anabranch.train import coordinator, session_manager, step_counter
-from anabranch.train.saver import Saver, settle
+from anabranch.train.saving.saver import Saver, settle
 from anabranch.variables import listing
 
 USE_DEFAULT = 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import errors, shapes
-from anabranch.core.operation import Tensor
+from anabranch.core import errors
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import shapes
 from anabranch.variables.scope_state import VariableAggregation, VariableSynchronization
 
 

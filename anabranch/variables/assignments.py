@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import convert, errors
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.operation import Tensor
-from anabranch.core.scope_functions import name_scope
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import name_scope
 from anabranch.variables.resource_variable import ResourceVariable
 
 

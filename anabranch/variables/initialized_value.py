@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import errors, inference
-from anabranch.core.build import build
-from anabranch.core.collections import GraphKeys
-from anabranch.core.opdef import NotDifferentiable, Op, Type, read
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core import errors
+from anabranch.core.contract import inference
+from anabranch.core.contract.opdef import NotDifferentiable, Op, Type, read
+from anabranch.core.graph.build import build
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.operation import Operation, Tensor
 
 _NO_GRADIENT = NotDifferentiable("it serves initial values only")
 

@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 
 from anabranch import ops
-from anabranch.core import api, convert, dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.operation import Tensor
+from anabranch.core import errors
+from anabranch.core.contract import api
+from anabranch.core.contract.api import public
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import dtypes
 from anabranch.variables.partitioned import PartitionInfo
 
 

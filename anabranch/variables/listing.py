@@ -6,15 +6,16 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from anabranch.core import api, errors
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.collections import GraphKeys
-from anabranch.core.convert import constant
-from anabranch.core.graph import get_default_graph
-from anabranch.core.operation import Operation, Tensor
-from anabranch.core.scope_functions import name_scope
-from anabranch.ops.control_flow_basic import group
+from anabranch.core import errors
+from anabranch.core.contract import api
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.convert import constant
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.ops.control.public_dependencies import group
 from anabranch.variables.assignments import is_variable_initialized
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.default_graph import get_default_graph
-from anabranch.core.graph import Graph
+from anabranch.core.contract.api import public
+from anabranch.core.graph.default_graph import get_default_graph
+from anabranch.core.graph.graph import Graph
 from anabranch.variables.variable import Variable
 
 

@@ -10,10 +10,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from anabranch.core import convert, dtypes, errors, shapes
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.operation import Tensor
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import dtypes, shapes
 from anabranch.variables.variable import Variable
 
 Partitioner = Callable[..., Sequence[int]]

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.core import convert, dtypes, shapes
-from anabranch.core.build import build
-from anabranch.core.graph import get_default_graph
-from anabranch.core.operation import Tensor
-from anabranch.core.scope_functions import name_scope
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.values import dtypes, shapes
 from anabranch.variables import arguments, variable
 from anabranch.variables.initialized_value import guarded
 from anabranch.variables.scope_state import VariableAggregation, VariableSynchronization

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.core import convert, dtypes, errors, shapes
-from anabranch.core.build import build, build_operation
-from anabranch.core.graph import get_default_graph
-from anabranch.core.operation import Operation, Tensor
-from anabranch.core.scope_functions import name_scope
+from anabranch.core import errors
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build, build_operation
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.values import dtypes, shapes
 from anabranch.variables import arguments, variable
 from anabranch.variables.initialized_value import guarded
 from anabranch.variables.scope_state import VariableAggregation, VariableSynchronization

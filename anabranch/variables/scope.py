@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.collections import GraphKeys
-from anabranch.core.graph import get_default_graph, graph_of
+from anabranch.core.contract.api import public
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.graph import get_default_graph, graph_of
 from anabranch.variables.scope_state import (
     ScopeStore,
     VariableAggregation,

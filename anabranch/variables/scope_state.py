@@ -8,10 +8,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.core import convert, dtypes, errors
-from anabranch.core.api import public, publish_as
-from anabranch.core.collections import GraphKeys
-from anabranch.core.graph import Graph, get_default_graph
+from anabranch.core import errors
+from anabranch.core.contract.api import public, publish_as
+from anabranch.core.graph import convert
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.graph import Graph, get_default_graph
+from anabranch.core.values import dtypes
 
 _SCOPES_KEY = ("__varscope",)
 

@@ -6,11 +6,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from anabranch.core import convert, dtypes, errors, shapes
-from anabranch.core.build import build
-from anabranch.core.collections import GraphKeys
-from anabranch.core.graph import Graph, get_default_graph
-from anabranch.core.operation import Tensor
+from anabranch.core import errors
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.graph import Graph, get_default_graph
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import dtypes, shapes
 from anabranch.variables import initializers
 from anabranch.variables.partitioned import (
     PartitionedVariable,

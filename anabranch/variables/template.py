@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from anabranch.core import errors, sites
-from anabranch.core.api import public
-from anabranch.core.collections import GraphKeys
-from anabranch.core.graph import get_default_graph
+from anabranch.core.contract.api import public
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.graph import get_default_graph
 from anabranch.variables.scope import PureScope, variable_scope
 from anabranch.variables.scope_state import VariableScope, scope_store
 

@@ -16,13 +16,16 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from anabranch.core import convert, dtypes, errors, hooks, shapes
-from anabranch.core.api import public
-from anabranch.core.collections import GraphKeys
-from anabranch.core.graph import Graph, get_default_graph
-from anabranch.core.indexed_slices import IndexedSlices
-from anabranch.core.operation import Operation, Tensor
+from anabranch.core import errors
+from anabranch.core.contract import hooks
+from anabranch.core.contract.api import public
+from anabranch.core.graph import convert
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.graph import Graph, get_default_graph
+from anabranch.core.graph.indexed_slices import IndexedSlices
+from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.protos import variable_pb2
+from anabranch.core.values import dtypes, shapes
 from anabranch.variables import arguments, save_slice
 from anabranch.variables.initialized_value import initialized_value
 from anabranch.variables.save_slice import inside_scope, without_scope

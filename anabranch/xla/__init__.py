@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import api
+from anabranch.core.contract import api
 
 _find, _ = api.module_attributes("xla")
 

@@ -7,7 +7,7 @@ it fails; its checks are one check of the program, with the order of the program
 outputs of a conditional and variables of a loop that nobody reads cost nothing.
 
 Lists that grow in a loop are arrays of a fixed capacity there, which follows from how often the loop can run:
-:mod:`anabranch.xla.trips`.
+:mod:`anabranch.xla.trip_counts`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.core import dtypes
-from anabranch.core.body import Body
-from anabranch.core.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of, passes_through
-from anabranch.core.list_values import TracedList
-from anabranch.core.operation import Operation, Tensor
-from anabranch.core.state_key import StateKey
-from anabranch.xla import engine, lists, padded, room, sums, tracing, trips
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of, passes_through
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.state_key import StateKey
+from anabranch.core.values import dtypes
+from anabranch.core.values.list_values import TracedList
+from anabranch.xla import capacities, deferred_products, engine, kernel_context, lists, padded_arrays, trip_counts
 from anabranch.xla.lists import TracedOptional
-from anabranch.xla.scope import BoundNeeded, CutNeeded, HostNeeded, Scope, Streams, Wiring, lowerings
+from anabranch.xla.lowering import BoundNeeded, CutNeeded, HostNeeded, Scope, Streams, Wiring, lowerings
 
 LOWERED = frozenset(("OptionalNone", "OptionalFromValue", "OptionalGetValue", "OptionalHasValue"))
 """Ops without bodies that are traced here."""
@@ -62,14 +62,14 @@ class _Staged:
         assert scope.view is not None
         self.view = scope.view(body, tuple(outputs))
         self.random_ops = [inner for inner in scope.streams.ops if inner in taken]
-        self.records: tuple[tracing.CheckRecord, ...] = ()
+        self.records: tuple[kernel_context.CheckRecord, ...] = ()
         self.upper: dict[int, int] = {}
         dynamic, rebuild = lists.split([args, [entry[maker] for maker in entry], [taken[op] for op in self.random_ops]])
 
         def function(words: Any, *values: Any) -> Any:
             given_args, given_entry, given_taken = rebuild(values)
-            checks: list[tracing.Check] = []
-            context = tracing.TraceContext(checks, scope.context.platform, scope.context.precision)
+            checks: list[kernel_context.Check] = []
+            context = kernel_context.TraceContext(checks, scope.context.platform, scope.context.precision)
             streams = Streams(scope.streams.ops, words, dict(zip(self.random_ops, given_taken, strict=True)))
             env: dict[Any, Any] = {
                 arg: value for arg, value in zip(body.args, given_args, strict=True) if value is not None
@@ -105,8 +105,8 @@ class _Staged:
                     self.upper[i] = inner.upper[key]
             finals = {maker: env[key] for maker, key in self.view.final.items()}
             checks.sort(key=lambda check: check.rank)
-            self.records = tuple(tracing.record_checks(checks))
-            flags = tracing.pack_checks(checks) if checks else None
+            self.records = tuple(kernel_context.record_checks(checks))
+            flags = kernel_context.pack_checks(checks) if checks else None
             left = [jax.numpy.asarray(streams.taken.get(item, 0), jax.numpy.int64) for item in self.random_ops]
             leaves, self.rebuild = lists.split([results, list(finals.values()), left])
             self.finals = tuple(finals)
@@ -256,12 +256,14 @@ def _live_outputs(scope: Scope, op: Operation) -> list[int]:
 
 
 def _add_check(
-    scope: Scope, op: Operation, failed: Any, payload: Any, records: tuple[tracing.CheckRecord, ...]
+    scope: Scope, op: Operation, failed: Any, payload: Any, records: tuple[kernel_context.CheckRecord, ...]
 ) -> None:
     if records:
         scope._enter(op)
         scope.context.checks.append(
-            tracing.Check(scope.context.rank, failed < 0, records[0].error, "", (failed, payload), -1, op, records)
+            kernel_context.Check(
+                scope.context.rank, failed < 0, records[0].error, "", (failed, payload), -1, op, records
+            )
         )
 
 
@@ -312,7 +314,7 @@ def conditional(scope: Scope, op: Operation, ok: Any) -> None:
 
     offset = 0
     functions = []
-    records: list[tracing.CheckRecord] = []
+    records: list[kernel_context.CheckRecord] = []
     for staged, inner_entry in branches:
         functions.append(run(staged, inner_entry, offset))
         offset += len(staged.records)
@@ -387,22 +389,22 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
     assert scope.view is not None
     invariant = [passes_through(body, i) for i in range(len(body.args))]
     carried = carried_by(scope.view, op, _live_outputs(scope, op))
-    bound = trips.bound(scope, op, operands)
-    growing = trips.growing(op, carried, operands)
+    bound = trip_counts.bound(scope, op, operands)
+    growing = trip_counts.growing(op, carried, operands)
     # What only takes elements does not change how the loop goes on: it runs to its end and counts.
-    runs_on = all(trips.unread(op, i) for i in (*growing.by_trips, *growing.inside))
+    runs_on = all(trip_counts.unread(op, i) for i in (*growing.by_trips, *growing.inside))
     guess = more = None
     if bound is None and growing.by_trips:
-        bound = guess = trips.guess(scope, op, operands)
+        bound = guess = trip_counts.guess(scope, op, operands)
     if growing.inside and runs_on:
         more = guess = scope.room.guess(op)
-    late = sums.find(op, carried, bound, operands)
+    late = deferred_products.find(op, carried, bound, operands)
     carried = [i for i in carried if i not in late]
     jax = engine.jax()
     jnp = jax.numpy
     written = [maker for maker in entry if maker in scope.view(body, tuple(body.outputs)).final]
     written += [maker for maker in scope.view(condition, tuple(condition.outputs)).final if maker not in written]
-    initial = [trips.variable(op, i, operands[i], bound, more, operands) for i in carried]
+    initial = [trip_counts.variable(op, i, operands[i], bound, more, operands) for i in carried]
 
     def arguments(values: Sequence[Any]) -> list[Any]:
         found = [value if invariant[i] else None for i, value in enumerate(operands)]
@@ -506,11 +508,11 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
         for i, value in zip(carried, end.values, strict=True)
     }
     for place, i in enumerate(late):
-        by_index[i] = sums.finish(scope, operands[i], *end.factors[2 * place : 2 * place + 2])
+        by_index[i] = deferred_products.finish(scope, operands[i], *end.factors[2 * place : 2 * place + 2])
     results = [operands[i] if invariant[i] else by_index[i] for i in live]
     _finish(scope, op, live, results, dict(zip(written, end.variables, strict=True)), entry,
             dict(zip(counts, end.counts, strict=True)), None)  # fmt: skip
-    trips.learn(scope, op, operands, bound)
+    trip_counts.learn(scope, op, operands, bound)
     if guess is not None:
         if runs_on:
             needed = end.done if more is None or bound == guess else jnp.int32(0)
@@ -519,9 +521,11 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
                 needed = jnp.maximum(needed, end.values[place].size - initial[place].size)
             enough = needed <= guess
         else:
-            enough, needed = ~(end.go if rotated else predicate(end)[0]), jnp.int32(guess * room.MOST_WASTE)
+            enough, needed = ~(end.go if rotated else predicate(end)[0]), jnp.int32(guess * capacities.MOST_WASTE)
         scope._enter(op)
-        scope.context.checks.append(tracing.Check(scope.context.rank, enough, room.Exceeded, "{0}", (needed,), 1, op))
+        scope.context.checks.append(
+            kernel_context.Check(scope.context.rank, enough, capacities.Exceeded, "{0}", (needed,), 1, op)
+        )
     _add_check(scope, op, end.failed, end.payload, (*staged.records, *test.records))
 
 
@@ -568,4 +572,4 @@ lowerings.update(dict.fromkeys(CALLS, call))
 lowerings.update(dict.fromkeys(LOOPS, loop))
 lowerings.update(dict.fromkeys(LOWERED, optional))
 assert dtypes.variant  # lists and optionals are of this dtype
-assert padded  # its ops are known by now
+assert padded_arrays  # its ops are known by now

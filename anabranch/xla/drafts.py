@@ -4,11 +4,11 @@ On CPUs most of the time of a compilation is code generation. Without XLA's fusi
 it takes a fifth to an eighth of the time, and what it gives computes the same HLO: matrix products and convolutions are
 library calls and take the time that they took; what is element by element takes some nanosecond more for each element.
 
-Policy. The ski-rental rule again, as for the two tiers (``runtime/policy.py``): a program runs as a draft until that
-has cost half as much as compiling the final form does, both modelled from the jaxpr, no clock. After a quarter of these
-runs the final form is compiled in a thread of its own, while steps go on; the run at which it takes over is fixed in
-advance, and waits for the thread if it must. So the same program changes forms at the same run each time, and repeats
-bit for bit. Runs are counted by program, not for the process: what other sessions did decides nothing.
+Policy. The ski-rental rule again, as for the two tiers (``runtime/plans/policy.py``): a program runs as a draft until
+that has cost half as much as compiling the final form does, both modelled from the jaxpr, no clock. After a quarter of
+these runs the final form is compiled in a thread of its own, while steps go on; the run at which it takes over is
+fixed in advance, and waits for the thread if it must. So the same program changes forms at the same run each time, and
+repeats bit for bit. Runs are counted by program, not for the process: what other sessions did decides nothing.
 
 What is small or slow has no draft: a compilation that takes no time, a program whose draft would soon have cost more
 than it saved, a plan for which the user asked for the compiled tier.

@@ -1,8 +1,9 @@
 """Values of a trace that are more than an array: lists and optionals, and how conditionals and loops carry them.
 
-Inside a program a list is an array of fixed capacity with a size (:class:`~anabranch.core.list_values.TracedList`).
-Branches of a conditional must return the same kind of value, and a loop must keep the kind of each of its variables;
-the functions here find the kind that serves all, bring values to it, and say when there is none.
+Inside a program a list is an array of fixed capacity with a size
+(:class:`~anabranch.core.values.list_values.TracedList`). Branches of a conditional must return the same kind of value,
+and a loop must keep the kind of each of its variables; the functions here find the kind that serves all, bring values
+to it, and say when there is none.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.core import dtypes, errors, list_values
-from anabranch.core.list_values import HostList, TracedList, from_host, set_backend, to_host
-from anabranch.core.operation import Operation
-from anabranch.core.optional_values import HostOptional
-from anabranch.ops.list_kernels import given_shape
+from anabranch.core import errors
+from anabranch.core.graph.operation import Operation
+from anabranch.core.values import dtypes, list_values
+from anabranch.core.values.list_values import HostList, TracedList, from_host, set_backend, to_host
+from anabranch.core.values.optional_values import HostOptional
+from anabranch.ops.lists.host_kernels import given_shape
 from anabranch.xla import engine
-from anabranch.xla.room import Capacities, Padded
-from anabranch.xla.scope import BoundNeeded, HostNeeded, Scope, specials
+from anabranch.xla.capacities import Capacities, Padded
+from anabranch.xla.lowering import BoundNeeded, HostNeeded, Scope, specials
 
 
 class TracedOptional:

@@ -16,7 +16,7 @@ import platform
 import sys
 
 from anabranch.core import errors
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
 
 # Numbers of glibc's <malloc.h>.
 _TRIM_THRESHOLD = -1

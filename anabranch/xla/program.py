@@ -25,15 +25,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.core import errors, opdef
-from anabranch.core.body import Body
-from anabranch.core.body_ops import bodies_of
-from anabranch.core.list_values import TracedList
-from anabranch.core.operation import Operation, Tensor
-from anabranch.core.state_key import StateKey, ValueKey
-from anabranch.xla import drafts, engine, lists, repeats, rolled, room, rows, scope, tracing
+from anabranch.core import errors
+from anabranch.core.contract import opdef
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.body_ops import bodies_of
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.state_key import StateKey, ValueKey
+from anabranch.core.values.list_values import TracedList
+from anabranch.xla import capacities, drafts, engine, kernel_context, lists, lowering, repeated_blocks, rolled_blocks
+from anabranch.xla import row_updates as rows
 from anabranch.xla.drafts import Executable
-from anabranch.xla.scope import MAX_EMBEDDED_CONSTANT
+from anabranch.xla.lowering import MAX_EMBEDDED_CONSTANT
 
 UNTRACEABLE = (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError)
 """What tracing raises when it meets what can only fail, or what XLA does not have: interpreting says which."""
@@ -64,7 +66,7 @@ class _Facts:
     """What tracing found out besides the program itself."""
 
     def __init__(self) -> None:
-        self.records: list[tracing.CheckRecord] = []
+        self.records: list[kernel_context.CheckRecord] = []
         self.known_outputs: dict[int, np.ndarray] = {}
         self.consumed: list[int] = []
         self.traced_outputs: list[int] = []
@@ -167,7 +169,7 @@ class Program:
         self._lock = threading.Lock()
         self._guesses: dict[Operation, int] = {}
         """How often loops run that were found to run more often than had been guessed."""
-        self.capacities = room.Capacities()
+        self.capacities = capacities.Capacities()
         self._device_constants: tuple[Any, ...] | None = None
         self._structure_key: Any = None
 
@@ -186,7 +188,7 @@ class Program:
                 known = i in static or not self.sizes_change
                 inputs[i] = lists.as_input(value, None if known else self.capacities, i)
             elif i in self.open_axes and i not in static:
-                inputs[i] = room.padded(value, self.open_axes[i], self.capacities, i)
+                inputs[i] = capacities.padded(value, self.open_axes[i], self.capacities, i)
 
     # -- compilation ------------------------------------------------------------------------------------------------
     def executable(
@@ -230,7 +232,7 @@ class Program:
                     if found is None:
                         try:
                             forms, source = self._compile(donated, inputs, static, rng, bounds or {}, gated)
-                        except room.TooRoomy:
+                        except capacities.TooRoomy:
                             self.capacities.tight = True
                             raise
                         except UNTRACEABLE as problem:
@@ -271,9 +273,9 @@ class Program:
     def failure(self, executable: Executable, failed: int, payload: np.ndarray) -> Exception:
         """The exception of the check that failed."""
         found = executable.facts.records[failed].at(self.flat_ops).failure(payload)
-        if isinstance(found, room.Exceeded):
+        if isinstance(found, capacities.Exceeded):
             with self._lock:  # from now on the loop gets more room
-                self._guesses[found.op] = max(self._guesses.get(found.op, 0), room.power(found.needed))
+                self._guesses[found.op] = max(self._guesses.get(found.op, 0), capacities.power(found.needed))
         return found
 
     def device_constants(self) -> tuple[Any, ...]:
@@ -368,8 +370,8 @@ class Program:
         facts = _Facts()
 
         def function(donated: Any, inputs: Any, constants: Any, rng: Any, before: Any = None) -> Any:
-            for _ in range(len(scope.emits_checks) + len(self.flat_ops) + 1):
-                with contextlib.suppress(scope.MoreChecks):
+            for _ in range(len(lowering.emits_checks) + len(self.flat_ops) + 1):
+                with contextlib.suppress(lowering.MoreChecks):
                     return self._trace(donated, inputs, constants, rng, static, facts, bounds, before)
             raise errors.InternalError(None, None, "tracing a program did not settle")
 
@@ -391,7 +393,7 @@ class Program:
 
         with around(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
-            gate = (tracing.OPEN,) if gated else ()
+            gate = (kernel_context.OPEN,) if gated else ()
             buffers = ((tuple(donated) if self.platform == "cpu" else ()),) if keeps else ()
             traced = jitted.trace(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
             source = drafts.Source(traced.lower(), around)
@@ -415,49 +417,49 @@ class Program:
         before: Any = None,
     ) -> Any:
         jnp = engine.jax().numpy
-        env = rolled.Values(zip(self.donated_keys, donated, strict=True))
+        env = rolled_blocks.Values(zip(self.donated_keys, donated, strict=True))
         rest = iter(inputs)
         for i, key in enumerate(self.inputs):
             env[key] = static[i] if i in static else next(rest)
         env.update(zip(self.constants, constants, strict=True))
         state_inputs = {id(value) for key, value in env.items() if isinstance(key, StateKey)}
-        checks: list[tracing.Check] = []
-        context = tracing.TraceContext(checks, self.platform, self.precision)
+        checks: list[kernel_context.Check] = []
+        context = kernel_context.TraceContext(checks, self.platform, self.precision)
         facts.tentative = []
         late, tentative = self._schedule()
 
-        run = scope.Scope(
-            scope.Wiring(self.group.sources, self.group.writes, self.group.fed, frozenset(self.constants)),
+        run = lowering.Scope(
+            lowering.Wiring(self.group.sources, self.group.writes, self.group.fed, frozenset(self.constants)),
             env,
             context,
-            scope.Streams(self.random_ops, rng),
+            lowering.Streams(self.random_ops, rng),
             frozenset(base.maker for base in self.donated),
             self.group.view,
             self._used,
             self.group.ranks,
         )
         run.upper = {self.inputs[i]: bound for i, bound in bounds.items()}
-        run.room = room.Room(self._guesses, self.capacities.tight, self.sizes_change)
-        rolled.compute(
+        run.room = capacities.Room(self._guesses, self.capacities.tight, self.sizes_change)
+        rolled_blocks.compute(
             run, env, self._units, lambda op: run.only_checks(op) if op in late else run.everything(op, None)
         )
         for op in self.group.checked:
             run.only_checks(op)
         if self.donated and self._schedule() != (late, tentative):
-            raise scope.MoreChecks
+            raise lowering.MoreChecks
         checks.sort(key=lambda check: check.rank)
-        flags = tracing.pack_checks(checks) if checks or before is not None else None
+        flags = kernel_context.pack_checks(checks) if checks or before is not None else None
         if flags is not None and before is not None:
-            flags = tracing.behind(before, flags)
+            flags = kernel_context.behind(before, flags)
         places = {op: i for i, op in enumerate(self.flat_ops)}
-        facts.records = [record.placed(places) for record in tracing.record_checks(checks)]
-        ok = None if flags is None else flags[0] == tracing.PASSED
+        facts.records = [record.placed(places) for record in kernel_context.record_checks(checks)]
+        ok = None if flags is None else flags[0] == kernel_context.PASSED
         emitted = len(checks)
         for op in self.group.ops:
             if op in late:
                 run.everything(op, ok, skip_checks=True)
         if len(checks) != emitted:
-            raise scope.MoreChecks
+            raise lowering.MoreChecks
 
         finals = []
         for base, final in self.donated.items():
@@ -492,11 +494,11 @@ class Program:
         return tuple(results), tuple(finals), flags
 
     @functools.cached_property
-    def _units(self) -> list[repeats.Unit]:
+    def _units(self) -> list[repeated_blocks.Unit]:
         """The ops, and what repeats of them."""
         looked_at = [key for op in self.group.checked for key in self.group.sources[op] if key is not None]
         kept = frozenset((*self.outputs, *looked_at))
-        return repeats.find(self.group.ops, self.group.sources, self.group.writes, kept, self.group.fed)
+        return repeated_blocks.find(self.group.ops, self.group.sources, self.group.writes, kept, self.group.fed)
 
     @functools.cached_property
     def _used(self) -> frozenset[ValueKey]:
@@ -523,9 +525,9 @@ class Program:
             for key in self.group.sources[op]:
                 mask |= origin.get(key, 0) if key is not None else 0
             taint[op] = mask
-            if scope.may_check(op):
+            if lowering.may_check(op):
                 before_checks |= mask
-                if op in index and (op.type in scope.emits_checks or bodies_of(op)):
+                if op in index and (op.type in lowering.emits_checks or bodies_of(op)):
                     before_checks |= 1 << index[op]
             made = mask | (1 << index[op] if op in index else 0)
             for output in op._outputs:
@@ -549,8 +551,8 @@ class Program:
                 assert op.definition.predication is not None
                 at = op.definition.input_range(op.definition.predication.indices, op._attrs).start
                 indices = env[self.group.sources[op][at]]
-                if isinstance(indices, room.Padded):
-                    indices = room.filled(jnp, indices, np.iinfo(indices.dtype).max)
+                if isinstance(indices, capacities.Padded):
+                    indices = capacities.filled(jnp, indices, np.iinfo(indices.dtype).max)
                 indices = jnp.asarray(indices)
                 row = _row_index(op, indices)
                 before = old[row]

@@ -3,7 +3,7 @@
 import importlib
 
 import anabranch as tf
-from anabranch.xla import program, tracing
+from anabranch.xla import kernel_context, program
 from peers import system
 
 tf.keep_memory()
@@ -28,12 +28,12 @@ def without_checks(make):
 
     def made():
         program._shared._found.clear()  # the checked program has the same structure
-        kept = tracing.TraceContext.check
-        tracing.TraceContext.check = lambda *args, **kwargs: None
+        kept = kernel_context.TraceContext.check
+        kernel_context.TraceContext.check = lambda *args, **kwargs: None
         try:
             return make()
         finally:
-            tracing.TraceContext.check = kept
+            kernel_context.TraceContext.check = kept
 
     return made
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.core import body_ops
-from anabranch.core.build import build, build_operation
-from anabranch.core.verify import verify_graph
+from anabranch.core.graph import body_ops
+from anabranch.core.graph.build import build, build_operation
+from anabranch.core.graph.verify import verify_graph
 
 
 @pytest.fixture

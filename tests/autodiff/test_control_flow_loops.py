@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.core.verify import verify_graph
+from anabranch.core.graph.verify import verify_graph
 
 
 @pytest.fixture(params=["interpreted", "compiled"])
@@ -399,8 +399,9 @@ def test_shapes_alone_are_kept_as_shapes(g):
 
 def test_iterations_are_counted_where_a_loop_does_not(g):
     """A loop from another program may lack a counter."""
-    from anabranch.core import body_ops, dtypes
-    from anabranch.core.build import build, build_operation
+    from anabranch.core.graph import body_ops
+    from anabranch.core.graph.build import build, build_operation
+    from anabranch.core.values import dtypes
 
     condition, body = g.new_body("c"), g.new_body("b")
     for part in (condition, body):

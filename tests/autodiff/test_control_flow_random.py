@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.core.verify import verify_graph
+from anabranch.core.graph.verify import verify_graph
 
 SIMPLE = ("sin", "product", "mean", "decay", "outside", "square")
 NESTED = ("cond", "count", "until")

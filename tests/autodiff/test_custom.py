@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.core import opdef
-from anabranch.core.attrs import NamedAttrs
-from anabranch.core.build import build
-from anabranch.core.kernels import uses_lax
-from anabranch.core.opdef import DERIVED, PURE, Int, Op, Type
+from anabranch.core.contract import opdef
+from anabranch.core.contract.attrs import NamedAttrs
+from anabranch.core.contract.kernels import uses_lax
+from anabranch.core.contract.opdef import DERIVED, PURE, Int, Op, Type
+from anabranch.core.graph.build import build
 from anabranch.testing import check_gradients
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.core.build import build
+from anabranch.core.graph.build import build
 
 
 @pytest.fixture(autouse=True)

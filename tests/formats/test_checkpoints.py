@@ -14,8 +14,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from anabranch.core import dtypes, errors
+from anabranch.core import errors
 from anabranch.core.protos import tensor_bundle_pb2
+from anabranch.core.values import dtypes
 from anabranch.formats import bundle, checkpoint_v1, checkpoints, slices, sstable
 from anabranch.formats.bundle_reader import BundleReader
 

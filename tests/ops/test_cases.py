@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import anabranch
-from anabranch.core import opdef
+from anabranch.core.contract import opdef
 from anabranch.testing import op_checks
 from anabranch.testing.op_cases import Row
 

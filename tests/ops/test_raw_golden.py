@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.core.build import build_operation
+from anabranch.core.graph.build import build_operation
 from anabranch.session import SessionOptions
 
 ROOT = Path(__file__).parents[2]

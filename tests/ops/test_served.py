@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.core.build import build, build_operation
+from anabranch.core.graph.build import build, build_operation
 from anabranch.testing import check_gradients
 
 ROWS, VALUES = np.int64([0, 2, 2, 5]), np.float32([1, 2, 3, 4, 5])

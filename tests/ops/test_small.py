@@ -9,7 +9,7 @@ import pytest
 import scipy.special
 
 import anabranch as tf
-from anabranch.core.build import build
+from anabranch.core.graph.build import build
 from anabranch.session import SessionOptions
 
 

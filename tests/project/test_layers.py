@@ -1,7 +1,8 @@
 """Layers point down: each part of the package imports only parts of its own layer or of lower ones.
 
-A lower part that needs something from above takes it as an argument, or has a slot in `anabranch/core/hooks.py` that
-the upper part fills when it loads. An import that only a type checker runs counts too: it ties the parts just as well.
+A lower part that needs something from above takes it as an argument, or has a slot in
+`anabranch/core/contract/hooks.py` that the upper part fills when it loads. An import that only a type checker runs
+counts too: it ties the parts just as well.
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 CORE_DEPENDENCIES = frozenset({"google", "ml_dtypes", "numpy"})
 # Modules that import parts of the package inside a function, each with its reason.
 LATE_IMPORTS: dict[str, str] = {
-    "anabranch/core/shapes.py": "shapes are used, and load, without protobuf, which costs 30 ms",
+    "anabranch/core/values/shapes.py": "shapes are used, and load, without protobuf, which costs 30 ms",
 }
 
 
 def module_parts(path: Path) -> tuple[str, ...]:
-    """`anabranch/core/graph.py` as ('anabranch', 'core', 'graph'); an `__init__` stands for its package."""
+    """`anabranch/core/graph/graph.py` as ('anabranch', 'core', 'graph'); an `__init__` stands for its package."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return parts[:-1] if parts[-1] == "__init__" else parts
 
@@ -138,9 +139,9 @@ def test_layers_point_down() -> None:
     order = " < ".join(",".join(sorted(parts)) for parts in LAYERS)
     assert not problems, listing(
         problems,
-        f"Mend: move the code to the higher part, pass what it needs as an argument, or add a slot to core/hooks.py "
-        f"that the upper part fills. Import from the module that defines a name, not from `{PACKAGE}`. Order: {order}; "
-        f"only tests import `{TESTING}`.",
+        "Mend: move the code to the higher part, pass what it needs as an argument, or add a slot to "
+        "core/contract/hooks.py that the upper part fills. Import from the module that defines a name, not from "
+        f"`{PACKAGE}`. Order: {order}; only tests import `{TESTING}`.",
     )
 
 

@@ -19,9 +19,10 @@ from golden.op_defs import line
 from google.protobuf import text_format
 
 import anabranch
-from anabranch.core import dtypes, opdef
-from anabranch.core.attrs import ArgSpec, Attr
+from anabranch.core.contract import opdef
+from anabranch.core.contract.attrs import ArgSpec, Attr
 from anabranch.core.protos import tensor_pb2
+from anabranch.core.values import dtypes
 
 ROOT = Path(__file__).parents[2]
 assert dir(anabranch)  # loads everything that defines ops

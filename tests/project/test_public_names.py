@@ -13,7 +13,7 @@ import pytest
 from sources import ROOT
 
 import anabranch as tf
-from anabranch.core import api, hooks
+from anabranch.core.contract import api, hooks
 
 
 def fresh(program: str) -> str:

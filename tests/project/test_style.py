@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from sources import ROOT, listing, parsed, place, project_files, python_files
 
-MOST_LINES = 700
+MOST_LINES = 800
+MOST_MODULES = 25
 CODE = ("anabranch", "benchmarks", "examples", "tests", "tools")
 
 # Assembled here, so that this file does not hold what it looks for.
@@ -30,6 +31,15 @@ def test_no_file_is_long() -> None:
         if (lines := len(path.read_text(encoding="utf-8").splitlines())) > MOST_LINES
     ]
     assert not long, listing(long, f"Mend: split it by subject into files of at most {MOST_LINES} lines.")
+
+
+def test_no_folder_is_crowded() -> None:
+    modules: dict[str, int] = {}
+    for path in python_files("anabranch"):
+        folder = place(path.parent)
+        modules[folder] = modules.get(folder, 0) + (path.name != "__init__.py")
+    crowded = [f"{folder}: {count} modules" for folder, count in modules.items() if count > MOST_MODULES]
+    assert not crowded, listing(crowded, f"Mend: sort them by subject into folders of at most {MOST_MODULES} modules.")
 
 
 def expectations(tree: ast.AST) -> Iterator[ast.Call]:

@@ -10,11 +10,11 @@ from anabranch.control_flow_ops import merge, switch
 from golden.v1_steps import STEPS, check, meta_graph
 
 import anabranch as tf
-from anabranch.core.body_ops import bodies_of
-from anabranch.core.build import build
-from anabranch.core.operation import Operation
-from anabranch.core.regions import IrregularError
-from anabranch.core.verify import verify_graph
+from anabranch.core.graph.body_ops import bodies_of
+from anabranch.core.graph.build import build
+from anabranch.core.graph.operation import Operation
+from anabranch.core.graph.regions import IrregularError
+from anabranch.core.graph.verify import verify_graph
 from anabranch.rewrite import functional_view
 
 

@@ -8,7 +8,7 @@ from anabranch.control_flow_ops import merge, switch
 from golden.v1_steps import STEPS, array, meta_graph
 
 import anabranch as tf
-from anabranch.core.verify import verify_graph
+from anabranch.core.graph.verify import verify_graph
 
 # Case -> y and x by name, the number of the recorded step, and the place of the gradient among its results.
 CASES = {

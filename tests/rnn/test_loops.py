@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.core import nest
+from anabranch.core.values import nest
 
 BATCH, TIME, DEPTH, UNITS = 3, 6, 4, 5
 X = np.random.RandomState(0).randn(BATCH, TIME, DEPTH)

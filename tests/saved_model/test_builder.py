@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.core import inference, opdef
-from anabranch.core.opdef import PURE, NotDifferentiable, define
+from anabranch.core.contract import inference, opdef
+from anabranch.core.contract.opdef import PURE, NotDifferentiable, define
 from anabranch.core.protos import saved_model_pb2
 from anabranch.saved_model import files
 from anabranch.saved_model.loader import SavedModelLoader

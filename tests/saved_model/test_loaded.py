@@ -14,7 +14,7 @@ import pytest
 from google.protobuf import text_format
 
 import anabranch as tf
-from anabranch.core.attr_values import array_proto
+from anabranch.core.graphdef.attr_values import array_proto
 from anabranch.core.protos import saved_model_pb2
 from anabranch.saved_model.loaded import LoadedModel
 

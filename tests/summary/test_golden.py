@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.ops.encoders import encode_png
+from anabranch.ops.summary.encoders import encode_png
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "summaries.json").read_text())

@@ -7,7 +7,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.core.protos import summary_pb2
-from anabranch.ops import summary as summary_ops
+from anabranch.ops.summary import messages as summary_ops
 from anabranch.testing.kernels import run_op
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.core.opdef import PURE, Op, Type
+from anabranch.core.contract.opdef import PURE, Op, Type
 from anabranch.testing import check_gradients
 
 

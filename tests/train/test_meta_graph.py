@@ -12,7 +12,7 @@ import pytest
 from google.protobuf import any_pb2, text_format
 
 import anabranch as tf
-from anabranch.core.collections import proto_functions, register_proto_function
+from anabranch.core.graph.collections import proto_functions, register_proto_function
 from anabranch.core.protos import saved_model_pb2, training_pb2, variable_pb2
 from anabranch.train import meta_graph
 from anabranch.train.graph_files import read_message, write_atomically

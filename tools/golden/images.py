@@ -1,7 +1,7 @@
 """Record what TensorFlow's image functions give.
 
 Run with an interpreter that has TensorFlow: `python tools/golden/images.py tests/golden/images.json`. Cases are
-expressions that the tests evaluate, too; `image` and `pixels` make the inputs (see tests/ops/test_images.py).
+expressions that the tests evaluate, too; `image` and `pixels` make the inputs (see tests/ops/image/test_images.py).
 """
 
 import base64

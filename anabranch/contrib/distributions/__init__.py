@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anabranch import distributions
-from anabranch.core import api
+from anabranch.core.contract import api
 
 __all__ = ["distributions"]
 __getattr__, __dir__ = api.module_attributes("contrib.distributions")

@@ -1,7 +1,7 @@
 """``tf.contrib.framework``: argument scopes, variables by name, assertions."""
 
 from anabranch.contrib.framework import scopes, tensors, variables
-from anabranch.core import api
+from anabranch.core.contract import api
 
 __all__ = ["scopes", "tensors", "variables"]
 __getattr__, __dir__ = api.module_attributes("contrib.framework")

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import anabranch as tf
-from anabranch.core import dtypes, errors, shapes
-from anabranch.core.api import public, publish_as
-from anabranch.core.operation import Tensor
+from anabranch.core import errors
+from anabranch.core.contract.api import public, publish_as
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import dtypes, shapes
 
 for _name in ("assert_same_float_dtype", "sort", "argsort", "is_tensor", "TensorSpec", "CriticalSection", "py_func"):
     publish_as(f"contrib.framework.{_name}", getattr(tf, _name))

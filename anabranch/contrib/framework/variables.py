@@ -11,10 +11,11 @@ import numpy as np
 
 import anabranch as tf
 from anabranch.contrib.framework.scopes import add_arg_scope
-from anabranch.core import dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.collections import GraphKeys
-from anabranch.core.default_graph import get_default_graph
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.default_graph import get_default_graph
+from anabranch.core.values import dtypes
 from anabranch.train import step_counter
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.core import api, dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.build import build
-from anabranch.core.convert import convert_to_tensor
-from anabranch.core.operation import Tensor
-from anabranch.core.scope_functions import name_scope
+from anabranch.core import errors
+from anabranch.core.contract import api
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.values import dtypes
 
 __getattr__, __dir__ = api.module_attributes("contrib.image")
 

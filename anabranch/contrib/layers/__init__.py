@@ -12,7 +12,7 @@ from anabranch.contrib.layers import (
     shapes,
     summaries,
 )
-from anabranch.core import api
+from anabranch.core.contract import api
 
 __all__ = [
     "convolutions", "embeddings", "functions", "more", "normalization", "optimizers", "parts", "reversible", "shapes",

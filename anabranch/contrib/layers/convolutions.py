@@ -23,8 +23,8 @@ from anabranch.contrib.layers.common import (
 )
 from anabranch.contrib.layers.parts import collect_named_outputs, get_variable_collections
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.operation import Tensor
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Tensor
 
 LAST, FIRST = ("NWC", "NHWC", "NDHWC"), ("NCW", "NCHW", "NCDHW")
 

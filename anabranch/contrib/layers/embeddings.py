@@ -8,8 +8,8 @@ import anabranch as tf
 from anabranch.contrib.framework.variables import model_variable
 from anabranch.contrib.layers.shapes import dense_to_sparse_tensor
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.operation import Tensor
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Tensor
 
 
 @public("contrib.layers.embedding_lookup_unique")

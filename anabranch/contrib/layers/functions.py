@@ -11,9 +11,9 @@ from anabranch.contrib.layers.common import XAVIER, ZEROS, biased, finished, joi
 from anabranch.contrib.layers.convolutions import channels_first
 from anabranch.contrib.layers.parts import collect_named_outputs, get_variable_collections
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.operation import Tensor
-from anabranch.ops.cond import smart_constant_value
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Tensor
+from anabranch.ops.control.public_cond import smart_constant_value
 from anabranch.train.moving_averages import assign_moving_average
 
 _UPDATES = tf.GraphKeys.UPDATE_OPS

@@ -11,8 +11,8 @@ from anabranch.contrib.layers.common import XAVIER, ZEROS, applied, finished, re
 from anabranch.contrib.layers.convolutions import channels_first
 from anabranch.contrib.layers.parts import collect_named_outputs, get_variable_collections
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.operation import Tensor
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Tensor
 
 
 def _format(data_format: str | None) -> str:

@@ -10,8 +10,8 @@ from anabranch.contrib.framework.variables import model_variable
 from anabranch.contrib.layers.common import finished
 from anabranch.contrib.layers.parts import get_variable_collections
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.operation import Tensor
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Tensor
 
 
 def _axis(axis: int, rank: int) -> int:

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.operation import Tensor
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Tensor
 
 OPTIMIZER_CLS_NAMES: dict[str, Callable[..., Any]] = {
     "Adagrad": tf.train.AdagradOptimizer, "Adam": tf.train.AdamOptimizer, "Ftrl": tf.train.FtrlOptimizer,

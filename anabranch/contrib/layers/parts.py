@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import anabranch as tf
-from anabranch.core import dtypes, errors
-from anabranch.core.api import public
-from anabranch.core.operation import Tensor
-from anabranch.ops.cond import smart_constant_value
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import dtypes
+from anabranch.ops.control.public_cond import smart_constant_value
 
 Regularizer = Callable[[Any], Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
 
 
 def _repeated(given: Any, count: int, name: str) -> list[Any]:

@@ -13,8 +13,8 @@ from anabranch.contrib.layers.convolutions import channels_first
 from anabranch.contrib.layers.functions import fully_connected
 from anabranch.contrib.layers.parts import collect_named_outputs, get_variable_collections
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.operation import Tensor
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Tensor
 
 
 @public("contrib.layers.maxout")

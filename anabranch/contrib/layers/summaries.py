@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import anabranch as tf
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
 
 
 @public("contrib.layers.summarize_tensor")

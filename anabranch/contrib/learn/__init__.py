@@ -1,7 +1,7 @@
 """``tf.contrib.learn``: what programs use of it beside its estimators, the mapping of text to word numbers."""
 
 from anabranch.contrib.learn import preprocessing
-from anabranch.core import api
+from anabranch.core.contract import api
 
 __all__ = ["preprocessing"]
 __getattr__, __dir__ = api.module_attributes("contrib.learn")

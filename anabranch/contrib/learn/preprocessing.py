@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import api, errors
-from anabranch.core.api import public
+from anabranch.core import errors
+from anabranch.core.contract import api
+from anabranch.core.contract.api import public
 from anabranch.platform import files
 
 _WORDS = re.compile(r"[A-Z]{2,}(?![a-z])|[A-Z][a-z]+(?=[A-Z])|[\'\w\-]+", re.UNICODE)

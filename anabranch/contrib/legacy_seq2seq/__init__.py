@@ -6,7 +6,7 @@ with its own (``feed_previous``). :mod:`.decoders` has the loops, :mod:`.models`
 """
 
 from anabranch.contrib.legacy_seq2seq import decoders, losses, models
-from anabranch.core import api
+from anabranch.core.contract import api
 
 __all__ = ["decoders", "losses", "models"]
 __getattr__, __dir__ = api.module_attributes("contrib.legacy_seq2seq")

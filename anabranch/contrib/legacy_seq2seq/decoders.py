@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import anabranch as tf
-from anabranch.core import errors, nest
-from anabranch.core.api import public
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.values import nest
 from anabranch.rnn.wrappers import linear
 
 Loop = Callable[[Any, int], Any]

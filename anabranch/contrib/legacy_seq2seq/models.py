@@ -19,8 +19,8 @@ from anabranch.contrib.legacy_seq2seq.decoders import (
     embedding_rnn_decoder,
     rnn_decoder,
 )
-from anabranch.core import nest
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
+from anabranch.core.values import nest
 from anabranch.layers.base import Layer
 
 Outputs = tuple[list[Any], Any]

@@ -6,8 +6,8 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.operation import Tensor
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Tensor
 
 for _name in ("add_loss", "get_losses", "get_regularization_losses"):
     public(f"contrib.losses.{_name}")(getattr(tf.losses, _name))

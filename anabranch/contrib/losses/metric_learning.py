@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import anabranch as tf
-from anabranch.core.api import public
-from anabranch.core.operation import Tensor
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Tensor
 
 _HOME = "contrib.losses.metric_learning."
 

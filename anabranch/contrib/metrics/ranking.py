@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import anabranch as tf
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
 from anabranch.metrics.counts import IN_ORDER, at_thresholds, counted
 from anabranch.metrics.curves import EPSILON, Counts, at_point, even_thresholds, rate
 from anabranch.metrics.state import Pair, finished, metric_variable, ratio

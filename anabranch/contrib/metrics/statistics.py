@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import anabranch as tf
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
 from anabranch.metrics.state import Pair, finished, matched, metric_variable, ratio, read, spread_weights
 
 

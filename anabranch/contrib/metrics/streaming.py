@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import anabranch as tf
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
 from anabranch.metrics.at_k import average_precision_at_top_k
 from anabranch.metrics.counts import at_thresholds
 from anabranch.metrics.state import Pair

@@ -14,7 +14,7 @@ import numpy as np
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
 from anabranch.train.optimizer import is_resource
 
 Point = np.ndarray

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import anabranch as tf
-from anabranch.core.api import public
-from anabranch.core.build import build
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
 from anabranch.train.optimizer import Optimizer, target_of
 from anabranch.train.optimizers import AdamOptimizer, MomentumOptimizer
 

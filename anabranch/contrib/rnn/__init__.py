@@ -1,5 +1,5 @@
 """``tf.contrib.rnn``: recurrent cells and static loops over time."""
 
-from anabranch.core import api
+from anabranch.core.contract import api
 
 __getattr__, __dir__ = api.module_attributes("contrib.rnn")

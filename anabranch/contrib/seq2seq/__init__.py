@@ -9,7 +9,7 @@ from anabranch.contrib.seq2seq import (
     helper,
     loss,
 )
-from anabranch.core import api
+from anabranch.core.contract import api
 
 __all__ = [
     "attention",

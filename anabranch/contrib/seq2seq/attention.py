@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 import anabranch as tf
-from anabranch.core import errors, nest
-from anabranch.core.api import public
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.values import nest
 
 
 @public("contrib.seq2seq.hardmax")

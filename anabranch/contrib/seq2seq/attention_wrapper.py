@@ -8,8 +8,9 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.contrib.seq2seq.attention import AttentionMechanism
-from anabranch.core import errors, nest
-from anabranch.core.api import public
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.values import nest
 from anabranch.rnn.cells import RNNCell, assert_like_rnncell, zero_state_tensors
 
 _State = collections.namedtuple(  # type: ignore[name-match]

@@ -8,8 +8,9 @@ from typing import Any
 import anabranch as tf
 from anabranch.contrib.seq2seq.decoder import Decoder
 from anabranch.contrib.seq2seq.helper import Helper
-from anabranch.core import errors, nest
-from anabranch.core.api import public
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.values import nest
 from anabranch.rnn.cells import assert_like_rnncell
 
 _Output = collections.namedtuple("BasicDecoderOutput", ("rnn_output", "sample_id"))  # type: ignore[name-match]

@@ -19,8 +19,9 @@ from anabranch.contrib.seq2seq.attention_wrapper import AttentionWrapperState
 from anabranch.contrib.seq2seq.basic_decoder import checked_layer
 from anabranch.contrib.seq2seq.decoder import Decoder
 from anabranch.contrib.seq2seq.helper import lookup_of
-from anabranch.core import errors, nest
-from anabranch.core.api import public
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.values import nest
 from anabranch.rnn.cells import assert_like_rnncell
 
 _State = collections.namedtuple(  # type: ignore[name-match]

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import anabranch as tf
-from anabranch.core import errors, nest
-from anabranch.core.api import public
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.values import nest
 from anabranch.rnn.cells import concat
 from anabranch.rnn.dynamic import choose, flat_sizes, transposed
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.contrib.seq2seq.decoder import batch_major
-from anabranch.core import errors, nest
-from anabranch.core.api import public
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.values import nest
 
 
 @public("contrib.seq2seq.Helper")

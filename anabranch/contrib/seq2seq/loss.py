@@ -7,7 +7,7 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
 
 
 @public("contrib.seq2seq.sequence_loss")

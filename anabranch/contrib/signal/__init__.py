@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from anabranch.core import api
+from anabranch.core.contract import api
 
 __getattr__, __dir__ = api.module_attributes("contrib.signal")

@@ -13,7 +13,7 @@ from anabranch.contrib.slim import (
     summaries,
     tfexample_decoder,
 )
-from anabranch.core import api
+from anabranch.core.contract import api
 
 _NOT_LAYERS = (
     "optimize_loss", "adaptive_clipping_fn", "OPTIMIZER_CLS_NAMES", "OPTIMIZER_SUMMARIES", "embed_sequence",

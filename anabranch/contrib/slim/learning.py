@@ -9,7 +9,7 @@ from typing import Any
 import anabranch as tf
 from anabranch.contrib.training import training
 from anabranch.core import errors
-from anabranch.train.saver import settle
+from anabranch.train.saving.saver import settle
 
 add_gradients_summaries = training.add_gradients_summaries
 clip_gradient_norms = training.clip_gradient_norms

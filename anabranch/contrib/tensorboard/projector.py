@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf import text_format
 
 from anabranch.core import errors
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
 from anabranch.core.protos import projector_pb2
 from anabranch.platform import gfile
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from anabranch.core import errors
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
 
 
 @public("contrib.training.byte_size_load_fn")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import anabranch as tf
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
 
 
 @public("contrib.training.wait_for_new_checkpoint")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from anabranch.core import errors
-from anabranch.core.api import public
+from anabranch.core.contract.api import public
 
 # name, an index in brackets, and a value: a list in brackets or what reaches to the next comma.
 _ITEM = re.compile(

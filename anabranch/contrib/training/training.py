@@ -7,9 +7,9 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.api import public
-from anabranch.core.operation import Tensor
-from anabranch.ops.control_flow_basic import with_dependencies
+from anabranch.core.contract.api import public
+from anabranch.core.graph.operation import Tensor
+from anabranch.ops.control.public_dependencies import with_dependencies
 
 # The global step of the graph, which is made if it is not there.
 USE_GLOBAL_STEP = 0

@@ -1,4 +1,4 @@
-"""Rows of `anabranch/ops/basic.py`."""
+"""Rows of `anabranch/ops/array/sources.py`."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ ROWS = [
     ),
     row("NoOp", lambda: [], [case()]),
     elsewhere("Placeholder", "tests/session/test_session.py", "tf.placeholder"),
-    elsewhere("_Arg", "tests/core/test_graph_def.py"),
+    elsewhere("_Arg", "tests/core/graphdef/test_graph_def.py"),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.testing.op_cases import elsewhere
 
-FILE = "tests/ops/test_boxes_distances.py"
+FILE = "tests/ops/image/test_boxes_distances.py"
 OPS = (
     "NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "DrawBoundingBoxes", "DrawBoundingBoxesV2",
     "EditDistance",

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from anabranch.core import dtypes
+from anabranch.core.values import dtypes
 from anabranch.testing.op_cases import case, real, row, whole
 
 FLOATING = ["half", "bfloat16", "float", "double", "complex64", "complex128"]

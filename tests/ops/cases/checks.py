@@ -7,10 +7,10 @@ from anabranch.testing.op_cases import case, elsewhere, real, row
 ROWS = [
     row("CheckNumerics", lambda x, **_: x, [case(real(2, 3), message="m"), case(real(0), message="m")]),
     row("CheckNumericsV2", lambda x, **_: x, [case(real(2, 3), message="m"), case(real(0), message="m")]),
-    elsewhere("Assert", "tests/ops/test_checks.py"),
+    elsewhere("Assert", "tests/ops/math/test_checks.py"),
     elsewhere("EagerPyFunc", "tests/compat/test_later_names.py"),
     *(
-        elsewhere(name, "tests/ops/test_printing_script.py")
+        elsewhere(name, "tests/ops/io/test_printing_script.py")
         for name in ("Print", "PrintV2", "StringFormat", "PyFunc", "PyFuncStateless")
     ),
 ]

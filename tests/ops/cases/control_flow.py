@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.testing.op_cases import elsewhere
 
-FILE = "tests/ops/test_control_flow.py"
+FILE = "tests/ops/control/test_control_flow.py"
 KINDS = ("If", "StatelessIf", "Case", "StatelessCase", "While", "StatelessWhile", "PartitionedCall",
          "StatefulPartitionedCall")  # fmt: skip
 

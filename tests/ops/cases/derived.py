@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.core import dtypes
-from anabranch.core.attrs import NamedAttrs
+from anabranch.core.contract.attrs import NamedAttrs
+from anabranch.core.values import dtypes
 from anabranch.testing.op_cases import case, real, row
 
 FORMULAS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.testing.op_cases import elsewhere
 
-FILE = "tests/ops/test_images.py"
+FILE = "tests/ops/image/test_images.py"
 OPS = (
     "ResizeBilinear", "ResizeBilinearGrad", "ResizeBicubic", "ResizeBicubicGrad", "ResizeNearestNeighbor",
     "ResizeNearestNeighborGrad", "ResizeArea", "RGBToHSV", "HSVToRGB", "AdjustContrastv2", "AdjustHue",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.testing.op_cases import elsewhere
 
-FILE = "tests/ops/test_io_checkpoint.py"
+FILE = "tests/ops/io/test_io_checkpoint.py"
 NAMES = (
     "SaveV2", "RestoreV2", "MergeV2Checkpoints", "Save", "SaveSlices", "Restore", "RestoreSlice", "ShardedFilename",
     "ShardedFilespec",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from anabranch.core import dtypes
-from anabranch.core.build import build
+from anabranch.core.graph.build import build
+from anabranch.core.values import dtypes
 from anabranch.testing.op_cases import ANY, case, real, row
 
 BANDED = "float double int32 bool complex128"
@@ -327,7 +327,7 @@ def svd_invariants(s, u, v):
 
 COMPLEX = well(2, phases=True)
 SQUARE = [fixed(well(2)), fixed(well(size=1)), case(np.zeros((2, 0, 0))), case(COMPLEX, dtype="complex128", grad=False)]
-TF_NONE = "TensorFlow gives this operand no gradient; tests/ops/test_linalg.py checks the others"
+TF_NONE = "TensorFlow gives this operand no gradient; tests/ops/linalg/test_linalg.py checks the others"
 
 ROWS = [
     row(
@@ -393,7 +393,7 @@ ROWS = [
         ],
         FLOATS,
         tolerance=4,
-        gaps={"order 1": "symmetric, as TensorFlow's; tests/ops/test_linalg.py checks it on symmetric matrices"},
+        gaps={"order 1": "symmetric, as TensorFlow's; tests/ops/linalg/test_linalg.py checks it on symmetric matrices"},
     ),
     row("CholeskyGrad", cholesky_grad, [fixed(well(kind="definite"), real(3, 3))], tolerance=20),
     row(

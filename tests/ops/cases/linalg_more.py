@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import scipy.linalg
 
-from anabranch.core import dtypes, opdef
+from anabranch.core.contract import opdef
+from anabranch.core.values import dtypes
 from anabranch.testing.op_cases import case, elsewhere, real, row
 
 _spec = importlib.util.spec_from_file_location("cases_linalg", Path(__file__).parent / "linalg.py")
@@ -104,7 +105,7 @@ ROWS = [
     row("MatrixLogarithm", logarithm, [case(GOOD + 0.3j * np.eye(GOOD.shape[-1])), case((1 + 0.2j) * TURN),
                                        case(300j * TURN)],
         tolerance=20),
-    elsewhere("TemporaryVariable", "tests/ops/test_state_temporary.py"),
-    elsewhere("DestroyTemporaryVariable", "tests/ops/test_state_temporary.py"),
-    elsewhere("RefIdentity", "tests/ops/test_state_temporary.py"),
+    elsewhere("TemporaryVariable", "tests/ops/state/test_state_temporary.py"),
+    elsewhere("DestroyTemporaryVariable", "tests/ops/state/test_state_temporary.py"),
+    elsewhere("RefIdentity", "tests/ops/state/test_state_temporary.py"),
 ]  # fmt: skip

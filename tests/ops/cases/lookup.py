@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.testing.op_cases import elsewhere
 
-FILE = "tests/ops/test_lookup.py"
+FILE = "tests/ops/lookup/test_lookup.py"
 MAKERS = ("HashTable", "MutableHashTable", "MutableHashTableOfTensors", "MutableDenseHashTable")
 OPS = (
     "LookupTableFind", "LookupTableInsert", "LookupTableImport", "LookupTableSize", "LookupTableExport",

@@ -10,4 +10,4 @@ NAMES = (
     "DecodeCompressed"
 )
 
-ROWS = [elsewhere(name, "tests/ops/test_sparse_parsing_golden.py") for name in NAMES.split()]
+ROWS = [elsewhere(name, "tests/ops/parsing/test_sparse_parsing_golden.py") for name in NAMES.split()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.testing.op_cases import elsewhere
 
-FILE = "tests/ops/test_queues.py"
+FILE = "tests/ops/queues/test_queues.py"
 KINDS = ("FIFOQueue", "PaddingFIFOQueue", "RandomShuffleQueue", "PriorityQueue")
 DOINGS = {
     "Enqueue": "enqueue(", "EnqueueMany": "enqueue_many(", "Dequeue": "dequeue(", "DequeueMany": "dequeue_many(",

@@ -30,7 +30,7 @@ ROWS = [
         "float double int32 int64",
         vary="T",
     ),
-    elsewhere("RaggedBincount", "tests/ops/test_ragged.py"),
-    elsewhere("RaggedTensorToTensor", "tests/ops/test_ragged.py"),
-    elsewhere("StringNGrams", "tests/ops/test_ragged.py"),
+    elsewhere("RaggedBincount", "tests/ops/ragged/test_ragged.py"),
+    elsewhere("RaggedTensorToTensor", "tests/ops/ragged/test_ragged.py"),
+    elsewhere("StringNGrams", "tests/ops/ragged/test_ragged.py"),
 ]

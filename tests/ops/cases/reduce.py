@@ -138,7 +138,7 @@ def position(sign):
 
 
 def positions():
-    from anabranch.core import dtypes
+    from anabranch.core.values import dtypes
 
     return [
         case(whole(3, 5, low=0, high=3), 1),

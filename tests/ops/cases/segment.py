@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.core import dtypes
+from anabranch.core.values import dtypes
 from anabranch.testing.op_cases import case, real, row, whole
 
 REAL = "half bfloat16 float double int8 int16 int32 int64 uint8 uint16 uint32 uint64"

@@ -6,7 +6,7 @@ import numpy as np
 
 from anabranch.testing.op_cases import case, elsewhere, real, row, whole
 
-FILE = "tests/ops/test_sparse_parsing_golden.py"
+FILE = "tests/ops/parsing/test_sparse_parsing_golden.py"
 SHAPE = np.array([3, 4])
 PLACES = [[0, 1], [0, 3], [2, 0], [2, 2]]
 CUBE = np.array([2, 3, 2])
@@ -143,7 +143,7 @@ ROWS = [
         ],
         "half float double",
     ),
-    elsewhere("SparseCross", "tests/ops/test_sparse.py", "sparse.cross"),
+    elsewhere("SparseCross", "tests/ops/sparse/test_sparse.py", "sparse.cross"),
     *[
         elsewhere(name, FILE)
         for name in [

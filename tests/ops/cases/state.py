@@ -117,7 +117,7 @@ ROWS = [
         MOVED,
     ),
     *(
-        elsewhere(name, "tests/ops/test_state.py")
+        elsewhere(name, "tests/ops/state/test_state.py")
         for name in (
             "Variable",
             "VariableV2",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.testing.op_cases import elsewhere
 
-FILE = "tests/ops/test_strings.py"
+FILE = "tests/ops/strings/test_strings.py"
 OPS = (
     "StringLower", "StringUpper", "StringStrip", "StringLength", "Substr", "StringToNumber", "EncodeBase64",
     "DecodeBase64", "StringJoin", "ReduceJoin", "StringSplit", "StringSplitV2", "RegexReplace", "StaticRegexReplace",

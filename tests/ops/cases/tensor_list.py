@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.testing.op_cases import elsewhere
 
-FILE = "tests/ops/test_tensor_list.py"
+FILE = "tests/ops/lists/test_tensor_list.py"
 KINDS = (
     "EmptyTensorList", "TensorListReserve", "TensorListFromTensor", "TensorListSplit", "TensorListScatter",
     "TensorListScatterV2", "TensorListPushBack", "TensorListPopBack", "TensorListPushBackBatch", "TensorListSetItem",

@@ -1,13 +1,13 @@
 """Rows of the optimizers' updates: formulas in float64, in dense and sparse form, on references and handles.
 
-`tests/ops/test_training.py` compares the same ops with TensorFlow's results.
+`tests/ops/state/test_training.py` compares the same ops with TensorFlow's results.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from anabranch.core import opdef
+from anabranch.core.contract import opdef
 from anabranch.testing.op_cases import case, positive, real, row
 
 SCALARS = {

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from anabranch.ops import v1_control_flow, v1_tensor_array
+from anabranch.ops.v1 import switches, tensor_arrays
 from anabranch.testing.op_cases import elsewhere
 
-TOKENS = "tests/runtime/test_tokens.py"
+TOKENS = "tests/runtime/v1/test_tokens.py"
 
-ROWS = [
-    elsewhere(kind, TOKENS, f'"{kind}"') for kind in sorted(v1_control_flow.TYPES | v1_tensor_array.TYPES | {"Abort"})
-]
+ROWS = [elsewhere(kind, TOKENS, f'"{kind}"') for kind in sorted(switches.TYPES | tensor_arrays.TYPES | {"Abort"})]

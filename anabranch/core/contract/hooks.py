@@ -1,0 +1,128 @@
+"""Slots that upper layers fill when they load, so that layers point down and one file lists every exception.
+
+Each slot is a module-level function variable with a default that says what is missing. A test checks that importing the
+public package fills each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_loader: list[Callable[[], None]] = []  # filled by the package's start-up
+
+
+def set_loader(load: Callable[[], None]) -> None:
+    """Registers what imports the parts that fill the slots, called when an empty one is used for the first time."""
+    _loader[:] = [load]
+
+
+def _empty(name: str) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for load in _loader:
+            load()
+        if _slots[name] is not call:
+            return _slots[name](*args, **kwargs)
+        raise RuntimeError(
+            f"the slot {name!r} of anabranch.core.contract.hooks is empty; import anabranch instead of its core"
+        )
+
+    call.is_empty = True  # type: ignore[attr-defined]
+    return call
+
+
+_slots: dict[str, Callable[..., Any]] = {}
+NAMES = {
+    "evaluate": "session: (tensor or op, feed_dict, graph, session) -> value, for Tensor.eval and Operation.run",
+    "get_item": "ops.operators: (tensor, key) -> tensor, for x[1:, tf.newaxis]",
+    "node_def": "core.graph_def: (operation) -> NodeDef",
+    "op_def": "core.graph_def: (definition) -> OpDef",
+    "attr_from_proto": "core.graph_def: (AttrValue) -> stored attribute value",
+    "control_flow_gradient": "autodiff.control_flow: (op, grads) -> a gradient or None per input, for ops with bodies",
+    "make_twins": "rewrite.view_twins: (graph, ys, xs) -> None, before gradients walk through version 1",
+    "write_checkpoint": "formats.checkpoints: (version, prefix, [(name, slice, dtype, array)])",
+    "read_checkpoint": "formats.checkpoints: (prefix, [(name, slice, dtype)]) -> list of arrays",
+    "merge_checkpoints": "formats.bundle: (prefixes, target, delete_old_dirs, allow_missing_files)",
+    "with_gradient": "autodiff.registry: (make, op type, rule) -> the op that make() makes, with a rule of its own",
+    "event_writer": "summary.event_file: (logdir, max_queue, flush_secs, filename_suffix) -> a writer of events",
+    "graph_def": "core.graph_def: (graph, from_version, add_shapes) -> GraphDef",
+}
+for _name in NAMES:
+    _slots[_name] = _empty(_name)
+
+
+def fill(name: str, function: Callable[..., Any]) -> None:
+    """Fills a slot; KeyError for a name that is not in :data:`NAMES`."""
+    if name not in NAMES:
+        raise KeyError(f"no slot {name!r}; slots: {sorted(NAMES)}")
+    _slots[name] = function
+
+
+def unfilled() -> list[str]:
+    """Names of the slots nobody has filled."""
+    return [name for name, function in _slots.items() if getattr(function, "is_empty", False)]
+
+
+def evaluate(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["evaluate"](*args)
+
+
+def get_item(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["get_item"](*args)
+
+
+def node_def(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["node_def"](*args)
+
+
+def op_def(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["op_def"](*args)
+
+
+def attr_from_proto(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["attr_from_proto"](*args)
+
+
+def graph_def(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["graph_def"](*args)
+
+
+def control_flow_gradient(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["control_flow_gradient"](*args)
+
+
+def make_twins(*args: Any) -> None:
+    """See :data:`NAMES`."""
+    _slots["make_twins"](*args)
+
+
+def event_writer(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["event_writer"](*args)
+
+
+def write_checkpoint(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["write_checkpoint"](*args)
+
+
+def read_checkpoint(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["read_checkpoint"](*args)
+
+
+def merge_checkpoints(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["merge_checkpoints"](*args)
+
+
+def with_gradient(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["with_gradient"](*args)

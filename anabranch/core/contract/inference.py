@@ -1,0 +1,300 @@
+"""Shape inference with partly known shapes and partly known values.
+
+A shape rule gets a :class:`ShapeContext` and returns raw shapes. Values that a rule asks for (the ``shape`` operand
+of a reshape) are found by :func:`partial_value`: constants are known, an op with a ``value`` rule tells what it
+knows, and a small pure op whose inputs are all known is computed by its host kernel. A partly known vector of ints is
+a tuple with None in the unknown places; a value about which nothing is known is None. The plan of a step runs the
+same rules again with the shapes of its feeds (a subclass overrides where values come from).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract import kernels
+from anabranch.core.contract.opdef import Op, OpDefinition  # noqa: F401  (Op is re-exported for rule authors)
+from anabranch.core.values import dtypes, shapes
+
+MAX_FOLDED_SIZE = 4096
+"""Constants larger than this (elements) are not computed while a graph is built."""
+
+RawShape = tuple[int | None, ...] | None
+
+
+class HandleData(NamedTuple):
+    """What is known of the value behind a resource or variant."""
+
+    dtype: dtypes.DType
+    shape: RawShape
+
+
+class ShapeContext:
+    """What a shape or value rule may ask about one op. Operands are given by flat position or by name."""
+
+    __slots__ = ("_tensors", "attrs", "definition", "output_handles", "shapes")
+
+    def __init__(
+        self, definition: OpDefinition, attrs: dict[str, Any], tensors: Sequence[Any], input_shapes: list[RawShape]
+    ):
+        self.definition = definition
+        self.attrs = attrs
+        self.shapes = input_shapes
+        """Raw shape of each input, flat; for a ref or resource operand of a read or write, of the variable's handle."""
+        self._tensors = tensors
+        self.output_handles: dict[int, HandleData] = {}
+
+    # -- overridden by plans ------------------------------------------------------------------------------------------
+    def _partial(self, position: int) -> Any:
+        return partial_value(self._tensors[position])
+
+    def _handle(self, position: int) -> HandleData | None:
+        return self._tensors[position].handle_data
+
+    # -- asked by rules -----------------------------------------------------------------------------------------------
+    def position(self, operand: int | str) -> int:
+        """Flat position of the (first tensor of the) operand."""
+        if isinstance(operand, int):
+            return operand
+        positions = self.definition.positions  # type: ignore[attr-defined]
+        return positions[operand] if positions is not None else self.definition.input_range(operand, self.attrs).start
+
+    def positions(self, operand: str) -> range:
+        """Flat positions of a list operand."""
+        found = self.definition.input_range(operand, self.attrs)
+        return range(found.start, found.stop)
+
+    def shape(self, operand: int | str) -> RawShape:
+        """Raw shape of an input."""
+        return self.shapes[self.position(operand)]
+
+    def dtype(self, operand: int | str) -> dtypes.DType:
+        """Base dtype of an input."""
+        return self._tensors[self.position(operand)].dtype.base
+
+    def value(self, operand: int | str) -> np.ndarray | None:
+        """The whole value of an input if it is known."""
+        found = self._partial(self.position(operand))
+        return found if isinstance(found, np.ndarray) else None
+
+    def partial(self, operand: int | str) -> Any:
+        """What is known of an input's value: an array, a tuple with None in unknown places, or None."""
+        return self._partial(self.position(operand))
+
+    def vector(self, operand: int | str) -> list[int | None] | None:
+        """A 1-D integer input as a list with None where unknown; None if not even its length is known."""
+        position = self.position(operand)
+        found = self._partial(position)
+        if isinstance(found, np.ndarray):
+            if found.ndim > 1:
+                raise ValueError(
+                    errors.message(
+                        f"input {operand!r} of op type {self.definition.type_name!r} "
+                        f"has shape {shapes.show(found.shape)}",
+                        "a vector of integers",
+                        "reshape it to one dimension",
+                    )
+                )
+            return [int(item) for item in found.ravel()]
+        if found is not None:
+            return list(found)
+        shape = self.shapes[position]
+        if shape is not None and len(shape) == 1 and shape[0] is not None:
+            return [None] * shape[0]
+        return None
+
+    def scalar(self, operand: int | str) -> Any:
+        """A scalar input as a Python number, or None if unknown."""
+        found = self.value(operand)
+        return found.item() if found is not None and found.size == 1 else None
+
+    def handle(self, operand: int | str) -> HandleData | None:
+        """Dtype and shape of the value behind a resource or variant input, if known."""
+        return self._handle(self.position(operand))
+
+    def set_handle(self, output: int, dtype: dtypes.DType, shape: RawShape) -> None:
+        """States what is behind a resource or variant output."""
+        self.output_handles[output] = HandleData(dtype, shape)
+
+    # -- common demands -----------------------------------------------------------------------------------------------
+    def with_rank(self, operand: int | str, rank: int) -> RawShape:
+        """The operand's shape, refined to ``rank``; ValueError in three parts when it has another one."""
+        shape = self.shape(operand)
+        if shape is None:
+            return (None,) * rank
+        if len(shape) != rank:
+            raise ValueError(
+                errors.message(
+                    f"input {operand!r} of op type {self.definition.type_name!r} has shape {shapes.show(shape)}",
+                    f"rank {rank}",
+                    "reshape or expand it",
+                )
+            )
+        return shape
+
+    def with_rank_at_least(self, operand: int | str, rank: int) -> RawShape:
+        """The operand's shape, which must not have fewer than ``rank`` dimensions if its rank is known."""
+        shape = self.shape(operand)
+        if shape is not None and len(shape) < rank:
+            raise ValueError(
+                errors.message(
+                    f"input {operand!r} of op type {self.definition.type_name!r} has shape {shapes.show(shape)}",
+                    f"rank at least {rank}",
+                    "reshape or expand it",
+                )
+            )
+        return shape
+
+    def same_shape(self, *operands: int | str) -> RawShape:
+        """The merged shape of operands that must agree."""
+        merged: RawShape = None
+        for operand in operands:
+            merged = shapes.merge(merged, self.shape(operand))
+        return merged
+
+
+def infer(definition: OpDefinition, context: ShapeContext, count: int) -> list[RawShape]:
+    """Runs the shape rule; one raw shape per output."""
+    found = definition.shape(context)
+    result = found if isinstance(found, list) else [found]
+    if len(result) != count:
+        if count == 0 and found is None:
+            return []
+        raise TypeError(
+            f"the shape rule of {definition.type_name!r} gave {len(result)} shapes for {count} outputs; "
+            f"return a list with one raw shape per output"
+        )
+    return result
+
+
+# ------------------------------------------------------------------------------------------------- shared shape rules
+def unchanged(c: ShapeContext) -> RawShape:
+    """Shape rule: the output has the first input's shape."""
+    return c.shapes[0]
+
+
+def elementwise(c: ShapeContext) -> RawShape:
+    """Shape rule: all inputs are broadcast against each other."""
+    result = c.shapes[0]
+    for other in c.shapes[1:]:
+        result = shapes.broadcast(result, other)
+    return result
+
+
+def merged(c: ShapeContext) -> RawShape:
+    """Shape rule: all inputs have one shape."""
+    result: RawShape = None
+    for other in c.shapes:
+        result = shapes.merge(result, other)
+    return result
+
+
+def scalar(c: ShapeContext) -> RawShape:
+    """Shape rule: a scalar."""
+    return ()
+
+
+def unknown(c: ShapeContext) -> RawShape:
+    """Shape rule: nothing is known."""
+    return None
+
+
+def no_outputs(c: ShapeContext) -> list[RawShape]:
+    """Shape rule of an op without outputs."""
+    return []
+
+
+# ------------------------------------------------------------------------------------------------------- known values
+def fold(definition: OpDefinition, attrs: dict[str, Any], values: Sequence[Any], op: Any) -> list[np.ndarray] | None:
+    """Computes a pure op on the host when every input is known; None if it is not foldable or fails its checks."""
+    if (
+        definition.is_stateful
+        or not definition.deterministic
+        or kernels.needs_lax(definition)
+        or definition.effect.kind == "body"
+    ):
+        return None
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is a value like others, as it is in a step
+            results = kernels.run_on_host(definition, values, attrs, kernels.HostContext(op))
+    except (errors.OpError, ValueError, TypeError, ArithmeticError):
+        return None  # the failure belongs to the step that runs the op, not to the line that builds it
+    return [np.asarray(result) for result in results]
+
+
+def partial_value(tensor: Any) -> Any:
+    """What is known of a tensor's value: array, tuple with None in unknown places, or None. Cached."""
+    known = tensor._known
+    if known is not _UNSET:
+        return known
+    # An explicit stack: graphs that are thousands of ops deep must not meet Python's recursion limit.
+    stack = [tensor]
+    while stack:
+        current = stack[-1]
+        if current._known is not _UNSET:
+            stack.pop()
+            continue
+        op = current.op
+        definition = op.definition
+        if (
+            definition.is_stateful
+            or current.dtype.base.name in ("resource", "variant")
+            or definition.effect.kind == "body"
+        ):
+            current._known = None
+            continue
+        if definition.value is None and not _worth_folding(op):
+            current._known = None
+            continue
+        waiting = [source for source in op._inputs if source._known is _UNSET]
+        if waiting and not definition.shape_only:
+            stack.extend(waiting)
+            continue
+        current._known = _known_from_inputs(current)
+    return tensor._known
+
+
+def _worth_folding(op: Any) -> bool:
+    if op.type == "PlaceholderWithDefault":
+        return False  # it is there to be fed
+    for output in op._outputs:
+        size = shapes.num_elements(output._shape)
+        if size is None or size > MAX_FOLDED_SIZE:
+            return False
+    return all(
+        (shapes.num_elements(source._shape) or 0) <= MAX_FOLDED_SIZE
+        and shapes.is_static(source._shape)
+        and not source.dtype.is_ref
+        for source in op._inputs
+    )
+
+
+def _known_from_inputs(tensor: Any) -> Any:
+    op = tensor.op
+    definition = op.definition
+    if definition.value is not None:
+        context = ShapeContext(definition, op._attrs, op._inputs, [source._shape for source in op._inputs])
+        found = definition.value(context)
+        if isinstance(found, list):  # one entry per output
+            found = found[tensor.value_index]
+        elif tensor.value_index:
+            found = None
+        if isinstance(found, tuple) and None not in found:
+            found = np.array(found, tensor.dtype.base.np)
+        if found is not None or definition.shape_only:
+            return found
+        if not _worth_folding(op):
+            return None
+    values = [source._known for source in op._inputs]
+    if not all(isinstance(value, np.ndarray) for value in values):
+        return None
+    results = fold(definition, op._attrs, values, op)
+    return None if results is None else results[tensor.value_index]
+
+
+_UNSET: Any = type("Unset", (), {"__repr__": lambda self: "UNSET"})()
+
+KnownFunction = Callable[[int], Any]

@@ -1,0 +1,155 @@
+"""What a kernel gets when it runs: the context of its tier.
+
+A kernel is called as ``kernel(ctx, inputs, attrs)``. ``inputs`` is the flat list of input values in the order of the
+signature; an operand named by the effect, or a ref edge, arrives as the variable's value; inputs named ``compile_time``
+arrive as NumPy arrays in both tiers. It returns one array, or a sequence with one per output; a write returns the
+new value of each resource it writes, in the effect's order, followed by its outputs that are not refs.
+
+The same kernel serves both tiers where the array namespace allows it: ``ctx.xp`` is NumPy on the host and jax.numpy
+under XLA, ``ctx.lax`` is None on the host. A kernel never raises for bad data: it calls :meth:`KernelContext.check`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.opdef import OpDefinition
+from anabranch.core.values.summarize import summarize as _summarize
+
+
+class NotCompilable(Exception):
+    """Raised by a kernel under XLA whose result has no shape that is known there: the plan runs the op on the host."""
+
+
+class KernelContext:
+    """What both tiers offer to a kernel. ``op`` is the operation (or an op-like view) that runs, for messages."""
+
+    xp: Any = None
+    lax: Any = None
+    host = True
+    platform = "cpu"
+    op: Any = None
+    philox: Any = None
+    """Random ops only: uint32[2] key and uint32[4] counter of the first block reserved for this execution."""
+    cancellation: Any = None
+    """Channel and io kernels: the step's CancellationToken; a kernel that waits must wait through it."""
+    precision: Any = None
+    """Matmul and convolution precision (None: the platform's default), for ``lax.dot_general(..., precision=)``."""
+    vjp: Any = None
+    """Compiled tier: ``vjp(f, *operands)`` gives the outputs of ``f(ctx, *operands)`` and their pullback."""
+
+    def check(self, ok: Any, error: type[errors.OpError], text: str, *payload: Any, summarize: int = 1) -> None:
+        """Fails the step with ``error`` unless the scalar bool ``ok`` holds.
+
+        ``text`` is a format string for ``payload`` (``{0}``, ``{1}``): scalars, or arrays of which the first
+        ``summarize`` elements are shown. On the host the failure is raised at once; under XLA it becomes a
+        flag of the program that is read before the step commits.
+        """
+        raise NotImplementedError
+
+    def known(self, position: int) -> Any:
+        """What the plan knows of a traced input: a tuple with None in the unknown places, or None if nothing."""
+        return None
+
+    def resource(self, handle: Any) -> Any:
+        """The live object (queue, table, reader) behind a handle value. Host kernels only."""
+        raise NotImplementedError
+
+    def release(self, handle: Any, ignore_missing: bool) -> None:
+        """Removes the resource behind a handle value; NotFoundError if there is none, unless ``ignore_missing``."""
+        raise NotImplementedError
+
+
+def show_payload(values: Sequence[Any], summarize: int = 1) -> list[str]:
+    """Texts for the placeholders of a check's message: scalars, and arrays in brackets."""
+    shown = []
+    for value in values:
+        text = _summarize(value, summarize if np.ndim(value) else -1)
+        shown.append(f"[{text}]" if np.ndim(value) else text)
+    return shown
+
+
+class HostContext(KernelContext):
+    """The interpreted tier: NumPy, checks raise at once."""
+
+    xp = np
+    _manager: Any = None
+
+    def __init__(self, op: Any = None, resources: Callable[[Any], Any] | None = None) -> None:
+        self.op = op
+        self._resources = resources
+
+    def check(self, ok: Any, error: type[errors.OpError], text: str, *payload: Any, summarize: int = 1) -> None:
+        if not ok:
+            make: Callable[..., errors.OpError] = error  # subclasses know their error code
+            raise make(
+                getattr(self.op, "node_def_or_none", None),
+                self.op,
+                text.format(*show_payload(payload, summarize), name=getattr(self.op, "name", "")),
+            )
+
+    @property
+    def manager(self) -> Any:
+        """The session's resources, which state that an op keeps for itself lives as long as; None outside of a step."""
+        return self._manager
+
+    def resource(self, handle: Any) -> Any:
+        if self._resources is None:
+            raise errors.InternalError(None, self.op, f"no resource manager to resolve {handle!r}")
+        return self._resources(handle)
+
+
+def outputs_of(definition: OpDefinition, attrs: dict[str, Any], result: Any) -> list[Any]:
+    """A kernel's result as a list with one value per output."""
+    if result is None:
+        return []
+    if isinstance(result, (tuple, list)):
+        return list(result)
+    return [result]
+
+
+def run_on_host(definition: OpDefinition, inputs: Sequence[Any], attrs: dict[str, Any], ctx: HostContext) -> list[Any]:
+    """Runs the host kernel (or the portable kernel on NumPy) of a pure or channel op; outputs as a list.
+
+    Floating-point warnings are silenced: IEEE results (inf, nan) are the ops' defined values.
+    """
+    kernel = definition.host_kernel or definition.kernel
+    assert kernel is not None
+    if definition.checks is not None:
+        definition.checks(ctx, inputs, attrs)
+    with np.errstate(all="ignore"):
+        return outputs_of(definition, attrs, kernel(ctx, inputs, attrs))
+
+
+def needs_lax(definition: OpDefinition) -> bool:
+    """Whether the op can only run through XLA: its kernel says ``uses_lax`` and it has no host kernel."""
+    return definition.host_kernel is None and getattr(definition.kernel, "uses_lax", False)
+
+
+class HandedOver(np.ndarray):
+    """An array that a kernel made and has let go of: an assignment may keep it without a copy."""
+
+
+def handed_over(array: np.ndarray) -> np.ndarray:
+    """Marks a large array that an io kernel returns and nobody else holds; it becomes read-only."""
+    array.flags.writeable = False
+    return array.view(HandedOver)
+
+
+def borrows(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a kernel that looks at its operands while it runs, keeps none of them and returns no view of one.
+
+    It is given the memory of variables itself instead of copies.
+    """
+    kernel.borrows = True  # type: ignore[attr-defined]
+    return kernel
+
+
+def uses_lax(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a kernel that calls ``ctx.lax``, so that the interpreter runs it through its own compiled form."""
+    kernel.uses_lax = True  # type: ignore[attr-defined]
+    return kernel

@@ -1,0 +1,430 @@
+"""The op contract: everything the system knows about one type of operation stands in one block.
+
+An op is a class that derives from :class:`Op`; the class statement checks the block, builds an :class:`OpDefinition`
+and registers it. Alike ops are made from short tables with :func:`define`, which is what the class statement calls.
+A block that lacks a part, or whose parts contradict each other, is refused when it is defined, since a hole found in
+the middle of a step is worth nothing to the user. Nothing about an op is written anywhere else: gradients, placement,
+lowering, transactions, folding and serialisation all read these fields.
+
+    class MatMul(Op):
+        '''Matrix product of ``[n, k]`` and ``[k, m]``.'''
+        signature = "a: T, b: T -> product: T"
+        attrs = {"transpose_a": Bool(False), "transpose_b": Bool(False), "T": Type("half float double int32")}
+        effect = PURE
+        def shape(c): ...            # c: ShapeContext; a raw shape, or a list with one per output
+        def kernel(ctx, inputs, attrs): ...   # both tiers: ctx.xp is NumPy on the host and jax.numpy under XLA
+        def gradient(op, grad): ...  # builds graph ops; or DERIVED, or NotDifferentiable("why")
+
+Functions of a block take no ``self``: they are stored as they stand. ``docs/notes/0002-op-contract.md`` explains each
+field and shows how a user adds an op.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from anabranch.core import errors
+from anabranch.core.contract.attrs import (
+    REQUIRED,
+    ArgSpec,
+    Attr,
+    Bool,
+    Float,
+    Func,
+    Int,
+    List,
+    Shape,
+    String,
+    TensorAttr,
+    Type,
+    attr_key,
+    parse_args,
+)
+from anabranch.core.values import dtypes
+
+__all__ = [
+    "BODY", "DERIVED", "IO", "PURE", "PURE_BODY", "RANDOM", "REQUIRED", "SELECT", "ArgSpec", "Attr", "Bool", "Effect",
+    "Float", "Func", "Int", "List", "NotDifferentiable", "Op", "OpDefinition", "Predication", "Shape", "String",
+    "TensorAttr", "Type", "all_definitions", "attr_key", "channel", "define", "find", "lookup", "read", "rows",
+    "set_family_loader", "write",
+]  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------------------- effects
+@dataclasses.dataclass(frozen=True)
+class Effect:
+    """What running an op does besides computing its outputs, and to which operands' resources.
+
+    ``kind`` is one of ``pure``, ``read``, ``write``, ``random``, ``channel``, ``io`` and ``body`` (a call or a control
+    flow op, which has the effects of the bodies it holds). ``resources`` names the operands that
+    hold the resource. ``reads`` (writes only): whether the kernel needs the old value. ``presence`` (reads only): the
+    kernel is given whether the variable is initialised instead of its value. ``stateless`` (bodies only): they have
+    no effect.
+    """
+
+    kind: str
+    resources: tuple[str, ...] = ()
+    reads: bool = True
+    presence: bool = False
+    stateless: bool = False
+
+    @property
+    def is_stateful(self) -> bool:
+        return self.kind != "pure" and not self.stateless
+
+
+PURE = Effect("pure")
+RANDOM = Effect("random")
+IO = Effect("io")
+BODY = Effect("body")
+PURE_BODY = Effect("body", stateless=True)
+
+
+def read(*operands: str, presence: bool = False) -> Effect:
+    """Effect of an op that reads the state behind ``operands``."""
+    return Effect("read", operands, presence=presence)
+
+
+def write(*operands: str, reads: bool = True) -> Effect:
+    """Effect of an op that writes the state behind ``operands``; ``reads=False`` if it never looks at the old value."""
+    return Effect("write", operands, reads=reads)
+
+
+def channel(*operands: str) -> Effect:
+    """Effect of an op on something that is not transactional (queue, reader, file, print): it ends a segment."""
+    return Effect("channel", operands)
+
+
+# -------------------------------------------------------------------------------------------------------- predication
+@dataclasses.dataclass(frozen=True)
+class Predication:
+    """How a write is held back when a check of its step fails.
+
+    ``select``: the new value replaces the old one under a condition (fuses into an element-wise update).
+    ``rows``: only rows named by the operand ``indices`` change; a failed check turns them into out-of-range indices,
+    which the kernel must drop (``.at[indices].op(..., mode="drop")``): the cost follows the rows, not the table.
+    """
+
+    kind: str
+    indices: str = ""
+
+
+SELECT = Predication("select")
+
+
+def rows(indices: str = "indices") -> Predication:
+    """Predication of a write that touches only the rows of dimension 0 named by the operand ``indices``."""
+    return Predication("rows", indices)
+
+
+# ---------------------------------------------------------------------------------------------------------- gradients
+@dataclasses.dataclass(frozen=True)
+class NotDifferentiable:
+    """No gradient flows through the op; ``reason`` says why and appears in errors and the op's page."""
+
+    reason: str
+
+
+DERIVED: Any = type(
+    "Derived",
+    (),
+    {
+        "__repr__": lambda self: "DERIVED",
+        "__doc__": "The gradient is the vector-Jacobian product of the op's own kernel.",
+    },
+)()
+
+
+# -------------------------------------------------------------------------------------------------------- definitions
+@dataclasses.dataclass(frozen=True, eq=False)
+class OpDefinition:
+    """The checked contract of one op type. Fields are documented in ``docs/notes/0002-op-contract.md``."""
+
+    type_name: str
+    doc: str
+    inputs: tuple[ArgSpec, ...]
+    outputs: tuple[ArgSpec, ...]
+    attrs: dict[str, Attr]
+    effect: Effect
+    shape: Callable[..., Any]
+    gradient: Any
+    kernel: Callable[..., Any] | None = None
+    host_kernel: Callable[..., Any] | None = None
+    checks: Callable[..., Any] | None = None
+    total: Callable[..., bool] | None = None
+    value: Callable[..., Any] | None = None
+    compile_time: tuple[str, ...] = ()
+    traced: Callable[..., tuple[str, ...]] | None = None
+    shape_only: bool = False
+    bound: Callable[..., Any] | None = None
+    predication: Predication | None = None
+    consumes: Callable[..., int] | None = None
+    makes: str | None = None
+    create: Callable[..., Any] | None = None
+    may_block: bool = False
+    allows_uninitialized: bool = False
+    deterministic: bool = True
+    aggregate: bool = False
+    commutative: bool = False
+    flops: Callable[..., float] | None = None
+    version: int = 1
+
+    # -- derived once, for the hot path of building -----------------------------------------------------------------
+    def __post_init__(self) -> None:
+        fixed = not any(spec.is_list for spec in self.inputs)
+        put = object.__setattr__
+        put(self, "fixed_inputs", fixed)
+        put(self, "fixed_outputs", not any(spec.is_list for spec in self.outputs))
+        put(self, "positions", {spec.name: i for i, spec in enumerate(self.inputs)} if fixed else None)
+        put(
+            self,
+            "has_host_only_arg",
+            any(spec.dtype is not None and spec.dtype.host_only for spec in self.inputs + self.outputs),
+        )
+        inferred = {spec.type_attr for spec in self.inputs} | {spec.number_attr for spec in self.inputs}
+        inferred |= {spec.type_list_attr for spec in self.inputs}
+        put(self, "inferred_attrs", frozenset(name for name in inferred if name))
+
+    def __repr__(self) -> str:
+        return f"OpDefinition({self.type_name})"
+
+    def __reduce__(self) -> Any:
+        return lookup, (self.type_name,)
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether running it has an effect, or its outputs are not a function of its inputs and attributes."""
+        return self.effect.is_stateful or self.makes is not None
+
+    @property
+    def host_only(self) -> bool:
+        """Whether it never runs under XLA, whatever its dtypes."""
+        return self.kernel is None
+
+    @property
+    def data_dependent_shape(self) -> bool:
+        """Whether the shape of an output depends on the data of an input that is not known at compile time."""
+        return self.bound is not None
+
+    def input_range(self, name: str, attrs: dict[str, Any]) -> slice:
+        """Positions in the flat input list that the argument ``name`` stands for."""
+        if self.positions is not None:  # type: ignore[attr-defined]
+            start = self.positions[name]  # type: ignore[attr-defined]
+            return slice(start, start + 1)
+        start = 0
+        for spec in self.inputs:
+            count = spec.count(attrs)
+            if spec.name == name:
+                return slice(start, start + count)
+            start += count
+        raise KeyError(f"op {self.type_name!r} has no input {name!r}; it has {[spec.name for spec in self.inputs]}")
+
+    def output_dtypes(self, attrs: dict[str, Any]) -> list[dtypes.DType]:
+        """Dtype of each output, in order."""
+        found: list[dtypes.DType] = []
+        for spec in self.outputs:
+            found += spec.dtypes(attrs)
+        return found
+
+    def input_dtypes(self, attrs: dict[str, Any]) -> list[dtypes.DType]:
+        """Dtype of each input, in order."""
+        found: list[dtypes.DType] = []
+        for spec in self.inputs:
+            found += spec.dtypes(attrs)
+        return found
+
+    def resource_positions(self, attrs: dict[str, Any]) -> tuple[int, ...]:
+        """Flat positions of the inputs whose state the effect is on."""
+        return tuple(self.input_range(name, attrs).start for name in self.effect.resources)
+
+
+_registry: dict[str, OpDefinition] = {}
+_load_families: list[Callable[[], None]] = []  # filled by the package's start-up; see hooks.py
+
+
+def set_family_loader(load: Callable[[], None]) -> None:
+    """Registers the function that imports all op families, called when an unknown type is looked up."""
+    _load_families[:] = [load]
+
+
+def lookup(type_name: str) -> OpDefinition:
+    """The definition of ``type_name``; NotImplementedError in three parts when there is none."""
+    found = _registry.get(type_name)
+    if found is None:
+        for load in _load_families:
+            load()
+        found = _registry.get(type_name)
+    if found is None:
+        near = difflib.get_close_matches(type_name, _registry, 3)
+        raise NotImplementedError(
+            errors.message(
+                f"op type {type_name!r}",
+                f"one of the {len(_registry)} op types defined" + (f" (near: {', '.join(near)})" if near else ""),
+                "define it with `class "
+                + (type_name if type_name.isidentifier() else "MyOp")
+                + "(anabranch.Op): ...`, or replace it in the graph",
+            )
+        )
+    return found
+
+
+def find(type_name: str) -> OpDefinition | None:
+    """The definition of ``type_name`` or None."""
+    try:
+        return lookup(type_name)
+    except NotImplementedError:
+        return None
+
+
+def all_definitions() -> dict[str, OpDefinition]:
+    """All definitions by type name (families are loaded first)."""
+    for load in _load_families:
+        load()
+    return dict(_registry)
+
+
+def _refuse(type_name: str, given: str, expected: str, instead: str) -> None:
+    raise TypeError(errors.message(f"op {type_name!r}: {given}", expected, instead))
+
+
+_FIELDS = {field.name for field in dataclasses.fields(OpDefinition)} - {"type_name", "doc", "inputs", "outputs"}
+
+
+def define(type_name: str, doc: str | None, *, signature: str, **fields: Any) -> OpDefinition:
+    """Checks a contract and registers it; the table form of the class statement.
+
+    Raises:
+        TypeError: a part is missing or contradicts another; the message says which and what to write.
+    """
+    attrs: dict[str, Attr] = dict(fields.pop("attrs", {}))
+    unknown = set(fields) - _FIELDS
+    if unknown:
+        _refuse(type_name, f"unknown field(s) {sorted(unknown)}", f"fields among {sorted(_FIELDS)}", "rename it")
+    if not doc or not doc.strip():
+        _refuse(type_name, "no docstring", "a docstring with shapes", "write one line that says what it computes")
+    left, arrow, right = signature.partition("->")
+    if not arrow:
+        _refuse(
+            type_name, f"signature {signature!r}", "'inputs -> outputs'", "add '->' (with nothing after it if none)"
+        )
+    type_attrs = {name: attr for name, attr in attrs.items() if attr.kind == "type"}
+    inputs = parse_args(left, type_attrs, type_name)
+    outputs = parse_args(right, type_attrs, type_name)
+    for spec in inputs + outputs:
+        for name in (spec.number_attr, spec.type_list_attr):
+            if name is not None and name not in attrs:
+                _refuse(
+                    type_name, f"argument {spec.name!r} uses attribute {name!r}", "an entry in attrs", f"add {name!r}"
+                )
+    for part in ("effect", "shape", "gradient"):
+        if fields.get(part) is None:
+            _refuse(
+                type_name,
+                f"no {part}",
+                f"a {part}",
+                {
+                    "effect": "write effect = PURE, read(...), write(...), RANDOM, channel(...) or IO",
+                    "shape": "write def shape(c): ... (raw shape, or a list of them)",
+                    "gradient": "write def gradient(op, *grads): ..., DERIVED, or NotDifferentiable('why')",
+                }[part],
+            )
+    effect: Effect = fields["effect"]
+    names = {spec.name for spec in inputs}
+    for operand in effect.resources:
+        if operand not in names:
+            _refuse(
+                type_name,
+                f"effect on {operand!r}",
+                f"an input among {sorted(names)}",
+                "name the input that holds the resource",
+            )
+    if (
+        effect.kind != "body"
+        and not fields.get("makes")
+        and fields.get("kernel") is None
+        and fields.get("host_kernel") is None
+    ):
+        _refuse(type_name, "no kernel", "kernel or host_kernel", "write def kernel(ctx, inputs, attrs): ...")
+    if effect.kind == "write":
+        if not effect.resources:
+            _refuse(type_name, "a write without resource", "the operands it writes", "effect = write('ref')")
+        if fields.get("predication") is None:
+            _refuse(
+                type_name,
+                "a write without predication",
+                "SELECT or rows('indices')",
+                "say how a failed check holds it back",
+            )
+    elif fields.get("predication") is not None:
+        _refuse(type_name, f"predication on a {effect.kind} op", "none", "remove it")
+    predication = fields.get("predication")
+    if predication is not None and predication.kind == "rows" and predication.indices not in names:
+        _refuse(
+            type_name, f"rows({predication.indices!r})", f"an input among {sorted(names)}", "name the index operand"
+        )
+    if effect.kind in ("read", "write") and not effect.resources:
+        _refuse(type_name, f"a {effect.kind} without resource", "the operands", "effect = read('resource')")
+    if (effect.kind == "random") != (fields.get("consumes") is not None):
+        _refuse(
+            type_name,
+            f"effect {effect.kind} with consumes={fields.get('consumes')}",
+            "consumes(c) on random ops and only there",
+            "write def consumes(c): ... (128-bit blocks that one execution reserves)",
+        )
+    if fields.get("total") is not None and (effect.kind != "pure" or fields.get("kernel") is not None):
+        _refuse(type_name, "total on an op that is no pure op of the host", "host_kernel and PURE", "remove it")
+    if fields.get("may_block") and effect.kind not in ("channel", "io"):
+        _refuse(type_name, "may_block on a non-channel op", "effect = channel(...) or IO", "change the effect")
+    if effect.kind == "channel" and fields.get("kernel") is not None:
+        _refuse(type_name, "a compiled kernel on a channel op", "host_kernel only", "rename kernel to host_kernel")
+    if fields.get("makes") and fields["makes"] != "variable" and fields.get("create") is None:
+        _refuse(
+            type_name,
+            f"makes={fields['makes']!r} without create",
+            "create(attrs, name)",
+            "write def create(attrs, name): ... that builds the object",
+        )
+    gradient = fields["gradient"]
+    if not (callable(gradient) or gradient is DERIVED or isinstance(gradient, NotDifferentiable)):
+        _refuse(type_name, f"gradient {gradient!r}", "a rule, DERIVED or NotDifferentiable", "write one of them")
+    if gradient is DERIVED and effect.kind != "pure":
+        _refuse(type_name, f"a derived gradient of a {effect.kind} op", "a pure op", "write the rule by hand")
+    if gradient is DERIVED and fields.get("kernel") is None:
+        _refuse(type_name, "a derived gradient of a host-only op", "a kernel", "write the rule by hand")
+    compile_time = tuple(fields.get("compile_time", ()))
+    for name in compile_time:
+        if name not in names:
+            _refuse(type_name, f"compile_time {name!r}", f"inputs among {sorted(names)}", "name an input")
+    fields["compile_time"] = compile_time
+    if fields.get("traced") is not None and not compile_time:
+        _refuse(type_name, "traced(c) without compile_time", "compile_time inputs to do without", "remove it")
+    if type_name in _registry:
+        _refuse(type_name, "defined twice", "one definition", "remove one of them or choose another type name")
+    definition = OpDefinition(type_name, doc.strip() if doc else "", inputs, outputs, attrs, **fields)
+    _registry[type_name] = definition
+    return definition
+
+
+class Op:
+    """Base of op blocks: ``class MyOp(Op)`` checks and registers the block; see the module's docstring."""
+
+    definition: ClassVar[OpDefinition]
+
+    def __init_subclass__(cls) -> None:
+        body = {name: value for name, value in vars(cls).items() if not name.startswith("__")}
+        for name, value in body.items():
+            if isinstance(value, types.FunctionType):
+                setattr(cls, name, staticmethod(value))
+        type_name = body.pop("type_name", cls.__name__)
+        if "signature" not in body:
+            _refuse(type_name, "no signature", "a signature", "write signature = 'x: T -> y: T'")
+        for name, value in list(body.items()):
+            if name.startswith("_"):
+                del body[name]
+            elif isinstance(value, staticmethod):
+                body[name] = value.__func__
+        cls.definition = define(type_name, cls.__doc__, **body)

@@ -1,0 +1,163 @@
+"""Nested bodies: ordered sets of operations inside a graph, their arguments and captures.
+
+See :mod:`anabranch.core.graph.graph` for how bodies, graphs and the operations that own bodies belong together, and
+:mod:`anabranch.core.graph.body_ops` for how an operation's inputs stand for the arguments of its bodies.
+
+What a body may use: its own tensors, those of the bodies around it, and, if it is the *gradient body* of a forward
+body, those of that one. Each such use goes through an argument. A reference (a variable's `VariableV2` output) is
+captured as a reference, so that it can be assigned to inside; a plain read of one (an `Identity` of it without control
+inputs, ``w/read``) is captured as the reference, too: its value is read where it is consumed. A tensor of the forward
+body becomes an *intermediate*: what brings it into the gradient body is settled when that body is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from anabranch.core import errors
+from anabranch.core.contract import inference, opdef
+from anabranch.core.contract.attrs import NamedAttrs
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.values import shapes
+from anabranch.core.values.dtypes import DType
+
+if TYPE_CHECKING:
+    from anabranch.core.graph.graph import Graph
+
+
+class Body:
+    """An ordered set of operations inside a graph: the root, a branch, a loop body or a function."""
+
+    def __init__(self, graph: Graph, name: str, parent: Body | None):
+        self.graph = graph
+        self.name = name
+        self.parent = parent
+        self.owner: Operation | None = None
+        """The op that holds the body as an attribute, once it exists."""
+        self.operations: list[Operation] = []
+        self.args: list[Tensor] = []
+        """Arguments in order: the declared ones, then one per capture."""
+        self.captures: dict[Tensor, Tensor] = {}
+        """Outer tensor -> the argument that stands for it."""
+        self.outputs: list[Tensor] = []
+        self.control_outputs: list[Operation] = []
+        """Operations that run whenever the body does, though no output needs them."""
+        self.forward: Body | None = None
+        """The body whose gradient this body computes."""
+        self.intermediates: dict[Tensor, Tensor] = {}
+        """Tensors of :attr:`forward` -> the arguments that stand for them."""
+        self.exposed: dict[Tensor, tuple[Tensor, bool]] = {}
+        """Tensors of the body -> the owner's output that a gradient takes them from, and whether that is an optional
+        or a list of their values.
+        """
+        self.outer_control_inputs: dict[Operation, None] = {}
+        """Operations of enclosing bodies that must run before the owner."""
+        self.function: NamedAttrs | None = None
+        """The library function that the body was read from."""
+        self.state_as_read: tuple[Any, ...] | None = None
+        """What the body was like when it was read; see `function_def.is_as_read`."""
+        self.function_name: str | None = None
+        """Name of the body in a graph's library, once it was written."""
+
+    @property
+    def is_root(self) -> bool:
+        return self.parent is None
+
+    def encloses(self, other: Body | None) -> bool:
+        """Whether ``other`` is this body or nested in it."""
+        while other is not None:
+            if other is self:
+                return True
+            other = other.parent
+        return False
+
+    def add_arg(self, dtype: DType, shape: Any, name: str) -> Tensor:
+        """Appends an argument of the body and returns its tensor."""
+        graph = self.graph
+        with graph.building(self), graph.control_dependencies(None), graph.bare_scopes():
+            op = graph._create(opdef.lookup("_Arg"), [], {"T": dtype, "index": len(self.args)}, name)
+        arg = op._outputs[0]
+        arg._shape = shapes.as_raw(shape)
+        self.args.append(arg)
+        return arg
+
+    @property
+    def exposed_outputs(self) -> list[int]:
+        """The outputs of the owner, a conditional, that its gradient takes out of this branch."""
+        return sorted(outer.value_index for outer, optional in self.exposed.values() if not optional)
+
+    def capture(self, tensor: Tensor) -> Tensor:
+        """The tensor inside this body that stands for ``tensor`` of an enclosing body (or of the forward body)."""
+        if tensor.op.body is self:
+            return tensor
+        found = self.captures.get(tensor)
+        if found is not None:
+            return found
+        if self.forward is not None and tensor.op.body is self.forward:
+            return self._intermediate(tensor)
+        if self.parent is None or not self.reaches(tensor.op.body):
+            raise ValueError(
+                errors.message(
+                    f"tensor {tensor.name!r} of the nested body {tensor.op.body.name!r} used in body {self.name!r}",
+                    "a tensor of this body or of one around it",
+                    "return the tensor from the branch or loop body and use the returned one",
+                    at=tensor.op.user_site,
+                )
+            )
+        outer = self.parent.capture(tensor)
+        if is_transparent_read(outer):
+            outer = outer.op._inputs[0]
+        found = self.captures.get(outer)
+        if found is None:
+            if self.owner is not None:
+                found = _grow_owner(self, outer)
+            else:
+                found = self.add_arg(outer.dtype, outer._shape, capture_name(outer))
+            found._handle = outer._handle
+            found._known = inference.partial_value(outer)
+            self.captures[outer] = found
+        if tensor.op.body is not self.parent and tensor.op.body.encloses(self):
+            self.captures[tensor] = found
+        return found
+
+    def reaches(self, other: Body) -> bool:
+        """Whether tensors of ``other`` can be used here: it encloses this body, or is the forward body of one that
+        does.
+        """
+        inner: Body | None = self
+        while inner is not None:
+            if other is inner or other is inner.forward:
+                return True
+            inner = inner.parent
+        return False
+
+    def _intermediate(self, tensor: Tensor) -> Tensor:
+        found = self.intermediates.get(tensor)
+        if found is None:
+            found = self.intermediates[tensor] = _find_intermediate(self, tensor)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<Body {self.name!r} of {len(self.operations)} ops>"
+
+
+def is_transparent_read(tensor: Tensor) -> bool:
+    """Whether a tensor is a plain read of a reference: an `Identity` of it that waits for nothing else."""
+    op = tensor.op
+    return op.type == "Identity" and op._inputs[0].dtype.is_ref and not op._control_inputs
+
+
+def capture_name(tensor: Tensor) -> str:
+    """Name of the argument that stands for a captured tensor."""
+    return f"{tensor.op.name.rsplit('/', 1)[-1]}_capture"
+
+
+def _late(*args: Any) -> Any:
+    raise AssertionError("anabranch.core.graph.body_ops is not loaded")
+
+
+_grow_owner: Callable[[Body, Tensor], Tensor] = _late
+"""Adds an input to the op that owns a body; returns the argument. Filled by :mod:`anabranch.core.graph.body_ops`."""
+_find_intermediate: Callable[[Body, Tensor], Tensor] = _late
+"""Brings a tensor of the forward body into its gradient body. Filled by :mod:`anabranch.core.graph.body_ops`."""

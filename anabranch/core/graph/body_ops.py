@@ -1,0 +1,370 @@
+"""Operations that hold bodies: which input stands for which argument, and how such an operation grows.
+
+Policy. All bodies of one operation have the same arguments: argument i stands for input ``first + i``. Bodies are built
+before their operation, each with the captures that it needs; :func:`line_up` then gives every one of them the union.
+Later the operation may *grow in place*: a body that captures one more tensor gives it an input, and a gradient takes
+values out of the bodies through further outputs. A loop's captures are loop variables that its body returns as they
+are, so an input that a loop gains is an output, too.
+
+Growing makes an operation take what was created after it. :func:`restore_order` puts such inputs before their
+consumers again, so that the order of creation stays one in which the graph can run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from anabranch.core.contract import inference
+from anabranch.core.graph import body as bodies
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.values import shapes
+
+CONDITIONALS = frozenset(("If", "StatelessIf", "Case", "StatelessCase"))
+LOOPS = frozenset(("While", "StatelessWhile"))
+CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
+
+_FIRST = {**dict.fromkeys(CONDITIONALS, 1), **dict.fromkeys(LOOPS | CALLS, 0)}
+
+
+class BodyUse(NamedTuple):
+    """A body that an op holds in the attribute ``attr``: ``body.args[i]`` stands for the op's input ``first + i``."""
+
+    attr: str
+    body: Body
+    first: int
+
+
+def bodies_of(op: Operation) -> tuple[BodyUse, ...]:
+    """The bodies of a conditional, loop or call, in the order of its attributes; none for other ops."""
+    first = _FIRST.get(op.definition.type_name)
+    if first is None:
+        return ()
+    found = []
+    for key, spec in op.definition.attrs.items():
+        if spec.element == "func":
+            value = op._attrs[key]
+            found += [
+                BodyUse(key, item, first)
+                for item in (value if isinstance(value, tuple) else (value,))
+                if isinstance(item, Body)
+            ]
+    return tuple(found)
+
+
+def outer_of(arg: Tensor) -> Tensor | None:
+    """The tensor of the enclosing body that an argument of an owned body stands for; None for other tensors.
+
+    Of a loop it is the value before the first iteration.
+    """
+    op = arg.op
+    owner = op.body.owner
+    if op.type != "_Arg" or owner is None:
+        return None
+    first = _FIRST.get(owner.definition.type_name)
+    return None if first is None else owner._inputs[first + op._attrs["index"]]
+
+
+def is_invariant(arg: Tensor) -> bool:
+    """Whether an argument of a loop's condition or body has the same value in all iterations."""
+    owner = arg.op.body.owner
+    if owner is None or owner.definition.type_name not in LOOPS:
+        return True
+    index = arg.op._attrs["index"]
+    body: Body = owner._attrs["body"]
+    return passes_through(body, index)
+
+
+def passes_through(body: Body, index: int) -> bool:
+    """Whether output ``index`` of a loop's body is its argument ``index``, as it is or behind identities."""
+    output = body.outputs[index]
+    while output.op.type == "Identity" and output is not body.args[index]:
+        output = output.op._inputs[0]
+    return output is body.args[index]
+
+
+def needs_reference(body: Body, index: int) -> bool:
+    """Whether what argument ``index`` stands for is taken as a reference by an op in a body of the owner."""
+    parts = [body] if body.owner is None else [use.body for use in bodies_of(body.owner)] or [body]
+    return any(_taken_as_reference(part.args[index]) for part in parts)
+
+
+def _taken_as_reference(arg: Tensor) -> bool:
+    for op in arg.consumers():
+        wanted = op.definition.input_dtypes(op._attrs)
+        for position in [i for i, tensor in enumerate(op._inputs) if tensor is arg]:
+            inner = [use.body.args[position - use.first] for use in bodies_of(op) if position >= use.first]
+            if wanted[position].is_ref or any(map(_taken_as_reference, inner)):
+                return True
+    return False
+
+
+def is_stateful(body: Body) -> bool:
+    """Whether running a body may do more than compute its outputs from its arguments."""
+    for op in body.operations:
+        if op.type == "_Arg":
+            if op._outputs[0].dtype.is_ref:
+                return True
+        elif op.definition.effect.kind == "body":
+            uses = bodies_of(op)
+            if any(is_stateful(use.body) for use in uses) or (not uses and op.definition.is_stateful):
+                return True
+        elif op.definition.is_stateful:
+            return True
+    return False
+
+
+# ---------------------------------------------------------------------------------------------------------- lining up
+def line_up(parts: Sequence[Body]) -> list[Tensor]:
+    """Gives bodies that are not owned yet the same captures in the same order, and returns the captured tensors.
+
+    The declared arguments, of which all have the same number, stay first.
+    """
+    captured: dict[Tensor, None] = {}
+    for body in parts:
+        captured.update(dict.fromkeys(outer for outer in body.captures if outer.op.body is body.parent))
+    for body in parts:
+        taken = set(body.captures.values())
+        declared = [arg for arg in body.args if arg not in taken]
+        body.args[:] = [*declared]
+        for outer in captured:
+            inner = body.captures.get(outer)
+            if inner is None:
+                inner = body.capture(outer)  # appends it
+            else:
+                inner.op._attrs["index"] = len(body.args)
+                body.args.append(inner)
+    return list(captured)
+
+
+def own(op: Operation) -> None:
+    """Makes ``op`` the owner of its bodies."""
+    for use in bodies_of(op):
+        use.body.owner = op
+        for control in use.body.outer_control_inputs:
+            if control not in op._control_inputs:
+                op.graph._add_control_inputs(op, [control])
+        use.body.outer_control_inputs.clear()
+
+
+def input_changed(op: Operation, index: int, old: Tensor, new: Tensor) -> None:
+    """Lets the bodies of an op capture ``new``, its input ``index`` now, where they captured ``old``."""
+    for use in bodies_of(op):
+        if index >= use.first and old in use.body.captures:
+            arg = use.body.args[index - use.first]
+            if use.body.captures[old] is arg:
+                del use.body.captures[old]
+                use.body.captures.setdefault(new, arg)
+            if arg._handle is None:
+                arg._handle = new._handle
+
+
+# ------------------------------------------------------------------------------------------------------------- growing
+def add_input(op: Operation, tensor: Tensor) -> tuple[Tensor, ...]:
+    """Appends an input to an op with bodies; returns the argument that each of its bodies gets.
+
+    A loop gets an output, too, and its body returns the argument as it is.
+    """
+    graph = op.graph
+    with graph._lock:
+        graph._check_not_finalized()
+        made = tuple(
+            use.body.add_arg(tensor.dtype, tensor._shape, bodies.capture_name(tensor)) for use in bodies_of(op)
+        )
+        for arg in made:
+            arg._handle = tensor._handle
+        op._inputs = (*op._inputs, tensor)
+        tensor._consumers.append(op)
+        if op.definition.type_name in LOOPS:
+            loop: Body = op._attrs["body"]
+            loop.outputs.append(loop.args[-1])
+            _append_attr(op, "T", tensor.dtype.base)
+            _append_output(op, tensor._shape, tensor._handle)
+        else:
+            _append_attr(op, "Tin", tensor.dtype.base)
+        _disordered(op, tensor)
+        graph._version += 1
+    return made
+
+
+def add_output(op: Operation, tensors: Sequence[Tensor]) -> Tensor:
+    """Appends an output to a conditional or call: one tensor of each of its bodies."""
+    graph = op.graph
+    with graph._lock:
+        graph._check_not_finalized()
+        shape, handle = tensors[0]._shape, tensors[0]._handle
+        for use, tensor in zip(bodies_of(op), tensors, strict=True):
+            use.body.outputs.append(tensor)
+            shape = shapes.generalize(shape, tensor._shape)
+            if tensor._handle != handle:
+                handle = None
+        _append_attr(op, "Tout", tensors[0].dtype.base)
+        _append_output(op, shape, handle)
+        graph._version += 1
+    return op._outputs[-1]
+
+
+def add_loop_variable(op: Operation, initial: Tensor, shape: Any = None) -> tuple[Tensor, int]:
+    """Appends a variable to a loop; returns the argument of its body, and the variable's index.
+
+    The body returns it unchanged until the caller replaces ``body.outputs[index]``.
+    """
+    made = add_input(op, initial)
+    index = len(op._outputs) - 1
+    arg: Tensor = op._attrs["body"].args[-1]
+    if shape is not None:
+        for item in (*made, op._outputs[-1]):
+            item._shape = shapes.as_raw(shape)
+    return arg, index
+
+
+def _append_attr(op: Operation, key: str, value: Any) -> None:
+    op._attrs[key] = (*op._attrs[key], value)
+
+
+def _append_output(op: Operation, shape: shapes.RawShape, handle: Any) -> None:
+    listed = op._attrs.get("output_shapes")
+    if listed:
+        _append_attr(op, "output_shapes", shape)
+    dtype = op._attrs["T" if op.definition.type_name in LOOPS else "Tout"][-1]
+    output = Tensor(op, len(op._outputs), dtype, shape)
+    output._handle = handle
+    op._outputs = (*op._outputs, output)
+
+
+def _grow_owner(body: Body, outer: Tensor) -> Tensor:
+    """The argument of an owned body for a tensor that it captures now."""
+    owner = body.owner
+    assert owner is not None
+    made = add_input(owner, outer)
+    for use, arg in zip(bodies_of(owner), made, strict=True):
+        use.body.captures[outer] = arg
+        arg._known = inference.partial_value(outer)
+    return body.args[-1]
+
+
+# ------------------------------------------------------------------------------------------------------ forward values
+def _find_intermediate(body: Body, tensor: Tensor) -> Tensor:
+    """What stands in a gradient body for a tensor of its forward body.
+
+    Constants are copied. An argument that is the same in all iterations is what it stands for. Everything else is an
+    argument of its own, a placeholder until the gradient body is complete.
+    """
+    op = tensor.op
+    if op.type == "Const":
+        return copy_op(op, (), body)._outputs[0]
+    if op.type == "_Arg" and is_invariant(tensor):
+        outer = outer_of(tensor)
+        if outer is not None:
+            return body.capture(outer)
+    arg = body.add_arg(tensor.dtype.base, tensor._shape, f"{op.name.rsplit('/', 1)[-1]}_forward")
+    arg._handle = tensor._handle
+    arg._known = inference.partial_value(tensor)
+    return arg
+
+
+def copy_op(op: Operation, inputs: Iterable[Tensor], body: Body) -> Operation:
+    """A copy of an op in ``body`` with other inputs, under a name in the current name scope."""
+    graph = op.graph
+    with graph.building(body), graph.control_dependencies(None), graph.bare_scopes():
+        attrs = {key: value for key, value in op._attrs.items() if key != "_class"}
+        copy = graph._create(op.definition, list(inputs), attrs, op.name.rsplit("/", 1)[-1])
+    copy._device = op._device
+    rule = getattr(op, "_gradient_function", None)
+    if rule is not None:  # one of the op's own, see `custom_gradient`
+        copy._gradient_function = rule  # type: ignore[attr-defined]
+    for source, output in zip(op._outputs, copy._outputs, strict=True):
+        if shapes.is_compatible(source._shape, output._shape):
+            output._shape = shapes.merge(source._shape, output._shape)
+        if output._handle is None:
+            output._handle = source._handle
+    return copy
+
+
+bodies._grow_owner = _grow_owner
+bodies._find_intermediate = _find_intermediate
+
+
+# --------------------------------------------------------------------------------------------------------------- order
+def _disordered(op: Operation, tensor: Tensor) -> None:
+    graph = op.graph
+    if tensor.op._id > op._id and (graph._disordered is None or op._id < graph._disordered):
+        graph._disordered = op._id
+
+
+def disorder(op: Operation) -> None:
+    """Notes that ``op`` may have got inputs that were created after it."""
+    graph = op.graph
+    if graph._disordered is None or op._id < graph._disordered:
+        graph._disordered = op._id
+
+
+def restore_order(graph: Any) -> None:
+    """Moves operations before the consumers that they were made after; all others keep their order."""
+    with graph._lock:
+        since = graph._disordered
+        if since is None:
+            return
+        graph._disordered = None
+        tail = graph._operations[since:]
+        emitted: set[Operation] = set()
+        order: list[Operation] = []
+        for start in tail:
+            if start in emitted:
+                continue
+            stack = [start]
+            while stack:
+                op = stack[-1]
+                if op in emitted:
+                    stack.pop()
+                    continue
+                waiting = [source for source in _sources(op) if source._id >= since and source not in emitted]
+                if waiting:
+                    stack.extend(reversed(waiting))
+                    continue
+                stack.pop()
+                emitted.add(op)
+                order.append(op)
+        _renumber(graph, since, order)
+
+
+def _sources(op: Operation) -> list[Operation]:
+    if op.type in ("Merge", "RefMerge"):
+        starts = [t.op for t in op._inputs if t.op.type not in ("NextIteration", "RefNextIteration")]
+    else:
+        starts = [tensor.op for tensor in op._inputs]
+    return starts + op._control_inputs
+
+
+def _renumber(graph: Any, since: int, order: list[Operation]) -> None:
+    graph._operations[since:] = order
+    for index, op in enumerate(order, since):
+        op._id = index
+    for body in dict.fromkeys(op.body for op in order):
+        body.operations.sort(key=lambda op: op._id)
+    graph._version += 1
+
+
+def remove_ops(graph: Any, ops: Iterable[Operation]) -> None:
+    """Takes operations out of the graph; none that stays may use them."""
+    removed = set(ops)
+    if not removed:
+        return
+    with graph._lock:
+        for op in removed:
+            for tensor in op._inputs:
+                if tensor.op not in removed:
+                    tensor._consumers = [user for user in tensor._consumers if user not in removed]
+            for control in op._control_inputs:
+                if control not in removed:
+                    control._control_outputs = [user for user in control._control_outputs if user not in removed]
+            del graph._by_name[op.name]
+        for scope in graph._scopes.controls:
+            scope.seen.difference_update(removed)
+        for body in dict.fromkeys(op.body for op in removed):
+            body.operations[:] = [op for op in body.operations if op not in removed]
+        since = min(op._id for op in removed)
+        if graph._disordered is not None:  # indices change: what is out of order is at or after the first of them
+            graph._disordered = min(graph._disordered, since)
+        _renumber(graph, since, [op for op in graph._operations[since:] if op not in removed])

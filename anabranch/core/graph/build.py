@@ -1,0 +1,335 @@
+"""Building an operation from its type's name and Python values.
+
+``build("MatMul", a, b, transpose_b=True, name="product")`` converts inputs, infers type and length attributes, checks
+everything against the contract, and appends the op. It returns what a program wants: the output tensor if there is
+one, the operation if there is none, a named tuple (with lists for list outputs) otherwise. Op families build each
+other's ops this way, without importing each other.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract import opdef
+from anabranch.core.contract.opdef import REQUIRED, ArgSpec, OpDefinition
+from anabranch.core.graph.convert import convert_to_tensor, set_pack
+from anabranch.core.graph.graph import Graph, graph_of
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.values import dtypes
+
+_result_types: dict[str, Callable[..., Any]] = {}
+
+
+def build(type_name: str, *inputs: Any, name: str | None = None, **attrs: Any) -> Any:
+    """Adds an operation of type ``type_name`` and returns its outputs (see the module's docstring).
+
+    Inputs may be given by position or by their names in the signature; everything else is an attribute.
+
+    Raises:
+        TypeError: wrong dtype, unknown argument. ValueError: wrong shape, missing attribute.
+    """
+    op = build_operation(type_name, inputs, attrs, name)
+    return results(op)
+
+
+def results(op: Operation) -> Any:
+    """An operation's outputs as :func:`build` returns them."""
+    definition = op.definition
+    outputs = op._outputs
+    if definition.fixed_outputs:  # type: ignore[attr-defined]
+        if len(outputs) == 1:
+            return outputs[0]
+        if not outputs:
+            return op
+        grouped: list[Any] = list(outputs)
+    else:
+        grouped = []
+        position = 0
+        for spec in definition.outputs:
+            count = spec.count(op._attrs)
+            grouped.append(list(outputs[position : position + count]) if spec.is_list else outputs[position])
+            position += count
+        if len(grouped) == 1:
+            return grouped[0] if grouped[0] else op
+    make = _result_types.get(definition.type_name)
+    if make is None:
+        make = _result_types[definition.type_name] = collections.namedtuple(
+            definition.type_name.lstrip("_"), [spec.name for spec in definition.outputs]
+        )
+    return make(*grouped)
+
+
+def _pack(tensors: Sequence[Tensor], name: str) -> Tensor:
+    return build("Pack", list(tensors), axis=0, name=name)
+
+
+set_pack(_pack)
+
+
+def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any], name: str | None = None) -> Operation:
+    """Like :func:`build`, but returns the operation."""
+    definition = opdef._registry.get(type_name) or opdef.lookup(type_name)
+    specs = definition.inputs
+    values = list(inputs)
+    given = dict(attrs)
+    if len(values) < len(specs):
+        for spec in specs[len(values) :]:
+            if spec.name not in given:
+                raise TypeError(
+                    errors.message(
+                        f"op {type_name!r} without input {spec.name!r}", f"inputs {[s.name for s in specs]}", "pass it"
+                    )
+                )
+            values.append(given.pop(spec.name))
+    elif len(values) > len(specs):
+        raise TypeError(
+            errors.message(
+                f"{len(values)} inputs for op {type_name!r}", f"inputs {[s.name for s in specs]}", "pass fewer"
+            )
+        )
+
+    stored: dict[str, Any] = {}
+    for key, value in given.items():
+        spec_attr = definition.attrs.get(key)
+        if spec_attr is not None:
+            if value is not None or spec_attr.kind == "shape":
+                stored[key] = spec_attr.convert(value, key, type_name)
+        elif key[:1] == "_":
+            stored[key] = value
+        else:
+            raise TypeError(
+                errors.message(
+                    f"argument {key!r} for op {type_name!r}",
+                    f"inputs {[s.name for s in specs]} or attributes {sorted(definition.attrs)}",
+                    "check the spelling",
+                )
+            )
+
+    tensors: list[Tensor] | None = None
+    if definition.fixed_inputs:  # type: ignore[attr-defined]
+        for value in values:
+            if not isinstance(value, Tensor):
+                break
+        else:
+            tensors = values
+    flat = values if tensors is not None or definition.fixed_inputs else _flatten(values)  # type: ignore[attr-defined]
+    graph = graph_of(flat)
+    if tensors is None:
+        name, tensors = _convert_inputs(graph, definition, values, stored, name or type_name)
+    else:
+        for spec, tensor in zip(specs, tensors, strict=True):
+            if spec.type_attr is not None and spec.type_attr not in stored:
+                stored[spec.type_attr] = tensor.dtype.base
+    _check_dtypes(definition, tensors, stored)
+
+    for key, spec_attr in definition.attrs.items():
+        if key not in stored:
+            if spec_attr.default is REQUIRED:
+                raise ValueError(
+                    errors.message(
+                        f"op {type_name!r} without attribute {key!r}",
+                        f"a value of kind {spec_attr.kind}",
+                        f"pass {key}=",
+                    )
+                )
+            stored[key] = spec_attr.default
+        elif spec_attr.allowed is not None and key in definition.inferred_attrs:  # type: ignore[attr-defined]
+            _check_allowed(definition, key, spec_attr, stored[key], tensors)
+        elif spec_attr.minimum is not None and key in definition.inferred_attrs:  # type: ignore[attr-defined]
+            spec_attr.convert(stored[key], key, type_name)
+    if definition.effect.resources and any(spec.is_ref for spec in specs):
+        # A ref never leaves its device, so what takes it as one is placed there. (No op has a list of refs.)
+        with contextlib.ExitStack() as stack:
+            for spec in specs:
+                if spec.is_ref:
+                    tensor = tensors[definition.input_range(spec.name, stored).start]
+                    stack.enter_context(graph.colocate_with(tensor.op))
+            return graph._create(definition, tensors, stored, name or type_name)
+    return graph._create(definition, tensors, stored, name or type_name)
+
+
+def _check_allowed(definition: OpDefinition, key: str, spec: opdef.Attr, value: Any, tensors: Sequence[Tensor]) -> None:
+    for item in value if isinstance(value, tuple) else (value,):
+        if item not in spec.allowed:  # type: ignore[operator]
+            names = ", ".join(getattr(choice, "name", str(choice)) for choice in spec.allowed or ())
+            told = ", ".join(f"{t.name} ({t.dtype.base.name})" for t in tensors)
+            raise TypeError(
+                f"Value passed to op {definition.type_name!r} has DataType {getattr(item, 'name', item)} "
+                f"not in list of allowed values: {names}\n"
+                + errors.message(
+                    f"{getattr(item, 'name', item)} for {key!r} of op {definition.type_name!r}: {told}",
+                    f"one of {names}",
+                    "cast the inputs with tf.cast",
+                )
+            )
+
+
+def _flatten(values: Sequence[Any]) -> list[Any]:
+    flat: list[Any] = []
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            flat.extend(value)
+        else:
+            flat.append(value)
+    return flat
+
+
+def _type_from_tensors(specs: Sequence[ArgSpec], values: Sequence[Any], stored: dict[str, Any]) -> None:
+    """Infers type attributes from arguments that already have a dtype, so that constants beside them take it."""
+    for spec, value in zip(specs, values, strict=True):
+        if spec.type_attr is None or spec.type_attr in stored:
+            continue
+        for item in value if spec.is_list and isinstance(value, (list, tuple)) else (value,):
+            dtype = getattr(item, "dtype", None)
+            if isinstance(dtype, dtypes.DType):
+                stored[spec.type_attr] = dtype.base
+                break
+
+
+def _convert_inputs(
+    graph: Graph, definition: OpDefinition, values: Sequence[Any], stored: dict[str, Any], name: str
+) -> tuple[str, list[Tensor]]:
+    """Converts inputs, with constants named ``<op name>/<argument>``; the op's final name, and tensors."""
+    if isinstance(name, bytes):
+        name = name.decode()
+    full = name[:-1] if name[-1:] == "/" else graph.unique_name(name)
+    tensors: list[Tensor] = []
+    with graph.as_default(), graph.name_scope(full + "/"):
+        _type_from_tensors(definition.inputs, values, stored)
+        for spec, value in zip(definition.inputs, values, strict=True):
+            if not spec.is_list:
+                tensor = _convert_one(
+                    definition, spec, value, stored, spec.name, spec.dtype or stored.get(spec.type_attr or "")
+                )
+                if spec.type_attr is not None:
+                    stored.setdefault(spec.type_attr, tensor.dtype.base)
+                tensors.append(tensor)
+                continue
+            if not isinstance(value, (list, tuple)):
+                raise TypeError(
+                    f"Expected list for {spec.name!r} argument to {definition.type_name!r} Op, not {value!r}.\n"
+                    + errors.message(
+                        f"{type(value).__name__} for input {spec.name!r} of op {definition.type_name!r}",
+                        "a list of tensors",
+                        f"[{spec.name}]",
+                    )
+                )
+            if spec.type_list_attr is not None:
+                types = stored.get(spec.type_list_attr)
+                items = [
+                    _convert_one(
+                        definition,
+                        spec,
+                        item,
+                        stored,
+                        f"{spec.name}_{i}",
+                        types[i] if types is not None and i < len(types) else None,
+                    )
+                    for i, item in enumerate(value)
+                ]
+                stored.setdefault(spec.type_list_attr, tuple(item.dtype.base for item in items))
+            else:
+                items = []
+                for i, item in enumerate(value):
+                    tensor = _convert_one(
+                        definition,
+                        spec,
+                        item,
+                        stored,
+                        f"{spec.name}_{i}",
+                        spec.dtype or stored.get(spec.type_attr or ""),
+                    )
+                    if spec.type_attr is not None:
+                        stored.setdefault(spec.type_attr, tensor.dtype.base)
+                    items.append(tensor)
+                wanted_count = stored.setdefault(spec.number_attr or "", len(items))
+                if wanted_count != len(items):
+                    raise ValueError(
+                        errors.message(
+                            f"{len(items)} tensors for {spec.name!r} of op {definition.type_name!r}",
+                            f"{wanted_count} as other list arguments have",
+                            "pass lists of one length",
+                        )
+                    )
+            tensors.extend(items)
+    return full + "/", tensors
+
+
+def _convert_one(
+    definition: OpDefinition, spec: ArgSpec, value: Any, stored: dict[str, Any], name: str, dtype: dtypes.DType | None
+) -> Tensor:
+    preferred = None
+    if dtype is None and spec.type_attr is not None:
+        attr = definition.attrs[spec.type_attr]
+        if attr.default is not REQUIRED:
+            preferred = attr.default
+        elif attr.allowed is not None and dtypes.int32 not in attr.allowed and not _has_numpy_type(value):
+            preferred = dtypes.float32 if dtypes.float32 in attr.allowed else None
+    try:
+        return convert_to_tensor(value, dtype, name, preferred, as_ref=spec.is_ref)
+    except TypeError as problem:
+        raise TypeError(f"{problem}\nOp: {definition.type_name!r}, input {spec.name!r}") from None
+    except ValueError as problem:
+        if isinstance(getattr(value, "dtype", None), dtypes.DType) and dtype is not None and value.dtype.base != dtype:
+            raise TypeError(
+                f"Input {spec.name!r} of {definition.type_name!r} Op has type {value.dtype.base.name} "
+                f"that does not match type {dtype.name} of the other arguments.\n"
+                + errors.message(
+                    f"{value.dtype.base.name} for input {spec.name!r}", dtype.name, f"tf.cast(x, tf.{dtype.name})"
+                )
+            ) from None
+        raise ValueError(f"{problem}\nOp: {definition.type_name!r}, input {spec.name!r}") from None
+
+
+def _has_numpy_type(value: Any) -> bool:
+    """Whether a value brings an element type of its own, as NumPy's arrays and scalars do, also inside of lists."""
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return isinstance(value, (np.ndarray, np.generic))
+
+
+def _check_dtypes(definition: OpDefinition, tensors: Sequence[Tensor], stored: dict[str, Any]) -> None:
+    position = 0
+    for spec in definition.inputs:
+        if spec.type_list_attr is not None:
+            wanted_list = stored[spec.type_list_attr]
+            if len(wanted_list) != len(tensors) - position and spec is definition.inputs[-1]:
+                raise ValueError(
+                    errors.message(
+                        f"{len(tensors) - position} tensors for {spec.name!r} of op {definition.type_name!r}",
+                        f"{len(wanted_list)}",
+                        "pass one per type",
+                    )
+                )
+            count = len(wanted_list)
+        else:
+            count = stored[spec.number_attr] if spec.number_attr is not None else 1
+            wanted_list = ((spec.dtype if spec.dtype is not None else stored[spec.type_attr or ""]),) * count
+        for wanted in wanted_list:
+            tensor = tensors[position]
+            if tensor.dtype.base != wanted:
+                raise TypeError(
+                    f"Input {spec.name!r} of {definition.type_name!r} Op has type {tensor.dtype.base.name} "
+                    f"that does not match {'expected type of' if spec.dtype is not None else 'type'} {wanted.name}.\n"
+                    + errors.message(
+                        f"tensor {tensor.name!r} of dtype {tensor.dtype.base.name} for input {spec.name!r} "
+                        f"of op {definition.type_name!r}",
+                        wanted.name,
+                        f"tf.cast(x, tf.{wanted.name})",
+                    )
+                )
+            if spec.is_ref and not tensor.dtype.is_ref:
+                raise TypeError(
+                    f"'{definition.type_name}' Op requires that input '{spec.name}' "
+                    "be a mutable tensor (e.g.: a tf.Variable)\n"
+                    + errors.message(
+                        f"tensor {tensor.name!r}, a value", "the ref of a variable", "pass the tf.Variable itself"
+                    )
+                )
+            position += 1

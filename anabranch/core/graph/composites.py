@@ -1,0 +1,135 @@
+"""Values that stand for several tensors: sparse tensors, slices, arrays of tensors.
+
+Policy. A class whose instances are made of tensors says so once, with :func:`register`: how an instance is taken apart
+into tensors, and how one like it is made from others. Whatever passes structures through bodies (conditionals, loops,
+functions) then treats it as its tensors, and gives back an instance of the same class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from anabranch.core import errors
+from anabranch.core.graph.indexed_slices import IndexedSlices
+from anabranch.core.graph.sparse_tensor import SparseTensor
+from anabranch.core.values import nest, shapes
+
+
+class _Kind(NamedTuple):
+    parts: Callable[[Any], list[Any]]
+    rebuild: Callable[[Any, Sequence[Any]], Any]
+    shapes: Callable[[Any, Any], list[Any]] | None
+
+
+_kinds: dict[type, _Kind] = {}
+
+
+def register(
+    kind: type,
+    parts: Callable[[Any], list[Any]],
+    rebuild: Callable[[Any, Sequence[Any]], Any],
+    shapes: Callable[[Any, Any], list[Any]] | None = None,
+) -> None:
+    """Declares a class whose instances stand for tensors.
+
+    Args:
+        kind: the class; its subclasses are meant, too.
+        parts: the tensors of an instance, always as many for instances that can take each other's place.
+        rebuild: an instance like the given one, with other tensors.
+        shapes: the shapes of the parts (raw, or None for unknown) for an instance and the one shape that a program
+            gives as the invariant of a loop's variable; without it the parts keep their own.
+    """
+    _kinds[kind] = _Kind(parts, rebuild, shapes)
+
+
+def _kind_of(value: Any) -> _Kind | None:
+    for base in type(value).__mro__:
+        found = _kinds.get(base)
+        if found is not None:
+            return found
+    return None
+
+
+def is_composite(value: Any) -> bool:
+    """Whether a value stands for several tensors."""
+    return _kind_of(value) is not None
+
+
+def parts(value: Any) -> list[Any]:
+    """The tensors of a value: of a composite its parts, else the value itself."""
+    kind = _kind_of(value)
+    return [value] if kind is None else list(kind.parts(value))
+
+
+def rebuilt(value: Any, tensors: Sequence[Any]) -> Any:
+    """A value like ``value`` made of other tensors."""
+    kind = _kind_of(value)
+    if kind is None:
+        (single,) = tensors
+        return single
+    return kind.rebuild(value, tensors)
+
+
+def invariant_shapes(value: Any, shape: Any) -> list[Any] | None:
+    """Shapes of the parts of a loop's variable that a program gave ``shape`` as its invariant; None: their own."""
+    kind = _kind_of(value)
+    if kind is None:
+        return [shape]
+    return None if kind.shapes is None else kind.shapes(value, shape)
+
+
+def flatten(structure: Any) -> list[Any]:
+    """The tensors of a structure, those of composites in place of them; None leaves are left out."""
+    return [part for leaf in nest.flatten(structure) if leaf is not None for part in parts(leaf)]
+
+
+def pack(structure: Any, tensors: Sequence[Any]) -> Any:
+    """A structure like ``structure`` from as many tensors as :func:`flatten` gives."""
+    waiting = list(tensors)
+    leaves = []
+    for leaf in nest.flatten(structure):
+        count = 0 if leaf is None else len(parts(leaf))
+        taken, waiting = waiting[:count], waiting[count:]
+        leaves.append(None if leaf is None else rebuilt(leaf, taken))
+    if waiting:
+        raise ValueError(
+            errors.message(f"{len(waiting)} tensors too many for {structure!r}", "one per part", "flatten a like one")
+        )
+    return nest.pack_sequence_as(structure, leaves) if nest.is_nested(structure) else leaves[0]
+
+
+def _slices_parts(value: IndexedSlices) -> list[Any]:
+    found = [value.values, value.indices]
+    return found if value.dense_shape is None else [*found, value.dense_shape]
+
+
+def _slices_shapes(value: IndexedSlices, shape: Any) -> list[Any]:
+    first = None if shape is None else (shape[0],)
+    found: list[Any] = [shape, first]
+    return found if value.dense_shape is None else [*found, None if shape is None else (len(shape),)]
+
+
+def _sparse_shapes(value: SparseTensor, shape: Any) -> list[Any]:
+    if shape is not None and len(shape) != 1:
+        raise ValueError(
+            f"Expected a shape with 1 dimension. Obtained: {shapes.TensorShape(shape)}, of {len(shape)} dimensions.\n"
+            + errors.message(
+                f"the shape invariant {shapes.show(shape)} of a sparse tensor",
+                "the shape of its dense_shape, [rank]",
+                f"tf.TensorShape([{len(shape)}]), or tf.TensorShape([None]) for any rank",
+            )
+        )
+    rank = None if shape is None else shape[0]
+    return [(None, rank), (None,), (rank,)]
+
+
+register(
+    IndexedSlices, _slices_parts, lambda value, tensors: IndexedSlices(*tensors), _slices_shapes
+)  # values, indices, dense_shape
+register(
+    SparseTensor,
+    lambda value: [value.indices, value.values, value.dense_shape],
+    lambda value, tensors: SparseTensor(*tensors),
+    _sparse_shapes,
+)

@@ -1,0 +1,180 @@
+"""Conversion of Python values to tensors, and the registry that lets classes (variables, IndexedSlices) join in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract import opdef
+from anabranch.core.graph.graph import Graph, get_default_graph
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values import constants, dtypes
+
+ConversionFunction = Callable[..., Any]
+_functions: list[tuple[int, type | tuple[type, ...], ConversionFunction]] = []
+_ONE_VALUE = (bool, int, float, complex, str, bytes, np.generic)
+_pack_tensors: list[Callable[..., Tensor]] = []
+_cache: dict[type, list[tuple[type | tuple[type, ...], ConversionFunction]]] = {}
+
+
+def register_tensor_conversion_function(
+    base_type: Any, conversion_func: ConversionFunction, priority: int = 100
+) -> None:
+    """Registers ``conversion_func(value, dtype=None, name=None, as_ref=False)`` for instances of ``base_type``.
+
+    Lower priorities are tried first. A function may return NotImplemented to pass.
+    """
+    kinds = base_type if isinstance(base_type, tuple) else (base_type,)
+    if not kinds or not all(isinstance(kind, type) for kind in kinds):
+        raise TypeError(errors.message(f"base_type {base_type!r}", "a type or a tuple of types", "register a class"))
+    if not callable(conversion_func):
+        raise TypeError(errors.message(f"conversion_func {conversion_func!r}", "a callable", "pass a function"))
+    _functions.append((priority, base_type, conversion_func))
+    _functions.sort(key=lambda row: row[0])
+    _cache.clear()
+
+
+def set_pack(pack: Callable[..., Tensor]) -> None:
+    """Says how a list that holds tensors becomes one; called by the module that builds operations, as it loads."""
+    _pack_tensors[:] = [pack]
+
+
+def _candidates(kind: type) -> list[tuple[Any, ConversionFunction]]:
+    found = _cache.get(kind)
+    if found is None:
+        found = _cache[kind] = [(base, function) for _, base, function in _functions if issubclass(kind, base)]
+    return found
+
+
+def constant(
+    value: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    name: str | None = "Const",
+    verify_shape: bool = False,
+    *,
+    graph: Graph | None = None,
+) -> Tensor:
+    """Makes a ``Const`` operation in ``graph`` or the default graph."""
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    array = constants.to_array(value, wanted, shape, verify_shape=verify_shape)
+    if array.size > 1 and isinstance(value, _ONE_VALUE):  # one value costs one value, in memory and in a GraphDef
+        array = np.broadcast_to(array.reshape(-1)[:1].copy().reshape(()), array.shape)
+    graph = graph or get_default_graph()
+    stored = wanted.base if wanted is not None else dtypes.as_dtype(array.dtype)
+    op = graph._create(opdef.lookup("Const"), (), {"value": array, "dtype": stored}, name or "Const")
+    return op._outputs[0]
+
+
+def convert_to_tensor(
+    value: Any,
+    dtype: Any = None,
+    name: str | None = None,
+    preferred_dtype: Any = None,
+    dtype_hint: Any = None,
+    *,
+    as_ref: bool = False,
+    graph: Graph | None = None,
+) -> Tensor:
+    """``value`` as a tensor of the default graph.
+
+    Args:
+        value: a tensor, a variable, an array, a (nested list of) Python number(s) or tensors.
+        dtype: dtype that the tensor must have.
+        name: name of the op that is made for a constant.
+        preferred_dtype: dtype to use if ``dtype`` is None and the value permits it.
+
+    Raises:
+        ValueError: ``value`` is a tensor of another dtype. TypeError: it cannot be converted.
+    """
+    if isinstance(value, Tensor):
+        if dtype is not None and dtypes.as_dtype(dtype).base != value.dtype.base:
+            raise ValueError(
+                f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} "
+                f"for Tensor with dtype {value.dtype.name}: {value!r}\n"
+                + errors.message(
+                    f"tensor {value.name!r} of dtype {value.dtype.name}",
+                    dtypes.as_dtype(dtype).name,
+                    f"tf.cast(x, tf.{dtypes.as_dtype(dtype).name})",
+                )
+            )
+        return value
+    wanted = None if dtype is None else dtypes.as_dtype(dtype).base
+    preferred = preferred_dtype if preferred_dtype is not None else dtype_hint
+    for _, function in _candidates(type(value)):
+        if wanted is None and preferred is not None:
+            try:
+                found = function(value, dtype=dtypes.as_dtype(preferred), name=name, as_ref=as_ref)
+                if found is not NotImplemented and found.dtype.base == dtypes.as_dtype(preferred).base:
+                    return found
+            except (TypeError, ValueError):
+                pass
+        found = function(value, dtype=wanted, name=name, as_ref=as_ref)
+        if found is NotImplemented:
+            continue
+        if not isinstance(found, Tensor):
+            raise RuntimeError(f"conversion function {function!r} returned {found!r}, not a tensor")
+        if wanted is not None and found.dtype.base != wanted:
+            raise ValueError(
+                errors.message(
+                    f"a {type(value).__name__} of dtype {found.dtype.name}",
+                    wanted.name,
+                    f"tf.cast(x, tf.{wanted.name})",
+                )
+            )
+        return found
+    if isinstance(value, (list, tuple)) and _holds_tensors(value):
+        return _pack(value, wanted, name)
+    if wanted is None and preferred is not None:
+        try:
+            return constant(value, preferred, name=name, graph=graph)
+        except (TypeError, ValueError):
+            pass
+    return constant(value, wanted, name=name, graph=graph)
+
+
+def _holds_tensors(value: Any) -> bool:
+    for item in value:
+        if isinstance(item, Tensor) or (isinstance(item, (list, tuple)) and _holds_tensors(item)):
+            return True
+        if not isinstance(item, (int, float, bool, str, bytes, np.generic, np.ndarray, list, tuple)) and _candidates(
+            type(item)
+        ):
+            return True
+    return False
+
+
+def _first_dtype(value: Any) -> dtypes.DType | None:
+    for item in value:
+        if isinstance(item, (list, tuple)):
+            found = _first_dtype(item)
+            if found is not None:
+                return found
+        elif isinstance(getattr(item, "dtype", None), dtypes.DType):
+            return item.dtype.base
+    return None
+
+
+def _pack(value: Any, wanted: dtypes.DType | None, name: str | None) -> Tensor:
+    dtype = wanted or _first_dtype(value)
+    with get_default_graph().name_scope(name or "packed") as scope:
+        items = [
+            _pack(item, dtype, str(i))
+            if isinstance(item, (list, tuple)) and _holds_tensors(item)
+            else convert_to_tensor(item, dtype, str(i))
+            for i, item in enumerate(value)
+        ]
+        return _pack_tensors[0](items, scope)
+
+
+def convert_n_to_tensor(
+    values: Any, dtype: Any = None, name: str | None = None, preferred_dtype: Any = None
+) -> list[Tensor]:
+    """Converts each of ``values``; names get an index."""
+    return [
+        convert_to_tensor(value, dtype, None if name is None else f"{name}_{i}", preferred_dtype)
+        for i, value in enumerate(values)
+    ]

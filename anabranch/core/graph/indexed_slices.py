@@ -1,0 +1,180 @@
+"""Sparse updates of rows: `IndexedSlices`, which gradients of gathers are, and its conversion to a dense tensor."""
+
+from __future__ import annotations
+
+import collections
+import math
+import warnings
+from typing import Any
+
+from anabranch.core import errors
+from anabranch.core.contract import inference
+from anabranch.core.contract.api import public
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.values import dtypes, shapes
+
+LARGE_DENSE_SIZE = 100_000_000
+"""A conversion to a dense tensor of at least this many elements is warned of."""
+
+IndexedSlicesValue = collections.namedtuple("IndexedSlicesValue", ["values", "indices", "dense_shape"])
+IndexedSlicesValue.__doc__ = (
+    "What fetching an IndexedSlices gives: arrays `values`, `indices` and `dense_shape` (or None)."
+)
+public("IndexedSlicesValue")(IndexedSlicesValue)
+
+
+@public("IndexedSlices")
+class IndexedSlices:
+    """Rows of a larger tensor: ``dense[indices[i]] = values[i]``, rows that occur twice adding up, zeros elsewhere.
+
+    Args:
+        values: tensor ``[n, ...]``.
+        indices: integer tensor ``[n]`` of positions in dimension 0 of the dense tensor.
+        dense_shape: integer vector, the shape of the dense tensor; None if it is not known.
+    """
+
+    def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:
+        self._values = values
+        self._indices = indices
+        self._dense_shape = dense_shape
+
+    @property
+    def values(self) -> Any:
+        """The rows, a tensor ``[n, ...]``."""
+        return self._values
+
+    @property
+    def indices(self) -> Any:
+        """Position of each row, a tensor ``[n]``."""
+        return self._indices
+
+    @property
+    def dense_shape(self) -> Any:
+        """Shape of the dense tensor, an integer vector, or None."""
+        return self._dense_shape
+
+    @property
+    def shape(self) -> shapes.TensorShape:
+        """What is known of the dense shape while the graph is built."""
+        from_values = self._values._shape
+        known = None if from_values is None else (None, *from_values[1:])
+        if self._dense_shape is None:
+            return shapes.TensorShape(known)
+        return shapes.TensorShape(shapes.merge(known, known_shape(self._dense_shape)))
+
+    def get_shape(self) -> shapes.TensorShape:
+        """Alias of :attr:`shape`."""
+        return self.shape
+
+    @property
+    def name(self) -> str:
+        """Name of :attr:`values`."""
+        return self._values.name
+
+    @property
+    def device(self) -> str:
+        """Device of the op that makes :attr:`values`."""
+        return self._values.device
+
+    @property
+    def op(self) -> Any:
+        """The op that makes :attr:`values`."""
+        return self._values.op
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        """Element type of :attr:`values`."""
+        return self._values.dtype
+
+    @property
+    def graph(self) -> Any:
+        """The graph that holds the tensors."""
+        return self._values.graph
+
+    def consumers(self) -> list[Any]:
+        """Operations that take one of the tensors, each once."""
+        parts = [self._values, self._indices] + ([self._dense_shape] if self._dense_shape is not None else [])
+        return list(dict.fromkeys(op for part in parts for op in part.consumers()))
+
+    def __neg__(self) -> IndexedSlices:
+        return IndexedSlices(build("Neg", self._values), self._indices, self._dense_shape)
+
+    def __str__(self) -> str:
+        dense = f", dense_shape={self._dense_shape}" if self._dense_shape is not None else ""
+        return f"IndexedSlices(indices={self._indices}, values={self._values}{dense})"
+
+    __repr__ = __str__
+
+
+def known_shape(vector: Any) -> shapes.RawShape:
+    """The raw shape that an integer vector holds, as far as it is known while the graph is built (-1 means unknown)."""
+    found = inference.partial_value(vector)
+    if found is not None:
+        return tuple([None if item is None or item < 0 else int(item) for item in found])
+    length = vector._shape
+    return None if length is None or length[0] is None else (None,) * length[0]
+
+
+def to_dense(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    """The dense tensor that `value` stands for (:func:`densify`), with a warning when it may be large."""
+    if dtype is not None and dtypes.as_dtype(dtype).base != value.dtype.base:
+        raise ValueError(
+            f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for IndexedSlices "
+            f"with dtype {value.dtype.name}\n"
+            + errors.message(
+                f"IndexedSlices {value.name!r} of dtype {value.dtype.name}",
+                dtypes.as_dtype(dtype).name,
+                f"tf.IndexedSlices(tf.cast(x.values, tf.{dtypes.as_dtype(dtype).name}), x.indices, x.dense_shape)",
+            )
+        )
+    if value.dense_shape is not None:
+        known = known_shape(value.dense_shape)
+        size = None if known is None or None in known else math.prod(d for d in known if d is not None)
+        if size is None:
+            warnings.warn(
+                f"Converting sparse IndexedSlices {value.name!r} to a dense Tensor of unknown shape. "
+                "This may consume a large amount of memory.",
+                stacklevel=2,
+            )
+        elif size >= LARGE_DENSE_SIZE:
+            warnings.warn(
+                f"Converting sparse IndexedSlices {value.name!r} to a dense Tensor with {size} elements. "
+                "This may consume a large amount of memory.",
+                stacklevel=2,
+            )
+    return densify(value, name)
+
+
+def densify(value: IndexedSlices, name: str | None = None) -> Any:
+    """The dense tensor that `value` stands for, as a sum of its rows by index, without a warning.
+
+    Raises:
+        ValueError: the dense shape is not known.
+    """
+    if value.dense_shape is None:
+        raise ValueError(
+            f"Tensor conversion requested for IndexedSlices without dense_shape: {value}\n"
+            + errors.message(
+                f"IndexedSlices {value.name!r} without dense_shape",
+                "a dense shape, to know how many rows there are",
+                "tf.IndexedSlices(values, indices, dense_shape=tf.shape(params))",
+            )
+        )
+    rows = build(
+        "StridedSlice",
+        value.dense_shape,
+        [0],
+        [1],
+        [1],
+        shrink_axis_mask=1,
+        name=f"{name}/rows" if name else None,
+    )
+    dense = build("UnsortedSegmentSum", value.values, value.indices, rows, name=name)
+    known = known_shape(value.dense_shape)
+    if known is not None:
+        dense.set_shape(known)
+    return dense
+
+
+convert.register_tensor_conversion_function(IndexedSlices, to_dense)

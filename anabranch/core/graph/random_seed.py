@@ -1,0 +1,34 @@
+"""Seeds: how the graph's seed and an op's seed make the two seeds that a random op gets, as in TensorFlow 1.x.
+
+With neither seed the two are None and the op draws its own when it first runs. A graph seed alone takes the number of
+operations made so far as the op's seed, so that a program that builds the same graph draws the same numbers; an op seed
+alone is combined with a fixed graph seed. ``(0, 0)`` means 'no seed' to the kernels and is replaced.
+"""
+
+from __future__ import annotations
+
+from anabranch.core.contract.api import public
+from anabranch.core.graph.graph import get_default_graph
+
+DEFAULT_GRAPH_SEED = 87654321
+_MAX_INT32 = 2**31 - 1
+
+
+@public("get_seed", "random.get_seed")
+def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
+    """The pair of seeds for an operation with the seed ``op_seed`` in the default graph."""
+    graph = get_default_graph()
+    if graph.seed is not None:
+        op_seed = graph._last_id if op_seed is None else op_seed
+        seeds: tuple[int | None, int | None] = (graph.seed % _MAX_INT32, op_seed % _MAX_INT32)
+    elif op_seed is not None:
+        seeds = (DEFAULT_GRAPH_SEED, op_seed % _MAX_INT32)
+    else:
+        seeds = (None, None)
+    return (0, _MAX_INT32) if seeds == (0, 0) else seeds
+
+
+@public("set_random_seed", "random.set_random_seed")
+def set_random_seed(seed: int | None) -> None:
+    """Sets the seed of the default graph."""
+    get_default_graph().seed = seed

@@ -1,0 +1,323 @@
+"""What surrounds the creation of operations: scopes of names, devices, colocation, control dependencies and attributes.
+
+Each thread has its own state of scopes in a graph (:class:`_Scopes`); the names in use belong to the graph. The context
+managers are methods of :class:`GraphScopes`, the base of `Graph`. Leaving a scope puts back the state of entering it,
+whatever happened inside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+from anabranch.core import device as devices
+from anabranch.core import errors, sites
+from anabranch.core.contract import hooks
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.elements import GraphElements
+from anabranch.core.graph.operation import Operation, Tensor
+
+if TYPE_CHECKING:
+    from anabranch.core.graph.graph import Graph
+
+_VALID_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*\Z")
+_VALID_INNER_SCOPE = re.compile(r"[A-Za-z0-9_.\\/>-]*\Z")
+
+
+class _Scopes(threading.local):
+    """What surrounds op creation in one thread."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.devices: devices.DeviceScope | None = None
+        self.controls: list[_ControlScope] = []
+        self.colocation: list[Operation] = []
+        self.body: Body | None = None
+        self.gradient_overrides: dict[str, str] = {}
+        self.attrs: dict[str, Any] = {}
+        self.original: Operation | None = None
+        self.site: Any = None
+
+
+class _ControlScope:
+    """One ``control_dependencies`` context: its operations, and the ops made under it (which depend on them)."""
+
+    __slots__ = ("controls", "new_stack", "seen")
+
+    def __init__(self, controls: list[Operation], new_stack: bool):
+        self.controls = controls
+        self.seen: set[Operation] = set()
+        self.new_stack = new_stack
+
+
+class GraphScopes(GraphElements):
+    """The part of a graph that holds scopes and unique names."""
+
+    root: Body
+    _names_in_use: dict[str, int]
+    _scopes: _Scopes
+    _containers: list[str]
+
+    @property
+    def current_body(self) -> Body:
+        """The body that new operations of this thread go to."""
+        return self._scopes.body or self.root
+
+    # ----------------------------------------------------------------------------------------------------------- naming
+    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
+        """``name`` under the current name scope, made unique by a suffix ``_1``, ``_2``, ..."""
+        if self._scopes.name:
+            name = f"{self._scopes.name}/{name}"
+        return self._unique(name, mark_as_used)
+
+    def _unique(self, name: str, mark_as_used: bool = True) -> str:
+        used = self._names_in_use
+        key = name.lower()
+        count = used.get(key, 0)
+        if mark_as_used:
+            used[key] = count + 1
+        if not count:
+            return name
+        base = key
+        while key in used:
+            key = f"{base}_{count}"
+            count += 1
+        if mark_as_used:
+            used[key] = 1
+            used[base] = count
+        return f"{name}_{count - 1}"
+
+    @contextlib.contextmanager
+    def name_scope(self, name: str | None) -> Iterator[str]:
+        """Prefixes names of new ops. A name ending in '/' re-enters that scope; None or '' leaves all scopes."""
+        if name:
+            if isinstance(name, (bytes, bytearray)):
+                name = name.decode()
+            valid = _VALID_INNER_SCOPE if self._scopes.name else _VALID_NAME
+            if not valid.match(name):
+                raise ValueError(
+                    f"'{name}' is not a valid scope name\n"
+                    + errors.message(
+                        f"scope name {name!r}",
+                        "letters, digits, '.', '_', '-', '/', not starting with '_' or '-'",
+                        "rename the scope",
+                    )
+                )
+        old = self._scopes.name
+        if not name:
+            new = ""
+        elif name[-1] == "/":
+            new = name[:-1]
+        else:
+            new = self.unique_name(name)
+        self._scopes.name = new
+        try:
+            yield new + "/" if new else ""
+        finally:
+            self._scopes.name = old
+
+    def get_name_scope(self) -> str:
+        """The current name scope, without a final '/'."""
+        return self._scopes.name
+
+    @property
+    def _name_stack(self) -> str:
+        return self._scopes.name
+
+    # ----------------------------------------------------------------------------------------------------------- scopes
+    @contextlib.contextmanager
+    def device(self, device_name_or_function: Any) -> Iterator[None]:
+        """Places new operations: a device string, a DeviceSpec, a function of the op, or None to clear outer scopes."""
+        scopes = self._scopes
+        old = scopes.devices
+        scopes.devices = devices.DeviceScope(old, device_name_or_function)
+        try:
+            yield
+        finally:
+            scopes.devices = old
+
+    @contextlib.contextmanager
+    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
+        """Places new operations with ``op`` (an operation or a tensor; None with ``ignore_existing`` clears scopes).
+
+        Device scopes around it do not count inside: colocation is the stronger wish.
+        """
+        if op is None and not ignore_existing:
+            raise ValueError(
+                "Trying to reset colocation (op is None) but ignore_existing is not True\n"
+                + errors.message(
+                    "no op to colocate with", "an operation or a tensor", "ignore_existing=True to clear scopes"
+                )
+            )
+        scopes = self._scopes
+        old, old_devices = scopes.colocation, scopes.devices
+        handle = getattr(op, "handle", None)  # a variable behind one: where it is, not where it was last written from
+        op = self._operation_of(handle if isinstance(handle, Tensor) else op) if op is not None else None
+        scopes.colocation = ([] if ignore_existing else list(old)) + ([op] if op is not None else [])
+        scopes.devices = None
+        try:
+            yield
+        finally:
+            scopes.colocation, scopes.devices = old, old_devices
+
+    @contextlib.contextmanager
+    def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Iterator[None]:
+        """New operations run after ``control_inputs``; None clears outer scopes."""
+        scopes = self._scopes
+        old = scopes.controls
+        if control_inputs is None:
+            scopes.controls = []
+        else:
+            controls: list[Operation] = []
+            current: set[Operation] = set()
+            for scope in old:
+                current.update(scope.controls)
+            for item in control_inputs:
+                op = self._operation_of(item)
+                if op not in current:
+                    controls.append(op)
+                    current.add(op)
+            scopes.controls = [*old, _ControlScope(controls, False)]
+        try:
+            yield
+        finally:
+            scopes.controls = old
+
+    def _operation_of(self, item: Any) -> Operation:
+        if isinstance(item, Tensor):
+            item = item.op
+        elif not isinstance(item, Operation):
+            inner = getattr(item, "op", None)  # variables (their last write), TensorArrays, IndexedSlices
+            if isinstance(inner, Operation):
+                return self._operation_of(inner)
+            item = self.as_graph_element(item)
+            return self._operation_of(item)
+        if item.graph is not self:
+            raise ValueError(
+                errors.message(
+                    f"operation {item.name!r} of another graph",
+                    "one of this graph",
+                    "build both under the same `with graph.as_default():`",
+                )
+            )
+        return item
+
+    def _current_control_inputs(self) -> list[Operation]:
+        return list(dict.fromkeys(op for scope in self._scopes.controls for op in scope.controls))
+
+    def _control_dependencies_for_inputs(self, input_ops: Iterable[Operation]) -> list[Operation]:
+        found: dict[Operation, None] = {}
+        input_set = set(input_ops)
+        for scope in self._scopes.controls:
+            if not any(op in scope.seen for op in input_set):
+                for op in scope.controls:
+                    if op not in input_set:
+                        found[op] = None
+        return list(found)
+
+    @contextlib.contextmanager
+    def building(self, body: Body) -> Iterator[Body]:
+        """New operations of this thread go to ``body``."""
+        scopes = self._scopes
+        old = scopes.body
+        scopes.body = body
+        try:
+            yield body
+        finally:
+            scopes.body = old
+
+    @contextlib.contextmanager
+    def bare_scopes(self) -> Iterator[None]:
+        """New operations get no device, colocation, attributes or gradient override from the scopes around."""
+        scopes = self._scopes
+        old = scopes.devices, scopes.colocation, scopes.attrs, scopes.gradient_overrides
+        scopes.devices, scopes.colocation, scopes.attrs, scopes.gradient_overrides = None, [], {}, {}
+        try:
+            yield
+        finally:
+            scopes.devices, scopes.colocation, scopes.attrs, scopes.gradient_overrides = old
+
+    def new_body(self, name: str) -> Body:
+        """A nested body inside the current one."""
+        return Body(cast("Graph", self), self.unique_name(name), self.current_body)
+
+    @contextlib.contextmanager
+    def init_scope(self) -> Iterator[None]:
+        """Lifts new operations to the root body, outside of control dependencies (variables made in a loop)."""
+        with self.building(self.root), self.control_dependencies(None):
+            yield
+
+    @contextlib.contextmanager
+    def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
+        """New ops of a type in the map use the gradient registered under the mapped name."""
+        if not isinstance(op_type_map, dict) or not all(
+            isinstance(k, str) and isinstance(v, str) for k, v in op_type_map.items()
+        ):
+            raise TypeError(
+                errors.message(
+                    f"{op_type_map!r}",
+                    "a dict from op type names to gradient names",
+                    'gradient_override_map({"Square": "MySquare"})',
+                )
+            )
+        scopes = self._scopes
+        old = scopes.gradient_overrides
+        scopes.gradient_overrides = {**old, **op_type_map}
+        try:
+            yield
+        finally:
+            scopes.gradient_overrides = old
+
+    @contextlib.contextmanager
+    def attr_scope(self, attrs: dict[str, Any]) -> Iterator[None]:
+        """New ops get these extra attributes (names start with '_'); a None value removes one."""
+        scopes = self._scopes
+        old = scopes.attrs
+        given = {k: hooks.attr_from_proto(v) if hasattr(v, "WhichOneof") else v for k, v in attrs.items()}
+        scopes.attrs = {k: v for k, v in {**old, **given}.items() if v is not None}
+        try:
+            yield
+        finally:
+            scopes.attrs = old
+
+    _attr_scope = attr_scope
+
+    @contextlib.contextmanager
+    def original_op(self, op: Operation, site: Any = None) -> Iterator[None]:
+        """New operations are made on behalf of ``op`` (its gradient); errors in them show its line too."""
+        scopes = self._scopes
+        old = scopes.original
+        scopes.original = op
+        try:
+            yield
+        finally:
+            scopes.original = old
+
+    _original_op = original_op
+
+    @contextlib.contextmanager
+    def shared_site(self) -> Iterator[None]:
+        """New operations share one captured site (a library call that makes many ops for one user line)."""
+        scopes = self._scopes
+        old = scopes.site
+        scopes.site = old or sites.capture(3)
+        try:
+            yield
+        finally:
+            scopes.site = old
+
+    @contextlib.contextmanager
+    def container(self, container_name: str) -> Iterator[str]:
+        """Names the resource container of new stateful ops."""
+        self._containers.append(container_name)
+        try:
+            yield container_name
+        finally:
+            self._containers.pop()
+
+    @property
+    def _container(self) -> str:
+        return self._containers[-1]

@@ -1,0 +1,244 @@
+"""Sparse tensors: `SparseTensor`, three tensors that stand for one, and `SparseTensorValue`, what fetching it gives.
+
+Policy. A sparse tensor is coordinates `[n, rank]`, values `[n]` and a dense shape `[rank]`, as TensorFlow has it; no op
+sees it as one thing. It is never made dense silently: converting one to a tensor is an error that names
+`tf.sparse_tensor_to_dense`. Sessions feed and fetch it as a whole (`runtime/fetching.py`).
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+from anabranch.core import errors
+from anabranch.core.contract import hooks
+from anabranch.core.contract.api import public
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.indexed_slices import known_shape
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.values import dtypes, shapes
+
+SparseTensorValue = collections.namedtuple("SparseTensorValue", ["indices", "values", "dense_shape"])
+SparseTensorValue.__doc__ = "What fetching a SparseTensor gives: arrays `indices`, `values` and `dense_shape`."
+public("SparseTensorValue")(SparseTensorValue)
+
+
+@public("SparseTensor", "sparse.SparseTensor")
+class SparseTensor:
+    """A tensor of which only some elements are stored: ``dense[indices[i]] = values[i]``, zeros (or ``""``) elsewhere.
+
+    Args:
+        indices: int64 tensor ``[n, rank]``; most ops want rows in row-major order (``tf.sparse_reorder``).
+        values: tensor ``[n]``.
+        dense_shape: int64 tensor ``[rank]``; ``shape`` is its name from before version 1.0.
+
+    Example:
+        >>> import anabranch as tf
+        >>> x = tf.SparseTensor(indices=[[0, 1], [2, 0]], values=[1.0, 2.0], dense_shape=[3, 2])
+        >>> with tf.Session() as session:
+        ...     session.run(tf.sparse_tensor_to_dense(x)).tolist()
+        [[0.0, 1.0], [0.0, 0.0], [2.0, 0.0]]
+    """
+
+    def __init__(self, indices: Any, values: Any, dense_shape: Any = None, *, shape: Any = None) -> None:
+        if (dense_shape is None) == (shape is None):
+            self._refuse("no dense_shape" if shape is None else "dense_shape and shape", "dense_shape, an int64 vector")
+        dense_shape = shape if dense_shape is None else dense_shape
+        with name_scope(None, "SparseTensor", [indices, values, dense_shape]):
+            self._indices = convert.convert_to_tensor(indices, dtypes.int64, "indices")
+            self._values = convert.convert_to_tensor(values, name="values")
+            self._dense_shape = convert.convert_to_tensor(dense_shape, dtypes.int64, "dense_shape")
+        self._static: shapes.RawShape = None
+        count, rank = _ranked(self._indices, 2, "indices")
+        (values_count,) = _ranked(self._values, 1, "values")
+        (shape_rank,) = _ranked(self._dense_shape, 1, "dense_shape")
+        if None not in (count, values_count) and count != values_count:
+            self._refuse(f"{count} indices and {values_count} values", "one row of indices for each value")
+        if None not in (rank, shape_rank) and rank != shape_rank:
+            self._refuse(
+                f"indices of {rank} columns and a dense_shape of {shape_rank} elements", "one for each dimension"
+            )
+
+    def _refuse(self, given: str, expected: str) -> None:
+        raise ValueError(errors.message(given, expected, "tf.SparseTensor([[0, 1], [2, 0]], [1.0, 2.0], [3, 2])"))
+
+    @classmethod
+    def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
+        """A constant sparse tensor of a SparseTensorValue; a SparseTensor is returned as it is."""
+        if isinstance(sparse_tensor_value, SparseTensor):
+            return sparse_tensor_value
+        if not isinstance(sparse_tensor_value, SparseTensorValue):
+            raise TypeError(
+                f"Neither a SparseTensor nor SparseTensorValue: {sparse_tensor_value}.\n"
+                + errors.message(
+                    type(sparse_tensor_value).__name__,
+                    "a SparseTensorValue",
+                    "tf.SparseTensorValue(indices, values, shape)",
+                )
+            )
+        return cls(*sparse_tensor_value)
+
+    @property
+    def indices(self) -> Any:
+        """Coordinates, an int64 tensor ``[n, rank]``."""
+        return self._indices
+
+    @property
+    def values(self) -> Any:
+        """The stored elements, a tensor ``[n]``."""
+        return self._values
+
+    @property
+    def dense_shape(self) -> Any:
+        """Shape of the dense tensor, an int64 tensor ``[rank]``."""
+        return self._dense_shape
+
+    @property
+    def shape(self) -> shapes.TensorShape:
+        """What is known of the dense shape while the graph is built."""
+        return shapes.TensorShape(self._raw())
+
+    @property
+    def _shape(self) -> shapes.RawShape:
+        return self._raw()
+
+    def _raw(self) -> shapes.RawShape:
+        found = known_shape(self._dense_shape)
+        if self._static is not None:
+            found = shapes.merge(found, self._static)
+        if found is None and self._indices._shape is not None and self._indices._shape[1] is not None:
+            found = (None,) * self._indices._shape[1]
+        return found
+
+    def get_shape(self) -> shapes.TensorShape:
+        """Alias of :attr:`shape`."""
+        return self.shape
+
+    @property
+    def name(self) -> str:
+        """Name of :attr:`values`."""
+        return self._values.name
+
+    @property
+    def op(self) -> Any:
+        """The op that makes :attr:`values`."""
+        return self._values.op
+
+    @property
+    def device(self) -> str:
+        """Device of the op that makes :attr:`values`."""
+        return self._values.device
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        """Element type of :attr:`values`."""
+        return self._values.dtype
+
+    @property
+    def graph(self) -> Any:
+        """The graph that holds the tensors."""
+        return self._indices.graph
+
+    def consumers(self) -> list[Any]:
+        """Operations that take one of the tensors, each once."""
+        parts = (self._indices, self._values, self._dense_shape)
+        return list(dict.fromkeys(op for part in parts for op in part.consumers()))
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """Its SparseTensorValue, computed in ``session`` or the default session."""
+        parts = [self._indices, self._values, self._dense_shape]
+        return SparseTensorValue(*hooks.evaluate(parts, feed_dict, self.graph, session))
+
+    def _with_dense(self, type_name: str, dense: Any, name: str) -> SparseTensor:
+        with name_scope(None, name, [self._indices, self._values, self._dense_shape, dense]) as scope:
+            other = convert.convert_to_tensor(dense, self.dtype.base, "y")
+            found = build(type_name, self._indices, self._values, self._dense_shape, other, name=scope)
+        return SparseTensor(self._indices, found, self._dense_shape)
+
+    def __mul__(self, dense: Any) -> SparseTensor:
+        """Each stored element times the one of ``dense``, which is broadcast to the dense shape."""
+        return self._with_dense("SparseDenseCwiseMul", dense, "mul")
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, dense: Any) -> SparseTensor:
+        """Each stored element divided by the one of ``dense``, which is broadcast to the dense shape."""
+        return self._with_dense("SparseDenseCwiseDiv", dense, "truediv")
+
+    __div__ = __truediv__
+
+    def __str__(self) -> str:
+        return f"SparseTensor(indices={self._indices}, values={self._values}, dense_shape={self._dense_shape})"
+
+    __repr__ = __str__
+
+
+def _ranked(tensor: Any, rank: int, what: str) -> tuple[int | None, ...]:
+    raw = tensor._shape
+    if raw is None:
+        return (None,) * rank
+    if len(raw) != rank:
+        raise ValueError(
+            f"Shape {shapes.show(raw)} must have rank {rank}\n"
+            + errors.message(
+                f"{what} of shape {shapes.show(raw)}",
+                f"rank {rank}",
+                "indices [n, rank], values [n], dense_shape [rank]",
+            )
+        )
+    return raw
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether ``value`` is a SparseTensor or a SparseTensorValue."""
+    return isinstance(value, (SparseTensor, SparseTensorValue))
+
+
+def as_sparse(value: Any, argument: str = "sp_input") -> SparseTensor:
+    """``value`` as a SparseTensor; TypeError in three parts if it is none."""
+    if is_sparse(value):
+        return SparseTensor.from_value(value)
+    raise TypeError(
+        "Input must be a SparseTensor.\n"
+        + errors.message(
+            f"{argument} of type {type(value).__name__}",
+            "a SparseTensor",
+            "tf.SparseTensor(indices, values, dense_shape)",
+        )
+    )
+
+
+@public("convert_to_tensor_or_sparse_tensor")
+def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """``value`` as a tensor, or as a SparseTensor if it is a sparse value.
+
+    Raises:
+        RuntimeError: it has another dtype.
+    """
+    if dtype is not None:
+        dtype = dtypes.as_dtype(dtype)
+    if is_sparse(value):
+        found = SparseTensor.from_value(value)
+        if dtype is not None and found.dtype.base != dtype.base:
+            raise RuntimeError(
+                f"Sparse dtype: requested = {dtype.name}, actual = {found.dtype.name}\n"
+                + errors.message(
+                    f"a SparseTensor of dtype {found.dtype.name}", dtype.name, "tf.cast(x, ...) before or after"
+                )
+            )
+        return found
+    return convert.convert_to_tensor(value, dtype, name)
+
+
+def _to_tensor(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    raise TypeError(
+        f"Failed to convert object of type {type(value)} to Tensor. Contents: {value}. Consider casting elements to a "
+        "supported type.\n"
+        + errors.message(
+            "a sparse tensor where a dense one is wanted", "a dense tensor", "tf.sparse_tensor_to_dense(x)"
+        )
+    )
+
+
+convert.register_tensor_conversion_function((SparseTensor, SparseTensorValue), _to_tensor)

@@ -1,0 +1,44 @@
+"""The value of a tensor that is known without running anything: ``tf.get_static_value``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.contract.inference import partial_value
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.values.shapes import TensorShape
+
+
+@public("get_static_value", "contrib.util.constant_value", "contrib.framework.constant_value")
+def constant_value(tensor: Any, partial: bool = False) -> np.ndarray | None:
+    """The value of a tensor as an array if the graph determines it (constants, known shapes and what is made of them).
+
+    Args:
+        tensor: the tensor.
+        partial: give a vector of which only some elements are known too, as an array of objects with None for the rest.
+
+    Returns:
+        The array, which must not be written to, or None.
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(
+            errors.message(f"a {type(tensor).__name__}", "a tf.Tensor", "tf.convert_to_tensor(x), or the value itself")
+        )
+    known = partial_value(tensor)
+    if isinstance(known, tuple):
+        return np.array(known, object) if partial else None
+    return known
+
+
+@public("contrib.util.constant_value_as_shape")
+def constant_value_as_shape(tensor: Tensor) -> Any:
+    """An integer vector as a TensorShape, as far as its elements are known (-1 counts as unknown)."""
+    known = constant_value(tensor, partial=True)
+    if known is None:
+        size = tensor.shape.as_list()[0] if tensor.shape.ndims == 1 else None
+        return TensorShape(None if size is None else [None] * size)
+    return TensorShape([None if size in (None, -1) else int(size) for size in known])

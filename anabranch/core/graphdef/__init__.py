@@ -1,0 +1,1 @@
+"""Graphs as GraphDefs: export, import, surgery."""

@@ -1,0 +1,265 @@
+"""Surgery on GraphDefs: `tf.graph_util`.
+
+Policy. These functions take and return messages and know op types by name, as other programs' graphs hold types that
+need no definition for that. What is given is never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graphdef import attr_values, frozen_functions
+from anabranch.core.protos import graph_pb2
+from anabranch.core.values import dtypes
+
+_VARIABLES = frozenset(("Variable", "VariableV2", "AutoReloadVariable"))
+_VARIABLE_OPS = frozenset(
+    ("Assign", "AssignAdd", "AssignSub", "Queue", "ScatterAdd", "ScatterSub", "ScatterUpdate", "TruncatedNormal",
+     "Variable", "VariableV2")
+)  # fmt: skip
+
+
+def node_name(text: str) -> str:
+    """The node that an input text (``"name"``, ``"name:1"`` or ``"^name"``) means."""
+    return text[1:] if text.startswith("^") else text.partition(":")[0]
+
+
+@public("graph_util.must_run_on_cpu")
+def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
+    """Whether a NodeDef or operation needs the host: strings, int32 constants of shapes, variables if pinned there."""
+    proto = getattr(node, "node_def", node)
+    if pin_variables_on_cpu and proto.op in _VARIABLE_OPS:
+        return True
+    dtype = proto.attr["dtype"].type if "dtype" in proto.attr else None
+    if proto.op == "Const":
+        return dtype in (dtypes.string.enum, dtypes.int32.enum)
+    return proto.op in ("DynamicStitch", "ParallelDynamicStitch") and (
+        "T" in proto.attr and proto.attr["T"].type == dtypes.int32.enum
+    )
+
+
+def _copy_without_nodes(proto: Any) -> Any:
+    copy = graph_pb2.GraphDef()
+    copy.library.CopyFrom(proto.library)
+    copy.versions.CopyFrom(proto.versions)
+    return copy
+
+
+def _check_graph_def(proto: Any) -> None:
+    descriptor = getattr(proto, "DESCRIPTOR", None)
+    if descriptor is None or descriptor.name != "GraphDef":
+        raise TypeError(
+            "graph_def must be a graph_pb2.GraphDef proto.\n"
+            + errors.message(f"a {type(proto).__name__}", "a GraphDef", "graph.as_graph_def()")
+        )
+
+
+def _names(given: Any, argument: str) -> list[str]:
+    if isinstance(given, (str, bytes)):
+        raise TypeError(
+            f"{argument} must be a list.\n"
+            + errors.message(f"{argument}={given!r}", "a list of node names", f"{argument}=[{given!r}]")
+        )
+    return list(given)
+
+
+@public("graph_util.extract_sub_graph")
+def extract_sub_graph(graph_def: Any, dest_nodes: Sequence[str]) -> Any:
+    """The part of a GraphDef that its nodes ``dest_nodes`` need, with library and versions.
+
+    Raises:
+        TypeError: ``graph_def`` or ``dest_nodes`` is of the wrong kind. AssertionError: a node is not in the graph.
+    """
+    _check_graph_def(graph_def)
+    wanted = _names(dest_nodes, "dest_nodes")
+    nodes = {node.name: node for node in graph_def.node}
+    missing = [name for name in wanted if name not in nodes]
+    if missing:
+        raise AssertionError(
+            f"{missing[0]} is not in graph\n"
+            + errors.message(f"dest_nodes with {missing}", f"names of its {len(nodes)} nodes", "check the names")
+        )
+    keep: set[str] = set()
+    waiting = list(wanted)
+    while waiting:
+        name = waiting.pop()
+        if name not in keep and name in nodes:
+            keep.add(name)
+            waiting += [node_name(text) for text in nodes[name].input]
+    found = _copy_without_nodes(graph_def)
+    found.node.extend(node for node in graph_def.node if node.name in keep)
+    return found
+
+
+@public("graph_util.remove_training_nodes")
+def remove_training_nodes(input_graph: Any, protected_nodes: Iterable[str] | None = None) -> Any:
+    """The GraphDef without `Identity` and `CheckNumerics` nodes: their consumers take their input instead.
+
+    Nodes that take part in control edges stay, and so do ``protected_nodes``.
+    """
+    _check_graph_def(input_graph)
+    protected = set(_names(protected_nodes or (), "protected_nodes"))
+    controls = {text[1:] for node in input_graph.node for text in node.input if text.startswith("^")}
+    spliced = {
+        node.name: node.input[0]
+        for node in input_graph.node
+        if node.op in ("Identity", "CheckNumerics") and node.name not in protected | controls and len(node.input) == 1
+    }
+    found = _copy_without_nodes(input_graph)
+    for node in input_graph.node:
+        if node.name in spliced:
+            continue
+        copy = found.node.add()
+        copy.CopyFrom(node)
+        del copy.input[:]
+        for text in node.input:
+            while text.removesuffix(":0") in spliced:
+                text = spliced[text.removesuffix(":0")]
+            copy.input.append(text)
+    return found
+
+
+@public("graph_util.tensor_shape_from_node_def_name")
+def tensor_shape_from_node_def_name(graph: Any, input_name: str) -> Any:
+    """The static shape of the tensor that a NodeDef's input means."""
+    name = input_name if ":" in input_name else f"{input_name}:0"
+    return graph.get_tensor_by_name(name).get_shape()
+
+
+@public("graph_util.convert_variables_to_constants")
+def convert_variables_to_constants(
+    sess: Any,
+    input_graph_def: Any,
+    output_node_names: Sequence[str],
+    variable_names_whitelist: Iterable[str] | None = None,
+    variable_names_blacklist: Iterable[str] | None = None,
+) -> Any:
+    """The part of a GraphDef that the outputs need, with variables replaced by constants of their current values.
+
+    Conditionals, loops and calls get the values, and the library copies of their functions that take values.
+
+    Args:
+        sess: session that holds the values.
+        input_graph_def: GraphDef of the session's graph.
+        output_node_names: nodes to keep, with what they need.
+        variable_names_whitelist: only these variables become constants.
+        variable_names_blacklist: these do not.
+    """
+    graph = extract_sub_graph(input_graph_def, _names(output_node_names, "output_node_names"))
+    white = None if variable_names_whitelist is None else set(variable_names_whitelist)
+    black = set(variable_names_blacklist or ())
+    nodes = {node.name: node for node in graph.node}
+    fetches: dict[str, Any] = {}
+    for node in graph.node:
+        if (white is None or node.name in white) and node.name not in black:
+            if node.op in _VARIABLES:
+                fetches[node.name] = sess.graph.get_tensor_by_name(f"{node.name}:0")
+            elif node.op == "VarHandleOp":
+                fetches[node.name] = _read_of(sess.graph, node.name)
+    values = dict(zip(fetches, sess.run(list(fetches.values())), strict=True)) if fetches else {}
+
+    found = _copy_without_nodes(graph)
+    freezer = frozen_functions.Freezer(found, frozen_functions.refusal)
+    for node in graph.node:
+        variable = _variable_behind(nodes, node.input[0]) if node.input else None
+        if frozen_functions.holds_functions(node.op):
+            _append_call(found, node, freezer, nodes, values)
+        elif node.name in values:
+            found.node.append(_constant(node.name, node.attr["dtype"].type, values[node.name]))
+        elif variable in values and node.op == "ReadVariableOp":
+            read = found.node.add()
+            read.CopyFrom(node)
+            frozen_functions.as_identity(read)
+        elif variable in values and node.op == "ResourceGather":
+            _append_gather(found, node)
+        elif variable in values and node.op in ("Identity", "Enter", "Switch", "RefIdentity", "RefEnter", "RefSwitch"):
+            passed = found.node.add()
+            passed.CopyFrom(node)
+            dtype = nodes[variable].attr["dtype"] if variable is not None else node.attr["T"]
+            if node.op.startswith("Ref"):
+                passed.op = node.op[3:]
+            passed.attr["T"].CopyFrom(dtype)
+        else:
+            found.node.add().CopyFrom(node)
+            if variable in values and nodes[variable or ""].op == "VarHandleOp":
+                raise frozen_functions.refusal(node, variable or "")
+    freezer.drop_replaced(found)
+    return found
+
+
+def _variable_behind(nodes: dict[str, Any], text: str) -> str | None:
+    """The variable whose ref or handle arrives at an input, through pass-throughs; None for other inputs."""
+    name = node_name(text)
+    while name in nodes:
+        node = nodes[name]
+        if node.op in _VARIABLES or node.op == "VarHandleOp":
+            return name
+        if node.op not in ("Identity", "Enter", "Switch", "RefIdentity", "RefEnter", "RefSwitch"):
+            return None
+        if node.op in ("Identity", "Enter", "Switch") and node.attr["T"].type != dtypes.resource.enum:
+            return None
+        name = node_name(node.input[0])
+    return None
+
+
+def _read_of(graph: Any, name: str) -> Any:
+    """A tensor that reads the variable behind a handle op."""
+    for consumer in graph.get_operation_by_name(name).outputs[0].consumers():
+        if consumer.type == "ReadVariableOp":
+            return consumer.outputs[0]
+    raise ValueError(
+        errors.message(
+            f"variable {name!r}, which the session's graph reads nowhere",
+            "a ReadVariableOp of its handle",
+            "call read_value() on the variable while the graph is built",
+        )
+    )
+
+
+def _constant(name: str, dtype: int, value: Any) -> Any:
+    node = graph_pb2.NodeDef(name=name, op="Const")
+    element = dtypes.as_dtype(int(dtype)).base
+    node.attr["dtype"].type = element.enum
+    node.attr["value"].tensor.CopyFrom(attr_values.array_proto(np.asarray(value, element.np), element))
+    return node
+
+
+def _append_gather(found: Any, node: Any) -> None:
+    axis = f"{node.name}/axis"
+    found.node.append(_constant(axis, dtypes.int32.enum, 0))
+    gather = found.node.add()
+    gather.CopyFrom(node)
+    frozen_functions.as_gather(gather, axis)
+
+
+def _append_call(
+    found: Any, node: Any, freezer: frozen_functions.Freezer, nodes: dict[str, Any], values: dict[str, Any]
+) -> None:
+    """Adds a conditional, loop or call whose variables are values now."""
+    call = found.node.add()
+    call.CopyFrom(node)
+    handles: dict[int, int] = {}
+    for position, text in enumerate(node.input):
+        variable = None if text.startswith("^") else _variable_behind(nodes, text)
+        if variable is None or variable not in values:
+            continue
+        if nodes[variable].op == "VarHandleOp":
+            handles[position] = nodes[variable].attr["dtype"].type
+        else:
+            freezer.references(node, {position}, variable)
+    if handles:
+        freezer.node(call, handles)
+
+
+__all__ = [
+    "convert_variables_to_constants",
+    "extract_sub_graph",
+    "must_run_on_cpu",
+    "remove_training_nodes",
+    "tensor_shape_from_node_def_name",
+]

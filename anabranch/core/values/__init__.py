@@ -1,0 +1,1 @@
+"""Values: element types, shapes, constants, nested structures, lists."""

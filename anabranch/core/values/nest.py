@@ -1,0 +1,298 @@
+"""Nested structures of Python values: ``tf.nest`` and its first names under ``tf.contrib.framework.nest``.
+
+A structure is a list, tuple, named tuple, mapping or class made by ``attrs``; anything else is a leaf, arrays and
+strings included. Mappings are visited in the order of their sorted keys and keep their own order when they are packed
+again, as in TensorFlow: that order decides which output of a loop is which.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+
+
+@public("nest.is_nested", "contrib.framework.nest.is_sequence", "contrib.framework.nest.is_nested")
+def is_nested(structure: Any) -> bool:
+    """Whether a value has parts: a list, tuple, mapping or attrs object, but no string, array or tensor."""
+    if isinstance(structure, list | tuple):
+        return True
+    return (
+        isinstance(structure, collections.abc.Mapping)
+        or _is_attrs(structure)
+        or (
+            isinstance(structure, collections.abc.Sequence)
+            and not isinstance(structure, str | bytes | bytearray | memoryview)
+        )
+    )
+
+
+def _is_attrs(value: Any) -> bool:
+    return hasattr(type(value), "__attrs_attrs__")
+
+
+def is_namedtuple(value: Any) -> bool:
+    """Whether a value is an instance of a class made by ``collections.namedtuple``."""
+    return isinstance(value, tuple) and isinstance(getattr(value, "_fields", None), tuple)
+
+
+def _sorted_keys(mapping: Any) -> list[Any]:
+    try:
+        return sorted(mapping)
+    except TypeError:
+        raise TypeError(
+            errors.message(
+                f"a mapping with keys {list(mapping)!r}",
+                "keys that can be sorted among each other",
+                "keys of one type, strings for example",
+            )
+        ) from None
+
+
+def _items(structure: Any) -> Iterator[tuple[Any, Any]]:
+    """The parts of a structure one level down, each with its key, in the order in which they are flattened."""
+    if isinstance(structure, collections.abc.Mapping):
+        for key in _sorted_keys(structure):
+            yield key, structure[key]
+    elif _is_attrs(structure):
+        for attribute in type(structure).__attrs_attrs__:
+            yield attribute.name, getattr(structure, attribute.name)
+    else:
+        yield from enumerate(structure)
+
+
+def parts(structure: Any) -> list[Any]:
+    """The parts of a structure one level down."""
+    return [part for _, part in _items(structure)]
+
+
+def like(instance: Any, values: list[Any]) -> Any:
+    """A structure of the type of ``instance`` with other parts, given in the order of :func:`parts`."""
+    if isinstance(instance, collections.abc.Mapping):
+        new = dict(zip(_sorted_keys(instance), values, strict=True))
+        if isinstance(instance, collections.defaultdict):
+            return type(instance)(instance.default_factory, {key: new[key] for key in instance})
+        made: Callable[[Any], Any] = type(instance)
+        return made([(key, new[key]) for key in instance])
+    if is_namedtuple(instance) or _is_attrs(instance):
+        return type(instance)(*values)
+    return type(instance)(values)
+
+
+@public("nest.flatten", "contrib.framework.nest.flatten")
+def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
+    """The leaves of a structure from left to right; ``[structure]`` if it is a leaf itself.
+
+    >>> flatten({"b": 2, "a": [0, 1]})
+    [0, 1, 2]
+    """
+    _no_composites(expand_composites)
+    return list(_leaves(structure))
+
+
+def _leaves(structure: Any) -> Iterator[Any]:
+    if not is_nested(structure):
+        yield structure
+        return
+    for _, part in _items(structure):
+        yield from _leaves(part)
+
+
+def _no_composites(expand_composites: bool) -> None:
+    if expand_composites:
+        raise NotImplementedError(
+            errors.message(
+                "expand_composites=True",
+                "sparse tensors and IndexedSlices as leaves",
+                "take their parts (indices, values, dense_shape) before",
+            )
+        )
+
+
+@public("nest.pack_sequence_as", "contrib.framework.nest.pack_sequence_as")
+def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool = False) -> Any:
+    """A structure like ``structure`` whose leaves are the items of ``flat_sequence``.
+
+    Raises:
+        TypeError: ``flat_sequence`` is no sequence.
+        ValueError: it has not as many items as ``structure`` has leaves.
+    """
+    _no_composites(expand_composites)
+    if not is_nested(flat_sequence):
+        raise TypeError(
+            errors.message(
+                f"flat_sequence {flat_sequence!r} of type {type(flat_sequence).__name__}", "a list or tuple", "[value]"
+            )
+        )
+    values = parts(flat_sequence)
+    needed = len(flatten(structure))
+    if len(values) != needed:
+        raise ValueError(
+            errors.message(
+                f"a flat sequence of {len(values)} elements for a structure of {needed} leaves: {structure!r}",
+                "one element for each leaf",
+                "nest.flatten of a structure of the same form",
+            )
+        )
+    waiting = iter(values)
+
+    def pack(part: Any) -> Any:
+        return like(part, [pack(inner) for inner in parts(part)]) if is_nested(part) else next(waiting)
+
+    return pack(structure)
+
+
+@public("nest.map_structure", "contrib.framework.nest.map_structure")
+def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> Any:
+    """Applies a function to the leaves of structures of one form, and packs the results in the first one's form.
+
+    Keyword arguments are ``check_types`` (default True): whether types must be equal too.
+
+    >>> map_structure(lambda a, b: a + b, {"x": [1, 2]}, {"x": [10, 20]})
+    {'x': [11, 22]}
+    """
+    if not callable(func):
+        raise TypeError(
+            errors.message(f"func {func!r}", "a function of one leaf of each structure", "nest.map_structure(f, s)")
+        )
+    if not structure:
+        raise ValueError(errors.message("no structure", "at least one", "nest.map_structure(f, s)"))
+    check_types = kwargs.pop("check_types", kwargs.pop("check_types_dict", True))
+    _no_composites(kwargs.pop("expand_composites", False))
+    if kwargs:
+        raise ValueError(
+            errors.message(f"keyword arguments {sorted(kwargs)}", "check_types or expand_composites", "leave them out")
+        )
+    for other in structure[1:]:
+        assert_same_structure(structure[0], other, check_types=check_types)
+    return pack_sequence_as(structure[0], [func(*leaves) for leaves in zip(*map(flatten, structure), strict=True)])
+
+
+@public("nest.assert_same_structure", "contrib.framework.nest.assert_same_structure")
+def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
+    """Raises unless two structures have the same form.
+
+    Raises:
+        ValueError: they have different numbers of parts somewhere, or different keys.
+        TypeError: types of their structures differ, and ``check_types``.
+    """
+    _no_composites(expand_composites)
+    _compare(nest1, nest2, check_types, nest1, nest2)
+
+
+def _compare(first: Any, second: Any, check_types: bool, whole_first: Any, whole_second: Any) -> None:
+    def differ(kind: type[Exception], what: str) -> Exception:
+        return kind(
+            "The two structures don't have the same nested structure.\n"
+            + errors.message(
+                f"{what}\nfirst structure: {whole_first!r}\nsecond structure: {whole_second!r}",
+                "structures of one form" + (" and of the same types" if kind is TypeError else ""),
+                "pack the second with nest.pack_sequence_as(first, nest.flatten(second))",
+            )
+        )
+
+    if is_nested(first) != is_nested(second):
+        raise differ(ValueError, f"one has parts where the other has a leaf: {first!r} and {second!r}")
+    if not is_nested(first):
+        return
+    mappings = isinstance(first, collections.abc.Mapping), isinstance(second, collections.abc.Mapping)
+    if check_types and not _same_types(first, second, all(mappings)):
+        raise differ(TypeError, f"types {type(first).__name__} and {type(second).__name__}")
+    if all(mappings) and set(first) != set(second):
+        raise differ(ValueError, f"keys {list(first)} and {list(second)}")
+    ours, theirs = parts(first), parts(second)
+    if len(ours) != len(theirs):
+        raise differ(ValueError, f"{len(ours)} and {len(theirs)} parts")
+    for mine, other in zip(ours, theirs, strict=True):
+        _compare(mine, other, check_types, whole_first, whole_second)
+
+
+def _same_types(first: Any, second: Any, mappings: bool) -> bool:
+    if is_namedtuple(first) and is_namedtuple(second):  # two definitions of one named tuple are one type
+        return type(first).__name__ == type(second).__name__ and first._fields == second._fields
+    return mappings or type(first) is type(second)
+
+
+@public("contrib.framework.nest.assert_shallow_structure")
+def assert_shallow_structure(shallow_tree: Any, input_tree: Any, check_types: bool = True) -> None:
+    """Raises unless ``input_tree`` has the form of ``shallow_tree`` as far down as that goes.
+
+    Raises:
+        ValueError: numbers of parts or keys differ.
+        TypeError: a leaf stands where ``shallow_tree`` has parts, or types differ and ``check_types``.
+    """
+    if not is_nested(shallow_tree):
+        return
+    told = (f"shallow structure {shallow_tree!r}\ninput {input_tree!r}", "an input that has at least its parts")
+    if not is_nested(input_tree):
+        raise TypeError(errors.message(*told, f"a structure in place of the {type(input_tree).__name__}"))
+    mappings = isinstance(shallow_tree, collections.abc.Mapping) and isinstance(input_tree, collections.abc.Mapping)
+    if check_types and not _same_types(shallow_tree, input_tree, mappings):
+        raise TypeError(
+            errors.message(*told, f"a {type(shallow_tree).__name__} in place of the {type(input_tree).__name__}")
+        )
+    if mappings and set(shallow_tree) - set(input_tree):
+        raise ValueError(errors.message(*told, f"keys {sorted(set(shallow_tree) - set(input_tree))}"))
+    if not mappings and len(parts(shallow_tree)) != len(parts(input_tree)):
+        raise ValueError(errors.message(*told, f"{len(parts(shallow_tree))} parts"))
+    for key, part in _items(shallow_tree):
+        inner = input_tree[key] if mappings else dict(_items(input_tree))[key]
+        assert_shallow_structure(part, inner, check_types)
+
+
+@public("contrib.framework.nest.flatten_up_to")
+def flatten_up_to(shallow_tree: Any, input_tree: Any, check_types: bool = True) -> list[Any]:
+    """The parts of ``input_tree`` that stand at the leaves of ``shallow_tree``."""
+    assert_shallow_structure(shallow_tree, input_tree, check_types)
+
+    def walk(shallow: Any, deep: Any) -> Iterator[Any]:
+        if not is_nested(shallow):
+            yield deep
+            return
+        inner = dict(_items(deep))
+        for key, part in _items(shallow):
+            yield from walk(part, inner[key])
+
+    return list(walk(shallow_tree, input_tree))
+
+
+@public("contrib.framework.nest.map_structure_up_to")
+def map_structure_up_to(shallow_tree: Any, func: Callable[..., Any], *inputs: Any, **kwargs: Any) -> Any:
+    """Applies a function to the parts of the inputs that stand at the leaves of ``shallow_tree``."""
+    check_types = kwargs.pop("check_types", True)
+    if not inputs or kwargs:
+        raise ValueError(
+            errors.message(
+                f"{len(inputs)} inputs, keyword arguments {sorted(kwargs)}",
+                "at least one input, check_types",
+                "drop them",
+            )
+        )
+    columns = [flatten_up_to(shallow_tree, tree, check_types) for tree in inputs]
+    return pack_sequence_as(shallow_tree, [func(*leaves) for leaves in zip(*columns, strict=True)])
+
+
+@public("contrib.framework.nest.flatten_dict_items")
+def flatten_dict_items(dictionary: Any) -> dict[Any, Any]:
+    """A dictionary whose keys are structures as one from leaf to leaf.
+
+    >>> flatten_dict_items({(4, 5): (6, 7), 1: 2})
+    {4: 6, 5: 7, 1: 2}
+    """
+    if not isinstance(dictionary, collections.abc.Mapping):
+        raise TypeError(errors.message(f"a {type(dictionary).__name__}", "a dictionary", "dict(...)"))
+    flat: dict[Any, Any] = {}
+    for keys, values in dictionary.items():
+        if is_nested(keys):
+            assert_same_structure(keys, values)
+            pairs = list(zip(flatten(keys), flatten(values), strict=True))
+        else:
+            pairs = [(keys, values)]
+        for key, value in pairs:
+            if key in flat:
+                raise ValueError(errors.message(f"key {key!r} twice", "each key once", "another key"))
+            flat[key] = value
+    return flat

@@ -1,0 +1,1 @@
+"""Arrays: sources, shapes, slices, joins, gathers, casts."""

@@ -1,0 +1,294 @@
+"""Another order of the same elements: transposes, reversals, rolls, permutations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.contract import inference
+from anabranch.core.contract.api import public_op
+from anabranch.core.contract.opdef import PURE, Int, NotDifferentiable, Op, Type
+from anabranch.core.errors import InvalidArgumentError
+from anabranch.core.graph.build import build
+from anabranch.core.values import shapes
+from anabranch.ops.shared.array_rules import Index, axis_in, dense, ints, kernel_axis, known, refuse, require
+
+_REVERSIBLE = (
+    "uint8 int8 uint16 int16 int32 uint32 int64 uint64 bool bfloat16 half float double complex64 complex128 string"
+)
+
+
+# ---------------------------------------------------------------------------------------------------------- transposes
+def _transposed_shape(c: Any) -> shapes.RawShape:
+    c.with_rank("perm", 1)
+    raw, perm = c.shapes[0], c.vector("perm")
+    if perm is None:
+        return None if raw is None else (None,) * len(raw)
+    if raw is None:
+        raw = (None,) * len(perm)
+    if len(perm) != len(raw) or (None not in perm and sorted(p % len(raw) for p in perm) != list(range(len(raw)))):
+        refuse(
+            c,
+            f"perm {perm} for a tensor of shape {shapes.show(raw)}",
+            f"a permutation of the dimensions 0 to {len(raw) - 1}",
+            "name each dimension once",
+            f"Dimension must be {len(perm)} but is {len(raw)}" if len(perm) != len(raw) else "",
+        )
+    return tuple([None if p is None else raw[p] for p in perm])
+
+
+def _transposed(ctx: Any, inputs: Any) -> Any:
+    x, perm = inputs
+    perm = ints(perm)
+    rank = len(x.shape)
+    require(
+        ctx,
+        len(perm) == rank,
+        "transpose expects a vector of size {0}. But input(1) is a vector of size {1}",
+        rank,
+        len(perm),
+    )
+    for p in perm:
+        require(ctx, -rank <= p < rank, "{0} is out of range [0 .. {1})", p, rank)
+    perm = tuple([p % rank for p in perm])
+    for i in range(rank):
+        require(ctx, i in perm, "{0} is missing from {1}.", i, list(perm))
+    return ctx.xp.transpose(x, perm)
+
+
+def _inverse(perm: Any) -> Any:
+    found = known(perm)
+    if found is not None:
+        return np.argsort(found % max(len(found), 1)).astype(found.dtype)
+    count = build("Size", perm, out_type=perm.dtype.base)
+    return build("InvertPermutation", build("FloorMod", perm, count))
+
+
+class Transpose(Op):
+    """`x` with its dimensions in the order `perm`: dimension i of the result is dimension `perm[i]` of `x`."""
+
+    signature = "x: T, perm: Tperm -> y: T"
+    attrs = {"T": Type(), "Tperm": Index()}
+    effect = PURE
+    compile_time = ("perm",)
+    shape = _transposed_shape
+
+    def kernel(ctx, inputs, attrs):
+        return _transposed(ctx, inputs)
+
+    def gradient(op, grad):
+        return [build("Transpose", dense(grad), _inverse(op.inputs[1]), name="transpose"), None]
+
+
+class ConjugateTranspose(Op):
+    """The complex conjugate of `x` with its dimensions in the order `perm`."""
+
+    signature = "x: T, perm: Tperm -> y: T"
+    attrs = {"T": Type(), "Tperm": Index()}
+    effect = PURE
+    compile_time = ("perm",)
+    shape = _transposed_shape
+
+    def kernel(ctx, inputs, attrs):
+        found = _transposed(ctx, inputs)
+        return ctx.xp.conj(found) if attrs["T"].is_complex else found
+
+    def gradient(op, grad):
+        return [build("ConjugateTranspose", dense(grad), _inverse(op.inputs[1]), name="transpose"), None]
+
+
+class InvertPermutation(Op):
+    """The inverse of the permutation `x` of 0 to n - 1: `y[x[i]] = i`."""
+
+    signature = "x: T -> y: T"
+    attrs = {"T": Index()}
+    effect = PURE
+    gradient = NotDifferentiable("a permutation is made of integers")
+
+    def shape(c):
+        return c.with_rank(0, 1)
+
+    def kernel(ctx, inputs, attrs):
+        xp = ctx.xp
+        (x,) = inputs
+        size = x.shape[0]
+        steps = np.arange(size, dtype=x.dtype)
+        ok = xp.all(xp.sort(x) == steps)
+        ctx.check(ok, InvalidArgumentError, "{0} is not a permutation of 0 to n - 1", x, summarize=16)
+        if ctx.host:
+            y = np.empty_like(x)
+            y[x] = steps
+            return y
+        return xp.zeros_like(x).at[x].set(steps, mode="drop")
+
+
+# ----------------------------------------------------------------------------------------------------------- reversals
+class Reverse(Op):
+    """`tensor` backwards along each dimension for which `dims` is true."""
+
+    signature = "tensor: T, dims: bool -> output: T"
+    attrs = {
+        "T": Type(
+            "uint8 int8 uint16 int16 uint32 int32 uint64 int64 bool bfloat16 half float double complex64 complex128 "
+            "string"
+        )
+    }
+    effect = PURE
+    compile_time = ("dims",)
+    shape = inference.unchanged
+
+    def kernel(ctx, inputs, attrs):
+        x, dims = inputs
+        require(
+            ctx,
+            np.shape(dims) == (len(x.shape),),
+            "'dims' must have the same number of values as 'input' has dimensions. 'input' has {0}, 'dims' has {1}",
+            len(x.shape),
+            np.size(dims),
+        )
+        return ctx.xp.flip(x, tuple([i for i, back in enumerate(np.asarray(dims)) if back]))
+
+    def gradient(op, grad):
+        return [build("Reverse", dense(grad), op.inputs[1]), None]
+
+
+class ReverseV2(Op):
+    """`tensor` backwards along each dimension in `axis`."""
+
+    signature = "tensor: T, axis: Tidx -> output: T"
+    attrs = {"Tidx": Index(), "T": Type(_REVERSIBLE)}
+    effect = PURE
+    compile_time = ("axis",)
+
+    def shape(c):
+        c.with_rank("axis", 1)
+        raw, axis = c.shapes[0], c.vector("axis")
+        if raw is not None and axis is not None and None not in axis:
+            found = [axis_in(c, item, len(raw)) for item in axis]
+            if len(set(found)) < len(found):
+                refuse(
+                    c,
+                    f"axis {axis}",
+                    "each dimension once",
+                    "leave out the repetition",
+                    "axis specified more than once",
+                )
+        return raw
+
+    def kernel(ctx, inputs, attrs):
+        x, axis = inputs
+        found = [kernel_axis(ctx, item, len(x.shape)) for item in ints(axis)]
+        require(ctx, len(set(found)) == len(found), "axis {0} specified more than once.", found)
+        return ctx.xp.flip(x, tuple(found)) if found else x
+
+    def gradient(op, grad):
+        return [build("ReverseV2", dense(grad), op.inputs[1]), None]
+
+
+class ReverseSequence(Op):
+    """`input` with the first `seq_lengths[b]` elements along `seq_dim` reversed in entry b of `batch_dim`."""
+
+    signature = "input: T, seq_lengths: Tlen -> output: T"
+    attrs = {"seq_dim": Int(), "batch_dim": Int(0), "T": Type(), "Tlen": Index("int64")}
+    effect = PURE
+
+    def shape(c):
+        lengths = c.with_rank("seq_lengths", 1)
+        raw = c.shapes[0]
+        if raw is None:
+            return None
+        batch = axis_in(c, c.attrs["batch_dim"], len(raw), "batch_dim")
+        if axis_in(c, c.attrs["seq_dim"], len(raw), "seq_dim") == batch:
+            refuse(
+                c, f"seq_dim and batch_dim both {batch}", "two dimensions", "choose another one", "batch_dim == seq_dim"
+            )
+        size = shapes.merge_dim(raw[batch], lengths[0])
+        return (*raw[:batch], size, *raw[batch + 1 :])
+
+    def kernel(ctx, inputs, attrs):
+        xp = ctx.xp
+        x, lengths = inputs
+        rank = len(x.shape)
+        batch = kernel_axis(ctx, attrs["batch_dim"], rank, "batch_dim")
+        seq = kernel_axis(ctx, attrs["seq_dim"], rank, "seq_dim")
+        require(ctx, batch != seq, "batch_dim == seq_dim == {0}", seq)
+        require(
+            ctx,
+            tuple(lengths.shape) == (x.shape[batch],),
+            "Length of seq_lengths != input.dims({0}), ({1} vs. {2})",
+            batch,
+            lengths.shape[0],
+            x.shape[batch],
+        )
+        if 0 in x.shape:
+            return x
+        size = x.shape[seq]
+        ctx.check(xp.all(lengths >= 0), InvalidArgumentError, "seq_lengths({0}) < 0", xp.min(lengths))
+        ctx.check(
+            xp.all(lengths <= size),
+            InvalidArgumentError,
+            "seq_lengths has {0} > input.dims({1})",
+            xp.max(lengths),
+            np.int32(seq),
+        )
+        place = xp.arange(size, dtype=lengths.dtype)[None, :]
+        turned = xp.where(place < lengths[:, None], lengths[:, None] - 1 - place, place)
+        if batch > seq:
+            turned = xp.transpose(turned)
+        turned = xp.reshape(turned, [size_ if i in (batch, seq) else 1 for i, size_ in enumerate(x.shape)])
+        return xp.take_along_axis(x, xp.broadcast_to(turned, x.shape) if ctx.host else turned, axis=seq)
+
+    def gradient(op, grad):
+        found = build(
+            "ReverseSequence",
+            dense(grad),
+            op.inputs[1],
+            seq_dim=op.get_attr("seq_dim"),
+            batch_dim=op.get_attr("batch_dim"),
+        )
+        return [found, None]
+
+
+class Roll(Op):
+    """`input` rotated by `shift[i]` places along dimension `axis[i]`; what leaves at the end comes in at the start."""
+
+    signature = "input: T, shift: Tshift, axis: Taxis -> output: T"
+    attrs = {"T": Type(), "Tshift": Type("int32 int64"), "Taxis": Type("int32 int64")}
+    effect = PURE
+    compile_time = ("axis",)
+
+    def shape(c):
+        raw = c.with_rank_at_least(0, 1)
+        axis = c.value("axis")
+        if raw is not None and axis is not None:
+            for item in ints(axis):
+                axis_in(c, item, len(raw))
+        return raw
+
+    def kernel(ctx, inputs, attrs):
+        xp = ctx.xp
+        x, shift, axis = inputs
+        require(ctx, len(x.shape) >= 1, "input must be 1-D or higher")
+        require(ctx, np.shape(shift) == np.shape(axis), "shift and axis must have the same size")
+        shift = xp.reshape(shift, (-1,))
+        for i, item in enumerate(ints(axis)):
+            dim = kernel_axis(ctx, item, len(x.shape))
+            size = x.shape[dim]
+            if size == 0:
+                continue
+            if ctx.host:
+                x = np.roll(x, int(shift[i]) % size, dim)
+            else:
+                # Two copies side by side and one window, instead of a gather.
+                start = (size - shift[i] % size) % size
+                doubled = xp.concatenate([x, x], axis=dim)
+                x = ctx.lax.dynamic_slice_in_dim(doubled, start, size, dim)
+        return x
+
+    def gradient(op, grad):
+        return [build("Roll", dense(grad), build("Neg", op.inputs[1]), op.inputs[2]), None, None]
+
+
+invert_permutation = public_op("InvertPermutation", "invert_permutation", "math.invert_permutation")
+roll = public_op("Roll", "roll", "manip.roll", arguments="input shift axis")

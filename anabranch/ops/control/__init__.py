@@ -1,0 +1,1 @@
+"""Control flow: conditionals, loops, calls, and Python functions as operations."""

@@ -1,0 +1,122 @@
+"""What conditionals, loops and functions of the public interface have in common: bodies from Python functions.
+
+A Python function is called once, while the graph is built; the operations it makes go into a nested body. Errors name
+the function with its line, next to the line of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from anabranch.core import errors, sites
+from anabranch.core.graph import composites
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.graph import Graph
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.sparse_tensor import SparseTensor
+from anabranch.core.values import dtypes, nest
+
+
+def told(fn: Any) -> str:
+    """How messages name a function of the user: its name, and where it stands."""
+    code = getattr(fn, "__code__", None)
+    inner = getattr(fn, "func", None)  # functools.partial
+    if code is None and inner is not None:
+        return told(inner)
+    name = getattr(fn, "__name__", type(fn).__name__)
+    return f'{name} (File "{code.co_filename}", line {code.co_firstlineno})' if code is not None else name
+
+
+def call_site() -> Any:
+    """The user's line that is being run."""
+    return sites.capture(2)
+
+
+def local(body: Body, tensor: Tensor) -> Tensor:
+    """What a body returns for a tensor: captured if it is of another body, read if it is a reference."""
+    tensor = body.capture(tensor)
+    if tensor.dtype.is_ref:
+        tensor = build("Identity", tensor)
+    return tensor
+
+
+def as_output(value: Any, preferred: dtypes.DType | None = None, done: bool = True) -> Any:
+    """A leaf of what a branch or loop body returned: a tensor, a composite, or None.
+
+    An operation becomes the boolean ``done``, which is there once it has run.
+    """
+    if value is None or composites.is_composite(value):
+        return value
+    if isinstance(value, Operation):
+        with value.graph.control_dependencies([value]):
+            return constant(done, dtypes.bool_, name="done")
+    if getattr(value, "_is_sparse_value", False) or type(value).__name__ == "SparseTensorValue":
+        return SparseTensor.from_value(value)
+    return convert_to_tensor(value, preferred_dtype=preferred)
+
+
+class Built:
+    """A body and what its function returned."""
+
+    def __init__(self, body: Body, result: Any) -> None:
+        self.body = body
+        self.result = result
+        """The structure as the function returned it, its leaves tensors of the body."""
+
+
+def build_branch(graph: Graph, fn: Callable[[], Any], name: str, role: str, site: Any, done: bool = True) -> Built:
+    """A body from a function without arguments; its outputs are the tensors of what the function returns.
+
+    ``done`` is what stands for an operation that the function returns.
+    """
+    body = graph.new_body(name)
+    with graph.building(body):
+        returned = fn()
+        if returned is None:
+            raise ValueError(
+                f"{role} must have a return value.\n"
+                + errors.message(
+                    f"{role} {told(fn)} that returns None",
+                    "tensors, operations, or structures of them",
+                    "return a tensor, or tf.no_op() where there is nothing to do",
+                    at=site,
+                )
+            )
+        result = map_leaves(lambda leaf: as_output(leaf, done=done), returned)
+        body.outputs = [local(body, convert_to_tensor(part)) for part in composites.flatten(result)]
+    return Built(body, result)
+
+
+def map_leaves(function: Callable[[Any], Any], structure: Any) -> Any:
+    """A structure with a function applied to its leaves."""
+    leaves = [function(leaf) for leaf in nest.flatten(structure)]
+    return nest.pack_sequence_as(structure, leaves) if nest.is_nested(structure) else leaves[0]
+
+
+def unpack_singleton(value: Any) -> Any:
+    """The one element of a list or tuple of length 1; other values as they are."""
+    return value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
+
+
+def kinds(structure: Any) -> list[Any]:
+    """What stands at each leaf: the class and number of parts of a composite, None, or Tensor."""
+    found: list[Any] = []
+    for leaf in nest.flatten(structure):
+        if leaf is None:
+            found.append(None)
+        elif composites.is_composite(leaf):
+            found.append((type(leaf), len(composites.parts(leaf))))
+        else:
+            found.append(Tensor)
+    return found
+
+
+def kind_names(structure: Any) -> list[str]:
+    """:func:`kinds` for messages."""
+    return [
+        "None" if kind is None else "Tensor" if kind is Tensor else f"{kind[0].__name__} of {kind[1]} tensors"
+        for kind in kinds(structure)
+    ]

@@ -1,0 +1,1 @@
+"""Images: codecs, resizing, crops, colours, boxes."""

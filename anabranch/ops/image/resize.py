@@ -1,0 +1,321 @@
+"""Resizing of images: each method is a weighted sum of a few pixels along the width, then along the height.
+
+Policy. Places and weights are computed in float32 as TensorFlow computes them, since the floor of a product decides
+which pixel is taken. Three ways to place pixels: by the ratio of sizes (the default), by corners (``align_corners``),
+by centres (``half_pixel_centers``). Results are float32, but for the nearest neighbour, which copies pixels.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.opdef import PURE, Bool, NotDifferentiable, Op, Type
+from anabranch.core.graph.build import build
+
+_NUMBERS = "bfloat16 double float half int16 int32 int64 int8 uint16 uint8"
+_FLOAT = np.float32
+
+
+class Taps(NamedTuple):
+    """For each output place along an axis the input places ``[out, taps]`` and their weights."""
+
+    places: np.ndarray
+    weights: np.ndarray
+
+
+def _scale(size: int, out: int, align_corners: bool) -> np.float32:
+    if align_corners and out > 1:
+        return _FLOAT(size - 1) / _FLOAT(out - 1)
+    return _FLOAT(size) / _FLOAT(out)
+
+
+def _positions(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> np.ndarray:
+    """Where each output pixel lies among the input's, as float32."""
+    index, scale = np.arange(out, dtype=_FLOAT), _scale(size, out, align_corners)
+    return (index + _FLOAT(0.5)) * scale - _FLOAT(0.5) if half_pixel_centers else index * scale
+
+
+def bilinear_taps(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Taps:
+    """The two neighbours."""
+    position = _positions(size, out, align_corners, half_pixel_centers)
+    lower = np.floor(position)
+    low = np.maximum(lower.astype(np.int64), 0)
+    high = np.minimum(np.ceil(position).astype(np.int64), size - 1)
+    weight = position - lower
+    return Taps(np.stack([np.minimum(low, size - 1), high], 1), np.stack([1 - weight, weight], 1))
+
+
+def nearest_taps(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Taps:
+    """The nearest pixel, or the one at or before the place."""
+    index, scale = np.arange(out, dtype=_FLOAT), _scale(size, out, align_corners)
+    position = (index + _FLOAT(0.5)) * scale if half_pixel_centers else index * scale
+    place = np.floor(position + _FLOAT(0.5)) if align_corners else np.floor(position)
+    return Taps(np.clip(place.astype(np.int64), 0, size - 1)[:, None], np.ones((out, 1), _FLOAT))
+
+
+_TABLE_SIZE = 1 << 10
+
+
+def _cubic_table(a: float) -> np.ndarray:
+    """Keys' kernel with parameter ``a`` at 1025 distances from 0 to 1, and from 1 to 2."""
+    near = np.arange(_TABLE_SIZE + 1, dtype=_FLOAT) / _FLOAT(_TABLE_SIZE)
+    far = near + _FLOAT(1)
+    a = _FLOAT(a)
+    inner = ((a + 2) * near - (a + 3)) * near * near + 1
+    outer = ((a * far - 5 * a) * far + 8 * a) * far - 4 * a
+    return np.stack([inner, outer], 1).astype(_FLOAT)
+
+
+def bicubic_taps(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Taps:
+    """Four neighbours by Keys' cubic kernel, tabulated in 1024 steps as in TensorFlow."""
+    position = _positions(size, out, align_corners, half_pixel_centers)
+    lower = np.floor(position)
+    offset = np.rint((position - lower) * _FLOAT(_TABLE_SIZE)).astype(np.int64)
+    table = _cubic_table(-0.5 if half_pixel_centers else -0.75)
+    rest = _TABLE_SIZE - offset
+    weights = np.stack([table[offset, 1], table[offset, 0], table[rest, 0], table[rest, 1]], 1)
+    places = lower.astype(np.int64)[:, None] + np.arange(-1, 3)
+    bounded = np.clip(places, 0, size - 1)
+    if half_pixel_centers:  # pixels outside do not count
+        weights = np.where(places == bounded, weights, _FLOAT(0))
+        total = weights.sum(1, keepdims=True)
+        weights = np.where(np.abs(total) >= 1000 * np.finfo(_FLOAT).tiny, weights / total, weights)
+    return Taps(bounded, weights.astype(_FLOAT))
+
+
+def area_taps(size: int, out: int, align_corners: bool, half_pixel_centers: bool = False) -> Taps:
+    """All pixels that an output pixel covers, by the part of each that is covered."""
+    scale = _scale(size, out, align_corners)
+    start = np.arange(out, dtype=_FLOAT) * scale
+    end = np.arange(1, out + 1, dtype=_FLOAT) * scale
+    first = np.floor(start).astype(np.int64)
+    count = int((np.ceil(end).astype(np.int64) - first).max(initial=1))
+    places = first[:, None] + np.arange(count)
+    covered = np.minimum(places + 1, end[:, None]) - np.maximum(places, start[:, None])
+    weights = np.maximum(covered, 0).astype(_FLOAT) / scale
+    return Taps(np.clip(places, 0, size - 1), weights)
+
+
+def _matrix(taps: Taps, size: int) -> np.ndarray:
+    """The weights as a matrix ``[out, size]``."""
+    out = len(taps.places)
+    matrix = np.zeros((out, size), _FLOAT)
+    np.add.at(matrix, (np.arange(out)[:, None], taps.places), taps.weights)
+    return matrix
+
+
+def _along(ctx: Any, x: Any, taps: Taps, axis: int) -> Any:
+    """The weighted sum along an axis of an image batch."""
+    xp = ctx.xp
+    shape = [1, 1, 1, 1]
+    shape[axis] = -1
+    parts = [xp.take(x, xp.asarray(taps.places[:, i]), axis=axis) for i in range(taps.places.shape[1])]
+    weights = [xp.asarray(taps.weights[:, i].reshape(shape)) for i in range(taps.places.shape[1])]
+    if len(parts) == 1:
+        return parts[0]
+    if len(parts) == 2:  # as TensorFlow rounds it
+        return parts[0] + (parts[1] - parts[0]) * weights[1]
+    total = parts[0] * weights[0]
+    for part, weight in zip(parts[1:], weights[1:], strict=True):
+        total = total + part * weight
+    return total
+
+
+def _back(ctx: Any, grad: Any, taps: Taps, size: int, axis: int) -> Any:
+    """The transpose of :func:`_along`."""
+    xp = ctx.xp
+    matrix = xp.asarray(_matrix(taps, size).astype(grad.dtype))
+    return xp.moveaxis(xp.tensordot(grad, matrix, ([axis], [0])), -1, axis)
+
+
+def image_sizes(c: Any, operand: str) -> tuple[Any, Any]:
+    """Height and width that a shape rule knows from an operand of sizes."""
+    c.with_rank(operand, 1)
+    known = c.vector(operand)
+    if known is None:
+        return None, None
+    if len(known) != 2:
+        raise ValueError(errors.message(f"size of {len(known)} elements", "[height, width]", "size=[224, 224]"))
+    height, width = (None if size is None else int(size) for size in known)
+    for size in (height, width):
+        if size is not None and size <= 0:
+            raise ValueError(
+                "output dimensions must be positive\n"
+                + errors.message(f"size {[height, width]}", "positive sizes", "size=[224, 224]")
+            )
+    return height, width
+
+
+def _resized(c: Any) -> Any:
+    images = c.with_rank("images", 4)
+    return (images[0], *image_sizes(c, "size"), images[3])
+
+
+_ATTRS = {"T": Type(_NUMBERS), "align_corners": Bool(False), "half_pixel_centers": Bool(False)}
+
+
+def _check(ctx: Any, size: Any, shape: Any, attrs: Any) -> tuple[int, int]:
+    height, width = (int(value) for value in np.asarray(size).ravel())
+    if height <= 0 or width <= 0 or not shape[1] or not shape[2]:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            errors.message(f"images {list(shape)} to {height} by {width}", "positive sizes", "size=[224, 224]"),
+        )
+    if attrs.get("half_pixel_centers") and attrs["align_corners"]:
+        raise errors.InvalidArgumentError(
+            None, None, errors.message("align_corners and half_pixel_centers", "one of both", "align_corners=False")
+        )
+    return height, width
+
+
+def _resize(ctx: Any, x: Any, size: Any, attrs: Any, taps: Any) -> Any:
+    height, width = _check(ctx, size, x.shape, attrs)
+    centres = attrs.get("half_pixel_centers", False)
+    rows = taps(x.shape[1], height, attrs["align_corners"], centres)
+    columns = taps(x.shape[2], width, attrs["align_corners"], centres)
+    return _along(ctx, _along(ctx, x, columns, 2), rows, 1)
+
+
+class ResizeBilinear(Op):
+    """Images of another size by bilinear interpolation."""
+
+    signature = "images: T, size: int32 -> resized_images: float"
+    attrs = _ATTRS
+    effect = PURE
+    compile_time = ("size",)
+    shape = _resized
+
+    def kernel(ctx, inputs, attrs):
+        return _resize(ctx, inputs[0].astype(_FLOAT), inputs[1], attrs, bilinear_taps)
+
+    def gradient(op, grad):
+        kept = {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
+        return [build("ResizeBilinearGrad", grad, op.inputs[0], **kept), None]
+
+
+class ResizeBicubic(Op):
+    """Images of another size by bicubic interpolation."""
+
+    signature = "images: T, size: int32 -> resized_images: float"
+    attrs = _ATTRS
+    effect = PURE
+    compile_time = ("size",)
+    shape = _resized
+
+    def kernel(ctx, inputs, attrs):
+        return _resize(ctx, inputs[0].astype(_FLOAT), inputs[1], attrs, bicubic_taps)
+
+    def gradient(op, grad):
+        kept = {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
+        if op.inputs[0].dtype.base.name not in ("float32", "float64"):
+            return [None, None]
+        return [build("ResizeBicubicGrad", grad, op.inputs[0], **kept), None]
+
+
+class ResizeNearestNeighbor(Op):
+    """Images of another size by copies of the nearest pixels."""
+
+    signature = "images: T, size: int32 -> resized_images: T"
+    attrs = _ATTRS
+    effect = PURE
+    compile_time = ("size",)
+    shape = _resized
+
+    def kernel(ctx, inputs, attrs):
+        return _resize(ctx, inputs[0], inputs[1], attrs, nearest_taps)
+
+    def gradient(op, grad):
+        kept = {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
+        image = op.inputs[0]
+        known = image.shape.as_list()[1:3] if image.shape.ndims == 4 else [None]
+        size = known if None not in known else build("StridedSlice", build("Shape", image), [1], [3], [1])
+        return [build("ResizeNearestNeighborGrad", grad, size, **kept), None]
+
+
+class ResizeArea(Op):
+    """Images of another size by the mean of the area that an output pixel covers."""
+
+    signature = "images: T, size: int32 -> resized_images: float"
+    attrs = {"T": Type(_NUMBERS), "align_corners": Bool(False)}
+    effect = PURE
+    compile_time = ("size",)
+    shape = _resized
+    gradient = NotDifferentiable("TensorFlow has no gradient of it; resize_bilinear has one")
+
+    def kernel(ctx, inputs, attrs):
+        return _resize(ctx, inputs[0].astype(_FLOAT), inputs[1], attrs, area_taps)
+
+
+def _grad_kernel(taps: Any) -> Any:
+    def kernel(ctx, inputs, attrs):
+        grad, image = inputs
+        _check(ctx, grad.shape[1:3], image.shape, attrs)
+        options = (attrs["align_corners"], attrs["half_pixel_centers"])
+        columns = taps(image.shape[2], grad.shape[2], *options)
+        rows = taps(image.shape[1], grad.shape[1], *options)
+        found = _back(ctx, _back(ctx, grad, columns, image.shape[2], 2), rows, image.shape[1], 1)
+        return found.astype(image.dtype)
+
+    return kernel
+
+
+class ResizeBilinearGrad(Op):
+    """The gradient of ResizeBilinear with respect to its images."""
+
+    signature = "grads: float, original_image: T -> output: T"
+    attrs = {"T": Type("bfloat16 double float half"), "align_corners": Bool(False), "half_pixel_centers": Bool(False)}
+    effect = PURE
+    kernel = _grad_kernel(bilinear_taps)
+
+    def shape(c):
+        return c.with_rank("original_image", 4)
+
+    def gradient(op, grad):
+        kept = {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
+        shape = op.inputs[0].shape.as_list()[1:3] if op.inputs[0].shape.ndims == 4 else [None]
+        size = shape if None not in shape else build("StridedSlice", build("Shape", op.inputs[0]), [1], [3], [1])
+        return [build("ResizeBilinear", grad, size, **kept), None]
+
+
+class ResizeBicubicGrad(Op):
+    """The gradient of ResizeBicubic with respect to its images."""
+
+    signature = "grads: float, original_image: T -> output: T"
+    attrs = {"T": Type("double float"), "align_corners": Bool(False), "half_pixel_centers": Bool(False)}
+    effect = PURE
+    kernel = _grad_kernel(bicubic_taps)
+    gradient = NotDifferentiable("TensorFlow has no gradient of it")
+
+    def shape(c):
+        return c.with_rank("original_image", 4)
+
+
+class ResizeNearestNeighborGrad(Op):
+    """The gradient of ResizeNearestNeighbor with respect to its images."""
+
+    signature = "grads: T, size: int32 -> output: T"
+    attrs = {
+        "T": Type("bfloat16 double float half int32 int8 uint8"),
+        "align_corners": Bool(False),
+        "half_pixel_centers": Bool(False),
+    }
+    effect = PURE
+    compile_time = ("size",)
+    gradient = NotDifferentiable("TensorFlow has no gradient of it")
+
+    def shape(c):
+        grads = c.with_rank("grads", 4)
+        return (grads[0], *image_sizes(c, "size"), grads[3])
+
+    def kernel(ctx, inputs, attrs):
+        grad, size = inputs
+        height, width = _check(ctx, size, grad.shape, attrs)
+        options = (attrs["align_corners"], attrs["half_pixel_centers"])
+        columns = nearest_taps(width, grad.shape[2], *options)
+        rows = nearest_taps(height, grad.shape[1], *options)
+        wide = grad.astype(_FLOAT) if grad.dtype.itemsize < 4 else grad
+        return _back(ctx, _back(ctx, wide, columns, width, 2), rows, height, 1).astype(grad.dtype)

@@ -1,0 +1,1 @@
+"""Linear algebra: products, factorisations, solutions, diagonals, linear operators."""

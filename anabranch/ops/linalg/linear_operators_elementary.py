@@ -1,0 +1,327 @@
+"""``tf.linalg.LinearOperator``s of one parameter: a full matrix, a triangle, a diagonal, multiples of the identity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.values import dtypes, shapes
+from anabranch.ops.linalg.linear_operator import (
+    LinearOperator,
+    adjoint_of,
+    conj,
+    joined,
+    makes,
+    product,
+    same_batch,
+    shape_of,
+)
+
+
+# ---------------------------------------------------------------------------------------------------------- full matrix
+@public("linalg.LinearOperatorFullMatrix")
+class LinearOperatorFullMatrix(LinearOperator):
+    """A matrix that is given as a tensor ``[..., m, n]``.
+
+    Example:
+        >>> import anabranch as tf
+        >>> operator = tf.linalg.LinearOperatorFullMatrix([[1.0, 2.0], [3.0, 4.0]])
+        >>> x = operator.solve([[1.0], [1.0]])
+    """
+
+    def __init__(
+        self, matrix: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
+        is_positive_definite: bool | None = None, is_square: bool | None = None, name: str = "LinearOperatorFullMatrix",
+    ) -> None:  # fmt: skip
+        with name_scope(name, values=[matrix]):
+            self._matrix = convert_to_tensor(matrix, name="matrix")
+        _check_rank(self._matrix, 2, "matrix")
+        super().__init__(
+            self._matrix.dtype, [self._matrix], is_non_singular, is_self_adjoint, is_positive_definite, is_square, name
+        )
+
+    def _raw(self) -> shapes.RawShape:
+        return self._matrix._shape
+
+    def _sizes(self) -> Any:
+        return shape_of(self._matrix)
+
+    def _matmul(self, x: Any, adjoint: bool, adjoint_arg: bool) -> Any:
+        return product(self._matrix, x, adjoint, adjoint_arg)
+
+    def _to_dense(self) -> Any:
+        return self._matrix
+
+
+def _check_rank(x: Any, rank: int, name: str) -> None:
+    raw = x._shape
+    if raw is not None and len(raw) < rank:
+        raise ValueError(
+            f"Argument {name} must have at least {rank} dimensions. Found: {x}\n"
+            + errors.message(f"{name} of shape {shapes.show(raw)}", f"rank {rank} or more", "tf.expand_dims")
+        )
+
+
+@public("linalg.LinearOperatorLowerTriangular", "contrib.linalg.LinearOperatorTriL")
+class LinearOperatorLowerTriangular(LinearOperator):
+    """The lower triangle of ``tril`` ``[..., n, n]``; what is above the diagonal does not count."""
+
+    def __init__(
+        self, tril: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
+        is_positive_definite: bool | None = None, is_square: bool | None = None,
+        name: str = "LinearOperatorLowerTriangular",
+    ) -> None:  # fmt: skip
+        if is_square is False:
+            raise ValueError(
+                "Only square lower triangular operators supported at this time.\n"
+                + errors.message("is_square=False", "None or True", "LinearOperatorFullMatrix")
+            )
+        with name_scope(name, values=[tril]):
+            self._given = convert_to_tensor(tril, name="tril")
+            _check_rank(self._given, 2, "tril")
+            self._tril = build("MatrixBandPart", self._given, np.int64(-1), np.int64(0))
+        super().__init__(
+            self._given.dtype, [self._given], is_non_singular, is_self_adjoint, is_positive_definite, True, name
+        )
+
+    def _raw(self) -> shapes.RawShape:
+        return self._tril._shape
+
+    def _sizes(self) -> Any:
+        return shape_of(self._tril)
+
+    def _matmul(self, x: Any, adjoint: bool, adjoint_arg: bool) -> Any:
+        return product(self._tril, x, adjoint, adjoint_arg)
+
+    def _to_dense(self) -> Any:
+        return self._tril
+
+    def _solve(self, rhs: Any, adjoint: bool, adjoint_arg: bool) -> Any:
+        factor, rhs = same_batch(self._tril, adjoint_of(rhs) if adjoint_arg else rhs)
+        return build("MatrixTriangularSolve", factor, rhs, lower=True, adjoint=adjoint)
+
+    def _determinant(self) -> Any:
+        return build("Prod", self._diag_part(), [-1])
+
+    def _log_abs_determinant(self) -> Any:
+        return build("Sum", build("Log", absolute(self._diag_part())), [-1])
+
+
+def absolute(x: Any) -> Any:
+    """The absolute values of real or complex numbers."""
+    return build("ComplexAbs", x, Tout=x.dtype.real_dtype) if x.dtype.is_complex else build("Abs", x)
+
+
+# ------------------------------------------------------------------------------------------------------------- diagonal
+@public("linalg.LinearOperatorDiag")
+class LinearOperatorDiag(LinearOperator):
+    """Matrices with ``diag`` ``[..., n]`` on the diagonal and zeros elsewhere."""
+
+    def __init__(
+        self, diag: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
+        is_positive_definite: bool | None = None, is_square: bool | None = None, name: str = "LinearOperatorDiag",
+    ) -> None:  # fmt: skip
+        if is_square is False:
+            raise ValueError(
+                "Only square diagonal operators currently supported.\n"
+                + errors.message("is_square=False", "None or True", "LinearOperatorFullMatrix")
+            )
+        with name_scope(name, values=[diag]):
+            self._diag = convert_to_tensor(diag, name="diag")
+        _check_rank(self._diag, 1, "diag")
+        if not self._diag.dtype.is_complex:
+            if is_self_adjoint is False:
+                raise ValueError(
+                    "A real diagonal operator is always self adjoint.\n"
+                    + errors.message("is_self_adjoint=False", "None or True", "is_self_adjoint=None")
+                )
+            is_self_adjoint = True
+        super().__init__(
+            self._diag.dtype, [self._diag], is_non_singular, is_self_adjoint, is_positive_definite, True, name
+        )
+
+    @property
+    def diag(self) -> Any:
+        """The diagonal."""
+        return self._diag
+
+    def _raw(self) -> shapes.RawShape:
+        raw = self._diag._shape
+        return None if raw is None else (*raw, raw[-1])
+
+    def _sizes(self) -> Any:
+        own = shape_of(self._diag)
+        return joined(own, own[-1:])
+
+    def _column(self, adjoint: bool) -> Any:
+        return build("ExpandDims", conj(self._diag) if adjoint else self._diag, -1)
+
+    def _matmul(self, x: Any, adjoint: bool, adjoint_arg: bool) -> Any:
+        return build("Mul", self._column(adjoint), adjoint_of(x) if adjoint_arg else x)
+
+    def _to_dense(self) -> Any:
+        return build("MatrixDiag", self._diag)
+
+    def _solve(self, rhs: Any, adjoint: bool, adjoint_arg: bool) -> Any:
+        return build("RealDiv", adjoint_of(rhs) if adjoint_arg else rhs, self._column(adjoint))
+
+    def _determinant(self) -> Any:
+        return build("Prod", self._diag, [-1])
+
+    def _log_abs_determinant(self) -> Any:
+        return build("Sum", build("Log", absolute(self._diag)), [-1])
+
+    def _diag_part(self) -> Any:
+        return self._diag
+
+    def _add_to_tensor(self, x: Any) -> Any:
+        return build("MatrixSetDiag", x, build("AddV2", build("MatrixDiagPart", x), self._diag))
+
+
+class _Scaled(LinearOperator):
+    """``multiplier`` ``[...]`` times the identity of ``num_rows``."""
+
+    _multiplier: Any
+    _num_rows: Any
+    _batch: Any
+
+    def _raw(self) -> shapes.RawShape:
+        rows = self._num_rows if isinstance(self._num_rows, int) else None
+        lead = self._batch if isinstance(self._batch, list) else None
+        return None if lead is None else (*lead, rows, rows)
+
+    def _sizes(self) -> Any:
+        rows = self._num_rows
+        side = [rows, rows] if isinstance(rows, int) else build("Pack", [rows, rows], axis=0)
+        return joined(self._batch, side)
+
+    def _factor(self, adjoint: bool) -> Any:
+        value = conj(self._multiplier) if adjoint else self._multiplier
+        return build("ExpandDims", build("ExpandDims", value, -1), -1)
+
+    def _matmul(self, x: Any, adjoint: bool, adjoint_arg: bool) -> Any:
+        return build("Mul", self._factor(adjoint), adjoint_of(x) if adjoint_arg else x)
+
+    def _solve(self, rhs: Any, adjoint: bool, adjoint_arg: bool) -> Any:
+        return build("RealDiv", adjoint_of(rhs) if adjoint_arg else rhs, self._factor(adjoint))
+
+    def _diag_part(self) -> Any:
+        ones = build("Fill", convert_to_tensor(joined(self._batch, self._sizes()[-1:]), dtypes.int32), self._number(1))
+        return build("Mul", build("ExpandDims", self._multiplier, -1), ones)
+
+    def _to_dense(self) -> Any:
+        return build("MatrixDiag", self._diag_part())
+
+    def _count(self) -> Any:
+        rows = convert_to_tensor(self._num_rows, dtypes.int32)
+        return build("Cast", rows, DstT=self._dtype.real_dtype if self._dtype.is_complex else self._dtype)
+
+    def _determinant(self) -> Any:
+        count = self._count()
+        return build(
+            "Pow", self._multiplier, build("Cast", count, DstT=self._dtype) if self._dtype.is_complex else count
+        )
+
+    def _log_abs_determinant(self) -> Any:
+        return build("Mul", self._count(), build("Log", absolute(self._multiplier)))
+
+
+def _rows(num_rows: Any) -> Any:
+    if hasattr(num_rows, "op"):
+        return num_rows
+    if np.ndim(num_rows) or int(num_rows) != num_rows or num_rows < 0:
+        raise ValueError(errors.message(f"num_rows={num_rows!r}", "a whole number, 0 or more", "num_rows=3"))
+    return int(num_rows)
+
+
+@public("linalg.LinearOperatorIdentity")
+class LinearOperatorIdentity(_Scaled):
+    """Identity matrices ``[*batch_shape, num_rows, num_rows]``."""
+
+    def __init__(
+        self, num_rows: Any, batch_shape: Any = None, dtype: Any = None, is_non_singular: bool | None = True,
+        is_self_adjoint: bool | None = True, is_positive_definite: bool | None = True, is_square: bool | None = True,
+        assert_proper_shapes: bool = False, name: str = "LinearOperatorIdentity",
+    ) -> None:  # fmt: skip
+        for hint, value in (
+            ("is_self_adjoint", is_self_adjoint), ("is_square", is_square), ("is_non_singular", is_non_singular),
+            ("is_positive_definite", is_positive_definite),
+        ):  # fmt: skip
+            if not value:
+                raise ValueError(
+                    f"An identity operator is always {hint[3:].replace('_', ' ')}.\n"
+                    + errors.message(f"{hint}={value}", "True", f"{hint}=True")
+                )
+        super().__init__(dtypes.float32 if dtype is None else dtype, [], True, True, True, True, name)
+        self._num_rows = _rows(num_rows)
+        known = batch_shape is None or not hasattr(batch_shape, "op")
+        self._batch = [int(n) for n in (() if batch_shape is None else batch_shape)] if known else batch_shape
+        if isinstance(self._batch, list):
+            self._multiplier = convert_to_tensor(np.ones(self._batch, self._dtype.np), self._dtype)
+        else:
+            self._multiplier = build("Fill", self._batch, self._number(1))
+
+    def _determinant(self) -> Any:
+        return self._multiplier
+
+    def _solve(self, rhs: Any, adjoint: bool, adjoint_arg: bool) -> Any:
+        return self._matmul(rhs, adjoint, adjoint_arg)
+
+
+@public("linalg.LinearOperatorScaledIdentity")
+class LinearOperatorScaledIdentity(_Scaled):
+    """Identity matrices of ``num_rows`` times ``multiplier`` ``[...]``."""
+
+    def __init__(
+        self, num_rows: Any, multiplier: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
+        is_positive_definite: bool | None = None, is_square: bool | None = True, assert_proper_shapes: bool = False,
+        name: str = "LinearOperatorScaledIdentity",
+    ) -> None:  # fmt: skip
+        if not is_square:
+            raise ValueError(
+                "A ScaledIdentity operator is always square.\n"
+                + errors.message(f"is_square={is_square}", "True", "is_square=True")
+            )
+        with name_scope(name, values=[multiplier]):
+            self._multiplier = convert_to_tensor(multiplier, name="multiplier")
+        if not self._multiplier.dtype.is_complex:
+            is_self_adjoint = True
+        super().__init__(
+            self._multiplier.dtype,
+            [self._multiplier],
+            is_non_singular,
+            is_self_adjoint,
+            is_positive_definite,
+            True,
+            name,
+        )
+        self._num_rows = _rows(num_rows)
+        self._batch = shape_of(self._multiplier)
+
+    @property
+    def multiplier(self) -> Any:
+        """What the identity is multiplied by."""
+        return self._multiplier
+
+
+@public("linalg.LinearOperatorZeros")
+class LinearOperatorZeros(_Scaled):
+    """Square matrices ``[*batch_shape, num_rows, num_rows]`` of zeros."""
+
+    def __init__(
+        self, num_rows: Any, batch_shape: Any = None, dtype: Any = None, name: str = "LinearOperatorZeros"
+    ) -> None:
+        super().__init__(dtypes.float32 if dtype is None else dtype, [], False, True, False, True, name)
+        self._num_rows = _rows(num_rows)
+        self._batch = [int(n) for n in (() if batch_shape is None else batch_shape)]
+        self._multiplier = convert_to_tensor(np.zeros(self._batch, self._dtype.np), self._dtype)
+
+
+makes["identity"] = LinearOperatorIdentity
+makes["triangular"] = LinearOperatorLowerTriangular

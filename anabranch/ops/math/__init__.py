@@ -1,0 +1,1 @@
+"""Element-wise functions, reductions, running sums, segments, comparisons, quantisation, checks of values."""

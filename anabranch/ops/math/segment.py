@@ -1,0 +1,435 @@
+"""Reductions of rows that share a segment number.
+
+Policy. `Segment*` takes sorted numbers and has as many rows as the last number says plus one: its shape depends on
+data, so it lives on the host. `UnsortedSegment*` is told how many segments there are and runs in both tiers; rows
+with a negative number take no part, and a number too large is an error everywhere. A segment without rows gets 0
+(`Sum`, `Mean`, and the sorted extrema), 1 (`Prod`), or the lowest or highest finite number (unsorted extrema). NaN
+wins over numbers. Two-byte floats are summed in float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.api import public, publish_as
+from anabranch.core.contract.opdef import PURE, Type, define
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.values import dtypes, shapes
+from anabranch.ops.shared.array_rules import INDEX, NUMBERS, dense, like, refuse, require, shape_of
+from anabranch.ops.shared.widening import widen
+
+_REAL = "float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"
+
+
+# ------------------------------------------------------------------------------------------------------------- sorted
+def known_segments(c: Any, operand: str) -> int | None:
+    """The number of rows that sorted segment numbers ask for, if they are known."""
+    ids = c.value(operand)
+    if ids is None or ids.ndim != 1:
+        return None
+    return int(ids[-1]) + 1 if ids.size else 0
+
+
+def _sorted_shape(c: Any) -> Any:
+    data = c.with_rank_at_least(0, 1)
+    ids = c.with_rank(1, 1)
+    if data is None:
+        return None
+    if data[0] is not None and ids[0] is not None and data[0] != ids[0]:
+        refuse(
+            c,
+            f"{ids[0]} segment_ids for data of shape {shapes.show(data)}",
+            f"{data[0]}, one for each row",
+            "pass one number per row",
+            "segment_ids should be the same size as dimension 0 of input.",
+        )
+    return (known_segments(c, "segment_ids"), *data[1:])
+
+
+def check_sorted(ctx: Any, ids: np.ndarray) -> None:
+    """Checks (on the host) that segment numbers are not negative and do not decrease."""
+    require(ctx, ids.ndim == 1, "segment_ids should be a vector.")
+    if ids.size == 0:
+        return
+    rows = int(ids[-1]) + 1
+    outside = np.flatnonzero((ids < 0) | (ids >= rows))
+    if outside.size:
+        bad = int(ids[outside[0]])
+        if bad < 0:
+            ctx.check(
+                False,
+                errors.InvalidArgumentError,
+                f"Segment id {bad} out of range [0, {rows}), possibly because 'segment_ids' input is not sorted.",
+            )
+    ctx.check(bool(np.all(ids[1:] >= ids[:-1])), errors.InvalidArgumentError, "segment ids are not increasing")
+
+
+def reduce_sorted(ufunc: Any, data: np.ndarray, ids: np.ndarray, rows: int, empty: Any) -> np.ndarray:
+    """Reduces runs of rows with equal ``ids`` by ``ufunc`` into ``rows`` rows; rows without any are ``empty``."""
+    out = np.full((rows,) + data.shape[1:], empty, data.dtype)
+    if ids.size:
+        starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+        out[ids[starts]] = ufunc.reduceat(data, starts, axis=0, dtype=data.dtype)
+    return out
+
+
+def divide_rows(total: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """``total`` by ``counts`` (at least 1), row by row; integers toward 0, as C does."""
+    divisor = counts.astype(total.dtype).reshape(counts.shape + (1,) * (total.ndim - counts.ndim))
+    if total.dtype.kind not in "iu":
+        return total / divisor
+    quotient = total // divisor
+    return quotient + ((total < 0) & (quotient * divisor != total)).astype(total.dtype)
+
+
+def _sorted_kernel(ufunc: Any, empty: int, mean: bool = False) -> Any:
+    def host_kernel(ctx, inputs, attrs):
+        data, ids = inputs
+        require(ctx, data.ndim >= 1, "input must be at least rank 1")
+        require(ctx, ids.ndim == 1, "segment_ids should be a vector.")
+        require(ctx, ids.shape[0] == data.shape[0], "segment_ids should be the same size as dimension 0 of input.")
+        check_sorted(ctx, ids)
+        rows = int(ids[-1]) + 1 if ids.size else 0
+        result = reduce_sorted(ufunc, widen(data), ids, rows, empty)
+        if mean:
+            result = divide_rows(result, np.maximum(np.bincount(ids, minlength=rows), 1))
+        return result.astype(data.dtype)
+
+    return host_kernel
+
+
+# ----------------------------------------------------------------------------------------------------------- unsorted
+def unsorted_shape(c: Any) -> Any:
+    """``[num_segments, *data dimensions after those of segment_ids]``."""
+    data, ids = c.shapes[0], c.shapes[1]
+    if c.shapes[2] not in (None, ()):
+        c.with_rank(2, 0)
+    rows = c.scalar(2)
+    if rows is not None and rows < 0:
+        refuse(c, f"num_segments = {rows}", "0 or more", "count the segments", f"must be non-negative but is {rows}")
+    if data is None or ids is None:
+        return None
+    if len(ids) > len(data):
+        refuse(
+            c,
+            f"segment_ids of shape {shapes.show(ids)} for data of shape {shapes.show(data)}",
+            "a shape that data.shape begins with",
+            "reshape segment_ids",
+        )
+    try:
+        shapes.merge(data[: len(ids)], ids)
+    except ValueError:
+        refuse(
+            c,
+            f"segment_ids of shape {shapes.show(ids)} for data of shape {shapes.show(data)}",
+            "a shape that data.shape begins with",
+            "reshape segment_ids",
+            "Dimensions must be equal",
+        )
+    return (None if rows is None else int(rows), *data[len(ids) :])
+
+
+def lowest(dtype: Any) -> Any:
+    """The lowest finite number of a NumPy dtype."""
+    return dtypes.as_dtype(dtype).min
+
+
+def highest(dtype: Any) -> Any:
+    """The highest finite number of a NumPy dtype."""
+    return dtypes.as_dtype(dtype).max
+
+
+def _unsorted_kernel(mode: str, ufunc: Any, start: Any) -> Any:
+    def kernel(ctx, inputs, attrs):
+        data, ids, count = inputs
+        xp = ctx.xp
+        count = np.asarray(count)
+        require(ctx, count.ndim == 0, f"num_segments should be a scalar, not shape {list(count.shape)}")
+        rows = int(count)
+        require(ctx, rows >= 0, "Input num_segments == {0} must not be negative.", rows)
+        require(
+            ctx,
+            data.shape[: ids.ndim] == ids.shape,
+            f"data.shape = {list(data.shape)} does not start with segment_ids.shape = {list(ids.shape)}",
+        )
+        flat = xp.reshape(ids, (-1,))
+        inner = data.shape[ids.ndim :]
+        wide = widen(xp.reshape(data, (flat.shape[0],) + inner))
+        # The bounds of the type that was asked for: those of float32 would round to infinities.
+        first = start(data.dtype) if callable(start) else start
+        out = xp.full((rows,) + inner, first, wide.dtype)
+        if flat.shape[0] == 0:
+            return out.astype(data.dtype)
+        _check_below(ctx, ids, flat, rows)
+        if ctx.host:
+            used = flat >= 0
+            if not used.all():
+                flat, wide = flat[used], wide[used]
+            ufunc.at(out, flat, wide)
+            return out.astype(data.dtype)
+        where = xp.where((flat < 0) | (flat >= rows), rows, flat)
+        return getattr(out.at[where], mode)(wide, mode="drop").astype(data.dtype)
+
+    return kernel
+
+
+def _check_below(ctx: Any, ids: Any, flat: Any, rows: int) -> None:
+    bad = flat >= rows
+    at = ctx.xp.argmax(bad)
+    place: list[Any] = []
+    rest = at
+    for size in reversed(ids.shape):
+        place.insert(0, rest % size)
+        rest = rest // size
+    told = "[" + ",".join(f"{{{i}}}" for i in range(len(place))) + "]" if place else ""
+    ctx.check(
+        ~ctx.xp.any(bad),
+        errors.InvalidArgumentError,
+        f"segment_ids{told} = {{{len(place)}}} is out of range [0, {rows})",
+        *place,
+        flat[at],
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------- gradients
+def rows_of(params: Any, ids: Any) -> Any:
+    """Rows of dimension 0."""
+    return build("GatherV2", params, ids, 0)
+
+
+def _cast(tensor: Any, dtype: Any) -> Any:
+    return build("Cast", tensor, DstT=dtype)
+
+
+def _at_least_one(counts: Any) -> Any:
+    """No row reads the quotient of an empty segment, but a second derivative would meet 0 / 0."""
+    if counts.dtype.is_complex:
+        return build("SelectV2", build("Equal", counts, like(0, counts)), like(1, counts), counts)
+    return build("Maximum", counts, like(1, counts))
+
+
+def _sum_gradient(op: Any, grad: Any) -> Any:
+    return [rows_of(dense(grad), op.inputs[1]), None]
+
+
+def _per_row(vector: Any, data: Any, ids: Any) -> Any:
+    """``vector``, with the shape of ``ids`` (or one number per segment), given dimensions of length 1 to broadcast
+    with data.
+    """
+    raw, lead = data._shape, ids._shape
+    if raw is not None and lead is not None:
+        for _ in range(len(raw) - len(lead)):
+            vector = build("ExpandDims", vector, -1)
+        return vector
+    own = build("Shape", vector)
+    missing = build("Sub", build("Rank", data), build("Rank", ids))
+    ones = build("Fill", build("Reshape", missing, [1]), like(1, own))
+    return build("Reshape", vector, build("ConcatV2", [own, ones], 0))
+
+
+def _ones(ids: Any, dtype: Any) -> Any:
+    return build("Fill", shape_of(ids), convert_to_tensor(1, dtype))
+
+
+def _mean_gradient(op: Any, grad: Any) -> Any:
+    data, ids = op.inputs
+    grad = dense(grad)
+    counts = _at_least_one(build("SegmentSum", _ones(ids, grad.dtype.base), ids))
+    return [rows_of(build("RealDiv", grad, _per_row(counts, data, ids)), ids), None]
+
+
+def _extremum_gradient(op: Any, grad: Any) -> Any:
+    data, ids = op.inputs
+    grad = dense(grad)
+    selected = build("Equal", data, rows_of(op.outputs[0], ids))
+    count = _at_least_one(build("SegmentSum", _cast(selected, grad.dtype.base), ids))
+    shares = rows_of(build("RealDiv", grad, count), ids)
+    return [build("SelectV2", selected, shares, build("ZerosLike", shares)), None]
+
+
+def _prod_gradient(op: Any, grad: Any) -> Any:
+    ids = op.inputs[1]
+    return [_product_gradient(op, grad, lambda t: build("SegmentSum", t, ids), lambda t: rows_of(t, ids)), None]
+
+
+def _product_gradient(op: Any, grad: Any, add: Any, gather: Any) -> Any:
+    """The product of the other rows: by division, or by the product of all that are not zero where the row itself is
+    zero.
+    """
+    data, product = op.inputs[0], op.outputs[0]
+    if data.dtype.is_complex:
+        data, product = build("Conj", data), build("Conj", product)
+    grad = dense(grad)
+    is_zero = build("Equal", data, like(0, data))
+    zeros = add(_cast(is_zero, dtypes.int32))
+    # Two zeros in a segment: nothing that one of them does changes the product.
+    grad = build("SelectV2", build("Greater", zeros, like(1, zeros)), build("ZerosLike", grad), grad)
+    filled = build("SelectV2", is_zero, build("OnesLike", data), data)
+    of_others = gather(build(op.type, filled, *list(op.inputs)[1:]))
+    # Zeros are replaced before the division: its quotient is not used there, but a second derivative would meet it.
+    divided = build("RealDiv", gather(product), filled)
+    return build("Mul", gather(grad), build("SelectV2", is_zero, of_others, divided))
+
+
+def _gather_used(params: Any, data: Any, ids: Any) -> tuple[Any, Any]:
+    """Rows of ``params`` with zeros for negative ``ids``, and where these are not negative (broadcasts with data)."""
+    zero = like(0, ids)
+    found = rows_of(params, build("Maximum", ids, zero))
+    used = _per_row(build("GreaterEqual", ids, zero), data, ids)
+    return build("SelectV2", used, found, build("ZerosLike", found)), used
+
+
+def _unsorted_sum_gradient(op: Any, grad: Any) -> Any:
+    data, ids, _ = op.inputs
+    return [_gather_used(dense(grad), data, ids)[0], None, None]
+
+
+def _unsorted_extremum_gradient(op: Any, grad: Any) -> Any:
+    data, ids, rows = op.inputs
+    grad = dense(grad)
+    extremum, used = _gather_used(op.outputs[0], data, ids)
+    selected = build("LogicalAnd", build("Equal", data, extremum), used)
+    count = _at_least_one(build("UnsortedSegmentSum", _cast(selected, grad.dtype.base), ids, rows))
+    shares = _gather_used(build("RealDiv", grad, count), data, ids)[0]
+    return [build("SelectV2", selected, shares, build("ZerosLike", shares)), None, None]
+
+
+def _unsorted_prod_gradient(op: Any, grad: Any) -> Any:
+    data, ids, rows = op.inputs
+    found = _product_gradient(
+        op, grad, lambda t: build("UnsortedSegmentSum", t, ids, rows), lambda t: _gather_used(t, data, ids)[0]
+    )
+    return [found, None, None]
+
+
+# --------------------------------------------------------------------------------------------------------- definitions
+for _name, _types, _ufunc, _mode, _empty, _start, _sorted_grad, _unsorted_grad in (
+    ("Sum", NUMBERS, np.add, "add", 0, 0, _sum_gradient, _unsorted_sum_gradient),
+    ("Prod", NUMBERS, np.multiply, "multiply", 1, 1, _prod_gradient, _unsorted_prod_gradient),
+    ("Max", _REAL, np.maximum, "max", 0, lowest, _extremum_gradient, _unsorted_extremum_gradient),
+    ("Min", _REAL, np.minimum, "min", 0, highest, _extremum_gradient, _unsorted_extremum_gradient),
+):
+    define(
+        "Segment" + _name,
+        f"{_name} over rows of `data` with equal `segment_ids`, a sorted vector: `[last number + 1, ...]`.",
+        signature="data: T, segment_ids: Tindices -> output: T",
+        attrs={"T": Type(_types), "Tindices": Type(INDEX)},
+        effect=PURE,
+        shape=_sorted_shape,
+        bound=lambda c: None,
+        host_kernel=_sorted_kernel(_ufunc, _empty),
+        gradient=_sorted_grad,
+    )
+    define(
+        "UnsortedSegment" + _name,
+        f"{_name} over the parts of `data` with equal `segment_ids`, of any order and rank: `[num_segments, ...]`.",
+        signature="data: T, segment_ids: Tindices, num_segments: Tnumsegments -> output: T",
+        attrs={
+            "T": Type(_types),
+            "Tindices": Type("int16 int32 int64" if _name == "Sum" else INDEX),
+            "Tnumsegments": Type(INDEX, "int32"),
+        },
+        effect=PURE,
+        shape=unsorted_shape,
+        compile_time=("num_segments",),
+        kernel=_unsorted_kernel(_mode, _ufunc, _start),
+        gradient=_unsorted_grad,
+    )
+
+define(
+    "SegmentMean",
+    "Mean over rows of `data` with equal `segment_ids`, a sorted vector: `[last number + 1, ...]`.",
+    signature="data: T, segment_ids: Tindices -> output: T",
+    attrs={"T": Type(NUMBERS), "Tindices": Type(INDEX)},
+    effect=PURE,
+    shape=_sorted_shape,
+    bound=lambda c: None,
+    host_kernel=_sorted_kernel(np.add, 0, mean=True),
+    gradient=_mean_gradient,
+)
+
+
+# -------------------------------------------------------------------------------------------------------------- public
+def _make_sorted(kind: str) -> None:
+    def function(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+        return build("Segment" + kind, data, segment_ids, name=name)
+
+    function.__name__ = function.__qualname__ = f"segment_{kind.lower()}"
+    function.__doc__ = f"""{kind} over rows of ``data`` that have the same number in ``segment_ids``, a sorted vector.
+
+    Args:
+        data: ``[rows, ...]``.
+        segment_ids: int vector ``[rows]``, sorted.
+        name: name of the op.
+
+    Returns:
+        ``[last number + 1, ...]``.
+    """
+    publish_as(function.__name__, function)
+    publish_as("math." + function.__name__, function)
+
+
+def _make_unsorted(kind: str) -> None:
+    def function(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+        return build("UnsortedSegment" + kind, data, segment_ids, num_segments, name=name)
+
+    function.__name__ = function.__qualname__ = f"unsorted_segment_{kind.lower()}"
+    function.__doc__ = f"""{kind} over the parts of ``data`` that have the same number in ``segment_ids``.
+
+    Args:
+        data: a tensor whose shape begins with that of ``segment_ids``.
+        segment_ids: ints; parts with a negative one take no part.
+        num_segments: how many segments there are.
+        name: name of the op.
+
+    Returns:
+        ``[num_segments, ...]``.
+    """
+    publish_as(function.__name__, function)
+    publish_as("math." + function.__name__, function)
+
+
+for _kind in ("Sum", "Mean", "Prod", "Max", "Min"):
+    _make_sorted(_kind)
+for _kind in ("Sum", "Prod", "Max", "Min"):
+    _make_unsorted(_kind)
+
+
+def _counts(data: Any, segment_ids: Any, num_segments: Any) -> Any:
+    """Rows per segment (at least 1), to divide sums by."""
+    ids = convert_to_tensor(segment_ids, name="segment_ids")
+    found = build("UnsortedSegmentSum", _ones(ids, data.dtype.base), ids, num_segments)
+    if data._shape is None or ids._shape is None:
+        rest = build("Sub", build("Rank", data), build("Rank", ids))
+        own = build("Shape", found)
+        ones = build("Fill", build("Reshape", rest, [1]), like(1, own))
+        found = build("Reshape", found, build("ConcatV2", [own, ones], 0))
+    else:
+        for _ in range(len(data._shape) - len(ids._shape)):
+            found = build("ExpandDims", found, -1)
+    return build("Maximum", found, like(1, found))
+
+
+@public("unsorted_segment_mean", "math.unsorted_segment_mean")
+def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """Mean over the parts of ``data`` that have the same number in ``segment_ids``; 0 for a segment without any."""
+    with name_scope(name, "UnsortedSegmentMean", [data, segment_ids]):
+        data = convert_to_tensor(data)
+        total = build("UnsortedSegmentSum", data, segment_ids, num_segments)
+        return build("RealDiv", total, _counts(data, segment_ids, num_segments), name="truediv")
+
+
+@public("unsorted_segment_sqrt_n", "math.unsorted_segment_sqrt_n")
+def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """Sum over the parts of ``data`` with the same number in ``segment_ids``, divided by the root of how many these
+    are.
+    """
+    with name_scope(name, "UnsortedSegmentSqrtN", [data, segment_ids]):
+        data = convert_to_tensor(data)
+        total = build("UnsortedSegmentSum", data, segment_ids, num_segments)
+        return build("RealDiv", total, build("Sqrt", _counts(data, segment_ids, num_segments)), name="truediv")

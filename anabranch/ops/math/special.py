@@ -1,0 +1,257 @@
+"""Special functions: the error function and its kin, gamma and its kin, zeta, Bessel functions.
+
+Those that programs use in initialisers have host kernels (the C library's, element by element); the rest runs through
+XLA in both tiers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract import inference
+from anabranch.core.contract.api import public_op
+from anabranch.core.contract.kernels import uses_lax
+from anabranch.core.contract.opdef import PURE, Type, define
+from anabranch.core.graph.build import build
+from anabranch.ops.math.unary import unary_function
+from anabranch.ops.shared import numerics
+from anabranch.ops.shared.broadcast_gradients import (
+    add,
+    div,
+    mul,
+    neg,
+    reciprocal,
+    reduce_broadcast,
+    reduce_to_shape_of,
+    square,
+    sub,
+    zeros_like,
+)
+from anabranch.ops.shared.numerics import FLOATS, widened
+
+
+def _special(
+    type_name: str,
+    doc: str,
+    signature: str,
+    types: str,
+    compiled: Callable[..., Any],
+    gradient: Any,
+    host: Callable[..., Any] | None = None,
+) -> None:
+    compiled = widened(compiled)
+
+    def kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
+        return compiled(ctx, *inputs)
+
+    host_kernel = None
+    if host is not None:
+        function = widened(lambda ctx, *values: host(*values))
+
+        def host_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
+            return function(ctx, *inputs)
+
+    define(
+        type_name, doc, signature=signature, attrs={"T": Type(types)}, effect=PURE, shape=inference.elementwise,
+        kernel=uses_lax(kernel), host_kernel=host_kernel, gradient=gradient,
+    )  # fmt: skip
+
+
+def _lax(name: str) -> Callable[..., Any]:
+    """The function of that name of XLA, on operands broadcast against each other."""
+
+    def function(ctx: Any, *values: Any) -> Any:
+        if len(values) > 1:
+            values = tuple(ctx.xp.broadcast_arrays(*values))
+        return getattr(ctx.lax, name)(*values)
+
+    return function
+
+
+# ---------------------------------------------------------------------------------------------------- error functions
+def _erf_slope(factor: float) -> Callable[..., Any]:
+    def gradient(op: Any, grad: Any) -> Any:
+        return mul(mul(factor, build("Exp", neg(square(op.inputs[0])))), grad)
+
+    return gradient
+
+
+def _erfinv_gradient(op, grad):
+    return mul(mul(math.sqrt(math.pi) / 2, build("Exp", square(op.outputs[0]))), grad)
+
+
+def _ndtri_gradient(op, grad):
+    return mul(mul(math.sqrt(2 * math.pi), build("Exp", mul(square(op.outputs[0]), 0.5))), grad)
+
+
+def _erfinv(xp, x):
+    found = numerics.inverse_normal(xp, x * 0.5, (1.0 - xp.abs(x)) * 0.5) * math.sqrt(0.5)
+    return xp.where(xp.abs(x) <= 1, found, xp.full_like(x, np.nan))
+
+
+def _ndtri(xp, p):
+    found = numerics.inverse_normal(xp, p - 0.5, xp.minimum(p, 1.0 - p))
+    return xp.where((p >= 0) & (p <= 1), found, xp.full_like(p, np.nan))
+
+
+_UNARY = "x: T -> y: T"
+_special(
+    "Erf", "The error function.", _UNARY, FLOATS, _lax("erf"), _erf_slope(2 / math.sqrt(math.pi)), numerics.host_erf
+)
+_special(
+    "Erfc", "`1 - erf(x)`, exact for large `x`.",
+    _UNARY, FLOATS, _lax("erfc"), _erf_slope(-2 / math.sqrt(math.pi)), numerics.host_erfc,
+)  # fmt: skip
+_special(
+    "Erfinv", "Inverse of the error function; nan outside of [-1, 1].",
+    _UNARY, FLOATS, lambda ctx, x: _erfinv(ctx.xp, x), _erfinv_gradient, lambda x: _erfinv(np, x),
+)  # fmt: skip
+_special(
+    "Ndtri", "Quantile of the standard normal distribution; nan outside of [0, 1].",
+    _UNARY, FLOATS, lambda ctx, p: _ndtri(ctx.xp, p), _ndtri_gradient, lambda p: _ndtri(np, p),
+)  # fmt: skip
+
+
+# -------------------------------------------------------------------------------------------------------------- gamma
+def _digamma(ctx, x):
+    pole = (x <= 0) & (x == ctx.xp.floor(x))
+    return ctx.xp.where(pole, ctx.xp.full_like(x, np.nan), ctx.lax.digamma(x))
+
+
+def _igamma_slopes(op: Any) -> tuple[Any, Any]:
+    a, x = op.inputs
+    log = sub(sub(mul(sub(a, 1.0), build("Log", x)), x), build("Lgamma", a))
+    return build("IgammaGradA", a, x), build("Exp", log)
+
+
+def _no_second_gradient(op, grad):
+    raise LookupError(
+        errors.message(
+            "the gradient of IgammaGradA: a second derivative of igamma by its first argument",
+            "a first derivative, or one by the second argument",
+            "tf.stop_gradient around the first argument",
+        )
+    )
+
+
+def _igamma_gradient(op, grad):
+    by_a, by_x = _igamma_slopes(op)
+    return reduce_broadcast(*op.inputs, mul(by_a, grad), mul(by_x, grad))
+
+
+def _igammac_gradient(op, grad):
+    by_a, by_x = _igamma_slopes(op)
+    return reduce_broadcast(*op.inputs, neg(mul(by_a, grad)), neg(mul(by_x, grad)))
+
+
+def _betainc_gradient(op, grad):
+    a, b, x = op.inputs
+    log_beta = sub(add(build("Lgamma", a), build("Lgamma", b)), build("Lgamma", add(a, b)))
+    log = add(build("Xlog1py", sub(b, 1.0), neg(x)), build("Xlogy", sub(a, 1.0), x))
+    return [None, None, reduce_to_shape_of(mul(build("Exp", sub(log, log_beta)), grad), x)]
+
+
+def _zeta_gradient(op, grad):
+    x, q = op.inputs
+    slope = mul(neg(x), build("Zeta", add(x, 1.0), q))
+    return reduce_broadcast(x, q, None, mul(slope, grad))
+
+
+def _polygamma_gradient(op, grad):
+    a, x = op.inputs
+    return reduce_broadcast(a, x, None, mul(build("Polygamma", add(a, 1.0), x), grad))
+
+
+_special(
+    "Lgamma", "Logarithm of `|gamma(x)|`; infinite at 0 and the negative integers.",
+    _UNARY, FLOATS, _lax("lgamma"), lambda op, grad: mul(grad, build("Digamma", op.inputs[0])), numerics.host_lgamma,
+)  # fmt: skip
+_special(
+    "Digamma", "Derivative of `lgamma`; nan at 0 and the negative integers.",
+    _UNARY, FLOATS, _digamma,
+    lambda op, grad: mul(grad, build("Polygamma", 1.0, op.inputs[0])), numerics.host_digamma,
+)  # fmt: skip
+_special(
+    "Igamma", "Lower regularised incomplete gamma function `P(a, x)`.",
+    "a: T, x: T -> z: T", FLOATS, _lax("igamma"), _igamma_gradient,
+)  # fmt: skip
+_special(
+    "Igammac", "Upper regularised incomplete gamma function `Q(a, x)`.",
+    "a: T, x: T -> z: T", FLOATS, _lax("igammac"), _igammac_gradient,
+)  # fmt: skip
+_special(
+    "IgammaGradA", "Derivative of `igamma(a, x)` with respect to `a`.",
+    "a: T, x: T -> z: T", "float double", _lax("igamma_grad_a"),
+    _no_second_gradient,
+)  # fmt: skip
+_special(
+    "Betainc", "Regularised incomplete beta function `I_x(a, b)`.",
+    "a: T, b: T, x: T -> z: T", "float double", _lax("betainc"), _betainc_gradient,
+)  # fmt: skip
+_special(
+    "Zeta", "Hurwitz zeta function: the sum of `(q + n) ** -x`.",
+    "x: T, q: T -> z: T", "float double", _lax("zeta"), _zeta_gradient,
+)  # fmt: skip
+_special(
+    "Polygamma", "Derivative of order `a` of digamma.",
+    "a: T, x: T -> z: T", "float double", _lax("polygamma"), _polygamma_gradient,
+)  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------------------- Bessel
+def _i0e_gradient(op, grad):
+    x, y = op.inputs[0], op.outputs[0]
+    return mul(grad, sub(build("BesselI1e", x), mul(build("Sign", x), y)))
+
+
+def _i1e_gradient(op, grad):
+    x, y = op.inputs[0], op.outputs[0]
+    tiny = build("Less", build("Abs", x), float(np.finfo(np.float32).eps))
+    safe = build("Select", tiny, build("OnesLike", x), x)
+    slope = sub(build("BesselI0e", safe), mul(y, add(build("Sign", safe), reciprocal(safe))))
+    return mul(grad, build("Select", tiny, add(zeros_like(x), 0.5), slope))
+
+
+_special(
+    "BesselI0e", "`exp(-|x|) * I0(x)`, the scaled modified Bessel function of order 0.",
+    _UNARY, FLOATS, _lax("bessel_i0e"), _i0e_gradient,
+)  # fmt: skip
+_special(
+    "BesselI1e", "`exp(-|x|) * I1(x)`, the scaled modified Bessel function of order 1.",
+    _UNARY, FLOATS, _lax("bessel_i1e"), _i1e_gradient,
+)  # fmt: skip
+_special(
+    "BesselI0", "`I0(x)`, the modified Bessel function of order 0.",
+    _UNARY, FLOATS, lambda ctx, x: ctx.lax.bessel_i0e(x) * ctx.xp.exp(ctx.xp.abs(x)),
+    lambda op, grad: mul(grad, build("BesselI1", op.inputs[0])),
+)  # fmt: skip
+
+
+def _i1_gradient(op, grad):
+    x, y = op.inputs[0], op.outputs[0]
+    zero = build("Equal", x, 0.0)
+    safe = build("Select", zero, build("OnesLike", x), x)
+    slope = sub(build("BesselI0", x), div(y, safe))
+    return mul(grad, build("Select", zero, add(zeros_like(x), 0.5), slope))
+
+
+_special(
+    "BesselI1", "`I1(x)`, the modified Bessel function of order 1.",
+    _UNARY, FLOATS, lambda ctx, x: ctx.lax.bessel_i1e(x) * ctx.xp.exp(ctx.xp.abs(x)), _i1_gradient,
+)  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------------------- public
+for _type, _names in {
+    "Erf": "erf math.erf", "Erfc": "erfc math.erfc", "Erfinv": "math.erfinv", "Ndtri": "math.ndtri",
+    "Lgamma": "lgamma math.lgamma", "Digamma": "digamma math.digamma", "BesselI0e": "math.bessel_i0e",
+    "BesselI1e": "math.bessel_i1e", "BesselI0": "math.bessel_i0", "BesselI1": "math.bessel_i1",
+}.items():  # fmt: skip
+    unary_function(_type, *_names.split())
+for _type in ("Igamma", "Igammac", "Zeta", "Polygamma", "Betainc"):
+    public_op(_type, _type.lower(), f"math.{_type.lower()}")

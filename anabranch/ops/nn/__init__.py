@@ -1,0 +1,1 @@
+"""Neural networks: activations, softmax, normalisation, embeddings, losses, samplers, recurrent blocks."""

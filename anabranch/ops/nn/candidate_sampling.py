@@ -1,0 +1,450 @@
+"""Samplers of candidate classes: uniform, log-uniform, by given or learned frequencies; all; accidental hits.
+
+Policy. Candidates come from the op's Philox stream by TensorFlow's formulas, so that the same seeds give the same
+candidates. Distinct candidates are the first distinct ones of the stream; they are found in rounds of a whole vector
+each, so that both tiers do with a few rounds what TensorFlow does one by one. The step from a 64-bit word to a class is
+a plain remainder: TensorFlow rejects a word in 2^32 or fewer. Expected counts follow from how many were drawn.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import math
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.opdef import PURE, RANDOM, Bool, Float, Int, List, NotDifferentiable, Op, String
+from anabranch.ops.random import philox
+
+RESERVED = 512
+"""Blocks of the stream that an op reserves for a candidate, whatever it uses."""
+_DRAWN = NotDifferentiable("samples are drawn, not computed")
+_SIGNATURE = (
+    "true_classes: int64 -> sampled_candidates: int64, true_expected_count: float, sampled_expected_count: float"
+)
+_COUNTS = {"num_true": Int(minimum=1), "num_sampled": Int(minimum=1), "unique": Bool()}
+_SEEDS = {"seed": Int(0), "seed2": Int(0)}
+
+Draw = Callable[[Any, Any, Any], Any]
+"""``draw(ctx, stream, places)``: the candidates, int64, at these places (uint64) of the sequence of draws."""
+
+
+def _shapes(c: Any) -> list[Any]:
+    true = c.with_rank("true_classes", 2)
+    number = c.attrs["num_true"]
+    if true[1] not in (None, number):
+        raise ValueError(
+            errors.message(
+                f"true_classes with {true[1]} columns and num_true={number}", "as many columns", f"num_true={true[1]}"
+            )
+        )
+    return [(c.attrs["num_sampled"],), (true[0], number), (c.attrs["num_sampled"],)]
+
+
+def _reserve(c: Any) -> int:
+    return RESERVED * int(c.attrs["num_sampled"])
+
+
+def _check_true(ctx: Any, true: Any, attrs: Any, size: int) -> None:
+    ctx.check(
+        true.ndim == 2 and true.shape[1] == attrs["num_true"],
+        errors.InvalidArgumentError,
+        f"true_classes must have num_true = {attrs['num_true']} columns, got shape {list(true.shape)}",
+    )
+    if true.size:
+        wrong = (true < 0) | (true >= size)
+        first = ctx.xp.argmax(wrong.reshape(-1))
+        ctx.check(
+            ~wrong.any(),
+            errors.InvalidArgumentError,
+            f"`true_candidate` out of range [0, {size}), received {{0}}\n"
+            + errors.message(
+                "a true class outside of the sampler's range", f"0 to {size - 1}", "range_max above all classes"
+            ),
+            true.reshape(-1)[first],
+        )
+
+
+def _check_range(ctx: Any, attrs: Any, size: int) -> bool:
+    """Whether so many distinct candidates exist; fails the step otherwise."""
+    enough = not attrs["unique"] or attrs["num_sampled"] <= size
+    ctx.check(
+        enough,
+        errors.InvalidArgumentError,
+        "Sampler's range is too small.\n"
+        + errors.message(
+            f"{attrs['num_sampled']} distinct candidates of {size}", f"num_sampled of at most {size}", "unique=False"
+        ),
+    )
+    return enough
+
+
+# ------------------------------------------------------------------------------------------------------------- drawing
+def _words(ctx: Any, stream: Any, places: Any) -> Any:
+    """The stream's words (uint32) at places (uint64)."""
+    xp = ctx.xp
+    a, b, c, d = philox.blocks(xp, stream, places >> np.uint64(2))
+    lane = places & np.uint64(3)
+    return xp.where(lane < 2, xp.where(lane == 0, a, b), xp.where(lane == 2, c, d))
+
+
+def _pairs(ctx: Any, stream: Any, places: Any) -> tuple[Any, Any]:
+    """The words ``2 i`` and ``2 i + 1`` for each place ``i``."""
+    xp = ctx.xp
+    a, b, c, d = philox.blocks(xp, stream, places >> np.uint64(1))
+    even = (places & np.uint64(1)) == 0
+    return xp.where(even, a, c), xp.where(even, b, d)
+
+
+def _first_distinct(xp: Any, found: Any, fresh: Any) -> Any:
+    """Which of ``fresh`` are neither in ``found`` nor before in ``fresh``."""
+    both = xp.concatenate([found, fresh])
+    order = xp.argsort(both, stable=True)
+    ordered = both[order]
+    new = xp.concatenate([xp.ones((1,), bool), ordered[1:] != ordered[:-1]])
+    marks = xp.zeros(both.shape, bool)
+    marks = marks.at[order].set(new) if hasattr(marks, "at") else _put(marks, order, new)
+    return marks[found.shape[0] :]
+
+
+def _put(array: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
+    array[places] = values
+    return array
+
+
+def _distinct(ctx: Any, stream: Any, draw: Draw, count: int) -> tuple[Any, Any]:
+    """The first ``count`` distinct candidates, and how many were drawn for them."""
+    xp = ctx.xp
+    size = max(2 * count, 16)
+    steps = np.arange(size, dtype=np.uint64)
+    # Places not filled yet hold negative numbers, which no candidate is equal to.
+    nothing = xp.asarray(-1 - np.arange(count, dtype=np.int64))
+
+    def round_(carry: Any) -> Any:
+        found, filled, start, tries = carry
+        fresh = draw(ctx, stream, xp.asarray(steps) + start)
+        new = _first_distinct(xp, found, fresh)
+        rank = filled + xp.cumsum(new.astype(np.int64)) - 1
+        place = xp.where(new & (rank < count), rank, count)
+        if ctx.host:
+            found = np.append(found, 0)
+            found[place] = fresh
+            found = found[:count]
+        else:
+            found = found.at[place].set(fresh, mode="drop")
+        total = filled + xp.sum(new.astype(np.int64))
+        done = xp.argmax(rank == count - 1).astype(np.int64) + 1
+        tries = tries + xp.where(total >= count, done, np.int64(size))
+        return found, xp.minimum(total, np.int64(count)), start + np.uint64(size), tries
+
+    carry: Any = (nothing, xp.asarray(np.int64(0)), xp.asarray(np.uint64(0)), xp.asarray(np.int64(0)))
+    if ctx.host:
+        while carry[1] < count:
+            carry = round_(carry)
+    else:
+        carry = ctx.lax.while_loop(lambda c: c[1] < count, round_, carry)
+    return carry[0], carry[3]
+
+
+def _expected(ctx: Any, probability: Any, count: int, tries: Any) -> Any:
+    """How often a candidate of this probability is expected in the sample."""
+    xp = ctx.xp
+    once = probability * np.float32(count)
+    rejected = -xp.expm1(xp.asarray(tries).astype(np.float32) * xp.log1p(-probability))
+    return xp.where(tries == count, once, rejected).astype(np.float32)
+
+
+def _sample(ctx: Any, true: Any, attrs: Any, size: int, draw: Draw, probability: Callable[[Any], Any]) -> Any:
+    xp = ctx.xp
+    count = attrs["num_sampled"]
+    _check_true(ctx, true, attrs, attrs["range_max"])
+    possible = _check_range(ctx, attrs, size)
+    if attrs["unique"] and possible:
+        found, tries = _distinct(ctx, ctx.philox, draw, count)
+    else:
+        found, tries = draw(ctx, ctx.philox, xp.arange(count, dtype=np.uint64)), np.int64(count)
+    given = _expected(ctx, probability(true), count, tries)
+    return found, given, _expected(ctx, probability(found), count, tries)
+
+
+# ------------------------------------------------------------------------------------------------------------ samplers
+class UniformCandidateSampler(Op):
+    """Classes drawn uniformly from ``[0, range_max)``, and how often true and drawn ones are expected in a sample."""
+
+    signature = _SIGNATURE
+    attrs = {**_COUNTS, "range_max": Int(minimum=1), **_SEEDS}
+    effect = RANDOM
+    shape = _shapes
+    consumes = _reserve
+    gradient = _DRAWN
+
+    def kernel(ctx, inputs, attrs):
+        size = attrs["range_max"]
+
+        def draw(ctx, stream, places):
+            low, high = _pairs(ctx, stream, places)
+            word = low.astype(np.uint64) | (high.astype(np.uint64) << np.uint64(32))
+            return (word % np.uint64(size)).astype(np.int64)
+
+        def probability(classes):
+            return ctx.xp.full(classes.shape, np.float32(1.0 / size))
+
+        return _sample(ctx, inputs[0], attrs, size, draw, probability)
+
+
+class LogUniformCandidateSampler(Op):
+    """Classes drawn from ``[0, range_max)``, ``k`` with probability ``log((k + 2) / (k + 1)) / log(range_max + 1)``.
+
+    It fits vocabularies that are sorted by falling frequency.
+    """
+
+    signature = _SIGNATURE
+    attrs = {**_COUNTS, "range_max": Int(minimum=1), **_SEEDS}
+    effect = RANDOM
+    shape = _shapes
+    consumes = _reserve
+    gradient = _DRAWN
+
+    def kernel(ctx, inputs, attrs):
+        size = attrs["range_max"]
+        span = math.log1p(size)
+        view = philox.reinterpret(ctx)
+
+        def draw(ctx, stream, places):
+            uniform = philox.float64(ctx.xp, *_pairs(ctx, stream, places), view)
+            return (ctx.xp.exp(uniform * span).astype(np.int64) - 1) % size
+
+        def probability(classes):
+            wide = classes.astype(np.float64)
+            return (ctx.xp.log((wide + 2.0) / (wide + 1.0)) / span).astype(np.float32)
+
+        return _sample(ctx, inputs[0], attrs, size, draw, probability)
+
+
+class AllCandidateSampler(Op):
+    """All classes ``0`` to ``num_sampled - 1``, each expected once."""
+
+    signature = _SIGNATURE
+    attrs = {**_COUNTS, **_SEEDS}
+    effect = RANDOM
+    shape = _shapes
+    gradient = _DRAWN
+
+    def consumes(c):
+        return 0
+
+    def kernel(ctx, inputs, attrs):
+        xp, count = ctx.xp, attrs["num_sampled"]
+        _check_true(ctx, inputs[0], attrs, count)
+        ones = xp.ones((count,), np.float32)
+        return xp.arange(count, dtype=np.int64), xp.ones(inputs[0].shape, np.float32), ones
+
+
+# --------------------------------------------------------------------------------------------- given class frequencies
+@functools.lru_cache(maxsize=8)
+def _weights_of(vocab_file: str, unigrams: tuple[float, ...], distortion: float, reserved: int) -> np.ndarray:
+    """The weight of each class; those of reserved ids are 0."""
+    if vocab_file:
+        with open(vocab_file, encoding="utf-8", newline="") as file:
+            counts = [float(line[-1]) for line in csv.reader(file) if line]
+    else:
+        counts = list(unigrams)
+    weights = np.power(np.array(counts, np.float32), np.float32(distortion))
+    return np.concatenate([np.zeros(reserved, np.float32), weights])
+
+
+def _alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Walker's table: class ``i`` is kept with the first entry's probability, else the second's class is taken."""
+    size = len(weights)
+    other = np.full(size, -1, np.int64)
+    share = weights.astype(np.float64) * size / weights.astype(np.float64).sum()
+    low = [i for i in range(size) if share[i] < 1]
+    high = [i for i in range(size) if share[i] >= 1]
+    while high and low:
+        small, large = low.pop(), high.pop()
+        other[small] = large
+        share[large] -= 1.0 - share[small]
+        (low if share[large] < 1 else high).append(large)
+    share[[*high, *low]] = 1.0
+    return share.astype(np.float32), other
+
+
+@functools.lru_cache(maxsize=8)
+def _table(
+    vocab_file: str, unigrams: tuple[float, ...], distortion: float, reserved: int, shards: int, shard: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights of the classes of a shard, and their alias table."""
+    weights = _weights_of(vocab_file, unigrams, distortion, reserved)[shard::shards]
+    return (weights, *_alias_table(weights))
+
+
+class FixedUnigramCandidateSampler(Op):
+    """Classes drawn by frequencies of ``unigrams`` or the last column of ``vocab_file``, to the power ``distortion``.
+
+    With ``num_shards`` only every ``num_shards``-th class, from ``shard`` on, takes part; classes are numbered, and
+    ``range_max`` counts them, within the shard.
+    """
+
+    signature = _SIGNATURE
+    attrs = {
+        **_COUNTS,
+        "range_max": Int(minimum=1),
+        "vocab_file": String(""),
+        "distortion": Float(1.0),
+        "num_reserved_ids": Int(0),
+        "num_shards": Int(1, minimum=1),
+        "shard": Int(0),
+        "unigrams": List("float", ()),
+        **_SEEDS,
+    }
+    effect = RANDOM
+    consumes = _reserve
+    gradient = _DRAWN
+
+    def shape(c):
+        given, shard, shards = c.attrs["unigrams"], c.attrs["shard"], c.attrs["num_shards"]
+        if bool(given) == bool(c.attrs["vocab_file"]):
+            raise ValueError(
+                "Must provide either vocab_file or unigrams.\n"
+                + errors.message(
+                    f"vocab_file={c.attrs['vocab_file']!r} and {len(given)} unigrams",
+                    "one of the two",
+                    "unigrams=[...]",
+                )
+            )
+        if not 0 <= shard < shards:
+            raise ValueError(errors.message(f"shard={shard} of {shards}", f"0 to {shards - 1}", "shard=0"))
+        return _shapes(c)
+
+    def kernel(ctx, inputs, attrs):
+        xp, size = ctx.xp, attrs["range_max"]
+        key = (attrs["vocab_file"], attrs["unigrams"], attrs["distortion"], attrs["num_reserved_ids"])
+        weights, share, other = _table(*key, attrs["num_shards"], attrs["shard"])
+        ctx.check(
+            len(weights) == size,
+            errors.InvalidArgumentError,
+            f"range is {size} must be equal to weights size {len(weights)}\n"
+            + errors.message(
+                f"{len(weights)} classes of the shard, reserved ones included, and range_max={size}",
+                "as many",
+                f"range_max={len(weights)}",
+            ),
+        )
+        total = np.sum(weights, dtype=np.float32)
+        table = [xp.asarray(part) for part in (share, other, weights / total)]
+        view = philox.reinterpret(ctx)
+
+        def draw(ctx, stream, places):
+            first, second = _pairs(ctx, stream, places)
+            uniform = philox.float32(xp, first, view)
+            bucket = (second % np.uint32(len(weights))).astype(np.int64)
+            return xp.where(uniform < table[0][bucket], bucket, table[1][bucket])
+
+        def probability(classes):
+            return table[2][classes]
+
+        return _sample(ctx, inputs[0], attrs, int(np.count_nonzero(weights)), draw, probability)
+
+
+# ------------------------------------------------------------------------------------------- learned class frequencies
+_learned: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, np.ndarray]] = weakref.WeakKeyDictionary()
+"""Session's resources -> op -> how often each class was seen as a true one, plus 1."""
+
+
+def _learned_weights(ctx: Any, size: int) -> np.ndarray:
+    owner, op = getattr(ctx, "manager", None), ctx.op
+    if owner is None or op is None:
+        return np.ones(size, np.int64)  # run alone: nothing is learned
+    of_session = _learned.setdefault(owner, weakref.WeakKeyDictionary())
+    if op not in of_session:
+        of_session[op] = np.ones(size, np.int64)
+    return of_session[op]
+
+
+def _learned_unigram(ctx: Any, inputs: Any, attrs: Any) -> Any:
+    (true,) = inputs
+    size = attrs["range_max"]
+    weights = _learned_weights(ctx, size)
+    cumulated = np.cumsum(weights)
+    total = cumulated[-1]
+
+    def draw(ctx: Any, stream: Any, places: Any) -> Any:
+        picked = _words(ctx, stream, places).astype(np.int64) % total
+        return np.searchsorted(cumulated, picked, side="right")
+
+    def probability(classes: Any) -> Any:
+        return weights[classes].astype(np.float32) / np.float32(total)
+
+    found = _sample(ctx, true, attrs, size, draw, probability)
+    np.add.at(weights, true.ravel(), 1)
+    return found
+
+
+class LearnedUnigramCandidateSampler(Op):
+    """Classes drawn by how often each was a true one in earlier executions of this op in this session, plus 1."""
+
+    signature = _SIGNATURE
+    attrs = {**_COUNTS, "range_max": Int(minimum=1), **_SEEDS}
+    effect = RANDOM
+    shape = _shapes
+    consumes = _reserve
+    gradient = _DRAWN
+    host_kernel = _learned_unigram
+
+
+class ThreadUnsafeUnigramCandidateSampler(Op):
+    """LearnedUnigramCandidateSampler under the name of the form without a lock."""
+
+    signature = _SIGNATURE
+    attrs = {**_COUNTS, "range_max": Int(minimum=1), **_SEEDS}
+    effect = RANDOM
+    shape = _shapes
+    consumes = _reserve
+    gradient = _DRAWN
+    host_kernel = _learned_unigram
+
+
+# ----------------------------------------------------------------------------------------------------- accidental hits
+class ComputeAccidentalHits(Op):
+    """Where a sampled candidate is a true class: its row, its place in the sample, and the lowest float as weight."""
+
+    signature = "true_classes: int64, sampled_candidates: int64 -> indices: int32, ids: int64, weights: float"
+    attrs = {"num_true": Int(), **_SEEDS}
+    effect = PURE
+    gradient = NotDifferentiable("which candidates are true classes is a comparison of whole numbers")
+
+    def shape(c):
+        true = c.with_rank("true_classes", 2)
+        c.with_rank("sampled_candidates", 1)
+        if true[1] not in (None, c.attrs["num_true"]):
+            raise ValueError(
+                errors.message(
+                    f"true_classes with {true[1]} columns and num_true={c.attrs['num_true']}",
+                    "as many columns",
+                    f"num_true={true[1]}",
+                )
+            )
+        return [(None,)] * 3
+
+    def bound(c):
+        true = c.shapes[0]
+        size = None if true is None or None in true else true[0] * true[1]
+        return [(size,)] * 3
+
+    def host_kernel(ctx, inputs, attrs):
+        true, sampled = inputs
+        ctx.check(
+            true.ndim == 2 and true.shape[1] == attrs["num_true"],
+            errors.InvalidArgumentError,
+            "true_candidates must be a batch_size * num_true matrix",
+        )
+        place = {int(candidate): i for i, candidate in enumerate(sampled)}
+        hits = [(row, place[int(item)]) for row, line in enumerate(true) for item in line if int(item) in place]
+        rows, ids = zip(*hits, strict=True) if hits else ((), ())
+        lowest = np.full(len(hits), np.finfo(np.float32).min)
+        return np.array(rows, np.int32), np.array(ids, np.int64), lowest

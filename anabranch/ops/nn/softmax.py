@@ -1,0 +1,240 @@
+"""Softmax, its logarithm, and the two cross entropies, in closed form.
+
+Policy. A cross entropy has two outputs, the loss per row and the gradient of the loss with respect to the logits,
+because both come from one pass over the same exponentials; what a program does not use is removed by the compiler.
+Two-byte floats are summed in float32. Labels that index classes are checked: nothing is clamped.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract import inference
+from anabranch.core.contract.api import public_op
+from anabranch.core.contract.opdef import PURE, Op, Type
+from anabranch.core.graph.build import build
+from anabranch.core.values import shapes
+from anabranch.ops.shared.widening import constant, widen
+
+_FLOATS = "half bfloat16 float double"
+
+
+def is_zero(grad: Any) -> bool:
+    """Whether an incoming gradient is known to be zero, so that a second-order term can be left out."""
+    if grad is None:
+        return True
+    producer = grad.op
+    while producer.type == "Identity":
+        producer = producer.inputs[0].op
+    if producer.type in ("ZerosLike", "Zeros"):
+        return True
+    if producer.type == "Fill":
+        producer = producer.inputs[1].op
+    known = inference.partial_value(producer.outputs[0]) if producer.type == "Const" else None
+    return known is not None and not np.any(known)
+
+
+def _shifted(xp: Any, x: Any) -> tuple[Any, Any, Any]:
+    """``x`` minus its row maximum, the exponentials and their row sums. Rows of -inf or with +inf give NaN."""
+    shifted = x - xp.max(x, axis=-1, keepdims=True, initial=-np.inf)
+    exponentials = xp.exp(shifted)
+    return shifted, exponentials, xp.sum(exponentials, axis=-1, keepdims=True)
+
+
+def _at_least_vector(c: Any) -> Any:
+    return c.with_rank_at_least(0, 1)
+
+
+class Softmax(Op):
+    """``exp(logits) / sum(exp(logits))`` over the last dimension of ``[..., classes]``."""
+
+    signature = "logits: T -> softmax: T"
+    attrs = {"T": Type(_FLOATS)}
+    effect = PURE
+    shape = _at_least_vector
+
+    def kernel(ctx, inputs, attrs):
+        (x,) = inputs
+        _, exponentials, total = _shifted(ctx.xp, widen(x))
+        return (exponentials / total).astype(x.dtype)
+
+    def gradient(op, grad):
+        y = op.outputs[0]
+        total = build("Sum", build("Mul", grad, y), [-1], keep_dims=True)
+        return [build("Mul", build("Sub", grad, total), y)]
+
+
+class LogSoftmax(Op):
+    """``logits - log(sum(exp(logits)))`` over the last dimension of ``[..., classes]``."""
+
+    signature = "logits: T -> logsoftmax: T"
+    attrs = {"T": Type(_FLOATS)}
+    effect = PURE
+    shape = _at_least_vector
+
+    def kernel(ctx, inputs, attrs):
+        (x,) = inputs
+        shifted, _, total = _shifted(ctx.xp, widen(x))
+        return (shifted - ctx.xp.log(total)).astype(x.dtype)
+
+    def gradient(op, grad):
+        total = build("Sum", grad, [-1], keep_dims=True)
+        return [build("Sub", grad, build("Mul", total, build("Exp", op.outputs[0])))]
+
+
+def _times_column(column: Any, matrix: Any) -> Any:
+    return build("Mul", build("ExpandDims", column, -1), matrix)
+
+
+def _second_order(grad_backprop: Any, logits: Any) -> Any:
+    """The vector-Jacobian product of ``softmax(logits) - labels``: ``(g - sum(g * softmax)) * softmax``."""
+    softmax = build("Softmax", logits)
+    total = build("Sum", build("Mul", grad_backprop, softmax), [1], keep_dims=True)
+    return build("Mul", build("Sub", grad_backprop, total), softmax)
+
+
+class SoftmaxCrossEntropyWithLogits(Op):
+    """Cross entropy of ``labels`` (rows sum to 1) and ``softmax(features)``: both ``[batch, classes]``, broadcast.
+
+    Outputs the loss ``[batch]`` and its gradient with respect to the logits, ``softmax(features) - labels``.
+    """
+
+    signature = "features: T, labels: T -> loss: T, backprop: T"
+    attrs = {"T": Type(_FLOATS)}
+    effect = PURE
+
+    def shape(c):
+        both = shapes.broadcast(_padded(c.shapes[0]), _padded(c.shapes[1]))
+        if both is None:
+            return [(None,), (None, None)]
+        if len(both) != 2:
+            raise ValueError(
+                errors.message(
+                    f"logits of shape {shapes.show(c.shapes[0])} and labels of shape {shapes.show(c.shapes[1])}",
+                    "matrices [batch, classes]",
+                    "reshape them, or use tf.nn.softmax_cross_entropy_with_logits_v2, which takes any rank",
+                )
+            )
+        return [both[:1], both]
+
+    def kernel(ctx, inputs, attrs):
+        x, labels = inputs
+        xp = ctx.xp
+        wide, wanted = widen(x), widen(labels)
+        shifted, exponentials, total = _shifted(xp, wide)
+        # A label of 0 takes no part, even where the log probability is -inf.
+        terms = xp.where(wanted == 0, constant(wide, 0), wanted * (xp.log(total) - shifted))
+        rows = np.broadcast_shapes(x.shape, labels.shape)
+        loss = xp.sum(xp.broadcast_to(terms, rows), axis=-1)
+        backprop = xp.broadcast_to(exponentials / total - wanted, rows)
+        return loss.astype(x.dtype), backprop.astype(x.dtype)
+
+    def gradient(op, grad_loss, grad_backprop):
+        logits, labels = op.inputs
+        grad_logits = grad_labels = None
+        if grad_loss is not None:
+            grad_logits = _times_column(grad_loss, op.outputs[1])
+            grad_labels = _times_column(grad_loss, build("Neg", build("LogSoftmax", logits)))
+        if not is_zero(grad_backprop):
+            more = _second_order(grad_backprop, logits)
+            grad_logits = more if grad_logits is None else build("Add", grad_logits, more)
+            less = build("Neg", grad_backprop)
+            grad_labels = less if grad_labels is None else build("Add", grad_labels, less)
+        return [_reduced(grad_logits, logits), _reduced(grad_labels, labels)]
+
+
+def _padded(shape: Any) -> Any:
+    return shape if shape is None or len(shape) >= 2 else (1,) * (2 - len(shape)) + tuple(shape)
+
+
+def _reduced(grad: Any, tensor: Any) -> Any:
+    """Sums ``grad`` over the rows or columns along which ``tensor`` was broadcast."""
+    own, full = tensor.shape.raw, None if grad is None else grad.shape.raw
+    if grad is None or own is None or full is None or own == full:
+        return grad
+    axes = [i for i, (d, e) in enumerate(zip(_padded(own), full, strict=True)) if d == 1 and e != 1]
+    summed = build("Sum", grad, axes, keep_dims=True) if axes else grad
+    return summed if len(own) == 2 else build("Reshape", summed, build("Shape", tensor))
+
+
+class SparseSoftmaxCrossEntropyWithLogits(Op):
+    """Cross entropy of ``softmax(features)``, ``[batch, classes]``, and the class that ``labels``, ``[batch]``, name.
+
+    Outputs the loss ``[batch]`` and its gradient with respect to the logits. A label outside ``[0, classes)`` is an
+    error.
+    """
+
+    signature = "features: T, labels: Tlabels -> loss: T, backprop: T"
+    attrs = {"T": Type(_FLOATS), "Tlabels": Type("int32 int64", "int64")}
+    effect = PURE
+
+    def shape(c):
+        rows = c.with_rank("features", 2)
+        labels = c.with_rank("labels", 1)
+        batch = shapes.merge(rows[:1], labels)
+        return [batch, batch + rows[1:]]
+
+    def kernel(ctx, inputs, attrs):
+        x, labels = inputs
+        xp = ctx.xp
+        batch, classes = x.shape
+        if labels.shape != (batch,) or (batch and not classes):
+            ctx.check(
+                False,
+                errors.InvalidArgumentError,
+                errors.message(
+                    f"logits of shape {list(x.shape)} and labels of shape {list(labels.shape)}",
+                    "logits [batch, classes] with at least one class, labels [batch]",
+                    "reshape the labels to one index per row of the logits",
+                ),
+            )
+            return xp.zeros((batch,), x.dtype), xp.zeros(x.shape, x.dtype)
+        if batch == 0:
+            return xp.zeros((0,), x.dtype), xp.zeros(x.shape, x.dtype)
+        wrong = (labels < 0) | (labels >= classes)
+        ctx.check(
+            ~xp.any(wrong),
+            errors.InvalidArgumentError,
+            f"Received a label value of {{0}} which is outside the valid range of [0, {classes}).  Label values: {{1}}",
+            labels[xp.argmax(wrong)],
+            labels,
+            summarize=-1,
+        )
+        shifted, exponentials, total = _shifted(xp, widen(x))
+        place = xp.where(wrong, labels.dtype.type(0), labels)[:, None]
+        loss = xp.log(total[:, 0]) - xp.take_along_axis(shifted, place, axis=1)[:, 0]
+        # For the matrix, a comparison with the class numbers fuses with the pass over the logits; a scatter would not.
+        chosen = place == xp.arange(classes, dtype=labels.dtype)[None, :]
+        backprop = exponentials / total - xp.where(chosen, constant(shifted, 1), constant(shifted, 0))
+        return loss.astype(x.dtype), backprop.astype(x.dtype)
+
+    def gradient(op, grad_loss, grad_backprop):
+        logits = op.inputs[0]
+        grad_logits = None if grad_loss is None else _times_column(grad_loss, op.outputs[1])
+        if not is_zero(grad_backprop):
+            more = _second_order(grad_backprop, logits)
+            grad_logits = more if grad_logits is None else build("Add", grad_logits, more)
+        return [grad_logits, None]
+
+
+class L2Loss(Op):
+    """``sum(t ** 2) / 2`` over all elements, a scalar."""
+
+    signature = "t: T -> output: T"
+    attrs = {"T": Type(_FLOATS)}
+    effect = PURE
+    shape = inference.scalar
+
+    def kernel(ctx, inputs, attrs):
+        (t,) = inputs
+        wide = widen(t)
+        return (ctx.xp.sum(wide * wide) * constant(wide, 0.5)).astype(t.dtype)
+
+    def gradient(op, grad):
+        return [build("Mul", op.inputs[0], grad)]
+
+
+public_op("L2Loss", "nn.l2_loss")

@@ -1,0 +1,250 @@
+"""The k largest entries of rows, and whether a target is among them.
+
+Policy. Order is total: not-a-number counts as larger than everything (so that it is seen), -0.0 equals 0.0, and of
+equal entries the one with the lower index comes first. Both tiers sort integer keys made from the bits, hence agree
+to the last index.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.api import public, public_op
+from anabranch.core.contract.opdef import PURE, Bool, Int, NotDifferentiable, Op, Type
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.values import shapes
+
+_REALS = "float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"
+
+
+def _one_zero(xp: Any, x: Any) -> Any:
+    """``x`` with one zero and one NaN. (Adding 0 would do, but XLA takes that for nothing.)"""
+    zero = x.dtype.type(0)
+    return xp.where(xp.isnan(x), x.dtype.type(np.nan), xp.where(x == zero, zero, x))
+
+
+def order_key(ctx: Any, x: Any) -> Any:
+    """An integer array ordered like ``x``: floats by their bits, with NaN above inf and one zero."""
+    if x.dtype.kind in "iu":
+        return x
+    xp = ctx.xp
+    integer = np.dtype(f"int{8 * x.dtype.itemsize}")
+    clean = _one_zero(xp, x)
+    bits = clean.view(integer) if ctx.host else ctx.lax.bitcast_convert_type(clean, integer)
+    flipped = bits ^ ((bits >> integer.type(8 * integer.itemsize - 1)) & integer.type(np.iinfo(integer).max))
+    return xp.where(xp.isnan(x), integer.type(np.iinfo(integer).max), flipped)
+
+
+def _largest(ctx: Any, x: Any, k: int) -> tuple[Any, Any]:
+    """Values and int32 indices of the ``k`` largest entries of the last dimension."""
+    xp = ctx.xp
+    count = x.shape[-1]
+    if k == 0 or 0 in x.shape:
+        shape = x.shape[:-1] + (k,)
+        return xp.zeros(shape, x.dtype), xp.zeros(shape, np.int32)
+    if ctx.platform == "cpu" and not ctx.host and (x.dtype.itemsize <= 2 or x.dtype == np.float32):
+        # The backend's own selection, which orders float32 by its bits.
+        wide = x.astype(np.float32)
+        clean = _one_zero(xp, wide).reshape(-1, count)
+        indices = ctx.lax.top_k(clean, k)[1].reshape(x.shape[:-1] + (k,))
+        return xp.take_along_axis(x, indices, axis=-1), indices
+    key = order_key(ctx, x)
+    if ctx.host:
+        indices = _host_largest(key, k)
+    elif k == 1:
+        indices = xp.argmax(key, axis=-1, keepdims=True).astype(np.int32)
+    elif key.dtype.itemsize <= 4 and key.dtype != np.uint32:
+        # One int64 per entry, key above and index below, sorts faster than two arrays.
+        packed = (key.astype(np.int64) << 32) | (np.int64(0xFFFFFFFF) - xp.arange(count, dtype=np.int64))
+        first = -ctx.lax.sort(-packed, dimension=-1, is_stable=False)[..., :k]
+        indices = (np.int64(0xFFFFFFFF) - (first & np.int64(0xFFFFFFFF))).astype(np.int32)
+    else:
+        numbers = ctx.lax.broadcasted_iota(np.int32, x.shape, x.ndim - 1)
+        indices = ctx.lax.sort((~key, numbers), dimension=x.ndim - 1, num_keys=1, is_stable=True)[1][..., :k]
+    return xp.take_along_axis(x, indices, axis=-1), indices
+
+
+def _host_largest(key: np.ndarray, k: int) -> np.ndarray:
+    return np.argsort(~key, axis=-1, kind="stable")[..., :k].astype(np.int32)
+
+
+def _shape_of(c: Any, k: int | None) -> Any:
+    source = c.with_rank_at_least(0, 1)
+    if source is None:
+        return [None, None]
+    if k is not None and k < 0:
+        raise ValueError(errors.message(f"k = {k}", "k >= 0", "how many entries to take from each row"))
+    if k is not None and source[-1] is not None and source[-1] < k:
+        raise ValueError(
+            f"input must have last dimension >= k = {k} but is {source[-1]}\n"
+            + errors.message(
+                f"k = {k} for rows of {source[-1]} entries", f"k <= {source[-1]}", "tf.minimum(k, tf.shape(x)[-1])"
+            )
+        )
+    found = source[:-1] + (k,)
+    return [found, found]
+
+
+def _run(ctx: Any, x: Any, k: int, index_type: Any) -> Any:
+    if k < 0 or (x.ndim and x.shape[-1] < k):
+        ctx.check(
+            False,
+            errors.InvalidArgumentError,
+            f"input must have at least k columns. Had {x.shape[-1]}, needed {k}\n"
+            + errors.message(
+                f"k = {k} for an input of shape {list(x.shape)}", "0 <= k <= its last dimension", "a smaller k"
+            ),
+        )
+        shape = x.shape[:-1] + (max(k, 0),)
+        return ctx.xp.zeros(shape, x.dtype), ctx.xp.zeros(shape, index_type)
+    values, indices = _largest(ctx, x, k)
+    return values, indices.astype(index_type)
+
+
+def _gradient(op: Any, grad: Any) -> Any:
+    source, indices = op.inputs[0], op.outputs[1]
+    if grad is None:
+        return None
+    if indices.dtype.base.name == "int16":
+        indices = build("Cast", indices, DstT="int32")
+    kind = indices.dtype.base
+    in_shape = build("Shape", source, out_type=kind)
+    width = build("StridedSlice", in_shape, [-1], [0], [1], end_mask=1, shrink_axis_mask=1)
+    chosen = build("StridedSlice", build("Shape", indices), [-1], [0], [1], end_mask=1)
+    rows = build("Reshape", indices, build("ConcatV2", [[-1], chosen], 0))
+    count = build("StridedSlice", build("Shape", rows, out_type=kind), [0], [1], [1], shrink_axis_mask=1)
+    starts = build("Range", convert.constant(0, kind), build("Mul", count, width), width)
+    flat = build("Reshape", build("Add", rows, build("ExpandDims", starts, -1)), [-1, 1])
+    total = build("Reshape", build("Prod", in_shape, [0]), [1])
+    return build("Reshape", build("ScatterNd", flat, build("Reshape", grad, [-1]), total), in_shape)
+
+
+class TopKV2(Op):
+    """The ``k`` largest entries along the last dimension of ``[..., n]`` and their indices, largest first.
+
+    Of equal entries the one with the lower index comes first. ``sorted=False`` permits any order; this one is kept.
+    """
+
+    signature = "input: T, k: Tk -> values: T, indices: index_type"
+    attrs = {
+        "sorted": Bool(True),
+        "T": Type(_REALS),
+        "Tk": Type("int16 int32 int64", "int32"),
+        "index_type": Type("int16 int32 int64", "int32"),
+    }
+    effect = PURE
+    compile_time = ("k",)
+
+    def shape(c):
+        if c.shape("k") is not None and c.shape("k") not in ((), (1,)):
+            c.with_rank("k", 0)
+        return _shape_of(c, c.scalar("k"))
+
+    def kernel(ctx, inputs, attrs):
+        return _run(ctx, inputs[0], int(np.asarray(inputs[1]).reshape(())), attrs["index_type"].np)
+
+    def gradient(op, grad, _):
+        return [_gradient(op, grad), None]
+
+
+class TopK(Op):
+    """The ``k`` largest entries along the last dimension, with ``k`` an attribute; see :class:`TopKV2`."""
+
+    signature = "input: T -> values: T, indices: int32"
+    attrs = {"k": Int(minimum=0), "sorted": Bool(True), "T": Type(_REALS)}
+    effect = PURE
+
+    def shape(c):
+        return _shape_of(c, c.attrs["k"])
+
+    def kernel(ctx, inputs, attrs):
+        return _run(ctx, inputs[0], attrs["k"], np.int32)
+
+    def gradient(op, grad, _):
+        return [_gradient(op, grad)]
+
+
+def _in_top_k_shape(c: Any) -> Any:
+    rows = c.with_rank("predictions", 2)
+    return shapes.merge(rows[:1], c.with_rank("targets", 1))
+
+
+def _in_top_k(ctx: Any, predictions: Any, targets: Any, k: Any) -> Any:
+    xp = ctx.xp
+    rows, classes = predictions.shape
+    if targets.shape != (rows,):
+        ctx.check(
+            False,
+            errors.InvalidArgumentError,
+            errors.message(
+                f"predictions of shape {[rows, classes]}, targets of shape {list(targets.shape)}",
+                "one target per row",
+                "reshape the targets",
+            ),
+        )
+        return xp.zeros((rows,), bool)
+    if not rows or not classes:
+        return xp.zeros((rows,), bool)
+    inside = (targets >= 0) & (targets < classes)
+    at = xp.where(inside, targets, targets.dtype.type(0))
+    own = xp.take_along_axis(predictions, at[:, None], axis=1)
+    larger = xp.sum(predictions > own, axis=1, dtype=np.int32)
+    return inside & xp.all(xp.isfinite(predictions), axis=1) & (larger < k)
+
+
+class InTopK(Op):
+    """Whether the target's prediction is among the ``k`` largest of its row; ``[batch, classes]`` and ``[batch]``.
+
+    Entries equal to the k-th largest all count as inside. A row with an entry that is not finite, or a target that
+    names no class, gives False.
+    """
+
+    signature = "predictions: float, targets: T -> precision: bool"
+    attrs = {"k": Int(), "T": Type("int32 int64", "int32")}
+    effect = PURE
+    gradient = NotDifferentiable("its output is a bool")
+    shape = _in_top_k_shape
+
+    def kernel(ctx, inputs, attrs):
+        return _in_top_k(ctx, *inputs, min(max(attrs["k"], -1), 2**31 - 1))
+
+
+class InTopKV2(Op):
+    """As :class:`InTopK`, with ``k`` a scalar tensor."""
+
+    signature = "predictions: float, targets: T, k: T -> precision: bool"
+    attrs = {"T": Type("int32 int64", "int32")}
+    effect = PURE
+    gradient = NotDifferentiable("its output is a bool")
+
+    def shape(c):
+        c.with_rank("k", 0)
+        return _in_top_k_shape(c)
+
+    def kernel(ctx, inputs, attrs):
+        return _in_top_k(ctx, *inputs)
+
+
+public_op("TopKV2", "nn.top_k", "math.top_k", arguments="input k sorted", defaults={"k": 1})
+
+
+@public("nn.in_top_k", "math.in_top_k")
+def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Any:
+    """Whether each target's prediction is among the ``k`` largest of its row.
+
+    Args:
+        predictions: float32 ``[batch, classes]``.
+        targets: class numbers ``[batch]``, int32 or int64.
+        k: how many of the largest to look at.
+        name: name of the op.
+
+    Returns:
+        bool ``[batch]``.
+    """
+    with name_scope(name, "in_top_k", [predictions, targets]):
+        return build("InTopKV2", predictions, targets, k, name="InTopKV2")

@@ -1,0 +1,1 @@
+"""Ops that slide a window over an image or a volume: convolutions, poolings, dilations."""

@@ -1,0 +1,328 @@
+"""Pooling, channels last, for any number of spatial dimensions and both tiers.
+
+Policy. A window's maximum is taken dimension by dimension, the last one first, and so are its gradients: the first
+row that holds the maximum, then the first column in that row, is the first entry in row-major order, which is the one
+that receives the gradient. ``k + k`` shifted slices thus do the work of ``k * k``, they fuse under XLA, and no entry
+of the padding can be chosen. Averages leave the padding out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.values import shapes
+from anabranch.ops.math.reduce import least
+from anabranch.ops.nn.windows import geometry
+from anabranch.ops.nn.windows.geometry import Axis, from_last, shape_from_last, shape_to_last, spatial, to_last
+from anabranch.ops.nn.windows.xla_convolution import interleave, pad_along, scatter_taps, spread_of
+from anabranch.ops.shared.widening import widen
+
+
+# ---------------------------------------------------------------------------------------------------------- shape rules
+def across_channels(attrs: dict[str, Any]) -> int:
+    """How many channels a window takes together: 1 for the usual pooling."""
+    size = attrs.get("ksize", ())
+    channels_first = geometry.channels_first(attrs.get("data_format", "NHWC"))
+    return int(size[1] if channels_first else size[-1]) if len(size) in (4, 5) else 1
+
+
+def _check_across_channels(attrs: dict[str, Any], channels: int | None) -> None:
+    """Refuses what TensorFlow refuses of a pooling of images over their channels."""
+    size, strides = list(attrs["ksize"]), list(attrs["strides"])
+    told, expected = "", ""
+    if attrs.get("data_format", "NHWC") != "NHWC":
+        told, expected = "Depthwise max pooling is for data_format='NHWC' only.", "channels last"
+    elif max(size[:-1]) > 1 or max(strides[:-1]) > 1:
+        told = "MaxPooling supports exactly one of pooling across depth or pooling across width/height."
+        expected = f"ksize=strides=[1, 1, 1, {size[-1]}]"
+    elif strides[-1] != size[-1]:
+        told = "Depthwise max pooling requires the depth window to equal the depth stride."
+        expected = f"strides=[1, 1, 1, {size[-1]}]"
+    elif channels is not None and channels % size[-1]:
+        told = "Depthwise max pooling requires the depth window to evenly divide the input depth."
+        expected = f"a divisor of the {channels} channels"
+    if told:
+        given = errors.message(f"ksize={size}, strides={strides}", expected, "pool twice, or pad the channels")
+        raise ValueError(f"{told}\n{given}")
+
+
+def check(c: Any, rank: int, over_channels: bool = False) -> str:
+    """Refuses attributes that pool over batch, or over channels where that is not allowed; returns the data format."""
+    data_format = c.attrs.get("data_format", "NHWC" if rank == 4 else "NDHWC")
+    if data_format == "NCHW_VECT_C":
+        raise NotImplementedError(errors.message("data_format='NCHW_VECT_C'", "'NHWC' or 'NCHW'", "transpose to NHWC"))
+    if "ksize" in c.attrs:
+        size = c.attrs["ksize"]
+        if len(size) == rank and len(c.attrs["strides"]) == rank and across_channels(c.attrs) > 1:
+            if over_channels:
+                _check_across_channels(c.attrs, None)
+                return data_format
+            raise NotImplementedError(
+                errors.message(
+                    f"ksize={list(size)}: {c.definition.type_name} over channels",
+                    "1 for the channels: tf.nn.max_pool of images takes more",
+                    "tf.reduce_max(tf.reshape(x, [n, h, w, c // k, k]), -1)",
+                )
+            )
+        geometry.check_attrs(c, rank, "ksize", "strides")
+    return data_format
+
+
+def pooled_shape(c: Any, source: Any, rank: int, over_channels: bool = False) -> Any:
+    """Shape of a pooling of ``source`` by the op's attributes."""
+    data_format = check(c, rank, over_channels)
+    last = shape_to_last(shapes.with_rank(source, rank), data_format)
+    together = across_channels(c.attrs)
+    if together > 1:
+        _check_across_channels(c.attrs, last[-1])
+        return (*last[:-1], None if last[-1] is None else last[-1] // together)
+    out = geometry.output_sizes(c, last[1:-1], spatial(c.attrs["ksize"], data_format))
+    return shape_from_last((last[0], *out, last[-1]), data_format)
+
+
+def axes_for(x_shape: Sequence[int], attrs: dict[str, Any]) -> tuple[Axis, ...]:
+    """Axes of a pooling of a channels-last shape."""
+    data_format = attrs.get("data_format", "NHWC" if len(x_shape) == 4 else "NDHWC")
+    return geometry.axes_of(x_shape[1:-1], spatial(attrs["ksize"], data_format), attrs, data_format)
+
+
+def last(ctx: Any, attrs: dict[str, Any], *arrays: Any) -> list[Any]:
+    """The arrays with their channels last."""
+    data_format = attrs.get("data_format", "NHWC")
+    return [to_last(ctx.xp, array, data_format) for array in arrays]
+
+
+def first(ctx: Any, attrs: dict[str, Any], array: Any) -> Any:
+    """Undoes :func:`last`."""
+    return from_last(ctx.xp, array, attrs.get("data_format", "NHWC"))
+
+
+def arranged(ctx: Any, attrs: dict[str, Any], *arrays: Any) -> tuple[list[Any], tuple[Axis, ...], Any]:
+    """Images as ``[batch, *size, channels]`` with the axes that windows move along, and how to undo it.
+
+    A window over channels moves along one axis of images that have a single channel. The first array is the pooling's
+    input.
+    """
+    together = across_channels(attrs)
+    if together == 1:
+        found = last(ctx, attrs, *arrays)
+        return found, axes_for(found[0].shape, attrs), lambda result: first(ctx, attrs, result)
+    shape = arrays[0].shape
+    _check_across_channels(attrs, shape[-1])
+    axes = (Axis(shape[-1], together, together, 1, shape[-1] // together, 0),)
+    rows = math.prod(shape[:-1])
+    found = [array.reshape(rows, array.shape[-1], 1) for array in arrays]
+    return found, axes, lambda result: result.reshape(*shape[:-1], result.shape[1])
+
+
+# ------------------------------------------------------------------------------------------------------- one dimension
+def _along(dimension: int, cut: slice) -> tuple[Any, ...]:
+    return (slice(None),) * dimension + (cut,)
+
+
+def _taps(ctx: Any, x: Any, a: Axis, dimension: int, value: Any) -> list[Any]:
+    """For each entry of the window along one dimension, an array of one value per window position."""
+    if a.after < 0:
+        x = x[_along(dimension, slice(0, a.size + a.after))]
+    if a.before or a.after > 0:
+        pads = [(0, 0)] * x.ndim
+        pads[dimension] = (a.before, max(a.after, 0))
+        x = ctx.xp.pad(x, pads, constant_values=value)
+    reach = (a.out - 1) * a.stride + 1
+    return [x[_along(dimension, slice(t, t + reach, a.stride))] for t in range(a.window)]
+
+
+def _whole(a: Axis) -> bool:
+    """Whether one window covers the dimension."""
+    return a.out == 1 and a.before == 0 and a.after == 0
+
+
+def _maximum(ctx: Any, x: Any, a: Axis, dimension: int) -> Any:
+    if _whole(a):
+        return ctx.xp.max(x, axis=dimension, keepdims=True)
+    found = None
+    for entry in _taps(ctx, x, a, dimension, least(x.dtype)):
+        found = entry if found is None else ctx.xp.maximum(found, entry)
+    return found
+
+
+def _first_hits(ctx: Any, x: Any, y: Any, a: Axis, dimension: int) -> Any:
+    """For each window, the number of its first entry that reaches the maximum ``y``: int8 (int32 for long windows)."""
+    xp = ctx.xp
+    kind = np.int8 if a.window < 127 else np.int32
+    starts = np.arange(a.out) * a.stride - a.before
+    taps = _taps(ctx, x, a, dimension, least(x.dtype))
+    found = None
+    for t in range(a.window - 1, -1, -1):
+        hit = ~(taps[t] < y)  # a NaN maximum is reached by anything, so that the gradient is not lost
+        inside = (starts + t >= 0) & (starts + t < a.size)
+        if not inside.all():
+            hit = hit & xp.asarray(inside).reshape((-1,) + (1,) * (x.ndim - dimension - 1))
+        found = xp.where(hit, kind(t), kind(-1) if found is None else found)
+    # Without the barrier the comparisons would be repeated for each entry that the gradient is added back to.
+    return found if ctx.host else ctx.lax.optimization_barrier(found)
+
+
+def _stages(ctx: Any, x: Any, axes: Sequence[Axis]) -> list[Any]:
+    stages = [x]
+    for dimension in range(len(axes), 0, -1):
+        stages.append(_maximum(ctx, stages[-1], axes[dimension - 1], dimension))
+    return stages
+
+
+def add_back(ctx: Any, parts: Sequence[Any], a: Axis, dimension: int) -> Any:
+    """Adds each window entry's values back to the place it was read from."""
+    if not ctx.host:
+        return scatter_taps(ctx, parts, a, dimension)
+    length = max(a.size + a.before + max(a.after, 0), a.extent)
+    shape = list(parts[0].shape)
+    shape[dimension] = length
+    padded = np.zeros(shape, parts[0].dtype)
+    reach = (a.out - 1) * a.stride + 1
+    for t, part in enumerate(parts):
+        start = t * a.dilation
+        padded[_along(dimension, slice(start, start + reach, a.stride))] += part
+    return padded[_along(dimension, slice(a.before, a.before + a.size))]
+
+
+def _return(ctx: Any, g: Any, a: Axis, dimension: int, hits: Any = None) -> Any:
+    """Adds ``g`` back to each entry of its window, or only to the one that ``hits`` numbers."""
+    xp = ctx.xp
+    zero = g.dtype.type(0)
+    if ctx.host:
+        parts = [g if hits is None else np.where(hits == t, g, zero) for t in range(a.window)]
+        return add_back(ctx, parts, a, dimension)
+    plan = spread_of(a)
+    g = pad_along(ctx, g, dimension, plan.low, plan.high)
+    if hits is not None:
+        hits = pad_along(ctx, hits, dimension, plan.low, plan.high, -1)
+    phases = []
+    for taps in plan.phases:
+        total = None
+        for t, start in taps:
+            cut = _along(dimension, slice(start, start + plan.length))
+            part = g[cut] if hits is None else xp.where(hits[cut] == t, g[cut], zero)
+            total = part if total is None else total + part
+        phases.append(total)
+    return interleave(ctx, phases, a, dimension)
+
+
+# ------------------------------------------------------------------------------------------------------------- maximum
+def _empty(*arrays: Any) -> bool:
+    return any(0 in array.shape for array in arrays)
+
+
+def max_forward(ctx: Any, x: Any, axes: Sequence[Axis]) -> Any:
+    """``[batch, *size, channels]`` -> ``[batch, *out, channels]``."""
+    shape = (x.shape[0], *(a.out for a in axes), x.shape[-1])
+    if 0 in shape:
+        return ctx.xp.zeros(shape, x.dtype)
+    return _stages(ctx, x, axes)[-1]
+
+
+def max_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis]) -> Any:
+    """The gradient of the input from that of the output."""
+    if _empty(x, g):
+        return ctx.xp.zeros(x.shape, g.dtype)
+    stages = _stages(ctx, x, axes)
+    zero = g.dtype.type(0)
+    for dimension, a in enumerate(axes, 1):
+        y, source = stages.pop(), stages[-1]
+        if _whole(a):
+            g = ctx.xp.where(_whole_hit(ctx, source, y, dimension), g, zero)
+            continue
+        g = _return(ctx, g, a, dimension, _first_hits(ctx, source, y, a, dimension))
+    return g
+
+
+def _whole_hit(ctx: Any, x: Any, y: Any, dimension: int) -> Any:
+    xp = ctx.xp
+    place = xp.argmax(~(x < y), axis=dimension, keepdims=True).astype(np.int32)
+    numbers = xp.arange(x.shape[dimension], dtype=np.int32).reshape((-1,) + (1,) * (x.ndim - dimension - 1))
+    return numbers == place
+
+
+def max_gather(ctx: Any, x: Any, values: Any, axes: Sequence[Axis]) -> Any:
+    """For each window of ``x``, the entry of ``values`` (shaped like ``x``) where the first maximum is."""
+    shape = (x.shape[0], *(a.out for a in axes), x.shape[-1])
+    if 0 in shape:
+        return ctx.xp.zeros(shape, values.dtype)
+    for dimension in range(len(axes), 0, -1):
+        a = axes[dimension - 1]
+        y = _maximum(ctx, x, a, dimension)
+        if _whole(a):
+            hit = _whole_hit(ctx, x, y, dimension)
+            zero = values.dtype.type(0)
+            values = ctx.xp.sum(ctx.xp.where(hit, values, zero), axis=dimension, keepdims=True, dtype=values.dtype)
+        else:
+            hits = _first_hits(ctx, x, y, a, dimension)
+            found = values.dtype.type(0)
+            for t, entry in enumerate(_taps(ctx, values, a, dimension, 0)):
+                found = ctx.xp.where(hits == t, entry, found)
+            values = found
+        x = y
+    return values
+
+
+def max_with_index(ctx: Any, x: Any, axes: Sequence[Axis], index_type: Any, with_batch: bool) -> tuple[Any, Any]:
+    """Maxima and the flat places ``(row * width + column) * channels + channel`` of their first entries."""
+    xp = ctx.xp
+    count = math.prod(x.shape[1:])
+    places = xp.arange(count, dtype=index_type).reshape(x.shape[1:])[None]
+    if with_batch:
+        batches = xp.arange(x.shape[0], dtype=index_type).reshape((-1,) + (1,) * (x.ndim - 1))
+        places = places + batches * index_type.type(count)
+    places = xp.broadcast_to(places, x.shape)
+    return max_forward(ctx, x, axes), max_gather(ctx, x, places, axes)
+
+
+# ------------------------------------------------------------------------------------------------------------- average
+def _counts(axes: Sequence[Axis], dtype: Any) -> Any:
+    """How many entries of the input each window holds: a number, or an array that broadcasts."""
+    per_axis = []
+    for a in axes:
+        starts = np.arange(a.out) * a.stride - a.before
+        per_axis.append(np.minimum(starts + a.window, a.size) - np.maximum(starts, 0))
+    if all((counts == counts[:1]).all() for counts in per_axis):
+        return dtype.type(math.prod(int(counts[0]) for counts in per_axis))
+    total = per_axis[0]
+    for counts in per_axis[1:]:
+        total = total[..., None] * counts
+    return total[..., None].astype(dtype)
+
+
+def average_forward(ctx: Any, x: Any, axes: Sequence[Axis]) -> Any:
+    """``[batch, *size, channels]`` -> ``[batch, *out, channels]``."""
+    shape = (x.shape[0], *(a.out for a in axes), x.shape[-1])
+    if 0 in shape:
+        return ctx.xp.zeros(shape, x.dtype)
+    total = widen(x)
+    for dimension in range(len(axes), 0, -1):
+        a = axes[dimension - 1]
+        if _whole(a):
+            total = ctx.xp.sum(total, axis=dimension, keepdims=True)
+            continue
+        parts = _taps(ctx, total, a, dimension, 0)
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+    return (total / _counts(axes, total.dtype)).astype(x.dtype)
+
+
+def average_gradient(ctx: Any, g: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Any:
+    """The gradient of the input, of the channels-last ``shape``, from that of the output."""
+    if 0 in shape or _empty(g):
+        return ctx.xp.zeros(tuple(shape), g.dtype)
+    wide = widen(g)
+    wide = wide / _counts(axes, wide.dtype)
+    for dimension, a in enumerate(axes, 1):
+        if _whole(a):
+            wide = ctx.xp.broadcast_to(wide, wide.shape[:dimension] + (a.size,) + wide.shape[dimension + 1 :])
+        else:
+            wide = _return(ctx, wide, a, dimension)
+    return wide.astype(g.dtype)

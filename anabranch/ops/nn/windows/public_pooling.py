@@ -1,0 +1,271 @@
+"""Public functions of pooling, in one, two and three dimensions.
+
+Policy. As for convolutions: every spelling of TensorFlow 1.x, one op. One dimension is two with a height of 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.ops.nn.windows.geometry import channels_first
+from anabranch.ops.nn.windows.public_convolution import either, op_format, paddings, sequence
+
+
+def _pool(
+    type_name: str, value: Any, n: int, ksize: Any, strides: Any, padding: Any, data_format: Any, scope: Any
+) -> Any:
+    form = op_format(data_format, n)
+    attrs = paddings(padding, n, form)
+    if attrs["padding"] == "EXPLICIT" and type_name != "MaxPool":
+        raise NotImplementedError(
+            errors.message(
+                f"explicit padding of {type_name}", "'SAME' or 'VALID'", "tf.pad the input, then padding='VALID'"
+            )
+        )
+    return build(
+        type_name,
+        value,
+        ksize=sequence(ksize, n, form, "ksize"),
+        strides=sequence(strides, n, form, "strides"),
+        data_format=form,
+        name=scope,
+        **attrs,
+    )
+
+
+@public("nn.max_pool", "nn.max_pool2d")
+def max_pool(
+    value: Any = None,
+    ksize: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    data_format: str = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+) -> Any:
+    """The maximum of each window.
+
+    Args:
+        value: ``[batch, height, width, channels]``; ``input`` is its other name.
+        ksize: size of the window: four numbers in the order of ``data_format``, two, or one.
+        strides: steps of the window, likewise.
+        padding: ``"SAME"``, ``"VALID"``, or four pairs.
+        data_format: ``"NHWC"`` or ``"NCHW"``.
+        name: name of the op.
+
+    Example:
+        >>> import anabranch as tf
+        >>> images = tf.placeholder(tf.float32, [None, 28, 28, 32])
+        >>> tf.nn.max_pool(images, [1, 2, 2, 1], [1, 2, 2, 1], "SAME").shape.as_list()
+        [None, 14, 14, 32]
+    """
+    value = either(input, value, "input", "value")
+    with name_scope(name, "MaxPool", [value]) as scope:
+        return _pool("MaxPool", value, 2, ksize, strides, padding, data_format, scope)
+
+
+@public("nn.avg_pool", "nn.avg_pool2d")
+def avg_pool(
+    value: Any = None,
+    ksize: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    data_format: str = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+) -> Any:
+    """The mean of each window, over the entries that are not padding; arguments are those of :func:`max_pool`."""
+    value = either(input, value, "input", "value")
+    with name_scope(name, "AvgPool", [value]) as scope:
+        return _pool("AvgPool", value, 2, ksize, strides, padding, data_format, scope)
+
+
+@public("nn.max_pool3d")
+def max_pool3d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None
+) -> Any:
+    """The maximum of each window of ``[batch, depth, height, width, channels]``; arguments as for :func:`max_pool`."""
+    return _pool("MaxPool3D", input, 3, ksize, strides, padding, data_format, name)
+
+
+@public("nn.avg_pool3d")
+def avg_pool3d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None
+) -> Any:
+    """The mean of each window of ``[batch, depth, height, width, channels]``; arguments as for :func:`avg_pool`."""
+    return _pool("AvgPool3D", input, 3, ksize, strides, padding, data_format, name)
+
+
+def _pool1d(type_name: str, x: Any, ksize: Any, strides: Any, padding: Any, data_format: Any) -> Any:
+    form = op_format(data_format, 1)
+    place = 2 if channels_first(form) else 1
+    size, step = (sequence(v, 1, form, what)[place] for v, what in ((ksize, "ksize"), (strides, "strides")))
+    wide = build("ExpandDims", x, place)
+    pooled = _pool(type_name, wide, 2, [1, size], [1, step], padding, form, None)
+    return build("Squeeze", pooled, squeeze_dims=[place])
+
+
+@public("nn.max_pool1d")
+def max_pool1d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NWC", name: str | None = None
+) -> Any:
+    """The maximum of each window of ``[batch, width, channels]``."""
+    with name_scope(name, "MaxPool1d", [input]):
+        return _pool1d("MaxPool", input, ksize, strides, padding, data_format)
+
+
+@public("nn.avg_pool1d")
+def avg_pool1d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NWC", name: str | None = None
+) -> Any:
+    """The mean of each window of ``[batch, width, channels]``."""
+    with name_scope(name, "AvgPool1D", [input]):
+        return _pool1d("AvgPool", input, ksize, strides, padding, data_format)
+
+
+@public("nn.max_pool_with_argmax")
+def max_pool_with_argmax(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: str,
+    data_format: str = "NHWC",
+    Targmax: Any = None,
+    name: str | None = None,
+    output_dtype: Any = None,
+    include_batch_in_index: bool = False,
+) -> Any:
+    """The maximum of each window and its flat place ``(row * width + column) * channels + channel`` in the image.
+
+    Args:
+        input: ``[batch, height, width, channels]``.
+        ksize: size of the window, four numbers, two, or one.
+        strides: steps of the window, likewise.
+        padding: ``"SAME"`` or ``"VALID"``.
+        data_format: only ``"NHWC"``.
+        Targmax: dtype of the places, int64 (default) or int32; ``output_dtype`` is its other name.
+        name: name of the op.
+        include_batch_in_index: places count through the whole batch.
+
+    Returns:
+        ``(output, argmax)``.
+    """
+    if data_format != "NHWC":
+        raise ValueError(
+            "data_format values other than 'NHWC' are not supported\n"
+            + errors.message(f"data_format={data_format!r}", "'NHWC'", "tf.transpose(x, [0, 2, 3, 1])")
+        )
+    dtype = either(output_dtype, Targmax, "output_dtype", "Targmax", "int64")
+    return build(
+        "MaxPoolWithArgmax",
+        input,
+        ksize=sequence(ksize, 2, "NHWC", "ksize"),
+        strides=sequence(strides, 2, "NHWC", "strides"),
+        padding=padding,
+        Targmax=dtype,
+        include_batch_in_index=include_batch_in_index,
+        name=name,
+    )
+
+
+def _dilated(function: Any, x: Any, sizes: list[int], rates: list[int], data_format: str) -> Any:
+    """A dilated pooling, VALID: every ``rate``-th entry of the input is pooled by itself."""
+    if channels_first(data_format) or x.shape.ndims is None or None in x.shape.raw[1:-1]:
+        raise NotImplementedError(
+            errors.message(
+                f"a dilated pooling of {x.shape} in format {data_format}",
+                "channels last and known spatial sizes",
+                "transpose and set_shape the input",
+            )
+        )
+    spatial = x.shape.raw[1:-1]
+    fill = [(-size) % rate for size, rate in zip(spatial, rates, strict=True)]
+    blocks = build("SpaceToBatchND", x, rates, [[0, more] for more in fill])
+    pooled = function(blocks)
+    joined = build("BatchToSpaceND", pooled, rates, [[0, 0]] * len(rates))
+    out = [max(size - (k - 1) * rate, 0) for size, k, rate in zip(spatial, sizes, rates, strict=True)]
+    n = len(out)
+    return build(
+        "StridedSlice",
+        joined,
+        [0] * (n + 2),
+        [0, *out, 0],
+        [1] * (n + 2),
+        begin_mask=1 | 1 << (n + 1),
+        end_mask=1 | 1 << (n + 1),
+    )
+
+
+@public("nn.pool")
+def pool(
+    input: Any,
+    window_shape: Any,
+    pooling_type: str,
+    padding: Any,
+    dilation_rate: Any = None,
+    strides: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Any:
+    """Pooling in one, two or three spatial dimensions, as many as the input has beside batch and channels.
+
+    Args:
+        input: ``[batch, ..., channels]``, or as ``data_format`` says.
+        window_shape: one number per spatial dimension.
+        pooling_type: ``"MAX"`` or ``"AVG"``.
+        padding: ``"SAME"`` or ``"VALID"``.
+        dilation_rate: step between a window's entries; ``dilations`` is its other name. Above 1 only VALID, and no
+            strides.
+        strides: one number per spatial dimension.
+        name: name of the op.
+        data_format: ``"NWC"``, ``"NHWC"``, ``"NDHWC"``, or with the channels in dimension 1.
+    """
+    if pooling_type not in ("MAX", "AVG"):
+        raise ValueError(errors.message(f"pooling_type={pooling_type!r}", "'MAX' or 'AVG'", "pooling_type='MAX'"))
+    rates = either(dilations, dilation_rate, "dilations", "dilation_rate", 1)
+    with name_scope(name, f"{pooling_type.lower()}_pool", [input]) as scope:
+        x = convert.convert_to_tensor(input, name="input")
+        n = len(window_shape) if hasattr(window_shape, "__len__") else (x.shape.ndims or 0) - 2
+        if n not in (1, 2, 3) or (x.shape.ndims is not None and x.shape.ndims != n + 2):
+            raise ValueError(
+                errors.message(
+                    f"an input of shape {x.shape}, a window {window_shape!r}",
+                    "one, two or three spatial dimensions beside batch and channels, and one number for each",
+                    "window_shape=[2, 2] for images",
+                )
+            )
+        form = op_format(data_format, n)
+        type_name = {"MAX": "MaxPool", "AVG": "AvgPool"}[pooling_type] + ("3D" if n == 3 else "")
+        inside = slice(2, None) if channels_first(form) else slice(1, -1)
+        sizes, steps, gaps = (
+            sequence(v, n, form, what)[inside]
+            for v, what in ((window_shape, "window_shape"), (strides, "strides"), (rates, "dilation_rate"))
+        )
+
+        def plain(tensor: Any, scope: Any = None) -> Any:
+            if n == 1:
+                return _pool1d(type_name, tensor, sizes, steps, padding, "NCW" if channels_first(form) else "NWC")
+            return _pool(type_name, tensor, n, sizes, steps, padding, form, scope)
+
+        if max(gaps) == 1:
+            return plain(x, scope)
+        if max(steps) > 1:
+            raise ValueError(
+                "strides > 1 not supported in conjunction with dilation_rate > 1\n"
+                + errors.message(
+                    f"strides={steps}, dilation_rate={gaps}",
+                    "one of them",
+                    "tf.nn.pool without strides, then x[:, ::2]",
+                )
+            )
+        if padding != "VALID":
+            raise NotImplementedError(
+                errors.message(f"a dilated pooling with padding={padding!r}", "'VALID'", "tf.pad the input first")
+            )
+        return _dilated(plain, x, sizes, gaps, form)

@@ -1,0 +1,478 @@
+"""How convolutions are handed to XLA, channels last: one plain form for accelerators, several for CPUs.
+
+Policy. ``forward``, ``input_gradient`` and ``filter_gradient`` take the same arguments on each platform. Accelerators
+get one ``conv_general_dilated`` with dimension numbers from which their libraries recognise the gradient. XLA's CPU
+backend is fast for one form only, NHWC by HWIO at stride 1, and inside loops everything else becomes a naive nest;
+hence the gradients are brought to that form by transposes, reversed filters and sub-pixel phases, and what is a
+matrix product is written as one. ``docs/notes/0003-convolutions.md`` has the measurements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.ops.nn.windows import xla_winograd
+from anabranch.ops.nn.windows.geometry import Axis, pad_spatial, tap
+from anabranch.ops.shared.widening import is_half, widen
+
+_LETTERS = "DHW"
+
+
+def _dimension_numbers(n: int, lhs: str = "N*C", rhs: str = "*IO", out: str = "N*C") -> tuple[str, str, str]:
+    letters = _LETTERS[-n:]
+    return lhs.replace("*", letters), rhs.replace("*", letters), out.replace("*", letters)
+
+
+def _convolve(
+    ctx: Any,
+    x: Any,
+    f: Any,
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    numbers: tuple[str, str, str] | None = None,
+    groups: int = 1,
+    batch_groups: int = 1,
+) -> Any:
+    """``conv_general_dilated`` with two-byte floats accumulated in float32 on CPUs."""
+    kept = x.dtype
+    if ctx.platform == "cpu" and is_half(kept):
+        x, f = x.astype(np.float32), f.astype(np.float32)
+    result = ctx.lax.conv_general_dilated(
+        x,
+        f,
+        tuple(strides),
+        [tuple(pair) for pair in padding],
+        None if lhs_dilation is None else tuple(lhs_dilation),
+        None if rhs_dilation is None else tuple(rhs_dilation),
+        numbers or _dimension_numbers(x.ndim - 2),
+        groups,
+        batch_groups,
+        precision=ctx.precision,
+    )
+    return result.astype(kept)
+
+
+def _empty(*arrays: Any) -> bool:
+    return any(0 in array.shape for array in arrays)
+
+
+def _by_groups(groups: int, xp: Any, function: Any, *arrays: Any) -> Any:
+    """Runs ``function`` on each group's share of the last dimension and joins the results."""
+    parts = [xp.split(array, groups, axis=-1) for array in arrays]
+    return xp.concatenate([function(*share) for share in zip(*parts, strict=True)], axis=-1)
+
+
+def _is_pointwise(axes: Sequence[Axis]) -> bool:
+    return all(a.window == 1 and a.before == 0 and a.after <= 0 for a in axes)
+
+
+# ---------------------------------------------------------------------------------------------------------- three doors
+def forward(ctx: Any, x: Any, f: Any, axes: Sequence[Axis]) -> Any:
+    """``[batch, *size, in]`` and ``[*window, in / groups, out]`` -> ``[batch, *out, out]``."""
+    shape = (x.shape[0], *(a.out for a in axes), f.shape[-1])
+    if 0 in shape or _empty(x, f):
+        return ctx.xp.zeros(shape, x.dtype)
+    groups = x.shape[-1] // f.shape[-2]
+    if ctx.platform == "cpu":
+        if groups > 1:
+            if f.shape[-2] == 1:
+                return depthwise_forward(ctx, x, f.reshape(f.shape[:-2] + (groups, -1)), axes)
+            return _by_groups(groups, ctx.xp, lambda a, b: _cpu_forward(ctx, a, b, axes), x, f)
+        return _cpu_forward(ctx, x, f, axes)
+    return _convolve(
+        ctx,
+        x,
+        f,
+        [a.stride for a in axes],
+        [(a.before, a.after) for a in axes],
+        rhs_dilation=[a.dilation for a in axes],
+        groups=groups,
+    )
+
+
+def input_gradient(ctx: Any, g: Any, f: Any, axes: Sequence[Axis], channels: int) -> Any:
+    """The gradient of the input ``[batch, *size, channels]`` from that of the output."""
+    shape = (g.shape[0], *(a.size for a in axes), channels)
+    if 0 in shape or _empty(g, f):
+        return ctx.xp.zeros(shape, g.dtype)
+    xp = ctx.xp
+    groups = channels // f.shape[-2]
+    if ctx.platform == "cpu":
+        if groups > 1:
+            if f.shape[-2] == 1:
+                return depthwise_input_gradient(ctx, g, f.reshape(f.shape[:-2] + (groups, -1)), axes)
+            return _by_groups(groups, xp, lambda a, b: _cpu_input_gradient(ctx, a, b, axes), g, f)
+        return _cpu_input_gradient(ctx, g, f, axes)
+    n = len(axes)
+    kernel = f.reshape(f.shape[:n] + (f.shape[-2], groups, f.shape[-1] // groups))
+    kernel = xp.flip(xp.moveaxis(kernel, -1, n), tuple(range(n)))  # [*window, out / groups, in / groups, groups]
+    kernel = xp.swapaxes(kernel, -1, -2).reshape(f.shape[:n] + (f.shape[-1] // groups, channels))
+    return _spread(ctx, g, kernel, axes, groups)
+
+
+def filter_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis], per_group: int) -> Any:
+    """The gradient of the filter ``[*window, per_group, out]`` from that of the output."""
+    shape = (*(a.window for a in axes), per_group, g.shape[-1])
+    if 0 in shape or _empty(x, g):
+        return ctx.xp.zeros(shape, x.dtype)
+    groups = x.shape[-1] // per_group
+    if ctx.platform == "cpu":
+        if groups > 1:
+            if per_group == 1:
+                return depthwise_filter_gradient(ctx, x, g, axes, g.shape[-1] // groups).reshape(shape)
+            return _by_groups(groups, ctx.xp, lambda a, b: _cpu_filter_gradient(ctx, a, b, axes), x, g)
+        return _cpu_filter_gradient(ctx, x, g, axes)
+    return _convolve(
+        ctx,
+        x,
+        g,
+        [a.dilation for a in axes],
+        [(a.before, (a.window - 1) * a.dilation + (a.out - 1) * a.stride + 1 - a.size - a.before) for a in axes],
+        rhs_dilation=[a.stride for a in axes],
+        numbers=_dimension_numbers(len(axes), "C*N", "I*O", "*NC"),
+        batch_groups=groups,
+    )
+
+
+def _spread(ctx: Any, g: Any, reversed_filter: Any, axes: Sequence[Axis], groups: int = 1) -> Any:
+    """The input gradient as one convolution of the output gradient with zeros between its entries."""
+    padding = []
+    for a in axes:
+        low = a.extent - 1 - a.before
+        padding.append((low, a.size + a.extent - 1 - ((a.out - 1) * a.stride + 1) - low))
+    return _convolve(
+        ctx,
+        g,
+        reversed_filter,
+        [1] * len(axes),
+        padding,
+        lhs_dilation=[a.stride for a in axes],
+        rhs_dilation=[a.dilation for a in axes],
+        groups=groups,
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------------ CPU
+_SINGLE = Axis(1, 1, 1, 1, 1, 0)
+
+
+def _covered(axes: Sequence[Axis]) -> int | None:
+    """The last dimension that one window covers just so: its entries are channels (words by embedding, last maps)."""
+    whole = [i for i, a in enumerate(axes) if a.window == a.size > 1 and a.dilation == 1 and a.before == 0]
+    return whole[-1] if whole else None
+
+
+def _as_channels(xp: Any, x: Any, dimension: int) -> Any:
+    """``x`` with a dimension folded into the channels, a single entry in its place."""
+    moved = xp.moveaxis(x, dimension, -2)
+    folded = moved.reshape(moved.shape[:-2] + (moved.shape[-2] * moved.shape[-1],))
+    return xp.expand_dims(folded, dimension)
+
+
+def _from_channels(xp: Any, x: Any, dimension: int, size: int) -> Any:
+    """Undoes :func:`_as_channels`."""
+    squeezed = xp.squeeze(x, dimension)
+    return xp.moveaxis(squeezed.reshape(squeezed.shape[:-1] + (size, -1)), -2, dimension)
+
+
+def _without(axes: Sequence[Axis], dimension: int) -> list[Axis]:
+    return [_SINGLE if i == dimension else a for i, a in enumerate(axes)]
+
+
+def _fold_filter(xp: Any, f: Any, dimension: int) -> Any:
+    """A filter ``[*window, in, out]`` with a dimension of its window folded into its input channels."""
+    return xp.moveaxis(_as_channels(xp, xp.moveaxis(f, -1, 0), dimension + 1), 0, -1)
+
+
+def _cpu_forward(ctx: Any, x: Any, f: Any, axes: Sequence[Axis]) -> Any:
+    covered = _covered(axes)
+    if covered is not None:
+        x, f = _as_channels(ctx.xp, x, covered + 1), _fold_filter(ctx.xp, f, covered)
+        return _cpu_forward(ctx, x, f, _without(axes, covered))
+    if _is_pointwise(axes):
+        return _dot(ctx, tap(x, axes, (0,) * len(axes)), f.reshape(f.shape[-2:]))
+    if len(axes) == 3:
+        return _cpu_forward(ctx, *_fold_depth(ctx, x, f, axes), axes[1:]).reshape(
+            (x.shape[0],) + tuple(a.out for a in axes) + (f.shape[-1],)
+        )
+    matrices = xla_winograd.choose(ctx, x.shape[0], axes, x.shape[-1], f.shape[-1], x.dtype)
+    if matrices is not None:
+        return xla_winograd.forward(ctx, widen(x), widen(f), axes, matrices).astype(x.dtype)
+    return _convolve(
+        ctx,
+        x,
+        f,
+        [a.stride for a in axes],
+        [(a.before, a.after) for a in axes],
+        rhs_dilation=[a.dilation for a in axes],
+    )
+
+
+def _cpu_input_gradient(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
+    xp = ctx.xp
+    n = len(axes)
+    covered = _covered(axes)
+    if covered is not None:
+        found = _cpu_input_gradient(ctx, g, _fold_filter(xp, f, covered), _without(axes, covered))
+        return _from_channels(xp, found, covered + 1, axes[covered].size)
+    if _is_pointwise(axes):
+        product = _dot(ctx, g, f.reshape(f.shape[-2:]).T)
+        zero = g.dtype.type(0)
+        pads = [(0, a.size - (a.out - 1) * a.stride - 1, a.stride - 1) for a in axes]
+        return ctx.lax.pad(product, zero, [(0, 0, 0), *pads, (0, 0, 0)]) if any(map(any, pads)) else product
+    if n == 3:
+        return _unfold_depth(ctx, g, f, axes)
+    kernel = xp.swapaxes(f, -1, -2)
+    if all(a.stride == 1 for a in axes) or any(a.dilation > 1 for a in axes):
+        kernel = xp.flip(kernel, tuple(range(n)))
+        if all(a.stride == 1 for a in axes):
+            mirrored = [Axis(a.out, a.window, 1, a.dilation, a.size, a.extent - 1 - a.before) for a in axes]
+            return _cpu_forward(ctx, g, kernel, mirrored)
+        return _spread(ctx, g, kernel, axes)
+    return _by_phases(ctx, g, kernel, axes)
+
+
+def _by_phases(ctx: Any, g: Any, kernel: Any, axes: Sequence[Axis]) -> Any:
+    """The input gradient at stride s > 1, dilation 1: entries ``q * s + phase`` see only every s-th tap of the filter.
+
+    Each of the ``s * s`` phases is a small convolution at stride 1; the results are interleaved.
+    """
+    xp = ctx.xp
+    tall, wide = axes
+    rows = []
+    for phase_y in range(tall.stride):
+        row: list[Any] = []
+        for phase_x in range(wide.stride):
+            taps, padding = [], []
+            for a, phase in ((tall, phase_y), (wide, phase_x)):
+                first = (phase + a.before) % a.stride
+                count = len(range(first, a.window, a.stride))
+                low = count - 1 - (phase + a.before - first) // a.stride
+                taps.append(slice(first, None, a.stride))
+                padding.append((low, -(-a.size // a.stride) + count - 1 - a.out - low))
+            part = kernel[tuple(taps)]
+            if 0 in part.shape:
+                row.append(None)
+                continue
+            row.append(_convolve(ctx, g, xp.flip(part, (0, 1)), (1, 1), padding))
+        rows.append(row)
+    some = next(part for row in rows for part in row if part is not None)
+    rows = [[xp.zeros_like(some) if part is None else part for part in row] for row in rows]
+    joined = xp.stack([xp.stack(row, axis=3) for row in rows], axis=2)  # [n, y, phase_y, x, phase_x, c]
+    n, y, _, x, _, c = joined.shape
+    return joined.reshape(n, y * tall.stride, x * wide.stride, c)[:, : tall.size, : wide.size]
+
+
+def _cpu_filter_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis]) -> Any:
+    xp = ctx.xp
+    n = len(axes)
+    covered = _covered(axes)
+    if covered is not None:
+        found = _cpu_filter_gradient(ctx, _as_channels(xp, x, covered + 1), g, _without(axes, covered))
+        features_first = _from_channels(xp, xp.moveaxis(found, -1, 0), covered + 1, axes[covered].size)
+        return xp.moveaxis(features_first, 0, -1)
+    if _is_pointwise(axes):
+        rows = tap(x, axes, (0,) * n).reshape(-1, x.shape[-1])
+        return _dot(ctx, rows.T, g.reshape(-1, g.shape[-1])).reshape((1,) * n + (x.shape[-1], g.shape[-1]))
+    if n == 3:
+        depth = axes[0]
+        layers, _ = _fold_depth(ctx, x, None, axes)
+        flat = g.reshape((-1, *g.shape[2:]))
+        found = _cpu_filter_gradient(ctx, layers, flat, axes[1:])
+        folded = found.reshape(found.shape[:2] + (depth.window, x.shape[-1], g.shape[-1]))
+        return xp.moveaxis(folded, 2, 0)
+    matrices = xla_winograd.choose(ctx, x.shape[0], axes, x.shape[-1], g.shape[-1], x.dtype)
+    if matrices is not None:
+        return xla_winograd.filter_gradient(ctx, widen(x), widen(g), axes, matrices).astype(x.dtype)
+    batch_last = xp.transpose(x, (3, 1, 2, 0))
+    as_filter = xp.transpose(g, (1, 2, 0, 3))
+    padding = [(a.before, (a.window - 1) * a.dilation + (a.out - 1) * a.stride + 1 - a.size - a.before) for a in axes]
+    found = _convolve(
+        ctx,
+        batch_last,
+        as_filter,
+        [a.dilation for a in axes],
+        padding,
+        rhs_dilation=[a.stride for a in axes],
+    )
+    return xp.transpose(found, (1, 2, 0, 3))
+
+
+def _dot(ctx: Any, a: Any, b: Any) -> Any:
+    """``a @ b`` over the last dimension of ``a``, two-byte floats accumulated in float32."""
+    kept = a.dtype
+    numbers = (((a.ndim - 1,), (0,)), ((), ()))
+    wanted = np.float32 if is_half(kept) else None
+    return ctx.lax.dot_general(a, b, numbers, precision=ctx.precision, preferred_element_type=wanted).astype(kept)
+
+
+# ------------------------------------------------------------------------------------------------ three dimensions, CPU
+def _fold_depth(ctx: Any, x: Any, f: Any, axes: Sequence[Axis]) -> tuple[Any, Any]:
+    """A volume as images: each output layer's input layers side by side in the channels; the filter likewise."""
+    xp = ctx.xp
+    depth = axes[0]
+    flat = [Axis(a.size, 1, 1, 1, a.size, 0) for a in axes[1:]]
+    padded = pad_spatial(xp, x, [depth, *flat])
+    layers = xp.concatenate([tap(padded, [depth, *flat], (t, 0, 0)) for t in range(depth.window)], axis=-1)
+    layers = layers.reshape((-1, *layers.shape[2:]))
+    if f is None:
+        return layers, None
+    return layers, xp.moveaxis(f, 0, 2).reshape(f.shape[1:3] + (depth.window * f.shape[3], f.shape[4]))
+
+
+def _unfold_depth(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
+    """The input gradient of a volume from that of its images."""
+    xp = ctx.xp
+    depth = axes[0]
+    channels = f.shape[3]
+    kernel = xp.moveaxis(f, 0, 2).reshape(f.shape[1:3] + (depth.window * channels, f.shape[4]))
+    images = _cpu_input_gradient(ctx, g.reshape((-1, *g.shape[2:])), kernel, axes[1:])
+    images = images.reshape((g.shape[0], depth.out) + images.shape[1:3] + (depth.window, channels))
+    return scatter_taps(ctx, [images[..., t, :] for t in range(depth.window)], depth, 1)
+
+
+class Spread(NamedTuple):
+    """How entries per window position are added back to the input along one dimension, phase by phase of the stride.
+
+    Entry ``q * stride + phase`` of the input gets, for each ``(tap, start)`` of the phase, entry ``start + q`` of the
+    positions padded by ``low`` and ``high``; ``length`` entries per phase.
+    """
+
+    length: int
+    low: int
+    high: int
+    phases: tuple[tuple[tuple[int, int], ...], ...]
+
+
+def spread_of(a: Axis) -> Spread:
+    """The plan of adding back along ``a``."""
+    length = -(-a.size // a.stride)
+    shifts = []
+    for phase in range(a.stride):
+        starts = [(t, t * a.dilation - a.before - phase) for t in range(a.window)]
+        shifts.append([(t, start // a.stride) for t, start in starts if start % a.stride == 0])
+    every = [shift for phase in shifts for _, shift in phase]
+    low = max(0, *every)
+    high = max(0, *(length - shift - a.out for shift in every))
+    return Spread(length, low, high, tuple(tuple((t, low - shift) for t, shift in phase) for phase in shifts))
+
+
+def pad_along(ctx: Any, x: Any, dimension: int, low: int, high: int, value: Any = 0) -> Any:
+    """``x`` with ``value`` before and behind one dimension; negative counts cut."""
+    pads = [(0, 0, 0)] * x.ndim
+    pads[dimension] = (low, high, 0)
+    return ctx.lax.pad(x, x.dtype.type(value), pads)
+
+
+def interleave(ctx: Any, phases: Sequence[Any], a: Axis, dimension: int) -> Any:
+    """The phases side by side, cut to the size of the input; None stands for zeros."""
+    xp = ctx.xp
+    some = next(phase for phase in phases if phase is not None)
+    if len(phases) == 1:
+        return some
+    joined = xp.stack([xp.zeros_like(some) if phase is None else phase for phase in phases], axis=dimension + 1)
+    shape = joined.shape[:dimension] + (-1,) + joined.shape[dimension + 2 :]
+    return ctx.lax.slice_in_dim(joined.reshape(shape), 0, a.size, axis=dimension)
+
+
+def scatter_taps(ctx: Any, parts: Sequence[Any], a: Axis, dimension: int) -> Any:
+    """Adds each tap's part ``[..., out, ...]`` back to the entries of ``[..., size, ...]`` it was read from."""
+    plan = spread_of(a)
+    phases = []
+    for taps in plan.phases:
+        total = None
+        for t, start in taps:
+            shift = plan.low - start
+            moved = pad_along(ctx, parts[t], dimension, shift, plan.length - a.out - shift)
+            total = moved if total is None else total + moved
+        phases.append(total)
+    return interleave(ctx, phases, a, dimension)
+
+
+# ------------------------------------------------------------------------------------------------------------ depthwise
+def depthwise_forward(ctx: Any, x: Any, f: Any, axes: Sequence[Axis]) -> Any:
+    """``[batch, y, x, in]`` and ``[*window, in, multiplier]`` to ``[batch, *out, in * multiplier]`` by slices."""
+    xp = ctx.xp
+    multiplier = f.shape[-1]
+    kept = x.dtype
+    if is_half(kept):
+        x, f = x.astype(np.float32), f.astype(np.float32)
+    padded = pad_spatial(xp, x, axes)
+    total: Any = None
+    for offsets in np.ndindex(*(a.window for a in axes)):
+        entry = tap(padded, axes, offsets)
+        product = entry * f[offsets][:, 0] if multiplier == 1 else entry[..., None] * f[offsets]
+        total = product if total is None else total + product
+    return total.reshape(total.shape[: 1 + len(axes)] + (-1,)).astype(kept)
+
+
+def depthwise_input_gradient(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
+    """The gradient of ``[batch, y, x, in]``."""
+    xp = ctx.xp
+    kept = g.dtype
+    if is_half(kept):
+        g, f = g.astype(np.float32), f.astype(np.float32)
+    if max(a.window for a in axes) <= 3:
+        return _depthwise_small(ctx, g, f, axes).astype(kept)
+    channels, multiplier = f.shape[-2:]
+    plans = [spread_of(a) for a in axes]
+    for dimension, plan in enumerate(plans, 1):
+        g = pad_along(ctx, g, dimension, plan.low, plan.high)
+    if multiplier > 1:
+        g = g.reshape(g.shape[:-1] + (channels, multiplier))
+    (down, across), rows = plans, []
+    for taps_y in down.phases:
+        row = []
+        for taps_x in across.phases:
+            total = None
+            for i, y in taps_y:
+                for j, x in taps_x:
+                    entry = g[:, y : y + down.length, x : x + across.length]
+                    term = entry * f[i, j][:, 0] if multiplier == 1 else xp.sum(entry * f[i, j], axis=-1)
+                    total = term if total is None else total + term
+            row.append(total)
+        rows.append(None if not taps_y else interleave(ctx, row, axes[1], 2))
+    return interleave(ctx, rows, axes[0], 1).astype(kept)
+
+
+def _depthwise_small(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
+    """The same for windows of at most 3: each tap's product, added back where it was read, dimension by dimension."""
+    xp = ctx.xp
+    channels, multiplier = f.shape[-2:]
+    if multiplier > 1:
+        g = g.reshape(g.shape[:-1] + (channels, multiplier))
+    rows = []
+    for i in range(axes[0].window):
+        columns = []
+        for j in range(axes[1].window):
+            columns.append(g * f[i, j][:, 0] if multiplier == 1 else xp.sum(g * f[i, j], axis=-1))
+        rows.append(scatter_taps(ctx, columns, axes[1], 2))
+    return scatter_taps(ctx, rows, axes[0], 1)
+
+
+def depthwise_filter_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis], multiplier: int) -> Any:
+    """The gradient of ``[*window, in, multiplier]``: for each tap, the sum of input times output gradient."""
+    xp = ctx.xp
+    channels = x.shape[-1]
+    kept = x.dtype
+    if is_half(kept):
+        x, g = x.astype(np.float32), g.astype(np.float32)
+    padded = pad_spatial(xp, x, axes)
+    g = g.reshape(g.shape[:-1] + (channels, multiplier)) if multiplier > 1 else g
+    found = []
+    for offsets in np.ndindex(*(a.window for a in axes)):
+        entry = tap(padded, axes, offsets)
+        product = entry * g if multiplier == 1 else entry[..., None] * g
+        found.append(xp.sum(product, axis=tuple(range(1 + len(axes)))))
+    return xp.stack(found).reshape(tuple(a.window for a in axes) + (channels, multiplier)).astype(kept)
+
+
+def cost(axes: Sequence[Axis], batch: int, channels: int, features: int) -> float:
+    """Floating-point operations of one of the three products."""
+    return 2.0 * batch * math.prod(a.out * a.window for a in axes) * channels * features

@@ -1,0 +1,1 @@
+"""Parsing of examples, CSV, JSON and raw bytes."""

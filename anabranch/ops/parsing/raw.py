@@ -1,0 +1,439 @@
+"""Ops that read values from strings: raw bytes, CSV, JSON, serialised tensors, compressed data."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from google.protobuf import json_format
+from google.protobuf import message as protobuf
+
+from anabranch.core import errors
+from anabranch.core.contract import inference
+from anabranch.core.contract.opdef import PURE, Bool, List, NotDifferentiable, Op, String, Type
+from anabranch.core.protos import example_pb2, tensor_pb2
+from anabranch.core.values import dtypes
+from anabranch.core.values.tensor_proto import make_ndarray
+from anabranch.ops.summary.messages import content_proto, literal
+
+_NO_GRADIENT = NotDifferentiable("it reads strings")
+
+
+def _flat(strings: Any) -> list[bytes]:
+    return list(np.asarray(strings, object).ravel())
+
+
+def _like(shape: tuple[int, ...], items: Sequence[Any]) -> np.ndarray:
+    found = np.empty(len(items), object)
+    found[:] = items
+    return found.reshape(shape)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")
+
+
+# ----------------------------------------------------------------------------------------------------------- raw bytes
+def _ordered(dtype: dtypes.DType, little_endian: bool) -> np.dtype:
+    """The dtype in which the bytes stand; those that NumPy does not know are swapped afterwards."""
+    assert dtype.np is not None
+    return dtype.np if dtype.np.kind == "V" else dtype.np.newbyteorder("<" if little_endian else ">")
+
+
+def _from_bytes(data: bytes, dtype: dtypes.DType, little_endian: bool) -> np.ndarray:
+    assert dtype.np is not None
+    if dtype.is_bool:
+        return np.frombuffer(data, np.uint8) != 0
+    if dtype is dtypes.bfloat16:  # which has no byte order of its own
+        return np.frombuffer(data, "<u2" if little_endian else ">u2").astype(np.uint16).view(dtype.np)
+    return np.frombuffer(data, _ordered(dtype, little_endian)).astype(dtype.np)
+
+
+class DecodeRaw(Op):
+    """The bytes of each string as a vector of numbers, in a new last dimension; all strings must have one length."""
+
+    signature = "bytes: string -> output: out_type"
+    attrs = {
+        "out_type": Type("half float double int32 uint16 uint8 int16 int8 int64 complex64 complex128 bool bfloat16"),
+        "little_endian": Bool(True),
+    }
+    effect = PURE
+    gradient = _NO_GRADIENT
+
+    def shape(c):
+        return None if c.shapes[0] is None else (*c.shapes[0], None)
+
+    def bound(c):
+        return None
+
+    def host_kernel(ctx, inputs, attrs):
+        (strings,) = inputs
+        dtype = attrs["out_type"]
+        shape = np.shape(strings)
+        items = _flat(strings)
+        width = dtype.np.itemsize
+        if not items:
+            return np.empty((*shape, 0), dtype.np)
+        length = len(items[0])
+        for i, item in enumerate(items):
+            if len(item) != length:
+                ctx.check(
+                    False,
+                    errors.InvalidArgumentError,
+                    f"DecodeRaw requires input strings to all be the same size, but element {i} has size "
+                    f"{len(item)} != {length}",
+                )
+        ctx.check(
+            length % width == 0,
+            errors.InvalidArgumentError,
+            f"Input to DecodeRaw has length {length} that is not a multiple of {width}, the size of "
+            f"{dtypes.proto_name(dtype)}",
+        )
+        found = _from_bytes(items[0] if len(items) == 1 else b"".join(items), dtype, attrs["little_endian"])
+        return found.reshape(*shape, length // width)
+
+
+class DecodePaddedRaw(Op):
+    """The bytes of each string as a vector of ``fixed_length`` bytes of numbers: cut off, or filled with zeros."""
+
+    signature = "input_bytes: string, fixed_length: int32 -> output: out_type"
+    attrs = {
+        "out_type": Type("half float double int32 uint16 uint8 int16 int8 int64 bfloat16"),
+        "little_endian": Bool(True),
+    }
+    effect = PURE
+    gradient = _NO_GRADIENT
+
+    def shape(c):
+        c.with_rank("fixed_length", 0)
+        length = c.scalar("fixed_length")
+        width = c.attrs["out_type"].np.itemsize
+        if length is not None and (length <= 0 or length % width):
+            raise ValueError(
+                errors.message(
+                    f"fixed_length = {length}", f"a positive multiple of {width} bytes", "fixed_length in bytes"
+                )
+            )
+        batch = c.shape("input_bytes")
+        return None if batch is None else (*batch, None if length is None else length // width)
+
+    def bound(c):
+        return None
+
+    def host_kernel(ctx, inputs, attrs):
+        strings, length = inputs
+        dtype, length = attrs["out_type"], int(length)
+        width = dtype.np.itemsize
+        ctx.check(
+            length > 0 and length % width == 0,
+            errors.InvalidArgumentError,
+            f"fixed_length ({length}) must be a positive multiple of the size of out_type ({width})",
+        )
+        data = b"".join([item[:length].ljust(length, b"\0") for item in _flat(strings)])
+        return _from_bytes(data, dtype, attrs["little_endian"]).reshape(*np.shape(strings), length // width)
+
+
+# ----------------------------------------------------------------------------------------------------------------- CSV
+_INTEGER = re.compile(rb"\s*[+-]?[0-9]+\s*\Z")
+_NUMBER = re.compile(
+    rb"\s*[+-]?(?:[0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?|\.[0-9]+(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)\s*\Z", re.I
+)
+_HEXADECIMAL = re.compile(rb"\s*[+-]?0x[0-9a-f.]+(?:p[+-]?[0-9]+)?\s*\Z", re.I)
+
+
+def number(text: bytes, dtype: dtypes.DType) -> Any:
+    """The number that a string shows; ValueError if it shows none, or one that the dtype cannot hold."""
+    assert dtype.np is not None
+    if dtype.is_integer:
+        if not _INTEGER.match(text):
+            raise ValueError(text)
+        value = int(text)
+        info = np.iinfo(dtype.np)
+        if not info.min <= value <= info.max:
+            raise ValueError(text)
+        return value
+    if _NUMBER.match(text):
+        return float(text)
+    if _HEXADECIMAL.match(text):
+        return float.fromhex(text.decode())
+    raise ValueError(text)
+
+
+def csv_fields(record: bytes, delim: bytes, quotes: bool) -> list[bytes]:
+    """The fields of one record after RFC 4180; ValueError with what is wrong.
+
+    Line ends outside of quotes are passed over at the start of a field only.
+    """
+    if not (quotes and b'"' in record) and b"\n" not in record and b"\r" not in record:
+        return record.split(delim) if record else []
+    found = []
+    position, size = 0, len(record)
+    while position < size:
+        if record[position] in b"\n\r":
+            position += 1
+            continue
+        if not (quotes and record[position : position + 1] == b'"'):
+            end = record.find(delim, position)
+            end = size if end < 0 else end
+            field = record[position:end]
+            if b"\n" in field or b"\r" in field or (quotes and b'"' in field):
+                raise ValueError("Unquoted fields cannot have quotes/CRLFs inside")
+            found.append(field)
+            position = end + 1
+            continue
+        position += 1
+        parts = []
+        while True:
+            end = record.find(b'"', position)
+            if end < 0:
+                raise ValueError("Quoted field has to end with quote followed by delim or end")
+            parts.append(record[position:end])
+            follows = record[end + 1 : end + 2]
+            position = end + 2
+            if follows in (b"", delim):
+                break
+            if follows != b'"':
+                raise ValueError("Quote inside a string has to be escaped by another quote")
+            parts.append(b'"')
+        found.append(b"".join(parts))
+    if record[-1:] == delim:
+        found.append(b"")
+    return found
+
+
+class DecodeCSV(Op):
+    """Columns of CSV records: one tensor for each, of the records' shape.
+
+    A field that is empty or ``na_value`` gets the column's default; an empty vector as default makes it required.
+    """
+
+    signature = "records: string, record_defaults: [OUT_TYPE] -> output: [OUT_TYPE]"
+    attrs = {
+        "OUT_TYPE": List("type", allowed="float double int32 int64 string", minimum=1),
+        "field_delim": String(","),
+        "use_quote_delim": Bool(True),
+        "na_value": String(""),
+        "select_cols": List("int", ()),
+    }
+    effect = PURE
+    gradient = _NO_GRADIENT
+
+    def shape(c):
+        for position in c.positions("record_defaults"):
+            given = c.shapes[position]
+            if given is not None and (len(given) > 1 or (given and given[0] not in (None, 0, 1))):
+                raise ValueError(
+                    "Shape of a default must be a length-0 or length-1 vector, or a scalar.\n"
+                    + errors.message(
+                        f"default {position - 1} of shape {list(given)}", "one value, or none", "[0.0] or []"
+                    )
+                )
+        columns = c.attrs["select_cols"]
+        if columns and (list(columns) != sorted(set(columns)) or columns[0] < 0):
+            raise ValueError(
+                "select_cols should be strictly increasing indices\n"
+                + errors.message(f"select_cols={list(columns)}", "indices from 0 on, in order", "sort them")
+            )
+        if columns and len(columns) != len(c.attrs["OUT_TYPE"]):
+            raise ValueError(
+                "select_cols should match output size\n"
+                + errors.message(
+                    f"{len(columns)} columns, {len(c.attrs['OUT_TYPE'])} defaults", "as many", "one for each"
+                )
+            )
+        if len(c.attrs["field_delim"]) != 1:
+            raise ValueError(
+                "field_delim should be only 1 char\n"
+                + errors.message(f"field_delim={c.attrs['field_delim']!r}", "one character", "field_delim=','")
+            )
+        return [c.shapes[0]] * len(c.attrs["OUT_TYPE"])
+
+    def host_kernel(ctx, inputs, attrs):
+        records, *defaults = inputs
+        types = attrs["OUT_TYPE"]
+        shape = np.shape(records)
+        rows = [_fields(ctx, i, record, attrs) for i, record in enumerate(_flat(records))]
+        empty = {b"", attrs["na_value"].encode() if isinstance(attrs["na_value"], str) else attrs["na_value"]}
+        columns: Any = list(zip(*rows, strict=True)) if rows else [()] * len(types)
+        return [
+            _csv_column(ctx, f, columns[f], dtype, np.asarray(defaults[f]), empty).reshape(shape)
+            for f, dtype in enumerate(types)
+        ]
+
+
+def _fields(ctx: Any, i: int, record: bytes, attrs: dict[str, Any]) -> list[bytes]:
+    try:
+        found = csv_fields(record, attrs["field_delim"].encode(), attrs["use_quote_delim"])
+    except ValueError as problem:
+        ctx.check(False, errors.InvalidArgumentError, literal(f"{problem} (record {i}: {_text(record)!r})"))
+        raise
+    wanted = attrs["select_cols"]
+    if wanted:
+        found = [found[column] for column in wanted if column < len(found)]
+    count = len(attrs["OUT_TYPE"])
+    if len(found) != count:
+        ctx.check(False, errors.InvalidArgumentError, f"Expect {count} fields but have {len(found)} in record {i}")
+    return found
+
+
+def _plain_column(fields: Sequence[bytes], dtype: dtypes.DType) -> np.ndarray | None:
+    """A column of numbers as Python and NumPy read them; None if that could be another number, or an error."""
+    if any(b"_" in field for field in fields):
+        return None
+    try:
+        if not dtype.is_integer:
+            return np.array(list(map(float, fields)), dtype.np)
+        return np.array(list(map(int, fields)), dtype.np)  # refuses what the dtype cannot hold
+    except (ValueError, OverflowError):
+        return None
+
+
+def _csv_column(
+    ctx: Any, f: int, fields: Sequence[bytes], dtype: dtypes.DType, default: np.ndarray, empty: set[bytes]
+) -> np.ndarray:
+    if empty.isdisjoint(fields):
+        if dtype is dtypes.string:
+            return _like((len(fields),), fields)
+        found = _plain_column(fields, dtype)
+        if found is not None:
+            return found
+    missing = [i for i, field in enumerate(fields) if field in empty]
+    if missing and not default.size:
+        ctx.check(
+            False,
+            errors.InvalidArgumentError,
+            f"Field {f} is required but missing in record {missing[0]}!",
+        )
+    values: list[Any] = list(fields)
+    for i in missing:
+        values[i] = default.ravel()[0]
+    if dtype is dtypes.string:
+        return _like((len(values),), values)
+    for i, field in enumerate(fields):
+        if field in empty:
+            continue
+        try:
+            values[i] = number(field, dtype)
+        except ValueError:
+            told = f"Field {f} in record {i} is not a valid {dtypes.proto_name(dtype)}: {_text(field)}"
+            ctx.check(False, errors.InvalidArgumentError, literal(told))
+    return np.array(values, dtype.np)
+
+
+# ---------------------------------------------------------------------------------------------------- JSON and tensors
+class DecodeJSONExample(Op):
+    """Each string, an ``Example`` in JSON, as a serialised ``Example``."""
+
+    signature = "json_examples: string -> binary_examples: string"
+    effect = PURE
+    gradient = _NO_GRADIENT
+    shape = inference.unchanged
+
+    def host_kernel(ctx, inputs, attrs):
+        found = []
+        for item in _flat(inputs[0]):
+            try:
+                message = json_format.Parse(item, example_pb2.Example(), max_recursion_depth=50)
+            except (json_format.ParseError, UnicodeDecodeError, ValueError, RecursionError) as problem:
+                ctx.check(
+                    False,
+                    errors.InvalidArgumentError,
+                    literal(f"Error while parsing JSON: {problem}: {_text(item)[:200]}"),
+                )
+                raise
+            found.append(message.SerializeToString(deterministic=True))
+        return _like(np.shape(inputs[0]), found)
+
+
+class ParseTensor(Op):
+    """The tensor that a serialised ``TensorProto`` holds, which must be of type ``out_type``."""
+
+    signature = "serialized: string -> output: out_type"
+    attrs = {"out_type": Type()}
+    effect = PURE
+    gradient = _NO_GRADIENT
+    shape = inference.unknown
+
+    def bound(c):
+        return None
+
+    def host_kernel(ctx, inputs, attrs):
+        (data,) = inputs
+        ctx.check(
+            np.ndim(data) == 0,
+            errors.InvalidArgumentError,
+            f"Expected `serialized` to be a scalar, got shape: {list(np.shape(data))}",
+        )
+        try:
+            proto = tensor_pb2.TensorProto.FromString(np.asarray(data, object)[()])
+            found = make_ndarray(proto)
+        except (protobuf.DecodeError, ValueError, TypeError) as problem:
+            ctx.check(
+                False, errors.InvalidArgumentError, literal(f"Could not parse `serialized` as TensorProto: {problem}")
+            )
+            raise
+        given = dtypes.as_dtype(proto.dtype)
+        ctx.check(
+            given == attrs["out_type"],
+            errors.InvalidArgumentError,
+            f"Type mismatch between parsed tensor ({dtypes.proto_name(given)}) and dtype "
+            f"({dtypes.proto_name(attrs['out_type'])})",
+        )
+        return found
+
+
+class SerializeTensor(Op):
+    """A tensor as a serialised ``TensorProto``."""
+
+    signature = "tensor: T -> serialized: string"
+    attrs = {"T": Type()}
+    effect = PURE
+    gradient = _NO_GRADIENT
+    shape = inference.scalar
+
+    def host_kernel(ctx, inputs, attrs):
+        return _like((), [content_proto(np.asarray(inputs[0]), attrs["T"]).SerializeToString()])
+
+
+# ---------------------------------------------------------------------------------------------------------- compression
+_COMPRESSIONS = {"": 0, "ZLIB": zlib.MAX_WBITS, "GZIP": zlib.MAX_WBITS + 16}
+
+
+class DecodeCompressed(Op):
+    """Each string inflated; ``compression_type`` is ``"ZLIB"``, ``"GZIP"`` or ``""`` for the string itself."""
+
+    signature = "bytes: string -> output: string"
+    attrs = {"compression_type": String("")}
+    effect = PURE
+    gradient = _NO_GRADIENT
+
+    def shape(c):
+        if c.attrs["compression_type"] not in _COMPRESSIONS:
+            raise ValueError(
+                "Only ZLIB, GZIP or NONE are supported compressions\n"
+                + errors.message(
+                    f"compression_type={c.attrs['compression_type']!r}",
+                    "'ZLIB', 'GZIP' or ''",
+                    "compression_type='GZIP'",
+                )
+            )
+        return c.shapes[0]
+
+    def host_kernel(ctx, inputs, attrs):
+        bits = _COMPRESSIONS[attrs["compression_type"]]
+        if not bits:
+            return inputs[0]
+        found = []
+        for item in _flat(inputs[0]):
+            unit = zlib.decompressobj(bits)
+            try:
+                data = unit.decompress(item)
+            except zlib.error as problem:
+                ctx.check(False, errors.DataLossError, f"damaged compressed data: {problem}")
+                raise
+            ctx.check(unit.eof or not item, errors.DataLossError, "the compressed data ends in its middle")
+            found.append(data)
+        return _like(np.shape(inputs[0]), found)

@@ -1,0 +1,278 @@
+"""What is drawn from a Philox stream: uniform and normal numbers, truncated ones, integers, categories.
+
+Each function takes a kernel's context and a stream ``(key uint32[2], counter uint32[4])``, so that ops with a stream of
+their own and ops with a seed as input share it. Elements come from the stream's words in TensorFlow's order: for the
+same stream, uniform numbers and integers are the very same, normal ones up to the last bits of sine and logarithm.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.ops.math import xla_trigonometry
+from anabranch.ops.random import philox
+
+Stream = tuple[Any, Any]
+
+RESERVED = 256
+"""Blocks that an op reserves for an element, whatever it uses."""
+
+
+def uniform(ctx: Any, stream: Stream, count: int, dtype: np.dtype) -> Any:
+    """``count`` uniform numbers in [0, 1) of ``dtype``."""
+    xp, view = ctx.xp, philox.reinterpret(ctx)
+    if dtype == np.float64:
+        return philox.float64(xp, *philox.pairs(xp, stream, count), view)
+    bits = philox.words(xp, stream, count)
+    if dtype == np.float32:
+        return philox.float32(xp, bits, view)
+    if dtype == np.float16:
+        small = ((bits & np.uint32(0x3FF)) | np.uint32(15 << 10)).astype(np.uint16)
+        return view(small, np.float16) - np.float16(1)
+    small = ((bits & np.uint32(0x7F)) | np.uint32(127 << 7)).astype(np.uint16)
+    return (view(small, dtype).astype(np.float32) - np.float32(1)).astype(dtype)
+
+
+def unsigned(xp: Any, stream: Stream, count: int, wide: bool) -> Any:
+    """``count`` integers of 32 bits, or of 64 if ``wide``."""
+    if not wide:
+        return philox.words(xp, stream, count)
+    low, high = philox.pairs(xp, stream, count)
+    return low.astype(np.uint64) | (high.astype(np.uint64) << np.uint64(32))
+
+
+def integers(ctx: Any, stream: Stream, count: int, low: Any, high: Any, dtype: np.dtype) -> Any:
+    """``count`` integers in ``[low, high)`` of ``dtype``; fails the step unless ``low < high``."""
+    xp = ctx.xp
+    kind = np.uint32 if dtype.itemsize == 4 else np.uint64
+    low, high = xp.asarray(low), xp.asarray(high)
+    ctx.check(
+        (low < high).all() if count else True,
+        errors.InvalidArgumentError,
+        "Need minval < maxval, got {0} >= {1}",
+        low,
+        high,
+    )
+    bits = unsigned(xp, stream, count, kind == np.uint64)
+    start = low.astype(kind)
+    span = high.astype(kind) - start
+    span = xp.where(span == 0, kind(1), span)  # refused above; never divide by zero on the way
+    return (bits % span + start).astype(dtype)
+
+
+def _box_muller(ctx: Any, first: Any, second: Any, real: Any, rows: bool = False) -> tuple[Any, Any]:
+    """Two normal numbers from two uniform ones (Box and Muller, 1958), in TensorFlow's order: sine, then cosine."""
+    xp = ctx.xp
+    radius = xp.sqrt(real(-2.0) * xp.log(xp.maximum(first, real(1.0e-7))))
+    angle = real(2.0 * math.pi) * second
+    fast = (
+        real is np.float32 and not ctx.host and ctx.platform == "cpu" and (rows or xla_trigonometry.applies(ctx, angle))
+    )
+    sine, cosine = xla_trigonometry.sine_and_cosine(xp, angle) if fast else (xp.sin(angle), xp.cos(angle))
+    return sine * radius, cosine * radius
+
+
+def uniform_pairs(ctx: Any, stream: Stream, offsets: Any) -> tuple[Any, Any]:
+    """The two uniform float64 numbers of each block at ``offsets``."""
+    xp, view = ctx.xp, philox.reinterpret(ctx)
+    a, b, c, d = philox.blocks(xp, stream, offsets)
+    return philox.float64(xp, a, b, view), philox.float64(xp, c, d, view)
+
+
+def normal_pairs(ctx: Any, stream: Stream, offsets: Any) -> tuple[Any, Any]:
+    """The two normal float64 numbers of each block at ``offsets``."""
+    return _box_muller(ctx, *uniform_pairs(ctx, stream, offsets), np.float64)
+
+
+def _host_normals(ctx: Any, stream: Stream, offsets: Any, double: bool) -> Any:
+    """Normal numbers of the blocks at ``offsets``: ``[..., 4]`` float32, or ``[..., 2]`` float64."""
+    if double:
+        return np.stack(normal_pairs(ctx, stream, offsets), axis=-1)
+    view = philox.reinterpret(ctx)
+    a, b, c, d = (philox.float32(np, word, view) for word in philox.blocks(np, stream, offsets))
+    return np.stack((*_box_muller(ctx, a, b, np.float32), *_box_muller(ctx, c, d, np.float32)), axis=-1)
+
+
+def _normals_at(ctx: Any, stream: Stream, offsets: Any, lane: Any, double: bool) -> Any:
+    """Under XLA: for each element number ``lane`` of the block at its offset; see :func:`philox.words`."""
+    xp, view = ctx.xp, philox.reinterpret(ctx)
+    if double:
+        sine, cosine = normal_pairs(ctx, stream, offsets)
+    else:
+        a, b, c, d = philox.blocks(xp, stream, offsets)
+        first = philox.float32(xp, xp.where(lane < 2, a, c), view)
+        sine, cosine = _box_muller(ctx, first, philox.float32(xp, xp.where(lane < 2, b, d), view), np.float32)
+    return xp.where((lane & np.uint32(1)) == 0, sine, cosine)
+
+
+def normal(ctx: Any, stream: Stream, count: int, dtype: np.dtype) -> Any:
+    """``count`` normal numbers of mean 0 and deviation 1."""
+    double = dtype == np.float64
+    shift = 1 if double else 2
+    if ctx.host:
+        number = -(-count >> shift)
+        parts = [
+            _host_normals(ctx, stream, np.arange(start, min(start + philox.CHUNK, number), dtype=np.uint64), double)
+            for start in range(0, number, philox.CHUNK)
+        ]
+        drawn = np.concatenate(parts).reshape(-1)[:count] if parts else np.zeros(0)
+    else:
+        place = ctx.xp.arange(count, dtype=np.uint64)
+        lane = place.astype(np.uint32) & np.uint32((1 << shift) - 1)
+        drawn = _normals_at(ctx, stream, place >> np.uint64(shift), lane, double)
+    return drawn.astype(dtype)
+
+
+def kept(ctx: Any, stream: Stream, *arrays: Any) -> tuple[Any, ...]:
+    """The arrays, which XLA then makes once and not anew in each of their uses: on a CPU it drops its own barriers."""
+    if ctx.host or ctx.platform != "cpu":
+        return arrays
+    always = (stream[0][0] | np.uint32(1)) != 0  # which XLA does not see
+    return ctx.lax.cond(always, lambda *x: x, lambda *x: tuple(-a for a in x), *arrays)
+
+
+_CLOSE = np.float32(4e-6)
+"""Float32 numbers so close to a bound are on the side on which their float64 values are: the same in every tier."""
+
+
+def _exactly(xp: Any, a: Any, b: Any, c: Any, d: Any) -> tuple[Any, ...]:
+    """The four normal numbers of four uniform float32 ones, in float64."""
+    found: list[Any] = []
+    for first, second in ((a, b), (c, d)):
+        radius = xp.sqrt(-2.0 * xp.log(xp.maximum(first.astype(np.float64), 1.0e-7)))
+        angle = (2.0 * math.pi) * second.astype(np.float64)
+        found += [xp.sin(angle) * radius, xp.cos(angle) * radius]
+    return tuple(found)
+
+
+def _block_normals(ctx: Any, stream: Stream, offsets: Any, double: bool, exact: bool) -> tuple[Any, Any]:
+    """The four normal numbers (two for float64) of each block, an array for each; and what decides if they pass."""
+    if double:
+        drawn = normal_pairs(ctx, stream, offsets)
+        return drawn, drawn
+    xp, view = ctx.xp, philox.reinterpret(ctx)
+    # Kept as numbers, not as words: XLA would turn 2 pi (x - 1) into 2 pi x - 2 pi, whose rounding is another.
+    a, b, c, d = kept(ctx, stream, *[philox.float32(xp, word, view) for word in philox.blocks(xp, stream, offsets)])
+    drawn = (*_box_muller(ctx, a, b, np.float32, True), *_box_muller(ctx, c, d, np.float32, True))
+    return drawn, _exactly(xp, a, b, c, d) if exact else drawn
+
+
+_ROW = 256
+"""Groups that are looked at together after the first turn."""
+
+
+def _truncated_groups(ctx: Any, stream: Stream, groups: int, stride: int, size: int, double: bool) -> Any:
+    """A turn for all groups, which is enough for nearly all of them, then an exact search in rows that hold others."""
+    xp, lax = ctx.xp, ctx.lax
+    real = np.float64 if double else np.float32
+
+    def turn(offsets: Any, blocks: int, exact: bool, found: Any, rank: Any) -> tuple[Any, Any, Any]:
+        """The numbers found of each group, how many, and whether a decision was close."""
+        pairs = [_block_normals(ctx, stream, offsets + np.uint64(i), double, exact) for i in range(blocks)]
+        drawn = kept(ctx, stream, *[value for values, _ in pairs for value in values])
+        deciding = [value for _, values in pairs for value in values] if exact else drawn
+        close = xp.zeros(offsets.shape, bool)
+        for value, decides in zip(drawn, deciding, strict=True):
+            good = xp.abs(decides) < 2.0
+            close = close | (xp.abs(xp.abs(decides) - 2) < _CLOSE)
+            found = tuple(xp.where(good & (rank == k), value, old) for k, old in enumerate(found))
+            rank = xp.minimum(rank + good.astype(rank.dtype), np.int8(size))
+        return found, rank, close
+
+    def nothing(count: int) -> tuple[Any, Any]:
+        return (xp.zeros((count,), real),) * size, xp.zeros((count,), np.int8)
+
+    def search(offsets: Any) -> Any:
+        def more(carry: Any) -> Any:
+            skip, found, rank = carry
+            return skip + np.uint64(3), *turn(offsets + skip, 3, True, found, rank)[:2]
+
+        start = (np.uint64(0), *nothing(offsets.shape[0]))
+        return xp.stack(lax.while_loop(lambda carry: xp.any(carry[2] < size), more, start)[1], axis=1)
+
+    offsets = xp.arange(groups, dtype=np.uint64) * np.uint64(stride)
+    found, rank, close = turn(offsets, 2 if size == 4 else 3, double, *nothing(groups))
+    undone = (rank < size) if double else (rank < size) | close
+    row = min(_ROW, groups)
+    rows = -(-groups // row)
+    undone = xp.any(xp.pad(undone, (0, rows * row - groups)).reshape(rows, row), axis=1)
+
+    def again(carry: Any) -> Any:
+        found, undone = carry
+        number = xp.argmax(undone)
+        start = xp.minimum(number * row, groups - row)
+        place = (start.astype(np.uint64) + xp.arange(row, dtype=np.uint64)) * np.uint64(stride)
+        found = lax.dynamic_update_slice(found, search(place), (start, xp.zeros_like(start)))
+        return found, undone.at[number].set(False)
+
+    return lax.while_loop(lambda carry: xp.any(carry[1]), again, (xp.stack(found, axis=1), undone))[0]
+
+
+def _truncated_groups_on_host(
+    ctx: Any, stream: Stream, groups: int, stride: int, size: int, double: bool
+) -> np.ndarray:
+    found = np.empty((groups, size), np.float64 if double else np.float32)
+    todo = np.arange(groups, dtype=np.uint64)
+    tries = 1
+    while todo.size:
+        offsets = (todo * np.uint64(stride))[:, None] + np.arange(tries, dtype=np.uint64)
+        drawn = _host_normals(ctx, stream, offsets, double).reshape(todo.size, -1)
+        accepted = np.abs(drawn) < 2.0
+        close = np.flatnonzero(np.abs(np.abs(drawn) - 2) < _CLOSE) if not double else ()
+        for place in close:
+            words = philox.blocks(np, stream, offsets.reshape(-1)[place // 4 : place // 4 + 1])
+            uniforms = [philox.float32(np, word, philox.reinterpret(ctx)) for word in words]
+            accepted.reshape(-1)[place] = abs(_exactly(np, *uniforms)[place % 4][0]) < 2.0
+        enough = accepted.sum(1) >= size
+        good, mask = drawn[enough], accepted[enough]
+        mask &= np.cumsum(mask, axis=1) <= size
+        found[todo[enough].astype(np.int64)] = good[mask].reshape(-1, size)
+        todo = todo[~enough]
+        tries = min(4 * tries, stride)
+    return found
+
+
+def truncated_normal(ctx: Any, stream: Stream, count: int, dtype: np.dtype) -> Any:
+    """``count`` normal numbers within two deviations.
+
+    Each group of four (two for float64) has a stretch of the stream to itself and takes the first numbers in it that
+    pass.
+    """
+    double = dtype == np.float64
+    size = 2 if double else 4
+    stride = size * RESERVED // 4
+    groups = -(-count // size)
+    if groups == 0:
+        return ctx.xp.zeros((0,), dtype)
+    make = _truncated_groups_on_host if ctx.host else _truncated_groups
+    return make(ctx, stream, groups, stride, size, double).reshape(-1)[:count].astype(dtype)
+
+
+def categories(ctx: Any, stream: Stream, logits: Any, samples: int, dtype: np.dtype) -> Any:
+    """Numbers of classes ``[rows, samples]`` drawn by unnormalised log-probabilities ``[rows, classes]``."""
+    xp, view = ctx.xp, philox.reinterpret(ctx)
+    rows, classes = logits.shape
+    ctx.check(
+        classes > 0 or rows * samples == 0,
+        errors.InvalidArgumentError,
+        "num_classes should be positive, got {0}",
+        classes,
+    )
+    if rows * samples == 0 or classes == 0:
+        return xp.zeros((rows, samples), dtype)
+    wide = logits.astype(np.float64)
+    finite = xp.isfinite(wide)
+    top = xp.max(xp.where(finite, wide, -np.inf), axis=1, keepdims=True)
+    cumulated = xp.cumsum(xp.where(finite, xp.exp(wide - top), 0.0), axis=1)
+    bits = philox.pairs(xp, stream, rows * samples)
+    drawn = philox.float64(xp, *bits, view).reshape(rows, samples) * cumulated[:, -1:]
+    # The first class whose cumulated weight exceeds the drawn one.
+    if ctx.host:
+        found = np.stack([np.searchsorted(c, d, side="right") for c, d in zip(cumulated, drawn, strict=True)])
+    else:
+        found = xp.sum(cumulated[:, None, :] <= drawn[:, :, None], axis=2)
+    return xp.minimum(found, classes - 1).astype(dtype)

@@ -1,0 +1,215 @@
+"""Random ops: uniform, normal, truncated normal, shuffles and draws from categories, from Philox streams.
+
+An execution reserves blocks by TensorFlow's rule (256 an element, whatever it uses), so that streams of successive runs
+never overlap and stay where TensorFlow's are. The numbers themselves are made in
+:mod:`anabranch.ops.random.distributions`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.opdef import RANDOM, Int, NotDifferentiable, Op, Type
+from anabranch.ops.random import distributions, philox
+
+FLOATS = "half bfloat16 float double"
+DRAWN = NotDifferentiable("random numbers do not depend on the inputs")
+
+
+def shape_of(c: Any) -> Any:
+    """Shape rule of ops that draw as many numbers as their input ``shape`` says."""
+    dims = c.vector("shape")
+    if dims is None:
+        return None
+    for dim in dims:
+        if dim is not None and dim < 0:
+            raise ValueError(
+                errors.message(f"a random tensor of shape {dims}", "sizes of at least 0", "check the shape")
+            )
+    return tuple(dims)
+
+
+def _reserve(c: Any) -> int:
+    return math.prod(dims_of(c.value("shape"))) * distributions.RESERVED
+
+
+def dims_of(shape: Any) -> tuple[int, ...]:
+    """The sizes in a shape that is given as an array; 0 for negative ones, which :func:`checked_dims` refuses."""
+    return tuple(max(int(dim), 0) for dim in np.asarray(shape).ravel())
+
+
+def checked_dims(ctx: Any, shape: Any) -> tuple[int, ...]:
+    """The sizes in a kernel's input ``shape``; fails the step if one is negative."""
+    for dim in np.asarray(shape).ravel():
+        ctx.check(dim >= 0, errors.InvalidArgumentError, f"Dimension {dim} must be >= 0")
+    return dims_of(shape)
+
+
+def samples_shape(c: Any) -> Any:
+    """Shape rule of ops that draw ``num_samples`` categories for each row of ``logits``."""
+    rows, samples = c.with_rank("logits", 2)[0], c.scalar("num_samples")
+    if samples is not None and samples < 0:
+        raise ValueError(errors.message(f"num_samples={samples}", "at least 0", "num_samples=1"))
+    return (rows, samples)
+
+
+def checked_samples(ctx: Any, number: Any) -> int:
+    """A kernel's input ``num_samples``; fails the step if it is negative."""
+    samples = int(np.asarray(number).reshape(()))
+    ctx.check(samples >= 0, errors.InvalidArgumentError, f"num_samples should be nonnegative, got {samples}")
+    return max(samples, 0)
+
+
+class RandomUniform(Op):
+    """Uniform numbers in [0, 1), of shape ``shape``."""
+
+    signature = "shape: T -> output: dtype"
+    attrs = {"seed": Int(0), "seed2": Int(0), "dtype": Type(FLOATS), "T": Type("int32 int64")}
+    effect = RANDOM
+    compile_time = ("shape",)
+    shape = shape_of
+    consumes = _reserve
+    gradient = DRAWN
+
+    def kernel(ctx, inputs, attrs):
+        dims = checked_dims(ctx, inputs[0])
+        return distributions.uniform(ctx, ctx.philox, math.prod(dims), attrs["dtype"].np).reshape(dims)
+
+
+class RandomUniformInt(Op):
+    """Uniform integers in ``[minval, maxval)``, of shape ``shape``."""
+
+    signature = "shape: T, minval: Tout, maxval: Tout -> output: Tout"
+    attrs = {"seed": Int(0), "seed2": Int(0), "Tout": Type("int32 int64"), "T": Type("int32 int64")}
+    effect = RANDOM
+    compile_time = ("shape",)
+    consumes = _reserve
+    gradient = DRAWN
+
+    def shape(c):
+        c.with_rank("minval", 0)
+        c.with_rank("maxval", 0)
+        return shape_of(c)
+
+    def kernel(ctx, inputs, attrs):
+        shape, low, high = inputs
+        dims = checked_dims(ctx, shape)
+        return distributions.integers(ctx, ctx.philox, math.prod(dims), low, high, attrs["Tout"].np).reshape(dims)
+
+
+class RandomStandardNormal(Op):
+    """Normal numbers of mean 0 and deviation 1, of shape ``shape``."""
+
+    signature = "shape: T -> output: dtype"
+    attrs = {"seed": Int(0), "seed2": Int(0), "dtype": Type(FLOATS), "T": Type("int32 int64")}
+    effect = RANDOM
+    compile_time = ("shape",)
+    shape = shape_of
+    consumes = _reserve
+    gradient = DRAWN
+
+    def kernel(ctx, inputs, attrs):
+        dims = checked_dims(ctx, inputs[0])
+        return distributions.normal(ctx, ctx.philox, math.prod(dims), attrs["dtype"].np).reshape(dims)
+
+
+class TruncatedNormal(Op):
+    """Normal numbers of mean 0 and deviation 1, those beyond two deviations drawn again, of shape ``shape``."""
+
+    signature = "shape: T -> output: dtype"
+    attrs = {"seed": Int(0), "seed2": Int(0), "dtype": Type(FLOATS), "T": Type("int32 int64")}
+    effect = RANDOM
+    compile_time = ("shape",)
+    shape = shape_of
+    consumes = _reserve
+    gradient = DRAWN
+
+    def kernel(ctx, inputs, attrs):
+        dims = checked_dims(ctx, inputs[0])
+        return distributions.truncated_normal(ctx, ctx.philox, math.prod(dims), attrs["dtype"].np).reshape(dims)
+
+
+class RandomShuffle(Op):
+    """``value`` with the slices of dimension 0 in random order (Fisher and Yates)."""
+
+    signature = "value: T -> output: T"
+    attrs = {"seed": Int(0), "seed2": Int(0), "T": Type()}
+    effect = RANDOM
+
+    def shape(c):
+        return c.shapes[0]
+
+    def consumes(c):
+        shape = c.shapes[0]
+        return -(-(shape[0] - 1) // 4) if shape and shape[0] > 1 else 0  # one swap fewer than slices
+
+    def kernel(ctx, inputs, attrs):
+        (value,) = inputs
+        if value.ndim == 0 or value.shape[0] <= 1:
+            return value
+        xp, count = ctx.xp, value.shape[0]
+        bits = philox.words(xp, ctx.philox, count)
+        left = xp.arange(count, 0, -1).astype(np.uint32)
+        jump = (bits % left).astype(np.int64)
+
+        def swap(i: Any, order: Any) -> Any:
+            other = i + jump[i]
+            here, there = order[i], order[other]
+            return order.at[i].set(there).at[other].set(here)
+
+        order = ctx.lax.fori_loop(0, count - 1, swap, xp.arange(count))
+        return value[order]
+
+    def host_kernel(ctx, inputs, attrs):
+        (value,) = inputs
+        if value.ndim == 0 or value.shape[0] <= 1:
+            return value.copy()
+        count = value.shape[0]
+        bits = philox.words(np, ctx.philox, count)
+        jumps = (bits % np.arange(count, 0, -1).astype(np.uint32)).tolist()
+        order = list(range(count))
+        for i in range(count - 1):
+            other = i + jumps[i]
+            order[i], order[other] = order[other], order[i]
+        return value[order]
+
+    def gradient(op, grad):
+        raise LookupError(
+            "RandomShuffle has no gradient\n"
+            + errors.message(
+                "a gradient through RandomShuffle, which does not tell the order that it drew",
+                "differentiable ops",
+                "tf.gather(value, tf.random_shuffle(tf.range(n)))",
+            )
+        )
+
+
+class Multinomial(Op):
+    """Category numbers drawn by unnormalised log-probabilities: ``[batch, classes]`` gives ``[batch, num_samples]``."""
+
+    signature = "logits: T, num_samples: int32 -> output: output_dtype"
+    attrs = {
+        "seed": Int(0),
+        "seed2": Int(0),
+        "T": Type("float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"),
+        "output_dtype": Type("int32 int64", default="int64"),
+    }
+    effect = RANDOM
+    compile_time = ("num_samples",)
+    gradient = DRAWN
+
+    def shape(c):
+        return samples_shape(c)
+
+    def consumes(c):
+        samples = max(int(c.scalar("num_samples")), 0)
+        return c.shapes[0][0] * (-(-samples // 4) * 4) * 2 * distributions.RESERVED
+
+    def kernel(ctx, inputs, attrs):
+        logits, number = inputs
+        samples = checked_samples(ctx, number)
+        return distributions.categories(ctx, ctx.philox, logits, samples, attrs["output_dtype"].np)

@@ -1,0 +1,307 @@
+"""What kernels do once their checks have passed, for the ops that the bodies of loops consist of.
+
+A loop that the interpreter runs computes the same ops on operands of the same shapes again and again, and most of the
+time of a small op is its checks and the way to its kernel. :func:`form` gives, for operands of certain dtypes and
+shapes, a function of such operands alone that computes the very same, bit for bit; whoever calls it sees to it that
+dtypes and shapes are those (``runtime/interpreter/straight_line.py``). What may still fail, since values decide it,
+raises :class:`Changed`: then the kernel is to be asked. An op that has no entry here is run by its kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.values import shapes
+from anabranch.core.values.host_list import HostList
+
+Form = Callable[..., Any]
+MAY_FAIL = frozenset(("TensorListGetItem", "TensorListPopBack", "TensorListSetItem"))
+"""Ops whose form may raise :class:`Changed`."""
+_PLAIN = frozenset(np.dtype(name) for name in ("float32", "float64", "int32", "int64"))
+_FLOATS = frozenset(np.dtype(name) for name in ("float32", "float64"))
+_BOOL = np.dtype(bool)
+
+
+class Changed(Exception):
+    """Operands are not of the kind that a form is made for, or a check may fail."""
+
+
+def form(type_name: str, operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """A function of operands like these, or None. ``known`` says which of them are the same at each call."""
+    make = _FORMS.get(type_name)
+    return make(operands, known, attrs) if make is not None else None
+
+
+# --------------------------------------------------------------------------------------------------- element by element
+def _alike(operands: Sequence[Any], dtypes: frozenset[Any]) -> bool:
+    """Whether operands are arrays of one of the dtypes, whose shapes broadcast."""
+    if any(isinstance(value, HostList) or not hasattr(value, "dtype") for value in operands):
+        return False
+    if operands[0].dtype not in dtypes or any(value.dtype != operands[0].dtype for value in operands):
+        return False
+    try:
+        np.broadcast_shapes(*[value.shape for value in operands])
+    except ValueError:
+        return False
+    return True
+
+
+def _ufunc(function: Any, dtypes: frozenset[Any] = _PLAIN) -> Any:
+    def make(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+        return function if _alike(operands, dtypes) else None
+
+    return make
+
+
+def _of_arrays(function: Form, of_scalars: Form) -> Any:
+    """A function that works in place, and one that does not, for scalars, which have no place."""
+
+    def make(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+        if not _alike(operands, _FLOATS) or any(value.shape != operands[0].shape for value in operands):
+            return None
+        return function if operands[0].ndim else of_scalars
+
+    return make
+
+
+def _sigmoid(x: Any) -> Any:
+    found = np.negative(x)
+    np.exp(found, found)
+    np.add(found, 1, found)
+    return np.divide(1, found, found)
+
+
+def _sigmoid_grad(y: Any, dy: Any) -> Any:
+    found = np.subtract(1, y)
+    return np.multiply(np.multiply(dy, y), found, found)
+
+
+def _tanh_grad(y: Any, dy: Any) -> Any:
+    found = np.multiply(y, y)
+    np.subtract(1, found, found)
+    return np.multiply(dy, found, found)
+
+
+def _add_n(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    if len(operands) != 2 or not _alike(operands, _PLAIN) or operands[0].shape != operands[1].shape:
+        return None
+    return np.add
+
+
+def _select(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    condition, one, other = operands
+    if not _alike(operands[1:], _PLAIN) or one.shape != other.shape or isinstance(condition, HostList):
+        return None
+    if condition.ndim == 0 or condition.shape == one.shape:
+        return np.where
+    if condition.ndim != 1 or condition.shape != one.shape[:1]:
+        return None
+    shape = (-1,) + (1,) * (one.ndim - 1)
+    return lambda condition, one, other: np.where(condition.reshape(shape), one, other)
+
+
+# ------------------------------------------------------------------------------------------------------------- matrices
+def _matmul(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    a, b = operands
+    if a.dtype not in _FLOATS or a.dtype != b.dtype or a.ndim != 2 or b.ndim != 2:
+        return None
+    turned = attrs["transpose_a"], attrs["transpose_b"]
+    if a.shape[0 if turned[0] else 1] != b.shape[1 if turned[1] else 0]:
+        return None
+    if turned == (False, False):
+        return np.matmul
+    if turned == (True, False):
+        return lambda a, b: np.matmul(a.T, b)
+    if turned == (False, True):
+        return lambda a, b: np.matmul(a, b.T)
+    return lambda a, b: np.matmul(a.T, b.T)
+
+
+def _bias_add(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    value, bias = operands
+    if attrs["data_format"] != "NHWC" or not _alike(operands, _PLAIN) or bias.shape != value.shape[-1:]:
+        return None
+    return np.add
+
+
+def _bias_add_grad(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    (grad,) = operands
+    if attrs["data_format"] != "NHWC" or grad.dtype not in _FLOATS or grad.ndim < 2:
+        return None
+    return _reduction(tuple(range(grad.ndim - 1)), grad.dtype, False)
+
+
+def _reduction(axes: tuple[int, ...], dtype: Any, keep: bool) -> Form:
+    reduce: Any = np.add.reduce
+    return lambda x, *_: reduce(x, axes, dtype, None, keep)
+
+
+def _sum(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    x, axes = operands
+    if not known[1] or x.dtype not in _FLOATS:
+        return None
+    found = [int(axis) for axis in np.asarray(axes).ravel()]
+    if any(not -x.ndim <= axis < x.ndim for axis in found) or len({axis % x.ndim for axis in found}) < len(found):
+        return None
+    if not found:
+        return None
+    return _reduction(tuple(sorted(axis % x.ndim for axis in found)), x.dtype, attrs["keep_dims"])
+
+
+# ---------------------------------------------------------------------------------------------------------------- parts
+def _axis(value: Any, rank: int) -> int | None:
+    if np.size(value) != 1 or not -rank <= int(np.ravel(value)[0]) < rank:
+        return None
+    return int(np.ravel(value)[0]) % rank
+
+
+def _concat(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    *values, place = operands
+    axis = _axis(place, values[0].ndim) if known[-1] else None
+    if axis is None or any(value.dtype != values[0].dtype for value in values):
+        return None
+    rest = {(*value.shape[:axis], *value.shape[axis + 1 :]) for value in values}
+    if len(rest) > 1 or len({value.ndim for value in values}) > 1:
+        return None
+    join = np.concatenate
+    if len(values) == 2:
+        return lambda a, b, _: join((a, b), axis)
+    return lambda *values: join(values[:-1], axis)
+
+
+def _split(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    place, x = operands
+    axis = _axis(place, x.ndim) if known[0] else None
+    if axis is None or x.shape[axis] % attrs["num_split"]:
+        return None
+    size = x.shape[axis] // attrs["num_split"]
+    before = (slice(None),) * axis
+    parts = [(*before, slice(i * size, (i + 1) * size)) for i in range(attrs["num_split"])]
+    return lambda _, x: [x[part] for part in parts]
+
+
+def _slice(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    x, begin, size = operands
+    if not (known[1] and known[2]) or not len(begin) == len(size) == x.ndim:
+        return None
+    part = []
+    for whole, start, count in zip(x.shape, begin.tolist(), size.tolist(), strict=True):
+        end = whole if count == -1 else start + count
+        if not 0 <= start <= end <= whole:
+            return None
+        part.append(slice(start, end))
+    where = tuple(part)
+    return lambda x, *_: x[where]
+
+
+# ---------------------------------------------------------------------------------------------------------------- lists
+def _may_hold(value: Any, attrs: dict[str, Any], shape: tuple[int, ...]) -> bool:
+    return (
+        isinstance(value, HostList)
+        and value.element_dtype is attrs["element_dtype"]
+        and value.element_dtype.np is not None
+        and shapes.is_compatible(value.element_shape, shape)
+    )
+
+
+def _push(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    value, item = operands
+    return HostList.push if _may_hold(value, attrs, item.shape) and value.limit < 0 else None
+
+
+def _pop(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    value = operands[0]
+    item = value.get(value.length - 1) if isinstance(value, HostList) and value.length else None
+    if item is None or not _may_hold(value, attrs, item.shape):
+        return None
+    shape = item.shape
+
+    def pop(value: HostList, _: Any) -> Any:
+        if not value._length:
+            raise Changed
+        found = value.pop()
+        item = found[1]
+        if item is None or item.shape != shape:
+            raise Changed
+        return found
+
+    return pop if _is_shape(operands[1], known[1], shape) else None
+
+
+def _is_shape(given: Any, known: bool, shape: tuple[int, ...]) -> bool:
+    """Whether an operand that says what shape elements have fits elements of a shape, now and at each call."""
+    array = np.asarray(given)
+    if not known or array.ndim > 1:
+        return False
+    if array.ndim == 0 and int(array) < 0:
+        return True
+    wanted = tuple([None if item < 0 else item for item in array.ravel().tolist()])
+    return shapes.is_compatible(wanted, shape)
+
+
+def _get_item(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    value, index, given = operands
+    place = int(index)
+    item = value.get(place) if isinstance(value, HostList) and 0 <= place < value.length else None
+    if item is None or not _may_hold(value, attrs, item.shape) or not _is_shape(given, known[2], item.shape):
+        return None
+    shape = item.shape
+
+    def get(value: HostList, index: Any, _: Any) -> Any:
+        place = int(index)
+        if not 0 <= place < value._length:
+            raise Changed
+        item = value.get(place)
+        if item is None or item.shape != shape:
+            raise Changed
+        return item
+
+    return get
+
+
+def _set_item(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    value, _, item = operands
+    if not _may_hold(value, attrs, item.shape):
+        return None
+
+    def put(value: HostList, index: Any, item: Any) -> Any:
+        place = int(index)
+        if not 0 <= place < value._length:
+            raise Changed
+        return value.set(place, item)
+
+    return put
+
+
+_FORMS: dict[str, Callable[[Sequence[Any], Sequence[bool], dict[str, Any]], Form | None]] = {
+    "Add": _ufunc(np.add),
+    "AddN": _add_n,
+    "AddV2": _ufunc(np.add),
+    "BiasAdd": _bias_add,
+    "BiasAddGrad": _bias_add_grad,
+    "ConcatV2": _concat,
+    "Greater": _ufunc(np.greater),
+    "GreaterEqual": _ufunc(np.greater_equal),
+    "Less": _ufunc(np.less),
+    "LessEqual": _ufunc(np.less_equal),
+    "LogicalAnd": _ufunc(np.logical_and, frozenset((_BOOL,))),
+    "LogicalOr": _ufunc(np.logical_or, frozenset((_BOOL,))),
+    "MatMul": _matmul,
+    "Mul": _ufunc(np.multiply),
+    "Select": _select,
+    "Sigmoid": _of_arrays(_sigmoid, lambda x: 1 / (1 + np.exp(-x))),
+    "SigmoidGrad": _of_arrays(_sigmoid_grad, lambda y, dy: dy * y * (1 - y)),
+    "Slice": _slice,
+    "Split": _split,
+    "Sub": _ufunc(np.subtract),
+    "Sum": _sum,
+    "Tanh": _ufunc(np.tanh, _FLOATS),
+    "TanhGrad": _of_arrays(_tanh_grad, lambda y, dy: dy * (1 - y * y)),
+    "TensorListGetItem": _get_item,
+    "TensorListPopBack": _pop,
+    "TensorListPushBack": _push,
+    "TensorListSetItem": _set_item,
+}

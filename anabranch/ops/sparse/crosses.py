@@ -1,0 +1,207 @@
+"""Crosses of features: for each row all combinations of one value from each column, as strings or hashes.
+
+The order of combinations is that of nested loops, the last column fastest. A hash begins with the key and takes in one
+column after the other by FarmHash's way to join two fingerprints; integers stand for themselves, strings for their
+fingerprint, so that a model trained elsewhere finds its rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.contract.opdef import PURE, Bool, Int, List, NotDifferentiable, Op, Type
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.sparse_tensor import SparseTensor, as_sparse, is_sparse
+from anabranch.core.values import dtypes
+from anabranch.ops.shared.array_rules import require
+from anabranch.ops.sparse.rules import check_bounds, check_parts, unbounded
+from anabranch.ops.strings.hashes import fingerprint64
+
+DEFAULT_KEY = 0xDECAFCAFFE
+"""The key of hashes if none is given."""
+_MASK = 2**64 - 1
+_MULTIPLIER = 0xC6A4A7935BD1E995
+
+
+def _mixed(value: int) -> int:
+    return value ^ (value >> 47)
+
+
+def join_fingerprints(first: int, second: int) -> int:
+    """The fingerprint of two fingerprints in their order."""
+    found = first ^ _MULTIPLIER
+    found ^= _mixed(second * _MULTIPLIER & _MASK) * _MULTIPLIER & _MASK
+    found = found * _MULTIPLIER & _MASK
+    found = _mixed(found) * _MULTIPLIER & _MASK
+    return _mixed(found)
+
+
+def _columns(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> tuple[int, list[list[list[Any]]]]:
+    """How many rows there are, and for each column the values of each row."""
+    number, dense_number = attrs["N"], len(attrs["dense_types"])
+    indices, values, sizes = (inputs[i * number : (i + 1) * number] for i in range(3))
+    dense = inputs[3 * number : 3 * number + dense_number]
+    rows = int(sizes[0][0]) if number else dense[0].shape[0] if dense_number else 0
+    found: list[list[list[Any]]] = []
+    for own, items, shape in zip(indices, values, sizes, strict=True):
+        check_parts(ctx, own, items, shape)
+        require(ctx, len(shape) == 2, f"shape should imply a 2D tensor, but got shape: {shape.tolist()}")
+        require(ctx, int(shape[0]) == rows, f"Expected batch size {rows}, got {int(shape[0])}")
+        check_bounds(ctx, own, shape)
+        lists: list[list[Any]] = [[] for _ in range(rows)]
+        for row, item in zip(own[:, 0].tolist(), items.tolist(), strict=True):
+            lists[row].append(item)
+        found.append(lists)
+    for tensor in dense:
+        require(ctx, tensor.ndim == 2, f"Dense inputs should be a matrix but received shape {list(tensor.shape)}")
+        require(ctx, tensor.shape[0] == rows, f"Expected batch size {rows}, got {tensor.shape[0]}")
+        found.append(tensor.tolist())
+    return rows, found
+
+
+class SparseCross(Op):
+    """Crosses of columns ``[batch, n]``: strings joined by ``_X_``, or hashes below ``num_buckets``."""
+
+    signature = (
+        "indices: N * int64, values: [sparse_types], shapes: N * int64, dense_inputs: [dense_types] "
+        "-> output_indices: int64, output_values: out_type, output_shape: int64"
+    )
+    attrs = {
+        "N": Int(minimum=0),
+        "hashed_output": Bool(),
+        "num_buckets": Int(minimum=0),
+        "hash_key": Int(),
+        "sparse_types": List("type", allowed="int64 string", minimum=0),
+        "dense_types": List("type", allowed="int64 string", minimum=0),
+        "out_type": Type("int64 string"),
+        "internal_type": Type("int64 string"),
+    }
+    effect = PURE
+    gradient = NotDifferentiable("features are strings and integers")
+    bound = unbounded
+
+    def shape(c):
+        if (c.attrs["out_type"] is dtypes.int64) != c.attrs["hashed_output"]:
+            raise ValueError(
+                errors.message(
+                    f"out_type={c.attrs['out_type'].name}, hashed_output={c.attrs['hashed_output']}",
+                    "int64 for hashes, string without",
+                    "tf.sparse.cross or tf.sparse.cross_hashed",
+                )
+            )
+        return [(None, 2), (None,), (2,)]
+
+    def host_kernel(ctx, inputs, attrs):
+        rows, columns = _columns(ctx, inputs, attrs)
+        hashed = attrs["hashed_output"]
+        buckets = attrs["num_buckets"] or 2**63 - 1
+        key = attrs["hash_key"] & _MASK
+        fingerprints: dict[bytes, int] = {}
+
+        def number(item: Any) -> int:
+            if not isinstance(item, bytes):
+                return item & _MASK
+            if item not in fingerprints:
+                fingerprints[item] = fingerprint64(item)
+            return fingerprints[item]
+
+        values: list[Any] = []
+        counts = np.zeros(rows, np.int64)
+        for row in range(rows):
+            lists = [column[row] for column in columns]
+            start = len(values)
+            if hashed:
+                for combination in itertools.product(*[[number(item) for item in items] for items in lists]):
+                    found = key
+                    for item in combination:
+                        found = join_fingerprints(found, item)
+                    values.append(found % buckets)
+            else:
+                texts = [[item if isinstance(item, bytes) else b"%d" % item for item in items] for items in lists]
+                values.extend(b"_X_".join(combination) for combination in itertools.product(*texts))
+            counts[row] = len(values) - start
+        out: np.ndarray = np.empty(len(values), np.int64 if hashed else object)
+        out[:] = values
+        indices = np.empty((len(values), 2), np.int64)
+        indices[:, 0] = np.repeat(np.arange(rows), counts)
+        indices[:, 1] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return [indices, out, np.array([rows, counts.max(initial=0)], np.int64)]
+
+
+def _crossed(inputs: Any, hashed: bool, num_buckets: int, hash_key: int | None, name: str | None) -> SparseTensor:
+    if not isinstance(inputs, (list, tuple)) or hasattr(inputs, "_fields") or not inputs:
+        raise TypeError(
+            "Inputs must be a list\n"
+            + errors.message(f"inputs of type {type(inputs).__name__}", "a list of columns", "tf.sparse.cross([a, b])")
+        )
+    with name_scope(name, "SparseCross", inputs):
+        sparse = [as_sparse(item) for item in inputs if is_sparse(item)]
+        dense = [convert.convert_to_tensor(item) for item in inputs if not is_sparse(item)]
+
+        def suited(tensor: Any) -> Any:
+            if tensor.dtype.base in (dtypes.string, dtypes.int64):
+                return tensor
+            if tensor.dtype.base.is_integer:
+                return build("Cast", tensor, DstT="int64")
+            raise TypeError(
+                errors.message(f"a column of {tensor.dtype.base.name}", "strings or integers", "tf.as_string(x)")
+            )
+
+        values = [suited(item.values) for item in sparse]
+        dense = [suited(item) for item in dense]
+        integers = any(item.dtype.base is dtypes.int64 for item in values + dense)
+        found = build(
+            "SparseCross",
+            [item.indices for item in sparse],
+            values,
+            [item.dense_shape for item in sparse],
+            dense,
+            hashed_output=hashed,
+            num_buckets=num_buckets,
+            hash_key=DEFAULT_KEY if hash_key is None else hash_key,
+            out_type="int64" if hashed else "string",
+            internal_type="int64" if hashed and integers else "string",
+            name=name,
+        )
+        return SparseTensor(*found)
+
+
+@public("sparse.cross")
+def sparse_cross(inputs: Any, name: str | None = None) -> SparseTensor:
+    """For each row all combinations of one value from each column, as strings joined by ``_X_``.
+
+    Args:
+        inputs: list of columns, sparse or dense tensors ``[batch, n]`` of strings or integers; sparse ones count first.
+        name: name of the op.
+
+    Example:
+        >>> import anabranch as tf
+        >>> crossed = tf.sparse.cross([tf.constant([["a", "b"]]), tf.constant([[1, 2]])])
+        >>> with tf.Session() as session:
+        ...     session.run(crossed.values).tolist()
+        [b'a_X_1', b'a_X_2', b'b_X_1', b'b_X_2']
+    """
+    return _crossed(inputs, False, 0, None, name)
+
+
+@public("sparse.cross_hashed")
+def sparse_cross_hashed(
+    inputs: Any, num_buckets: int = 0, hash_key: int | None = None, name: str | None = None
+) -> SparseTensor:
+    """For each row a hash of all combinations of one value from each column.
+
+    Args:
+        inputs: as for ``tf.sparse.cross``.
+        num_buckets: hashes are below it; 0 for 63 bits.
+        hash_key: where hashes begin.
+        name: name of the op.
+    """
+    return _crossed(inputs, True, num_buckets, hash_key, name)

@@ -1,0 +1,164 @@
+"""What the sparse families share: shape rules, checks of coordinates, order, sums by group.
+
+Policy. Coordinates are `[n, rank]` int64, in row-major order where an op says so. Nothing is clamped: a coordinate
+outside of the dense shape is an error. Kernels that give as many values as they get run in both tiers, with the dense
+shape known when XLA compiles; those whose number of values depends on data live on the host.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.inference import RawShape
+from anabranch.core.values import shapes
+from anabranch.ops.shared.array_rules import require
+
+REAL = "float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"
+SPARSE_INPUT = "input_indices: int64, input_values: T, input_shape: int64"
+
+
+def sparse_operand(c: Any, indices: int, values: int, shape: int) -> tuple[Any, Any]:
+    """Shape rule's part for one sparse operand: its number of values and its rank, which must agree in all three."""
+    given = c.with_rank(indices, 2)
+    count = shapes.merge_dim(given[0], c.with_rank(values, 1)[0])
+    rank = shapes.merge_dim(given[1], c.with_rank(shape, 1)[0])
+    return count, rank
+
+
+def dense_shape(c: Any, operand: int | str) -> RawShape:
+    """The dense shape that an operand holds, as far as it is known."""
+    known = c.vector(operand)
+    return None if known is None else tuple([None if item is None or item < 0 else int(item) for item in known])
+
+
+def unbounded(c: Any) -> None:
+    """No bound of the shape is known."""
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------------- kernels
+def check_parts(ctx: Any, indices: Any, values: Any, shape: Any, what: str = "input") -> None:
+    """Checks that indices are a matrix, values and shape vectors, of matching sizes."""
+    require(ctx, indices.ndim == 2, f"{what}_indices should be a matrix but received shape {list(indices.shape)}")
+    require(ctx, values.ndim == 1, f"{what}_values should be a vector but received shape {list(values.shape)}")
+    require(ctx, np.ndim(shape) == 1, f"{what}_shape should be a vector but received shape {list(np.shape(shape))}")
+    require(
+        ctx,
+        indices.shape[0] == values.shape[0],
+        f"{what}: {indices.shape[0]} rows of indices for {values.shape[0]} values",
+    )
+    require(
+        ctx,
+        indices.shape[1] == np.shape(shape)[0],
+        f"{what}: {indices.shape[1]} columns of indices for a shape of {np.shape(shape)[0]} dimensions",
+    )
+
+
+def check_bounds(ctx: Any, indices: Any, sizes: Any) -> None:
+    """Checks that all coordinates lie in the dense shape."""
+    if 0 in indices.shape:
+        return
+    xp = ctx.xp
+    if ctx.host and indices.min() >= 0:
+        largest = [indices[:, i].max() for i in range(indices.shape[1])]
+        if np.all(largest < np.asarray(sizes)):  # said at once in the usual case
+            return
+    limits = np.asarray(sizes) if ctx.host else xp.asarray(sizes)
+    bad = xp.any((indices < 0) | (indices >= limits.astype(indices.dtype)), axis=1)
+    at = xp.argmax(bad)
+    row = indices[at]
+    width = indices.shape[1]
+    told = ",".join(f"{{{i + 1}}}" for i in range(width))
+    need = ",".join(f"{{{i + 1 + width}}}" for i in range(width))
+    ctx.check(
+        ~xp.any(bad),
+        errors.InvalidArgumentError,
+        f"indices[{{0}}] = [{told}] is out of bounds: need 0 <= index < [{need}]",
+        at,
+        *[row[i] for i in range(width)],
+        *[limits[i] for i in range(width)],
+    )
+
+
+def strides(sizes: Sequence[int]) -> list[int]:
+    """How far apart neighbours along each dimension are, row-major."""
+    found = [1] * len(sizes)
+    for i in range(len(sizes) - 2, -1, -1):
+        found[i] = found[i + 1] * int(sizes[i + 1])
+    return found
+
+
+def flat_positions(xp: Any, indices: Any, sizes: Sequence[int]) -> Any:
+    """The position of each coordinate in the flattened dense tensor, int64."""
+    if not len(sizes):
+        return xp.zeros(indices.shape[0], np.int64)
+    steps = np.array(strides(sizes), np.int64)
+    return (indices.astype(np.int64) * steps).sum(axis=1, dtype=np.int64)
+
+
+def row_major(indices: np.ndarray, sizes: Sequence[int] | None = None) -> np.ndarray:
+    """Positions that sort coordinates in row-major order; equal ones stay in order."""
+    if sizes is not None and _fits(sizes):
+        return np.argsort(flat_positions(np, indices, sizes), kind="stable")
+    if not indices.shape[1]:
+        return np.arange(indices.shape[0])
+    return np.lexsort(indices.T[::-1])
+
+
+def in_order(indices: np.ndarray) -> bool:
+    """Whether coordinates are in row-major order."""
+    open_ = np.ones(max(len(indices) - 1, 0), bool)  # rows that are equal to the next one so far
+    for i in range(indices.shape[1]):
+        before, after = indices[:-1, i], indices[1:, i]
+        if (open_ & (after < before)).any():
+            return False
+        open_ &= after == before
+    return True
+
+
+def outside(indices: np.ndarray, sizes: np.ndarray) -> bool:
+    """Whether a coordinate lies outside of the dense shape."""
+    return bool(((indices < 0) | (indices >= sizes)).any())
+
+
+def _fits(sizes: Sequence[int]) -> bool:
+    total = 1
+    for size in sizes:
+        total *= max(int(size), 1)
+    return total < 2**63
+
+
+def keys(*parts: np.ndarray) -> list[np.ndarray]:
+    """One integer for each coordinate of several arrays, in row-major order: equal where the coordinates are."""
+    joined = np.concatenate(parts) if parts else np.empty((0, 0), np.int64)
+    if not joined.shape[1]:
+        found = np.zeros(len(joined), np.int64)
+    else:
+        low = joined.min(axis=0, initial=0)
+        # Python's integers: the distance between two coordinates may need more than 64 bits.
+        sizes = [
+            high - first + 1 for high, first in zip(joined.max(axis=0, initial=0).tolist(), low.tolist(), strict=True)
+        ]
+        if _fits(sizes):
+            found = flat_positions(np, joined - low, sizes)
+        else:
+            order = np.lexsort(joined.T[::-1])
+            steps = np.any(joined[order][1:] != joined[order][:-1], axis=1)
+            found = np.empty(len(joined), np.int64)
+            found[order] = np.concatenate([[0], np.cumsum(steps)]) if len(joined) else []
+    bounds = np.cumsum([0, *[len(part) for part in parts]])
+    return [found[start:stop] for start, stop in itertools.pairwise(bounds)]
+
+
+def grouped(ctx: Any, mode: str, values: Any, groups: Any, count: int, start: Any) -> Any:
+    """``values`` combined by group (``add`` or ``max``) into ``count`` rows that begin as ``start``."""
+    out = ctx.xp.full((count, *values.shape[1:]), start, values.dtype)
+    if ctx.host:
+        {"add": np.add, "max": np.maximum}[mode].at(out, groups, values)
+        return out
+    return getattr(out.at[groups], mode)(values, mode="drop")

@@ -1,0 +1,201 @@
+"""Sparse tensors as strings: three serialised tensors (indices, values, dense shape) in a last dimension of 3."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from google.protobuf import message as protobuf
+
+from anabranch.core import errors
+from anabranch.core.contract.opdef import PURE, NotDifferentiable, Op, Type
+from anabranch.core.protos import tensor_pb2
+from anabranch.core.values import dtypes, shapes
+from anabranch.core.values.tensor_proto import make_ndarray
+from anabranch.ops.shared.array_rules import refuse, require
+from anabranch.ops.sparse.rules import check_bounds, check_parts, sparse_operand, unbounded
+from anabranch.ops.summary.messages import content_proto
+
+_NO_GRADIENT = NotDifferentiable("strings have no gradient")
+
+
+def _strings_only(kind: Any) -> None:
+    if kind is not dtypes.string:
+        raise NotImplementedError(
+            errors.message("serialised sparse tensors of dtype variant", "dtype string", "out_type=tf.string")
+        )
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
+
+
+def _written(array: np.ndarray, dtype: dtypes.DType) -> bytes:
+    if dtype is dtypes.string:  # as bytes, too: all lengths, then all strings
+        items = list(array)
+        proto = content_proto(array[:0], dtype)
+        proto.tensor_shape.dim[0].size = len(items)
+        proto.tensor_content = b"".join([_varint(len(item)) for item in items] + items)
+        return proto.SerializeToString()
+    return content_proto(np.ascontiguousarray(array), dtype).SerializeToString()
+
+
+class SerializeSparse(Op):
+    """A sparse tensor as a vector of three strings."""
+
+    signature = "sparse_indices: int64, sparse_values: T, sparse_shape: int64 -> serialized_sparse: out_type"
+    attrs = {"T": Type(), "out_type": Type("string variant", "string")}
+    effect = PURE
+    gradient = _NO_GRADIENT
+
+    def shape(c):
+        _strings_only(c.attrs["out_type"])
+        sparse_operand(c, 0, 1, 2)
+        return (3,)
+
+    def host_kernel(ctx, inputs, attrs):
+        indices, values, sizes = inputs
+        check_parts(ctx, indices, values, sizes)
+        found = np.empty(3, object)
+        found[:] = [_written(indices, dtypes.int64), _written(values, attrs["T"]), _written(sizes, dtypes.int64)]
+        return found
+
+
+class SerializeManySparse(Op):
+    """The rows of dimension 0 of a sparse tensor, each as three strings: ``[rows, 3]``; coordinates in row order."""
+
+    signature = "sparse_indices: int64, sparse_values: T, sparse_shape: int64 -> serialized_sparse: out_type"
+    attrs = {"T": Type(), "out_type": Type("string variant", "string")}
+    effect = PURE
+    gradient = _NO_GRADIENT
+
+    def shape(c):
+        _strings_only(c.attrs["out_type"])
+        sparse_operand(c, 0, 1, 2)
+        known = c.vector(2)
+        return (known[0] if known else None, 3)
+
+    def host_kernel(ctx, inputs, attrs):
+        indices, values, sizes = inputs
+        check_parts(ctx, indices, values, sizes)
+        require(ctx, sizes.size > 1, f"Rank of input SparseTensor should be > 1, but saw rank: {sizes.size}")
+        check_bounds(ctx, indices, sizes)
+        rows = int(sizes[0])
+        own = indices[:, 0]
+        ctx.check(bool(np.all(own[1:] >= own[:-1])), errors.InvalidArgumentError, "indices must be in row-major order")
+        ends = np.searchsorted(own, np.arange(rows + 1))
+        found = np.empty((rows, 3), object)
+        shape = _written(sizes[1:], dtypes.int64)
+        for i in range(rows):
+            part = slice(ends[i], ends[i + 1])
+            found[i] = [_written(indices[part, 1:], dtypes.int64), _written(values[part], attrs["T"]), shape]
+        return found
+
+
+def _read(ctx: Any, data: Any, dtype: dtypes.DType, rank: int, what: str) -> np.ndarray:
+    try:
+        proto = tensor_pb2.TensorProto.FromString(data)
+        found = make_ndarray(proto)
+    except (protobuf.DecodeError, ValueError, TypeError):
+        ctx.check(False, errors.InvalidArgumentError, f"Could not parse serialized_sparse: {what}")
+        raise
+    given = dtypes.as_dtype(proto.dtype)
+    require(
+        ctx,
+        given == dtype,
+        f"Requested SparseTensor of type {dtypes.proto_name(dtype)} but {what} are {dtypes.proto_name(given)}",
+    )
+    require(ctx, found.ndim == rank, f"Expected serialized_sparse's {what} of rank {rank} but received {found.ndim}")
+    return found
+
+
+def _one(ctx: Any, strings: Any, dtype: dtypes.DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    indices = _read(ctx, strings[0], dtypes.int64, 2, "indices")
+    values = _read(ctx, strings[1], dtype, 1, "values")
+    sizes = _read(ctx, strings[2], dtypes.int64, 1, "shape")
+    check_parts(ctx, indices, values, sizes)
+    return indices, values, sizes
+
+
+def _stacked(ctx: Any, strings: np.ndarray, dtype: dtypes.DType) -> list[np.ndarray]:
+    """Sparse tensors ``[..., 3]`` as one, with the leading dimensions in front; sizes are the largest."""
+    lead = strings.shape[:-1]
+    parts = [_one(ctx, row, dtype) for row in strings.reshape(-1, 3)]
+    require(ctx, bool(parts), "Must have at least 1 serialized SparseTensor, but the input has none")
+    ranks = {sizes.size for _, _, sizes in parts}
+    require(ctx, len(ranks) == 1, f"Inconsistent rank across SparseTensors: {sorted(ranks)}")
+    places = np.stack(np.unravel_index(np.arange(math.prod(lead)), lead), axis=1) if lead else np.zeros((1, 0))
+    indices = np.concatenate(
+        [
+            np.concatenate([np.broadcast_to(place, (len(own), len(lead))), own], axis=1)
+            for place, (own, _, _) in zip(places, parts, strict=True)
+        ]
+    )
+    sizes = np.max([sizes for _, _, sizes in parts], axis=0)
+    return [
+        indices.astype(np.int64),
+        np.concatenate([values for _, values, _ in parts]),
+        np.concatenate([np.array(lead, np.int64), sizes]),
+    ]
+
+
+class DeserializeSparse(Op):
+    """The sparse tensors that strings ``[..., 3]`` hold, stacked behind the leading dimensions."""
+
+    signature = "serialized_sparse: Tserialized -> sparse_indices: int64, sparse_values: dtype, sparse_shape: int64"
+    attrs = {"dtype": Type(), "Tserialized": Type("string variant", "string")}
+    effect = PURE
+    gradient = _NO_GRADIENT
+    bound = unbounded
+
+    def shape(c):
+        _strings_only(c.attrs["Tserialized"])
+        given = c.with_rank_at_least(0, 1)
+        if given is not None and given[-1] not in (None, 3):
+            refuse(
+                c,
+                f"serialized_sparse of shape {shapes.show(given)}",
+                "3 in the last dimension",
+                "tf.serialize_sparse(x)",
+            )
+        return [(None, None), (None,), (None,)]
+
+    def host_kernel(ctx, inputs, attrs):
+        (strings,) = inputs
+        require(
+            ctx,
+            strings.ndim >= 1 and strings.shape[-1] == 3,
+            f"Serialized sparse should have 3 as the last dimension, got: {list(strings.shape)}",
+        )
+        return _stacked(ctx, strings, attrs["dtype"])
+
+
+class DeserializeManySparse(Op):
+    """The sparse tensors that strings ``[rows, 3]`` hold, as rows of one."""
+
+    signature = "serialized_sparse: string -> sparse_indices: int64, sparse_values: dtype, sparse_shape: int64"
+    attrs = {"dtype": Type()}
+    effect = PURE
+    gradient = _NO_GRADIENT
+    bound = unbounded
+
+    def shape(c):
+        given = c.with_rank(0, 2)
+        if given[1] not in (None, 3):
+            refuse(c, f"serialized_sparse of shape {shapes.show(given)}", "[rows, 3]", "tf.serialize_many_sparse(x)")
+        return [(None, None), (None,), (None,)]
+
+    def host_kernel(ctx, inputs, attrs):
+        (strings,) = inputs
+        require(
+            ctx,
+            strings.ndim == 2 and strings.shape[1] == 3,
+            f"Serialized sparse should be a matrix with 3 columns, got: {list(strings.shape)}",
+        )
+        return _stacked(ctx, strings, attrs["dtype"])

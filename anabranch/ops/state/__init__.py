@@ -1,0 +1,1 @@
+"""Variables, updates of their rows, and the steps of optimizers."""

@@ -1,0 +1,1 @@
+"""Strings: parts, patterns, hashes, numbers in text, Unicode."""

@@ -1,0 +1,490 @@
+"""Strings: case, length, parts, joining, splitting, numbers in text, base 64.
+
+A string tensor holds byte strings; ``unit="UTF8_CHAR"`` and ``encoding="utf-8"`` look at characters. All run on the
+host. Patterns stand in :mod:`anabranch.ops.strings.regex`.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract import inference
+from anabranch.core.contract.api import public, public_op
+from anabranch.core.contract.opdef import PURE, Bool, Int, NotDifferentiable, Op, String, Type, define
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.sparse_tensor import SparseTensor
+from anabranch.core.values import shapes
+
+_NO_GRADIENT = NotDifferentiable("a string has no gradient")
+_UNIT = String("BYTE", "BYTE UTF8_CHAR")
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?|nan)\Z", re.IGNORECASE)
+_INTEGER = re.compile(rb"[+-]?\d+\Z")
+_UTF8_STARTS = re.compile(rb"[^\x80-\xbf]")
+
+
+def mapped(function: Callable[[bytes], Any], values: Any, dtype: Any = object) -> np.ndarray:
+    """An array of what ``function`` gives for each string."""
+    found = np.empty(values.size, dtype)
+    found[:] = [function(value) for value in values.ravel().tolist()]
+    return found.reshape(values.shape)
+
+
+# --------------------------------------------------------------------------------------------------------- one by one
+def _cased(change: str) -> Any:
+    def kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
+        if attrs["encoding"] == "utf-8":
+            return mapped(
+                lambda value: getattr(value.decode("utf-8", "surrogateescape"), change)().encode(
+                    "utf-8", "surrogateescape"
+                ),
+                inputs[0],
+            )
+        return mapped(getattr(bytes, change), inputs[0])
+
+    return kernel
+
+
+def _cased_shape(c: Any) -> Any:
+    if c.attrs["encoding"] not in ("", "utf-8"):
+        raise ValueError(f"Unsupported encoding {c.attrs['encoding']!r}; write '' (bytes) or 'utf-8'")
+    return c.shapes[0]
+
+
+for _name, _change in (("StringLower", "lower"), ("StringUpper", "upper")):
+    define(
+        _name,
+        f"Each string in {_change} case; only ASCII letters unless ``encoding`` is ``utf-8``.",
+        signature="input: string -> output: string",
+        attrs={"encoding": String("")},
+        effect=PURE,
+        shape=_cased_shape,
+        host_kernel=_cased(_change),
+        gradient=_NO_GRADIENT,
+    )
+
+
+class StringStrip(Op):
+    """Each string without white space at its ends."""
+
+    signature = "input: string -> output: string"
+    effect = PURE
+    shape = inference.unchanged
+    gradient = _NO_GRADIENT
+
+    def host_kernel(ctx, inputs, attrs):
+        return mapped(bytes.strip, inputs[0])
+
+
+def _characters(value: bytes) -> list[bytes]:
+    """The UTF-8 characters of a string; bytes that start none belong to the one before."""
+    starts = [found.start() for found in _UTF8_STARTS.finditer(value)]
+    if value and (not starts or starts[0]):
+        starts.insert(0, 0)
+    return [value[start:end] for start, end in zip(starts, [*starts[1:], len(value)], strict=True)]
+
+
+class StringLength(Op):
+    """Length of each string in bytes, or in characters with ``unit="UTF8_CHAR"``; int32."""
+
+    signature = "input: string -> output: int32"
+    attrs = {"unit": _UNIT}
+    effect = PURE
+    shape = inference.unchanged
+    gradient = _NO_GRADIENT
+
+    def host_kernel(ctx, inputs, attrs):
+        count = len if attrs["unit"] == "BYTE" else lambda value: len(_UTF8_STARTS.findall(value))
+        return mapped(count, inputs[0], np.int32)
+
+
+class Substr(Op):
+    """Part of each string: ``len`` bytes or characters from ``pos`` on (from the end if negative); broadcast."""
+
+    signature = "input: string, pos: T, len: T -> output: string"
+    attrs = {"T": Type("int32 int64"), "unit": _UNIT}
+    effect = PURE
+    gradient = _NO_GRADIENT
+
+    def shape(c):
+        place = c.same_shape("pos", "len")
+        return shapes.broadcast(c.shapes[0], place)
+
+    def host_kernel(ctx, inputs, attrs):
+        values, positions, lengths = np.broadcast_arrays(*inputs)
+        found = np.empty(values.size, object)
+        rows = zip(values.ravel(), positions.ravel().tolist(), lengths.ravel().tolist(), strict=True)
+        for i, (value, position, length) in enumerate(rows):
+            parts: Any = value if attrs["unit"] == "BYTE" else _characters(value)
+            ctx.check(
+                -len(parts) <= position <= len(parts),
+                errors.InvalidArgumentError,
+                "pos {0} out of range for string at index {1}",
+                position,
+                i,
+            )
+            start = position if position >= 0 else len(parts) + position
+            part = parts[start : start + max(length, 0)]
+            found[i] = part if attrs["unit"] == "BYTE" else b"".join(part)
+        return found.reshape(values.shape)
+
+
+# -------------------------------------------------------------------------------------------------------------- numbers
+class StringToNumber(Op):
+    """The number that each string says."""
+
+    signature = "string_tensor: string -> output: out_type"
+    attrs = {"out_type": Type("float double int32 int64 uint32 uint64", "float")}
+    effect = PURE
+    shape = inference.unchanged
+    gradient = _NO_GRADIENT
+
+    def host_kernel(ctx, inputs, attrs):
+        dtype = attrs["out_type"]
+        floating = dtype.is_floating
+        pattern = _NUMBER if floating else _INTEGER
+        limits = None if floating else np.iinfo(dtype.np)
+        found = []
+        for value in inputs[0].ravel().tolist():
+            text = value.strip()
+            number: Any = (float if floating else int)(text) if pattern.match(text) else None
+            fits = number is not None and (limits is None or limits.min <= number <= limits.max)
+            if not fits:
+                shown = value.decode(errors="replace").replace("{", "{{").replace("}", "}}")
+                told = f"StringToNumberOp could not correctly convert string: {shown}"
+                ctx.check(False, errors.InvalidArgumentError, told)
+            found.append(number)
+        return np.array(found, dtype.np).reshape(inputs[0].shape)
+
+
+# ------------------------------------------------------------------------------------------------------------- base 64
+class EncodeBase64(Op):
+    """Each string in the base 64 that is safe in URLs, padded with ``=`` if ``pad``."""
+
+    signature = "input: string -> output: string"
+    attrs = {"pad": Bool(False)}
+    effect = PURE
+    shape = inference.unchanged
+    gradient = _NO_GRADIENT
+
+    def host_kernel(ctx, inputs, attrs):
+        def encoded(value: bytes) -> bytes:
+            found = base64.urlsafe_b64encode(value)
+            return found if attrs["pad"] else found.rstrip(b"=")
+
+        return mapped(encoded, inputs[0])
+
+
+def _decoded(ctx: Any, value: bytes) -> bytes:
+    text = value.rstrip(b"=")
+    padding = len(value) - len(text)
+    good = re.fullmatch(rb"[A-Za-z0-9_-]*", text) is not None and len(text) % 4 != 1
+    good = good and (padding == 0 or (len(value) % 4 == 0 and padding <= 2))
+    ctx.check(good, errors.InvalidArgumentError, "Invalid character found in base64.")
+    return base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4))
+
+
+class DecodeBase64(Op):
+    """The string behind each base 64 text that is safe in URLs, padded or not."""
+
+    signature = "input: string -> output: string"
+    effect = PURE
+    shape = inference.unchanged
+    gradient = _NO_GRADIENT
+
+    def host_kernel(ctx, inputs, attrs):
+        return mapped(functools.partial(_decoded, ctx), inputs[0])
+
+
+# ------------------------------------------------------------------------------------------------------------- joining
+class StringJoin(Op):
+    """The strings of all inputs joined element by element; scalars serve all elements."""
+
+    signature = "inputs: N * string -> output: string"
+    attrs = {"N": Int(minimum=0), "separator": String("")}
+    effect = PURE
+    gradient = _NO_GRADIENT
+
+    def shape(c):
+        merged: Any = ()
+        for shape in c.shapes:
+            if shape is None:
+                return None if merged == () else merged
+            if shape != ():
+                merged = shape if merged == () else shapes.merge(merged, shape)
+        return merged
+
+    def host_kernel(ctx, inputs, attrs):
+        whole = {value.shape for value in inputs if value.ndim}
+        ctx.check(
+            len(whole) < 2,
+            errors.InvalidArgumentError,
+            f"Input shapes do not match: {' vs. '.join(shapes.show(shape) for shape in sorted(whole))}",
+        )
+        size = whole.pop() if whole else ()
+        separator = attrs["separator"].encode()
+        columns = [np.broadcast_to(value, size).ravel().tolist() for value in inputs]
+        found = np.empty(int(np.prod(size)), object)
+        found[:] = [separator.join(row) for row in zip(*columns, strict=True)] if columns else [b""]
+        return found.reshape(size)
+
+
+class ReduceJoin(Op):
+    """The strings along ``reduction_indices`` joined, the first of them fastest."""
+
+    signature = "inputs: string, reduction_indices: int32 -> output: string"
+    attrs = {"keep_dims": Bool(False), "separator": String("")}
+    effect = PURE
+    compile_time = ("reduction_indices",)
+    gradient = _NO_GRADIENT
+
+    def shape(c):
+        whole, axes = c.shapes[0], c.value("reduction_indices")
+        if whole is None or axes is None:
+            return None
+        reduced = _axes(axes, len(whole))
+        if c.attrs["keep_dims"]:
+            return tuple(1 if i in reduced else size for i, size in enumerate(whole))
+        return tuple(size for i, size in enumerate(whole) if i not in reduced)
+
+    def host_kernel(ctx, inputs, attrs):
+        values = inputs[0]
+        reduced = _axes(inputs[1], values.ndim)
+        kept = [i for i in range(values.ndim) if i not in reduced]
+        separator = attrs["separator"].encode()
+        rows = values.transpose([*kept, *reversed(reduced)]).reshape([*(values.shape[i] for i in kept), -1])
+        if not reduced:
+            return values
+        size = rows.shape[:-1]
+        found = np.empty(int(np.prod(size)), object)
+        found[:] = [separator.join(row) for row in rows.reshape(found.size, -1).tolist()]
+        shape = [1 if i in reduced else n for i, n in enumerate(values.shape)] if attrs["keep_dims"] else size
+        return found.reshape(shape)
+
+
+def _axes(given: Any, rank: int) -> list[int]:
+    found = []
+    for axis in np.asarray(given).ravel().tolist():
+        if not -rank <= axis < rank:
+            raise ValueError(f"Invalid reduction dimension {axis} for input with {rank} dimension(s)")
+        if axis % rank in found:
+            raise ValueError(f"Duplicate reduction dimension {axis}")
+        found.append(axis % rank)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------ splitting
+def _sparse(rows: list[list[bytes]]) -> list[np.ndarray]:
+    """Indices, values and shape of the parts of each row."""
+    indices = [(i, k) for i, row in enumerate(rows) for k in range(len(row))]
+    values = np.empty(len(indices), object)
+    values[:] = [part for row in rows for part in row]
+    shape = [len(rows), max(map(len, rows), default=0)]
+    return [np.array(indices, np.int64).reshape(-1, 2), values, np.array(shape, np.int64)]
+
+
+def _split_shape(c: Any) -> Any:
+    c.with_rank(0, 1)
+    c.with_rank(1, 0)
+    return [(None, 2), (None,), (2,)]
+
+
+class StringSplit(Op):
+    """Parts of the strings ``[n]`` between characters of ``delimiter`` (every character if empty), as a sparse
+    tensor.
+    """
+
+    signature = "input: string, delimiter: string -> indices: int64, values: string, shape: int64"
+    attrs = {"skip_empty": Bool(True)}
+    effect = PURE
+    shape = _split_shape
+    gradient = _NO_GRADIENT
+
+    def bound(c):
+        return [None, None, (2,)]
+
+    def host_kernel(ctx, inputs, attrs):
+        delimiter = inputs[1].item()
+        pattern = re.compile(b"[" + re.escape(delimiter) + b"]") if delimiter else None
+        rows = []
+        for value in inputs[0].tolist():
+            parts = pattern.split(value) if pattern is not None else [value[i : i + 1] for i in range(len(value))]
+            rows.append([part for part in parts if part or not attrs["skip_empty"]] if value else [])
+        return _sparse(rows)
+
+
+class StringSplitV2(Op):
+    """Parts of the strings ``[n]`` between ``sep`` (runs of white space if empty), as a sparse tensor."""
+
+    signature = "input: string, sep: string -> indices: int64, values: string, shape: int64"
+    attrs = {"maxsplit": Int(-1)}
+    effect = PURE
+    shape = _split_shape
+    gradient = _NO_GRADIENT
+
+    def bound(c):
+        return [None, None, (2,)]
+
+    def host_kernel(ctx, inputs, attrs):
+        sep, most = inputs[1].item(), attrs["maxsplit"]
+        rows = []
+        for value in inputs[0].tolist():
+            if sep:
+                rows.append(value.split(sep, most if most > 0 else -1))
+                continue
+            parts = value.split(None, most if most > 0 else -1)
+            # What is left after the last separation is a part, even if it is empty.
+            rows.append([*parts, b""] if most > 0 and len(parts) == most else parts)
+        return _sparse(rows)
+
+
+# ------------------------------------------------------------------------------------------------------- the functions
+string_lower = public_op("StringLower", "strings.lower", arguments="input encoding")
+string_upper = public_op("StringUpper", "strings.upper", arguments="input encoding")
+string_strip = public_op("StringStrip", "string_strip", "strings.strip")
+substr = public_op("Substr", "substr", "strings.substr", arguments="input pos len unit")
+string_to_number = public_op(
+    "StringToNumber", "string_to_number", "strings.to_number", arguments="string_tensor out_type"
+)
+encode_base64 = public_op("EncodeBase64", "encode_base64", "io.encode_base64", arguments="input pad")
+decode_base64 = public_op("DecodeBase64", "decode_base64", "io.decode_base64")
+
+
+@public("strings.length")
+def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
+    """Length of each string in bytes, or in characters with ``unit="UTF8_CHAR"``; int32."""
+    return build("StringLength", input, unit=unit, name=name)
+
+
+@public("string_join", "strings.join")
+def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Tensor:
+    """The strings of a list of tensors joined element by element; scalars serve all elements."""
+    return build("StringJoin", list(inputs), separator=separator, name=name)
+
+
+@public("reduce_join", "strings.reduce_join")
+def reduce_join(
+    inputs: Any,
+    axis: Any = None,
+    keep_dims: bool | None = None,
+    separator: str = "",
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """The strings along ``axis`` joined; along all dimensions, the last fastest, if None.
+
+    Args:
+        inputs: strings.
+        axis: dimension or list of them, the first of which varies fastest in the result.
+        keep_dims: keep joined dimensions with size 1.
+        separator: put between strings.
+        name: name of the op.
+        reduction_indices: old name of ``axis``.
+        keepdims: new name of ``keep_dims``.
+    """
+    if axis is not None and reduction_indices is not None:
+        raise ValueError("Cannot specify both 'axis' and 'reduction_indices'.")
+    if keep_dims is not None and keepdims is not None:
+        raise ValueError("Cannot specify both 'keep_dims' and 'keepdims'.")
+    tensor = convert_to_tensor(inputs, "string")
+    chosen = axis if axis is not None else reduction_indices
+    if chosen is None:
+        rank = tensor.get_shape().ndims
+        if rank is None:
+            chosen = build("Range", build("Sub", build("Rank", tensor), 1), -1, -1)
+        else:
+            chosen = np.arange(rank - 1, -1, -1, dtype=np.int32)
+    keep = bool(keep_dims if keep_dims is not None else keepdims)
+    return build("ReduceJoin", tensor, chosen, keep_dims=keep, separator=separator, name=name)
+
+
+@public("string_split")
+def string_split(
+    source: Any,
+    sep: Any = None,
+    skip_empty: bool = True,
+    delimiter: Any = None,
+    result_type: str = "SparseTensor",
+    name: str | None = None,
+) -> SparseTensor:
+    """Parts of the strings ``source`` ``[n]`` between characters of ``sep``, as a sparse tensor ``[n, most]``.
+
+    Args:
+        source: strings.
+        sep: characters that separate; a blank if None, every character is a part if empty.
+        skip_empty: leave out empty parts.
+        delimiter: old name of ``sep``.
+        result_type: must be ``"SparseTensor"``.
+        name: name of the op.
+    """
+    _only_sparse(result_type)
+    if sep is not None and delimiter is not None:
+        raise ValueError("Cannot specify both 'sep' and 'delimiter'.")
+    chosen = sep if sep is not None else delimiter
+    with name_scope(name, "StringSplit", [source]) as scope:
+        found = build("StringSplit", source, " " if chosen is None else chosen, skip_empty=skip_empty, name=scope)
+    return SparseTensor(found[0], found[1], found[2])
+
+
+@public("strings.split")
+def string_split_v2(
+    input: Any = None,
+    sep: Any = None,
+    maxsplit: int = -1,
+    result_type: str = "SparseTensor",
+    source: Any = None,
+    name: str | None = None,
+) -> SparseTensor:
+    """Parts of the strings ``input`` ``[n]`` between ``sep``, as a sparse tensor ``[n, most]``.
+
+    Args:
+        input: strings.
+        sep: text that separates; runs of white space if None or empty.
+        maxsplit: most separations of one string; no limit if not above 0.
+        result_type: must be ``"SparseTensor"``.
+        source: old name of ``input``.
+        name: name of the op.
+    """
+    _only_sparse(result_type)
+    given = convert_to_tensor(input if input is not None else source, "string")
+    with name_scope(name, "StringSplit", [given]) as scope:
+        if given.get_shape().ndims == 0:
+            given = build("ExpandDims", given, 0)
+        found = build("StringSplitV2", given, "" if sep is None else sep, maxsplit=maxsplit, name=scope)
+    return SparseTensor(found[0], found[1], found[2])
+
+
+def _only_sparse(result_type: str) -> None:
+    if result_type != "SparseTensor":
+        raise NotImplementedError(
+            errors.message(
+                f"result_type={result_type!r}", "'SparseTensor'", "tf.sparse.to_dense(result, default_value='')"
+            )
+        )
+
+
+__all__ = [
+    "decode_base64",
+    "encode_base64",
+    "mapped",
+    "reduce_join",
+    "string_join",
+    "string_length",
+    "string_lower",
+    "string_split",
+    "string_split_v2",
+    "string_strip",
+    "string_to_number",
+    "string_upper",
+    "substr",
+]

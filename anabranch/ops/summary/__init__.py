@@ -1,0 +1,1 @@
+"""Summaries, as messages and as files."""

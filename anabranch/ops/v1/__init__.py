@@ -1,0 +1,1 @@
+"""Control flow, stacks and tensor arrays as TensorFlow 1 wrote them."""

@@ -1,0 +1,334 @@
+"""Calls, conditionals and loops whose bodies run as plans of their own, one execution at a time.
+
+This is how the interpreter runs them, and how a compiled step runs what cannot be part of a program: bodies that call
+Python, hold strings, act on channels, or whose shapes change from one iteration to the next. A body's plan has its own
+tier, so the body of a long loop is soon one compiled program.
+
+State. Inside a segment the bodies see and change an :class:`Overlay`: the versions that the segment has made so far,
+and the counters of its random ops. What they leave there becomes versions of the segment, so the segment stays one
+transaction. An op whose bodies act on channels is itself a channel op; its bodies commit their own segments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of
+from anabranch.core.graph.operation import Operation
+from anabranch.core.graph.state_key import StateKey, ValueKey
+from anabranch.core.values import dtypes, list_values
+from anabranch.core.values.dtypes import DType
+from anabranch.rewrite import effects, reach
+from anabranch.runtime.interpreter import straight_line as straight
+from anabranch.runtime.interpreter.python_results import Recorded
+from anabranch.runtime.plans import policy
+from anabranch.runtime.plans.plan import HostItem, Plan
+from anabranch.runtime.state.resources import RandomCounter, ResourceHandle, ResourceManager, Slot, Version
+from anabranch.runtime.values import Published, device_value, to_host
+from anabranch.xla import control
+
+if TYPE_CHECKING:
+    from anabranch.runtime.executor import Executor, Step
+
+BODIES_FOR_A_SEGMENT = 8
+"""A body is not compiled on its own where a segment that costs at most that many times as much will be."""
+
+
+class BodyPlans:
+    """The plans of the nested bodies that a session runs. They are shared by all plans whose ops hold the bodies."""
+
+    def __init__(self, outer: Any) -> None:
+        self._handle_of = outer.handle_of
+        self._placer = outer.placer
+        self._options = outer.options
+        self._plans: dict[Any, tuple[int, Plan]] = {}
+        self._straight: dict[Plan, straight.Straight | None] = {}
+        self._spent: dict[Body, float] = {}
+        self._lock = threading.Lock()
+
+    def straight(self, plan: Plan) -> straight.Straight | None:
+        """What runs a body faster than op by op, if it only computes."""
+        if plan not in self._straight:
+            self._straight[plan] = straight.of(plan)
+        return self._straight[plan]
+
+    def spend(self, plan: Any, cost: float) -> None:
+        """Notes what interpreting the bodies of ``plan`` has cost in a run."""
+        plan.spent += cost
+        for body in plan.held_bodies:
+            self._spent[body] = self._spent.get(body, 0.0) + cost / len(plan.held_bodies)
+
+    def spent(self, plan: Any) -> float:
+        """What interpreting them has cost so far, whichever plan it was done for."""
+        return max(plan.spent, sum(self._spent.get(body, 0.0) for body in plan.held_bodies))
+
+    def of(self, body: Body, live: tuple[int, ...]) -> Plan:
+        """The plan of the outputs ``live`` of ``body``, and of the effects that they bring."""
+        version = body.graph._version
+        found = self._plans.get((body, live))
+        if found is None or found[0] != version:
+            with body.graph._lock:
+                feeds = [arg for arg in body.args if not arg.dtype.is_ref]
+                roots: list[Any] = [*[body.outputs[i] for i in live], *body.control_outputs]
+                if len(live) < len(body.outputs):
+                    roots += effects.needed_anyway(body)
+                plan = Plan(
+                    roots,
+                    feeds,
+                    self._handle_of,
+                    self._placer,
+                    self._options,
+                    [arg._shape for arg in feeds],
+                    nested=True,
+                )
+            if found is not None:
+                plan.runs = found[1].runs
+                self._straight.pop(found[1], None)
+            with self._lock:
+                found = self._plans[body, live] = (version, plan)
+        return found[1]
+
+
+class Hot(Exception):
+    """An interpreted loop runs so often that the segment is better compiled and run from its beginning."""
+
+
+class Overlay(ResourceManager):
+    """What a segment sees of its variables and random streams, as a manager of its own."""
+
+    def __init__(self, below: ResourceManager) -> None:
+        super().__init__(0)
+        self._below = below
+        self._started: dict[str, tuple[RandomCounter, int]] = {}
+
+    def put(self, slot: Slot, value: Any) -> None:
+        """Shows ``value`` (None: no value) as the variable of ``slot``."""
+        mine = Slot(slot.handle, slot.dtype, slot.shape)
+        if value is not None:
+            mine.version = Version(value)
+            mine.version.pins = 1  # others see this buffer, too
+        self._slots[slot.handle] = mine
+
+    def object(self, handle: ResourceHandle, create: Callable[[], Any]) -> Any:
+        """Channels are not transactional: those below are the ones."""
+        return self._below.object(handle, create)
+
+    def slot(
+        self,
+        handle: ResourceHandle,
+        dtype: DType,
+        shape: tuple[int | None, ...] | None,
+        initial: Callable[[], Any] | None = None,
+    ) -> Slot:
+        """A variable that was put; another one is of the manager below."""
+        found = self._slots.get(handle)
+        return found if found is not None else self._below.slot(handle, dtype, shape, initial)
+
+    def counter(self, name: str, seed: int, seed2: int) -> RandomCounter:
+        """A stream that begins where the one below stands."""
+        found = self._counters.get(name)
+        if found is None:
+            below = self._below.counter(name, seed, seed2)
+            found = self._counters[name] = RandomCounter(below.key, below.position)
+            self._started[name] = (below, below.position)
+        return found
+
+    def advances(self) -> list[tuple[RandomCounter, int]]:
+        """How far each stream of the manager below must move."""
+        return [(below, self._counters[name].position - start) for name, (below, start) in self._started.items()]
+
+
+def run_item(
+    runner: Executor,
+    item: HostItem,
+    env: dict[ValueKey, Any],
+    advances: list[tuple[RandomCounter, int]],
+    step: Step,
+    memo: Recorded,
+) -> None:
+    """Runs an op with bodies inside a segment.
+
+    Raises:
+        Hot: a loop has taken as long as compiling the segment would take: it is to be begun anew, compiled.
+    """
+    op = item.op
+    within = effects.summary(op)
+    assert within is not None
+    operands = _operands(runner, op, item.sources, env)
+    entry = item.sources[len(op._inputs) :]
+    remembered = memo.get(op)
+    current = [device_value(env.get(key)) for key in entry if key is not None]
+    if remembered is not None and all(
+        list_values.equal(to_host(a), to_host(b)) for a, b in zip(remembered[0], (*operands, *current), strict=True)
+    ):
+        outputs, finals = remembered[1]
+    else:
+        if remembered is not None:
+            memo.check(op)
+        manager = runner.manager
+        overlay: Overlay | None = None
+        slots: list[Slot] = []
+        if entry or within.random_ops:
+            manager = overlay = Overlay(runner.manager)
+            for key, value in zip(entry, current, strict=True):
+                assert isinstance(key, StateKey)
+                slot = runner._slot(key.maker)
+                overlay.put(slot, value)
+                slots.append(overlay._slots[slot.handle])
+        plan = runner.plan
+        restart = plan.tier == "interpreted" and plan.options.tier == "auto"
+        restart &= not any(segment.calls_python for segment in plan.segments)
+        outputs = _execute(runner, op, operands, manager, step, restart, live_outputs(runner.plan, op))
+        finals = [slot.version.value if slot.version is not None else None for slot in slots[: len(item.writes)]]
+        if overlay is not None:
+            advances += overlay.advances()
+        if within.io and not within.random_ops:
+            memo[op] = ((*operands, *current), (outputs, finals))
+    for made, value in zip(item.writes, finals, strict=True):
+        if value is not None:
+            env[made] = value
+    _store(runner, op, outputs, env)
+
+
+def run_channel(runner: Executor, op: Operation, env: dict[ValueKey, Any], step: Step) -> None:
+    """Runs an op whose bodies act on channels: between two segments, in segments of its own."""
+    sources = runner.plan.sources(op)
+    reads = [key for key in sources[: len(op._inputs)] if isinstance(key, StateKey)]
+    versions = runner.manager.pin([runner._slot(key.maker) for key in reads], op)
+    try:
+        seen: dict[ValueKey, Any] = {**env, **{k: version.host() for k, version in zip(reads, versions, strict=True)}}
+        operands = _operands(runner, op, sources, seen)
+    finally:
+        runner.manager.unpin(versions)
+    live = live_outputs(runner.plan, op)
+    _store(runner, op, _execute(runner, op, operands, runner.manager, step, live=live), env)
+
+
+def _operands(
+    runner: Executor, op: Operation, sources: Sequence[ValueKey | None], env: dict[ValueKey, Any]
+) -> list[Any]:
+    """A value for each input: arrays, handles, None for the ref of a variable."""
+    found: list[Any] = []
+    for tensor, key in zip(op._inputs, sources, strict=False):
+        if key is not None:
+            value = env[key]
+            found.append(value.value if isinstance(value, (Version, Published)) else value)
+        elif tensor in env:
+            found.append(env[tensor])
+        elif tensor.dtype.base is dtypes.resource:
+            found.append(runner.plan.handle_of(reach.maker_of(tensor)))
+        else:
+            found.append(None)
+    return found
+
+
+def _store(runner: Executor, op: Operation, outputs: Sequence[Any], env: dict[ValueKey, Any]) -> None:
+    for output, value in zip(op._outputs, outputs, strict=True):
+        if output not in runner.plan.fed:
+            env[output] = value
+
+
+def live_outputs(plan: Plan, op: Operation) -> tuple[int, ...]:
+    """The outputs of an op with bodies that somebody uses; of a loop also the variables that these follow from."""
+    found = plan.live.get(op)
+    if found is None:
+        fetched = frozenset(plan.fetches)
+        fetched |= plan.analysis.awaited
+        used = [i for i, output in enumerate(op._outputs) if output in plan.consumers or output in fetched]
+        if op.definition.type_name in LOOPS:
+            used = control.carried_by(plan._view, op, used)
+        found = plan.live[op] = tuple(used)
+    return found
+
+
+class _Body:
+    """A body ready to run any number of times in one manager."""
+
+    def __init__(
+        self, runner: Executor, body: Body, live: Sequence[int], manager: ResourceManager, step: Step, waits: bool
+    ):
+        self.plan = runner.bodies.of(body, tuple(live))
+        self.runner = type(runner)(self.plan, manager, runner.bodies)
+        self.step = dataclasses.replace(step, manager=manager)
+        self.live = live
+        self.count = len(body.outputs)
+        self.values = [i for i, arg in enumerate(body.args) if not arg.dtype.is_ref]
+        self.tier = "interpreted" if waits else runner.plan.options.tier
+        self.straight = runner.bodies.straight(self.plan) if step.stats is None else None
+        self.slots: list[Slot] = []
+        """The variables that straight code reads. It writes none, but what the loop runs besides may."""
+        if self.straight is not None and self.straight.reads:
+            self.slots = [self.runner._slot(key.maker) for key in self.straight.reads]
+            if not isinstance(manager, Overlay) or any(slot.version is None for slot in self.slots):
+                self.straight = None
+
+    def run(self, operands: Sequence[Any]) -> list[Any]:
+        if self.plan.tier not in ("compiled", self.tier):
+            self.runner.prepare(self.tier)
+        self.plan.runs += 1
+        values = [operands[i] for i in self.values]
+        found = None
+        if self.straight is not None and self.plan.tier == "interpreted":
+            read = [slot.version.host() for slot in self.slots if slot.version is not None]
+            found = self.straight.run(values + read)
+        if found is not None:
+            results, cost = found
+        else:
+            cost = self.plan.cost.run if self.plan.tier == "interpreted" else policy.PROGRAM_RUN
+            results = self.runner.run(values, self.step)
+        self.step.nested_cost[0] += cost
+        if len(self.live) == self.count:
+            return results[: self.count]
+        filled: list[Any] = [None] * self.count
+        for i, value in zip(self.live, results, strict=False):
+            filled[i] = value
+        return filled
+
+
+def _execute(
+    runner: Executor,
+    op: Operation,
+    operands: list[Any],
+    manager: ResourceManager,
+    step: Step,
+    restart: bool = False,
+    live: tuple[int, ...] | None = None,
+) -> list[Any]:
+    """Runs an op with bodies. Of its outputs only those in ``live`` are looked at (None: all)."""
+    kind = op.definition.type_name
+    uses = bodies_of(op)
+    live = tuple(range(len(op._outputs))) if live is None else live
+    chosen = uses[control.branch_of(op, to_host(operands[0]), len(uses))] if kind in CONDITIONALS else uses[-1]
+    waits = False
+    if restart:
+        alone = policy.compiling_body(runner.bodies.of(chosen.body, live).cost)
+        waits = runner.plan.cost.compile <= BODIES_FOR_A_SEGMENT * alone
+    if kind in CONDITIONALS:
+        results = _Body(runner, chosen.body, live, manager, step, waits).run(operands[1:])
+    elif kind in LOOPS:
+        condition = _Body(runner, uses[0].body, (0,), manager, step, waits)
+        inner = _Body(runner, chosen.body, live, manager, step, waits)
+        changing = inner.live if len(inner.live) < inner.count else None
+        results = operands
+        most = step.nested_cost[0] + runner.plan.cost.compile if restart else float("inf")
+        with straight.quiet() if inner.straight is not None else contextlib.nullcontext():
+            while control.truth(to_host(condition.run(results)[0])):
+                step.token.raise_if_cancelled()
+                made = inner.run(results)
+                if changing is None:
+                    results = made
+                else:  # what does not change, and what nobody uses, stays what it was
+                    results = list(results)
+                    for i in changing:
+                        results[i] = made[i]
+                if step.nested_cost[0] > most:
+                    raise Hot
+    else:
+        assert kind in CALLS
+        results = _Body(runner, chosen.body, live, manager, step, waits).run(operands)
+    return list(results)

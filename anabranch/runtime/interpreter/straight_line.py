@@ -1,0 +1,252 @@
+"""Bodies of loops that the interpreter runs again and again, as one Python function of NumPy calls.
+
+Run op by op, a small op costs the interpreter ten times what NumPy takes for it. A body that only computes (it may read
+variables, but has no random numbers, no writes, no channels, no bodies of its own) is looked at while it runs once, and
+becomes *straight* code: each op a call of what its kernel does for operands of those shapes and dtypes
+(``ops/shared/unchecked.py``), or of the kernel itself where there is nothing shorter. What follows from constants and
+shapes alone is computed once. The code is for arguments of the shapes and dtypes that were seen, which it checks when
+it begins; shapes inside follow, and where a kernel's do not, they are checked behind it. Whenever something is
+different, or any check fails, the iteration is run anew op by op: nothing has happened, as there are no effects. So
+the values and the errors are the interpreter's, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract import kernels
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.state_key import StateKey, ValueKey
+from anabranch.core.values.host_list import HostList
+from anabranch.ops.shared import host_blas, unchecked
+from anabranch.ops.shared.unchecked import Changed
+from anabranch.runtime.plans import policy
+from anabranch.runtime.values import to_host
+
+_RUN_ANEW = (Changed, errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, MemoryError)
+"""What says that the interpreter is to run the body: other arguments, or an error, which it tells with its op."""
+MOST_FORMS = 4
+"""So many kinds of arguments get code of their own."""
+MOST_MISSES = 16
+"""After so many runs that no code served, none is tried any more."""
+FREE = frozenset(("Identity", "NoOp", "StopGradient"))
+_ARRAYS = (np.ndarray, np.generic)
+
+
+class Code:
+    """A body as a function of its arguments, which raises :class:`Changed` if they are not what it is made for."""
+
+    def __init__(self, function: Callable[..., list[Any]], cost: float) -> None:
+        self.function = function
+        self.cost = cost
+        """Modelled microseconds by which a run is slower than in a program."""
+
+
+class Straight:
+    """The straight code of one nested plan; made by :func:`of`."""
+
+    def __init__(self, plan: Any) -> None:
+        self._plan = plan
+        self.reads = [StateKey(maker, 0, 0) for maker in plan.segments[0].base_reads]
+        """The variables whose values are the last of the arguments."""
+        self._codes: list[Code] = []
+        self._misses = 0
+        self._runs = 0
+
+    def run(self, values: Sequence[Any]) -> tuple[list[Any], float] | None:
+        """The results for these arguments and what they cost; None if the interpreter is to run the body."""
+        for code in self._codes:
+            try:
+                return code.function(*values), code.cost
+            except _RUN_ANEW:
+                continue
+        self._runs += 1
+        if self._runs == 1 or self._misses > MOST_MISSES:
+            return None
+        self._misses += 1
+        if len(self._codes) < MOST_FORMS:
+            try:
+                results, code = _Builder(self._plan).build([*self._plan.feeds, *self.reads], values)
+            except _RUN_ANEW:
+                return None
+            self._codes.append(code)
+            return results, self._plan.cost.run
+        return None
+
+
+def of(plan: Any) -> Straight | None:
+    """What runs the body of a nested plan straight, or None if it does more than compute."""
+    (segment, *others) = plan.segments
+    if others or segment.channel is not None or segment.written or segment.random_ops or segment.calls_python:
+        return None
+    if plan.final_reads:
+        return None
+    return Straight(plan) if all(_computes(op) for op in segment.ops) else None
+
+
+def _computes(op: Operation) -> bool:
+    definition = op.definition
+    if op.type in FREE:
+        return True
+    if definition.effect.kind not in ("pure", "read") or definition.may_block or kernels.needs_lax(definition):
+        return False
+    if definition.effect.presence or definition.allows_uninitialized:
+        return False
+    return definition.host_kernel is not None or definition.kernel is not None
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Around the runs of a loop: floating-point warnings are silenced, and matrix products take one thread."""
+    host_blas.enter()
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        host_blas.leave()
+
+
+def _form_of(value: Any) -> Any:
+    if isinstance(value, HostList):
+        return value.element_dtype, value.element_shape, value.limit
+    if isinstance(value, _ARRAYS):
+        return value.shape, value.dtype
+    raise Changed
+
+
+class _Line(NamedTuple):
+    """One op of straight code."""
+
+    text: str
+    targets: list[str]
+    sources: list[str]
+    may_fail: bool
+    """Whether it must run although nobody uses what it gives."""
+    cost: float
+
+
+class _Builder:
+    """Runs a body once, op by op, and writes down what it did."""
+
+    def __init__(self, plan: Any) -> None:
+        self._plan = plan
+        self._names: dict[ValueKey, str] = {}
+        self._values: dict[ValueKey, Any] = {}
+        self._known: set[ValueKey] = set()
+        self._scope: dict[str, Any] = {"Changed": Changed, "arrays": _ARRAYS, "array": np.ndarray, "List": HostList}
+        self._lines: list[_Line] = []
+        self._cost = policy.STRAIGHT_RUN
+
+    def build(self, arguments: Sequence[ValueKey], values: Sequence[Any]) -> tuple[list[Any], Code]:
+        """The results for the ``values`` of the arguments, and the code for others like them."""
+        plan = self._plan
+        for tensor, array in plan.constants.items():
+            self._bind(tensor, array)
+        for i, (key, value) in enumerate(zip(arguments, values, strict=True)):
+            self._names[key] = f"a{i}"
+            self._values[key] = value
+        with quiet():
+            for op in plan.segments[0].ops:
+                self._add(op)
+        fetched = [self._names[fetch] if isinstance(fetch, Tensor) else "None" for fetch in plan.fetches]
+        used, lines = set(fetched), []
+        for line in reversed(self._lines):
+            if not line.may_fail and used.isdisjoint(line.targets):
+                continue
+            lines.append(line.text)
+            used.update(line.sources)
+            self._cost += line.cost
+        guards = [line for i, value in enumerate(values) if f"a{i}" in used for line in self._guard(i, value)]
+        body = "".join(f"    {line}\n" for line in (*guards, *reversed(lines)))
+        text = f"def body({', '.join(f'a{i}' for i in range(len(values)))}):\n{body}    return [{', '.join(fetched)}]\n"
+        exec(compile(text, "<straight code of a loop>", "exec"), self._scope)
+        results = [self._values[fetch] if isinstance(fetch, Tensor) else None for fetch in plan.fetches]
+        return results, Code(self._scope["body"], self._cost)
+
+    def _guard(self, i: int, value: Any) -> list[str]:
+        form = self._scope[f"g{i}"] = _form_of(value)
+        if isinstance(value, HostList):
+            found = f"type(a{i}) is not List or (a{i}.element_dtype, a{i}.element_shape, a{i}.limit) != g{i}"
+        else:
+            kind = f"type(a{i}) is not array" if form[0] else f"not isinstance(a{i}, arrays)"
+            self._scope[f"s{i}"], self._scope[f"d{i}"] = form
+            found = f"{kind} or a{i}.shape != s{i} or a{i}.dtype != d{i}"
+        return [f"if {found}:", "    raise Changed"]
+
+    def _bind(self, tensor: Tensor, array: Any) -> None:
+        """A value that is the same at each run."""
+        name = self._names[tensor] = f"c{len(self._scope)}"
+        self._scope[name] = self._values[tensor] = array
+        self._known.add(tensor)
+
+    def _sources(self, op: Operation) -> list[ValueKey]:
+        found = self._plan.sources(op)
+        if None in found:
+            raise Changed
+        return list(found)
+
+    def _add(self, op: Operation) -> None:
+        if op.type in FREE:
+            for output, source in zip(op._outputs, self._sources(op), strict=False):
+                self._names[output], self._values[output] = self._names[source], self._values[source]
+                if source in self._known:
+                    self._known.add(output)
+            return
+        definition, attrs = op.definition, op._attrs
+        sources = self._sources(op)
+        operands = [self._values[key] for key in sources]
+        known = [key in self._known for key in sources]
+        context = kernels.HostContext(op)
+        context.precision = self._plan.options.precision
+        made = kernels.run_on_host(definition, [to_host(value) for value in operands], attrs, context)
+        forms = [_form_of(value) for value in made]
+        told = definition.shape_only and not any(isinstance(value, HostList) for value in operands)
+        constant = (all(known) or told) and all(isinstance(value, np.ndarray) for value in made)
+        for output, value in zip(op._outputs, made, strict=True):
+            self._values[output] = value
+            if constant:
+                self._bind(output, value)
+            else:
+                self._names[output] = f"v{output.op._id}_{output.value_index}"
+        if constant and op._outputs:
+            return
+        function = unchecked.form(op.type, operands, known, attrs)
+        short = function is not None
+        name = f"f{len(self._scope)}"
+        self._scope[name] = function if short else _kernel(op, context, forms)
+        names = [self._names[key] for key in sources]
+        targets = [self._names[output] for output in op._outputs]
+        call = f"{name}({', '.join(names)})"
+        if len(targets) == 1 and short:
+            text = f"{targets[0]} = {call}"
+        else:
+            text = f"{''.join(f'{target}, ' for target in targets)}= {call}" if targets else call
+        cost = policy.STRAIGHT_OP if short else policy.STRAIGHT_KERNEL
+        cost += sum(policy.straight_elements(value.size) for value in made if isinstance(value, _ARRAYS))
+        if op.type == "MatMul":
+            cost += 2 * policy.STRAIGHT_PER_FLOP * operands[0].size * made[0].shape[-1]
+        may_fail = not short or op.type in unchecked.MAY_FAIL
+        self._lines.append(_Line(text, targets, names, may_fail, cost))
+
+
+def _kernel(op: Operation, context: Any, forms: Sequence[Any]) -> Callable[..., list[Any]]:
+    """The kernel of an op as a function of its operands, whose results must be of the forms that were seen."""
+    definition, attrs = op.definition, op._attrs
+    kernel, checks = definition.host_kernel or definition.kernel, definition.checks
+    assert kernel is not None
+
+    def call(*operands: Any) -> list[Any]:
+        values = [value if isinstance(value, (np.ndarray, HostList)) else to_host(value) for value in operands]
+        if checks is not None:
+            checks(context, values, attrs)
+        found = kernels.outputs_of(definition, attrs, kernel(context, values, attrs))
+        if [_form_of(value) for value in found] != forms:
+            raise Changed
+        return found
+
+    return call

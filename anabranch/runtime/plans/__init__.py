@@ -1,0 +1,1 @@
+"""Plans: what a step runs, in which tier, bound to which resources."""

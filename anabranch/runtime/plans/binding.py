@@ -1,0 +1,102 @@
+"""A plan bound to the resources of one manager: which variables and counters its segments read and write."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+from anabranch.core.graph.operation import Operation
+from anabranch.core.graph.state_key import StateKey
+from anabranch.core.values import dtypes
+from anabranch.rewrite import effects
+from anabranch.runtime.plans.plan import Plan, Segment
+from anabranch.runtime.state.resources import RandomCounter, ResourceManager, Slot
+
+
+@dataclasses.dataclass
+class SegmentState:
+    """Resolved resources of a segment; valid while the manager's layout is ``layout``."""
+
+    layout: int
+    base: list[tuple[StateKey, Slot, Operation]]
+    """Committed versions that are needed: key, variable, and the first op that reads it."""
+    written: list[tuple[StateKey, Slot]]
+    slots: dict[StateKey, Slot]
+    counters: dict[Operation, RandomCounter]
+    claim_reads: frozenset[Slot]
+    claim_writes: frozenset[Slot | RandomCounter]
+
+    def written_slot(self, key: StateKey) -> Slot:
+        """The variable that ``key`` is a new version of."""
+        return next(slot for found, slot in self.written if found.maker is key.maker)
+
+
+class Binding(NamedTuple):
+    """The states of all segments, and the layout for which they hold."""
+
+    layout: int
+    states: list[SegmentState]
+
+
+def slot_of(plan: Plan, manager: ResourceManager, maker: Operation) -> Slot:
+    """The variable that ``maker`` names."""
+    create = maker.definition.create
+    if create is not None:  # a table, which is there, empty, before anything fills it
+        initial = functools.partial(create, maker._attrs, maker.name)
+        return manager.slot(plan.handle_of(maker), dtypes.variant, (), initial)
+    return manager.slot(plan.handle_of(maker), maker._attrs["dtype"], maker._attrs["shape"])
+
+
+def readers(plan: Plan, segment: Segment) -> dict[StateKey, list[Operation]]:
+    """The ops of a segment that read a version, in order."""
+    found: dict[StateKey, list[Operation]] = {}
+    for op in segment.ops if segment.channel is None else [*segment.ops, segment.channel]:
+        for key in dict.fromkeys(plan.analysis.state_of(op).seen()):
+            found.setdefault(key, []).append(op)
+    return found
+
+
+def _only_asks(op: Operation) -> bool:
+    return op.definition.effect.presence
+
+
+def _does_without(op: Operation, maker: Operation, plan: Plan) -> bool:
+    """Whether ``op`` runs although the variable of ``maker`` has no value."""
+    within = effects.summary(op)
+    if within is None:
+        return op.definition.allows_uninitialized
+    return maker not in {plan.analysis.variables.of(needed) for needed in within.needs}
+
+
+def bind(plan: Plan, manager: ResourceManager) -> Binding:
+    """Looks up what the plan's handles name. Repeated until nothing appeared or vanished meanwhile."""
+    while True:
+        layout = manager.layout
+        found = Binding(layout, [_bind_segment(plan, manager, segment, layout) for segment in plan.segments])
+        if manager.layout == layout:
+            return found
+
+
+def _bind_segment(plan: Plan, manager: ResourceManager, segment: Segment, layout: int) -> SegmentState:
+    base = []
+    may_be_absent = []
+    reading = readers(plan, segment)
+    for maker in segment.base_reads:
+        key = StateKey(maker, segment.index, 0)
+        found = reading.get(key, [])
+        # Who only asks whether a variable is initialised, or does without its value, does not need it to be.
+        row = (key, slot_of(plan, manager, maker), found[0] if found else maker)
+        if not found or not all(_does_without(op, maker, plan) for op in found):
+            base.append(row)
+        elif not all(_only_asks(op) for op in found):
+            may_be_absent.append(row)
+    written = [(key, slot_of(plan, manager, maker)) for maker, key in segment.written.items()]
+    counters = {
+        op: manager.counter(op.name, op._attrs.get("seed", 0), op._attrs.get("seed2", 0)) for op in segment.random_ops
+    }
+    writes = frozenset([slot for _, slot in written]) | frozenset(counters.values())
+    reads = frozenset([slot for _, slot, _ in base + may_be_absent]) - writes
+    # The layout grows when a variable gets its first value: then all this is done anew.
+    base += [row for row in may_be_absent if row[1].version is not None]
+    return SegmentState(layout, base, written, {row[0]: row[1] for row in base}, counters, reads, writes)

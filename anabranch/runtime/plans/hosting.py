@@ -1,0 +1,45 @@
+"""Which ops cannot be part of a program, for what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.state_key import StateKey, ValueKey
+from anabranch.core.values import dtypes
+from anabranch.rewrite import effects
+from anabranch.xla import control, known_values
+
+
+def needs_host(
+    op: Operation, sources: Sequence[ValueKey | None], fed: Container[Tensor], constants: Container[Tensor] = ()
+) -> bool:
+    """Whether an op of a body cannot be part of a program, for what it is or what its own bodies hold."""
+    definition = op.definition
+    effect = definition.effect
+    if effect.kind == "body":
+        return any(needs_host(inner, inner._inputs, fed) for inner in effects.inner_ops(op)) or any(
+            isinstance(key, StateKey) and key.maker._outputs[0].dtype.base.name == "string" for key in sources
+        )
+    if definition.makes is not None or op.type == "Const" or op.type in control.LOWERED:
+        return definition.makes is None and op._outputs[0].dtype.base is dtypes.string and op.type != "Const"
+    if definition.kernel is None or definition.data_dependent_shape:
+        return not (known_values.folds(op) and known_values.follow_from_shapes(sources, fed))
+    if effect.kind in ("io", "channel", "feed") or (effect.kind == "read" and definition.allows_uninitialized):
+        return True
+    if any(_only_on_host(output) for output in op._outputs if not output.dtype.is_ref or not effect.resources):
+        return True
+    owned = definition.resource_positions(op._attrs)
+    for position, key in enumerate(sources):
+        if key is None:
+            continue
+        if isinstance(key, StateKey):
+            if key.maker._outputs[0].dtype.base is dtypes.string:
+                return True
+        elif _only_on_host(key) and key not in constants and key.op.type != "Const" and position not in owned:
+            return True
+    return False
+
+
+def _only_on_host(tensor: Tensor) -> bool:
+    return tensor.dtype.base.host_only and tensor.dtype.base is not dtypes.variant

@@ -1,0 +1,286 @@
+"""Which tier a plan runs in: a cost table over graph, shapes and run count, never a clock.
+
+The two tiers trade start-up for speed: interpreting costs time at each run, compiling costs it once. Not knowing how
+often a program will run a plan, the policy rents until renting has cost as much as buying: it interprets while the
+modelled cost of all interpreted runs stays below the modelled cost of one compilation, and compiles then. The total
+is at most twice the best possible. Heavy work is compiled at its first run by the same rule. The model is
+deterministic, so a program takes the same tiers in the same runs each time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Container
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.contract import inference, kernels
+from anabranch.core.graph.body_ops import LOOPS
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.rewrite import effects
+from anabranch.xla import repeated_blocks
+
+# Microseconds, from measurements on two x86 cores (docs/notes/0004-tiers.md).
+HOST_OP = 8.0
+"""Interpreting one op, besides its work."""
+HOST_PER_ELEMENT = 0.0015
+HOST_PER_FLOP = 0.00003
+SCATTERED = {"SparseTensorDenseMatMul": 0.0003}
+"""The same for ops that look their operands up element by element."""
+HOST_PER_DRAW = 0.011
+"""Drawing one random number."""
+OWN_PROGRAM = 30_000.0
+"""Compiling one op that has no host kernel, for itself."""
+OWN_PROGRAM_RUN = 60.0
+PROGRAM_RUN = 50.0
+"""Running the body of a conditional or loop as a program of its own."""
+STRAIGHT_RUN = 6.0
+"""By how much the straight code of a body (``interpreter/straight_line.py``) is slower than an iteration in a
+program."""
+STRAIGHT_OP = 1.0
+STRAIGHT_KERNEL = 5.0
+STRAIGHT_PER_ELEMENT = 0.0003
+STRAIGHT_PER_LARGE_ELEMENT = 0.001
+"""The same for arrays that leave the caches between two ops of straight code."""
+STRAIGHT_LARGE = 1 << 16
+STRAIGHT_PER_FLOP = 0.00001
+COMPILE_BASE = 40_000.0
+COMPILE_OP = 3_000.0
+COMPILE_LARGE_OP = 80_000.0
+"""Compiling an op that looks up or adds up rows by their numbers, or draws: its checks and loops are much code."""
+LARGE_OPS = re.compile(
+    r"(Resource|Sparse)?(Gather|Scatter|Segment|UnsortedSegment)|SparseTensorDenseMatMul|TensorScatter"
+)
+COMPILE_BODY_OP = 12_000.0
+"""Compiling an op of a loop, whose lists and checks become several of a program's."""
+COMPILE_LOOPS = 1_000_000.0
+"""The most that a plan's loops cost besides their ops: JAX's start, lists, bounds. A long body has more plain ops."""
+COMPILE_REPEATED = 500.0
+"""For an op of a block that repeats, which is compiled once for all blocks; see ``xla/repeated_blocks.py``."""
+MOVES = frozenset(
+    ("Assign", "AssignVariableOp", "Identity", "PlaceholderWithDefault", "ReadVariableOp", "Reshape", "Select", "NoOp")
+)
+"""What a plan that saves or restores does beside its files: a program would copy what the host hands on."""
+LOOP_RUNS = 20
+"""How often a loop is taken to run before it has."""
+MAX_INTERPRETED_RUNS = 64
+"""A plan that ran this often is hot, whatever the model says."""
+MANY_RUNS = 512
+"""The same for a plan with loops, as what these cost is counted while they run and the model errs less, and for one
+that takes `COSTLY` to compile.
+"""
+COSTLY = 500_000.0
+
+
+@dataclasses.dataclass
+class Cost:
+    """Modelled microseconds of an interpreted run, of interpreting at all (programs of single ops), of compiling."""
+
+    run: float = 0.0
+    bodies: float = 0.0
+    """What of a run its nested bodies are taken to cost, before one has told."""
+    start: float = 0.0
+    compile: float = 0.0
+    compilable: int = 0
+    in_loops: int = 0
+    """How many of them are in the bodies of loops."""
+    loops: bool = False
+    """Whether it has loops, of which each run tells what it has cost."""
+    moves_files: bool = False
+    """Whether it has an io op, and compilable ops that only move values."""
+
+    def describe(self) -> str:
+        """One line for ``explain``."""
+        return (
+            f"interpreted run {self.run / 1000:.3g} ms (+{self.start / 1000:.3g} ms once), "
+            f"compilation {self.compile / 1000:.3g} ms, "
+            f"{self.compilable} compilable ops"
+        )
+
+
+def cost_of(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> float:
+    """Modelled microseconds of interpreting one op, once the shapes of its inputs and outputs are known."""
+    definition = op.definition
+    elements = 0.0
+    for output in op._outputs:
+        elements += _size(known[output][0] if output in known else output._shape)
+    for key in plan.sources(op):
+        if isinstance(key, Tensor):
+            shape = known[key][0] if key in known else key._shape
+            elements += _size(shape) if not definition.shape_only else 0
+    if definition.effect.kind == "write":
+        for tensor in op._inputs:
+            handle = tensor.handle_data
+            if tensor.dtype.is_ref or handle is not None:  # the interpreter copies what it writes
+                elements += _size(tensor._shape if handle is None else handle.shape)
+    flops = 0.0
+    if definition.flops is not None:
+        context = _PlanShapes(op, plan, known)
+        try:
+            flops = float(definition.flops(context))
+        except (TypeError, ValueError):
+            flops = 0.0
+    per_element = HOST_PER_DRAW if definition.effect.kind == "random" else HOST_PER_ELEMENT
+    return HOST_OP + elements * per_element + flops * SCATTERED.get(op.type, HOST_PER_FLOP)
+
+
+def estimate(plan: Any, only: Container[Operation] | None = None) -> Cost:
+    """The cost of a plan, or of some of its ops, from shapes inferred with the shapes of its feeds."""
+    cost = Cost()
+    known: dict[Tensor, tuple[Any, Any]] = dict(
+        zip(plan.feeds, ((shape, None) for shape in plan.feed_shapes), strict=True)
+    )
+    own: set[str] = set()
+    compilable: list[Operation] = []
+    large = 0
+    cost.moves_files = any(op.definition.effect.kind == "io" for op in plan.analysis.order)
+    for op in plan.analysis.order:
+        definition = op.definition
+        if definition.kernel is not None and op.type not in MOVES and op.type != "Const":
+            cost.moves_files = False
+        counts = only is None or op in only
+        if definition.effect.kind == "body":
+            if counts:
+                _add_bodies(cost, op, own)
+            continue
+        if op.type == "Const" or definition.makes is not None or (not op._outputs and op.type == "NoOp"):
+            continue
+        for output, shape in zip(op._outputs, infer(op, plan, known), strict=True):
+            known.setdefault(output, (shape, None))
+        if not counts:
+            continue
+        cost.run += cost_of(op, plan, known)
+        if kernels.needs_lax(definition):
+            cost.run += OWN_PROGRAM_RUN
+            if op.type not in own:
+                own.add(op.type)
+                cost.start += OWN_PROGRAM
+        if definition.kernel is not None and not definition.data_dependent_shape:
+            cost.compilable += 1
+            compilable.append(op)
+            large += definition.effect.kind == "random" or LARGE_OPS.match(op.type) is not None
+    repeated = _repeated(plan, compilable) if only is None else 0
+    cost.compile = COMPILE_BASE + COMPILE_OP * (cost.compilable - repeated) + COMPILE_REPEATED * repeated
+    cost.compile += _of_loops(cost.in_loops) + COMPILE_LARGE_OP * large * (1 - repeated / max(1, len(compilable)))
+    return cost
+
+
+def _of_loops(ops: int) -> float:
+    """What it costs to compile ``ops`` that are in loops, more than others."""
+    return min((COMPILE_BODY_OP - COMPILE_OP) * ops, COMPILE_LOOPS)
+
+
+def _repeated(plan: Any, ops: list[Operation]) -> int:
+    """How many of ``ops`` need not be compiled for themselves."""
+    if len(ops) < repeated_blocks.LEAST_SAVED:
+        return 0
+    sources = {op: plan.sources(op) for op in ops}
+    writes = {op: plan.analysis.state_of(op).writes for op in ops}
+    return repeated_blocks.saved(repeated_blocks.find(ops, sources, writes, frozenset(plan.fetches), plan.fed))
+
+
+def _add_bodies(cost: Cost, op: Operation, own: set[str]) -> None:
+    """Adds the bodies of ``op``: what one interpreted run costs comes to light when it happens (``plan.spent``)."""
+    loop = op.definition.type_name in LOOPS
+    times = LOOP_RUNS if loop else 1
+    cost.loops |= loop
+    for inner in effects.inner_ops(op):
+        definition = inner.definition
+        if inner.type == "Const" or definition.makes is not None or definition.effect.kind == "body":
+            continue
+        cost.bodies += HOST_OP * times
+        if kernels.needs_lax(definition) and inner.type not in own:
+            own.add(inner.type)
+            cost.start += OWN_PROGRAM
+        if definition.kernel is not None and not definition.data_dependent_shape:
+            cost.compilable += 1
+            cost.in_loops += loop
+
+
+def straight_elements(size: int) -> float:
+    """By how much making an array of ``size`` elements is slower in straight code than in a program."""
+    return size * (STRAIGHT_PER_ELEMENT if size < STRAIGHT_LARGE else STRAIGHT_PER_LARGE_ELEMENT)
+
+
+def compiling_body(cost: Cost) -> float:
+    """What a body adds to the compilation of a plan with a loop that runs it, in modelled microseconds."""
+    return COMPILE_OP * cost.compilable + _of_loops(cost.compilable)
+
+
+def choose(plan: Any, tier: str) -> tuple[str, str]:
+    """The tier of the next run and the reason, given the user's wish (``auto``, ``interpreted``, ``compiled``)."""
+    if tier != "auto":
+        return tier, "asked for"
+    cost: Cost = plan.cost
+    if not cost.compilable:
+        return "interpreted", "nothing in it can be compiled"
+    if cost.moves_files:
+        return "interpreted", "beside its files it only moves values"
+    spent = cost.start + cost.run * (plan.runs + 1) + (plan.spent or cost.bodies)
+    if plan.runs >= (MANY_RUNS if cost.loops or cost.compile > COSTLY else MAX_INTERPRETED_RUNS):
+        return "compiled", f"it has run {plan.runs} times"
+    if spent >= cost.compile:
+        return (
+            "compiled",
+            f"interpreting would have cost {spent / 1000:.3g} ms by the end of run {plan.runs + 1}, "
+            f"compiling costs {cost.compile / 1000:.3g} ms",
+        )
+    return (
+        "interpreted",
+        f"interpreting costs {spent / 1000:.3g} ms by the end of run {plan.runs + 1}, "
+        f"compiling {cost.compile / 1000:.3g} ms",
+    )
+
+
+class _PlanShapes(inference.ShapeContext):
+    """Shapes of a step: those of its feeds, and what follows from them."""
+
+    __slots__ = ("_known_", "_plan_")
+
+    def __init__(self, op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]):
+        found = []
+        for tensor in op._inputs:
+            found.append(known[tensor][0] if tensor in known else tensor._shape)
+        super().__init__(op.definition, op._attrs, op._inputs, found)
+        self._known_ = known
+        self._plan_ = plan
+
+    def _partial(self, position: int) -> Any:
+        tensor = self._tensors[position]
+        found = self._known_.get(tensor)
+        if found is not None and found[1] is not None:
+            return found[1]
+        if tensor in self._plan_.fed:
+            return None
+        return inference.partial_value(tensor)
+
+
+def infer(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> list[Any]:
+    """The shapes of an op's outputs, from what is ``known`` of its inputs; a value that follows is noted there."""
+    if not any(tensor in known for tensor in op._inputs):
+        return [output._shape for output in op._outputs]
+    context = _PlanShapes(op, plan, known)
+    try:
+        found = inference.infer(op.definition, context, len(op._outputs))
+        if op.definition.value is not None and op._outputs:
+            given = op.definition.value(context)
+            entries = given if isinstance(given, list) else [given]  # one per output, or of the first
+            for output, shape, value in zip(op._outputs, found, entries, strict=False):
+                if isinstance(value, tuple) and None not in value:
+                    value = np.array(value, output.dtype.base.np)
+                if value is not None:
+                    known[output] = (shape, value)
+    except (TypeError, ValueError):
+        return [output._shape for output in op._outputs]
+    return [shape if shape is not None else output._shape for output, shape in zip(op._outputs, found, strict=True)]
+
+
+def _size(shape: Any) -> float:
+    if shape is None:
+        return 1.0
+    size = 1.0
+    for dim in shape:
+        size *= 1 if dim is None else dim
+    return size

@@ -1,0 +1,406 @@
+"""Shapes that change from step to step: which ops they reach, and which plan serves a step.
+
+Policy. A program is compiled for the shapes of its inputs. Where these keep changing (the number of elements that a
+mask leaves, of values in a sparse tensor, of rows in a batch that is never the same) the ops that they reach, and only
+those, run on the host one by one, where a new shape costs nothing; all else is compiled once. What reaches how far is
+found by inferring shapes with the dimensions that change left open. Pieces between such ops that are not worth a
+program of their own go to the host with them.
+
+Inside a step (:func:`observe`, :func:`note`): the sizes that data decide are looked at while the plan is interpreted,
+and as programs are compiled for them. :data:`MOST_SHAPES` different ones are taken to be all there are.
+
+Between steps (:class:`Family`): steps with the same fetches and feeds of the same ranks are a family. The first
+:data:`MOST_PLANS` shapes of feeds get plans of their own, which the policy compiles as it does any. Further ones share
+a plan in which the dimensions that change are open: nothing is planned or compiled for them. A shape that comes back
+until interpreting what it reaches has cost as much as compiling that would gets a plan of its own in the end.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.core.contract import inference
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.state_key import StateKey
+from anabranch.core.values import dtypes, shapes
+from anabranch.runtime.plans import policy
+from anabranch.xla.known_values import folds
+from anabranch.xla.row_updates import writes_rows
+from anabranch.xla.single_op import compile_time_positions
+
+MOST_SHAPES = 3
+"""So many shapes of one value in a step are taken to be all that there are; one more, and they are open."""
+MOST_PLANS = 4
+"""So many shapes of the feeds of a step get plans of their own at once."""
+MOST_VALUES = 64
+"""Elements of a fed array of integers up to which its value is taken to say what shapes others have."""
+SMALL = 150.0
+"""Modelled microseconds of interpreting a piece below which it is not worth a program of its own."""
+MOST_RUNS = 8
+"""So many interpreted runs are looked at in full."""
+MOST_KEPT = 1024
+
+
+def joined(first: shapes.RawShape, second: shapes.RawShape) -> shapes.RawShape:
+    """The shape that both are instances of: None where they differ."""
+    if first is None or second is None or len(first) != len(second):
+        return None
+    return tuple([a if a == b else None for a, b in zip(first, second, strict=True)])
+
+
+class Varying:
+    """What is known of the shapes that change in one plan."""
+
+    def __init__(self) -> None:
+        self.open: dict[Tensor, shapes.RawShape] = {}
+        """Values whose shapes change, with None for the dimensions that do."""
+        self.values: dict[Tensor, np.ndarray] = {}
+        """Fed integers that have been the same in all steps, which say what shapes others have."""
+        self.changed: set[Tensor] = set()
+        """Compile-time inputs whose values change."""
+        self._seen: dict[Tensor, set[tuple[int, ...]]] = {}
+        self.observed: dict[Tensor, tuple[shapes.RawShape, Any]] = {}
+        """What interpreted runs have shown of values: their shapes, joined, and themselves, if always the same."""
+        self.runs = 0
+        """How many runs that were."""
+        self._watched: list[Tensor] | None = None
+        self._unsteady: set[Tensor] = set()
+
+    def forget(self, tensors: Iterable[Tensor]) -> None:
+        """These are fed with one value and another."""
+        self._unsteady.update(tensors)
+        for tensor in tensors:
+            self.values.pop(tensor, None)
+
+    def hear(self, plan: Any, env: dict[Any, Any]) -> None:
+        """Notes what is fed for small arrays of integers, as long as it stays the same."""
+        for tensor in plan.feeds:
+            if not tensor.dtype.is_integer or tensor in self._unsteady:
+                continue
+            value, known = env.get(tensor), self.values.get(tensor)
+            if not isinstance(value, np.ndarray) or value.size > MOST_VALUES:
+                self._unsteady.add(tensor)
+            elif known is None:
+                self.values[tensor] = value.copy()
+            elif not np.array_equal(known, value):
+                self.forget([tensor])
+
+    def look(self, plan: Any, env: dict[Any, Any]) -> None:
+        """Joins what a run shows of all values to what is known."""
+        self.runs += 1
+        for op in plan.analysis.order:
+            for output in op._outputs:
+                value = env.get(output)
+                if not isinstance(value, np.ndarray):
+                    continue
+                shape, fixed = value.shape, None
+                if value.size <= MOST_VALUES and value.dtype.kind in "iu":
+                    fixed = value
+                old = self.observed.get(output)
+                if old is not None:
+                    if old[0] != shape:
+                        shape = joined(old[0], shape)
+                    if fixed is not None and not _same(old[1], fixed):
+                        fixed = None
+                self.observed[output] = (shape, fixed)
+
+    def watched(self, plan: Any) -> list[Tensor]:
+        """Outputs of host ops whose shapes only a run tells."""
+        if self._watched is None:
+            known = inferred(plan)
+            self._watched = [
+                output
+                for op in plan.analysis.order
+                if op.type != "Const" and op.definition.makes is None and op.definition.effect.kind != "feed"
+                if plan.needs_host(op)
+                for output in op._outputs
+                if output.dtype.base.np is not None and not output.dtype.is_ref and not _fixed(output, known)
+            ]
+        return self._watched
+
+    def saw(self, tensor: Tensor, shape: tuple[int, ...]) -> bool:
+        """Notes a shape of a value; whether it has had so many that it is open from now on."""
+        if tensor in self.open:
+            if shapes.is_compatible(self.open[tensor], shape):
+                return False
+            self.open[tensor] = joined(self.open[tensor], shape)
+            return True
+        found = self._seen.setdefault(tensor, set())
+        if shape in found:
+            return False
+        found.add(shape)
+        if len(found) <= MOST_SHAPES:
+            return False
+        whole: shapes.RawShape = shape
+        for other in found:
+            whole = joined(whole, other)
+        self.open[tensor] = whole
+        del self._seen[tensor]
+        return True
+
+
+def _same(first: Any, second: Any) -> bool:
+    return isinstance(first, np.ndarray) and np.array_equal(first, second)
+
+
+def observe(plan: Any, env: dict[Any, Any]) -> None:
+    """Looks at the shapes of an interpreted run that only the run tells."""
+    varying: Varying = plan.varying
+    watched = varying.watched(plan)
+    if not watched and not varying.open:
+        return
+    varying.hear(plan, env)
+    new = False
+    for tensor in watched:
+        value = env.get(tensor)
+        if value is not None and hasattr(value, "shape"):
+            new |= varying.saw(tensor, tuple(value.shape))
+    if varying.runs < MOST_RUNS:
+        varying.look(plan, env)
+        new |= varying.runs > MOST_SHAPES
+    if new:
+        plan.open_shapes()
+
+
+def note(plan: Any, program: Any, env: dict[Any, Any], values: Container[int]) -> None:
+    """A program has been compiled for one more form of its inputs: if shapes keep changing, the plan is cut there.
+
+    ``values`` are the positions of inputs that it has the values of.
+    """
+    varying, new = plan.varying, False
+    varying.hear(plan, env)
+    for i, key in enumerate(program.inputs):
+        if isinstance(key, Tensor) and i not in values and key.dtype.base.np is not None:
+            new |= varying.saw(key, tuple(env[key].shape))
+    if new:
+        varying.runs = 0  # what was seen before is no guide any more
+        varying.observed.clear()
+        plan.open_shapes()
+
+
+def open_values(plan: Any, program: Any, positions: Iterable[int]) -> None:
+    """What a program must know has had too many values: what needs it runs on the host from now on."""
+    keys = [program.inputs[i] for i in positions]
+    found = {key for key in keys if isinstance(key, Tensor) and key.dtype.base.np is not None}
+    if not found <= plan.varying.changed:
+        plan.varying.changed |= found
+        plan.varying.forget(found)
+        plan.open_shapes()
+
+
+# ------------------------------------------------------------------------------------------------------------ reaching
+def inferred(plan: Any) -> dict[Tensor, tuple[Any, Any]]:
+    """Shape, and value where it is known, of what is computed in a step, with open dimensions left open."""
+    varying: Varying = plan.varying
+    known: dict[Tensor, tuple[Any, Any]] = {}
+    for tensor, shape in zip(plan.feeds, plan.feed_shapes, strict=True):
+        known[tensor] = (varying.open.get(tensor, shape), varying.values.get(tensor))
+    for op in plan.analysis.order:
+        if op.type == "Const" or op.definition.makes is not None or op.definition.effect.kind == "body":
+            continue
+        for output, shape in zip(op._outputs, policy.infer(op, plan, known), strict=True):
+            known.setdefault(output, (shape, None))
+            if output in plan.fed:
+                continue
+            if varying.runs > MOST_SHAPES and output in varying.observed:
+                known[output] = varying.observed[output]
+            elif output in varying.open:
+                known[output] = (varying.open[output], None)
+        if folds(op) and all(output.dtype.is_integer and known[output][1] is None for output in op._outputs):
+            _fold(op, known)
+    return known
+
+
+def _fold(op: Operation, known: dict[Tensor, tuple[Any, Any]]) -> None:
+    """Computes what follows from values that are known, and whose size nothing else tells."""
+    values = []
+    for tensor in op._inputs:
+        value = tensor.op._attrs["value"] if tensor.op.type == "Const" else known.get(tensor, (None, None))[1]
+        if not isinstance(value, np.ndarray) or value.size > MOST_VALUES:
+            return
+        values.append(value)
+    found = inference.fold(op.definition, op._attrs, values, op)
+    for output, value in zip(op._outputs, found or (), strict=bool(found)):
+        known[output] = (value.shape, value)
+
+
+def _fixed(tensor: Tensor, known: dict[Tensor, tuple[Any, Any]]) -> bool:
+    return shapes.is_static(known[tensor][0] if tensor in known else tensor._shape)
+
+
+def reached(plan: Any) -> frozenset[Operation]:
+    """The ops whose shapes, or compile-time inputs, change; and pieces between them that are too small to compile."""
+    varying: Varying = plan.varying
+    if not varying.open and not varying.changed:
+        return frozenset()
+    known = inferred(plan)
+    from_there: set[Any] = {*varying.open, *varying.changed}
+    found: set[Operation] = set()
+    for op in plan.analysis.order:
+        if op.type == "Const" or op.definition.makes is not None or op.definition.effect.kind == "feed":
+            continue
+        sources = plan.sources(op)
+        inputs = [key for key in sources if key in from_there]
+        if not inputs:
+            continue
+        from_there.update(op._outputs)
+        from_there.update(plan.analysis.state_of(op).writes)
+        if op.definition.effect.kind == "body":
+            continue  # lists and arrays come padded to capacities: one program serves all sizes, see xla/capacities.py
+        changing = [i for i, key in enumerate(sources) if key in from_there and _open(key, known)]
+        if changing and writes_rows(op, changing):
+            continue  # the same: rows that are padding are dropped, and the variable need not be copied
+        needed = compile_time_positions(op.definition, op._attrs)
+        if any(_open(key, known) for key in (*inputs, *op._outputs)) or any(
+            sources[i] in from_there and not _told(sources[i], known) for i in needed
+        ):
+            found.add(op)
+    return frozenset(found | _small_pieces(plan, found, known))
+
+
+def open_axes(plan: Any, inputs: Sequence[Any]) -> dict[int, tuple[int, ...]]:
+    """The dimensions of a program's inputs that change from run to run, by position."""
+    if not plan.varying.open:
+        return {}
+    known = inferred(plan)
+    found = {}
+    for i, key in enumerate(inputs):
+        if isinstance(key, Tensor) and _open(key, known) and key.dtype.base is not dtypes.variant:
+            shape = known[key][0] if key in known else key._shape
+            if shape is not None:
+                found[i] = tuple([axis for axis, size in enumerate(shape) if size is None])
+    return found
+
+
+def _told(key: Any, known: dict[Tensor, tuple[Any, Any]]) -> bool:
+    return isinstance(key, Tensor) and key in known and known[key][1] is not None
+
+
+def _open(key: Any, known: dict[Tensor, tuple[Any, Any]]) -> bool:
+    if isinstance(key, StateKey):
+        return False
+    if key.dtype.base is dtypes.variant:
+        return True
+    return key.dtype.base.np is not None and not key.dtype.is_ref and not _fixed(key, known)
+
+
+def _small_pieces(plan: Any, apart: set[Operation], known: dict[Tensor, tuple[Any, Any]]) -> set[Operation]:
+    """Connected pieces of what is left that touch ``apart`` and cost next to nothing on the host."""
+    head: dict[Operation, Operation] = {}
+
+    def find(op: Operation) -> Operation:
+        while head[op] is not op:
+            head[op] = head[head[op]]
+            op = head[op]
+        return op
+
+    touching: set[Operation] = set()
+    for op in plan.analysis.order:
+        if op in apart or op.type == "Const" or op.definition.makes is not None or plan.needs_host(op):
+            continue
+        head[op] = op
+    for op in plan.analysis.order:
+        for key in plan.sources(op):
+            maker = plan.producer(key)
+            if maker in head and op in head:
+                head[find(op)] = find(maker)
+            elif maker in apart and op in head:
+                touching.add(op)
+            elif maker in head and op in apart:
+                touching.add(maker)
+    cost: dict[Operation, float] = collections.defaultdict(float)
+    for op in head:
+        cost[find(op)] += policy.cost_of(op, plan, known)
+    small = {find(op) for op in touching if cost[find(op)] < SMALL}
+    return {op for op in head if find(op) in small}
+
+
+# ------------------------------------------------------------------------------------------------------------ families
+class Planned(NamedTuple):
+    """A plan and who runs it."""
+
+    plan: Any
+    runner: Any
+
+
+class Family:
+    """Steps with the same fetches and the same feeds, but for their shapes."""
+
+    def __init__(self) -> None:
+        self._runs: collections.OrderedDict[Any, int] = collections.OrderedDict()
+        """How often each shape came that has no plan of its own."""
+        self._exact: list[Any] = []
+        self._shape: tuple[shapes.RawShape, ...] | None = None
+        self._values: dict[Tensor, np.ndarray | None] = {}
+        self._planned: Planned | None = None
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the shared plan is compiled."""
+        return self._planned is not None and self._planned.plan.tier == "compiled"
+
+    def choose(
+        self,
+        names: Sequence[Tensor],
+        values: Sequence[Any],
+        make: Callable[[], Planned],
+    ) -> tuple[Planned | None, int]:
+        """The plan for feeds that have none of their own; None if they are to get one, which has run so often before.
+
+        ``make`` plans a step for the shapes that are fed now.
+        """
+        form = tuple([getattr(value, "shape", None) for value in values])
+        changed = self._join(names, values, form)
+        if len(self._exact) < MOST_PLANS:
+            self._exact.append(form)
+            return None, 0
+        if self._planned is None or changed:
+            found = make()
+            varying: Varying = found.plan.varying
+            assert self._shape is not None
+            for tensor, shape, fed in zip(names, self._shape, form, strict=True):
+                if shape != fed:
+                    varying.open[tensor] = shape
+            varying.values.update({key: value for key, value in self._values.items() if value is not None})
+            varying.changed |= {key for key, value in self._values.items() if value is None}
+            varying.forget(varying.changed)
+            if self._planned is not None:
+                found.plan.runs, found.plan.spent = self._planned.plan.runs, self._planned.plan.spent
+            self._planned = found
+        plan = self._planned.plan
+        runs = self._runs[form] = self._runs.pop(form, 0) + 1
+        while len(self._runs) > MOST_KEPT:
+            self._runs.popitem(last=False)
+        if runs >= policy.MAX_INTERPRETED_RUNS or runs * plan.apart_cost.run >= plan.apart_cost.compile:
+            del self._runs[form]
+            return None, runs
+        return self._planned, runs
+
+    def _join(self, names: Sequence[Tensor], values: Sequence[Any], form: tuple[Any, ...]) -> bool:
+        """Whether what is fed does not fit what was taken to change."""
+        if self._shape is None:
+            self._shape = form
+            for tensor, value in zip(names, values, strict=True):
+                if tensor.dtype.is_integer and isinstance(value, np.ndarray) and value.size <= MOST_VALUES:
+                    self._values[tensor] = value.copy()
+            return True
+        changed = False
+        wider = tuple([joined(old, new) for old, new in zip(self._shape, form, strict=True)])
+        if wider != self._shape:
+            self._shape, changed = wider, True
+        for tensor, value in zip(names, values, strict=True):
+            kept = self._values.get(tensor)
+            if kept is not None and not np.array_equal(kept, value):
+                self._values[tensor] = None
+                changed = True
+        return changed
+
+
+def family_of(fetches: Sequence[Any], names: Sequence[Tensor], values: Sequence[Any], version: int) -> Any:
+    """A key that steps share which differ in the extents of their feeds alone; None if nothing fed has any."""
+    ranks = tuple([getattr(value, "ndim", -1) for value in values])
+    return (tuple(fetches), tuple(names), ranks, version) if any(rank > 0 for rank in ranks) else None

@@ -1,0 +1,1 @@
+"""Resources: variables with versions, random counters, channels, buffers."""

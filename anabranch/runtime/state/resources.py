@@ -1,0 +1,409 @@
+"""State and channels: who owns them, and how steps read and change them.
+
+A :class:`ResourceManager` owns what the handles of a session point to, keyed by (kind, container, name). A
+variable is a :class:`Slot` holding one immutable :class:`Version`. The rules that everything above relies on:
+
+1. A version is never changed in place while anybody can see it. Readers *pin* the version that they use; a writer may
+   give an unpinned version's buffer to XLA (``take``), which makes it invisible until the writer publishes the next
+   one.
+2. Writers of overlapping variables queue: a segment that writes holds its variables (those it reads shared, those it
+   writes exclusively) from its first read to its commit. All of them are taken at once, so that no cycle of waits can
+   form. Read-only segments take no part in this and never wait for a writer's computation.
+3. A segment that calls Python functions in its middle holds nothing while they run; it validates at its commit that
+   what it read is still current, and runs again otherwise.
+4. All versions of one segment are published together under one short lock, so every snapshot is a state between
+   segments.
+
+Counters of random ops are state too; they are Python integers here and never leave the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.cancellation import CancellationToken
+from anabranch.core.values.dtypes import DType
+from anabranch.runtime.state.spare_buffers import Spares
+
+
+class ResourceHandle(NamedTuple):
+    """The value of a handle tensor: what it points to."""
+
+    kind: str
+    container: str
+    name: str
+
+
+class Version:
+    """One immutable value of a variable: a NumPy array or a device array."""
+
+    __slots__ = ("_host", "pins", "taken", "value")
+
+    def __init__(self, value: Any):
+        self.value = value
+        self.pins = 0
+        self.taken = False
+        """Its buffer was given to a running program; a newer version is about to be published."""
+        self._host: np.ndarray | None = None
+
+    def host(self) -> np.ndarray:
+        """The value as a NumPy array that must not be written to. Kept, so that many host reads copy once."""
+        if isinstance(self.value, np.ndarray):
+            return self.value
+        if self._host is None:
+            array = np.array(self.value)  # a copy: a view would keep XLA from reusing the buffer later
+            array.flags.writeable = False
+            self._host = array
+        return self._host
+
+
+class Slot:
+    """A variable of a resource manager."""
+
+    __slots__ = ("dtype", "handle", "lost", "shape", "version")
+
+    def __init__(self, handle: ResourceHandle, dtype: DType, shape: tuple[int | None, ...] | None):
+        self.handle = handle
+        self.dtype = dtype
+        self.shape = shape
+        """Declared shape (partly known)."""
+        self.version: Version | None = None
+        self.lost = False
+
+    @property
+    def name(self) -> str:
+        return self.handle.name
+
+    def current(self, op: Any = None) -> Version:
+        """The committed version; FailedPreconditionError if there is none, AbortedError if it was lost."""
+        if self.version is None:
+            if self.lost:
+                raise errors.AbortedError(
+                    None,
+                    op,
+                    errors.message(
+                        f"a read of variable {self.name!r}, whose buffer was lost when a step that owned it "
+                        "failed in the device",
+                        "a variable with a value",
+                        "restore it (saver.restore(session, path)) or run its initializer; "
+                        "SessionOptions(recoverable=True) keeps a copy at the price of memory",
+                    ),
+                )
+            raise errors.FailedPreconditionError(
+                None,
+                op,
+                f"Attempting to use uninitialized value {self.name}\n"
+                + errors.message(
+                    f"a read of variable {self.name!r} before it has a value",
+                    "an initialised variable",
+                    "session.run(tf.global_variables_initializer()) or restore a checkpoint first",
+                ),
+            )
+        return self.version
+
+
+class Claim:
+    """The variables that a running segment holds: ``reads`` shared, ``writes`` exclusively."""
+
+    __slots__ = ("reads", "writes")
+
+    def __init__(self, reads: frozenset[Any], writes: frozenset[Any]):
+        self.reads = reads
+        self.writes = writes
+
+    def conflicts(self, other: Claim) -> bool:
+        return not (
+            self.writes.isdisjoint(other.writes)
+            and self.writes.isdisjoint(other.reads)
+            and self.reads.isdisjoint(other.writes)
+        )
+
+
+class RandomCounter:
+    """Key and position of one random op's Philox stream."""
+
+    __slots__ = ("key", "position")
+
+    def __init__(self, key: int, position: int):
+        self.key = key
+        self.position = position
+
+    def words(self) -> tuple[np.ndarray, np.ndarray]:
+        """``(key, counter)`` as uint32[2] and uint32[4], little end first."""
+        key = np.array([self.key & 0xFFFFFFFF, self.key >> 32], np.uint32)
+        return key, np.array([(self.position >> shift) & 0xFFFFFFFF for shift in (0, 32, 64, 96)], np.uint32)
+
+
+class ResourceManager:
+    """Owner of the variables, random counters and channel objects of a session (or of several that share it)."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._lock = threading.Lock()
+        self.changed = threading.Condition(self._lock)
+        """Waited on for claims and for versions about to be published; steps that nobody waits for take the lock."""
+        self._waiting_for_versions = 0
+        self._slots: dict[ResourceHandle, Slot] = {}
+        self._objects: dict[ResourceHandle, Any] = {}
+        self._counters: dict[str, RandomCounter] = {}
+        self._active: list[Claim] = []
+        self._waiting: list[Claim] = []
+        self._watched: dict[int, list[set[Any]]] = {}
+        self.spares = Spares()
+        self.in_flight: list[Any] = []
+        """Pipelines with steps whose checks nobody has read yet (runtime/pipeline.py)."""
+        self.layout = 0
+        """Grows whenever a variable appears, vanishes, or changes its actual shape: programs check it."""
+        entropy = os.environ.get("ANABRANCH_SEED") if seed is None else seed
+        self.entropy = int.from_bytes(os.urandom(8), "little") if entropy is None else int(entropy)
+        self._unseeded = 0
+
+    # -- lookup -------------------------------------------------------------------------------------------------------
+    def slot(
+        self,
+        handle: ResourceHandle,
+        dtype: DType,
+        shape: tuple[int | None, ...] | None,
+        initial: Callable[[], Any] | None = None,
+    ) -> Slot:
+        """The variable of ``handle``, made uninitialised on first use; ``initial`` gives what is there from the start
+        (an empty table).
+        """
+        with self.changed:
+            found = self._slots.get(handle)
+            if found is None:
+                found = self._slots[handle] = Slot(handle, dtype, shape)
+                if initial is not None:
+                    found.version = Version(np.asarray(initial()))
+                self.layout += 1
+            elif found.dtype != dtype:
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    errors.message(
+                        f"variable {handle.name!r} used with dtype {dtype.name}",
+                        f"{found.dtype.name}, as it was made",
+                        "use one dtype per name and container",
+                    ),
+                )
+            return found
+
+    def find(self, handle: ResourceHandle) -> Slot | None:
+        """The variable of ``handle`` if it exists."""
+        return self._slots.get(handle)
+
+    def object(self, handle: ResourceHandle, create: Callable[[], Any]) -> Any:
+        """The channel object (queue, reader, ...) of ``handle``, made on first use."""
+        with self.changed:
+            found = self._objects.get(handle)
+            if found is None:
+                found = self._objects[handle] = create()
+            return found
+
+    def counter(self, name: str, seed: int, seed2: int) -> RandomCounter:
+        """The stream of the random op called ``name``. Both seeds 0 draw a key from the manager's entropy."""
+        with self.changed:
+            found = self._counters.get(name)
+            if found is None:
+                if seed == 0 and seed2 == 0:
+                    self._unseeded += 1
+                    mixed = np.random.SeedSequence([self.entropy & (2**64 - 1), self._unseeded]).generate_state(
+                        2, np.uint64
+                    )
+                    found = RandomCounter(int(mixed[0]), int(mixed[1]) << 64)
+                else:
+                    found = RandomCounter(seed & (2**64 - 1), (seed2 & (2**64 - 1)) << 64)
+                self._counters[name] = found
+            return found
+
+    def clear(self, containers: Iterable[str] | None = None) -> None:
+        """Drops the resources of the given containers (all if None or empty)."""
+        chosen = set(containers or ())
+        with self.changed:
+            for table in (self._slots, self._objects):
+                for handle in [
+                    handle
+                    for handle in table
+                    if not chosen or (handle.container or "localhost") in chosen or handle.container in chosen
+                ]:
+                    closing = table.pop(handle)
+                    if hasattr(closing, "version"):
+                        closing.version = None
+                    if hasattr(closing, "shutdown"):
+                        closing.shutdown()
+            if not chosen:
+                self._counters.clear()
+            self.spares.clear()
+            self.layout += 1
+
+    def remove(self, handle: ResourceHandle) -> bool:
+        """Drops one resource; whether it existed."""
+        with self.changed:
+            self.layout += 1
+            slot = self._slots.pop(handle, None)
+            if slot is not None:
+                slot.version = None
+            return slot is not None or self._objects.pop(handle, None) is not None
+
+    def slots(self) -> list[Slot]:
+        """All variables."""
+        with self.changed:
+            return list(self._slots.values())
+
+    # -- transactions -------------------------------------------------------------------------------------------------
+    def begin(self, claim: Claim, token: CancellationToken | None = None, by: Any = None) -> None:
+        """Holds variables for a writing segment, first come first served; the caller must :meth:`end` it in any case.
+        Steps in flight that touch them are settled first, those of the pipeline ``by`` excepted.
+
+        (An interrupt may come in the moment in which this returns: the claim is the caller's before it is made.)
+        """
+        with self._lock:
+            if self._waiting or self._active:
+                self._waiting.append(claim)
+                try:
+
+                    def ready() -> bool:
+                        ahead = self._waiting[: self._waiting.index(claim)]
+                        return not any(claim.conflicts(other) for other in self._active) and not any(
+                            claim.conflicts(other) for other in ahead
+                        )
+
+                    if token is None:
+                        self.changed.wait_for(ready)
+                    else:
+                        token.wait_for(self.changed, ready)
+                finally:
+                    self._waiting.remove(claim)
+                    self.changed.notify_all()
+            self._active.append(claim)
+            if self._watched:
+                for touched in self._watched.get(threading.get_ident(), ()):
+                    touched |= claim.writes
+        if self.in_flight:
+            self.settle_in_flight(claim.reads | claim.writes, by)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[set[Any]]:
+        """A set that fills with what segments of this thread claim to write inside the block."""
+        touched: set[Any] = set()
+        lists = self._watched.setdefault(threading.get_ident(), [])
+        lists.append(touched)
+        try:
+            yield touched
+        finally:
+            lists.pop()
+            if not lists:
+                self._watched.pop(threading.get_ident(), None)
+
+    def settle_in_flight(self, touched: frozenset[Any], by: Any = None) -> None:
+        """Waits for the steps in flight that write any of ``touched``."""
+        for pipeline in list(self.in_flight):
+            if pipeline is not by and pipeline.writes_any(touched):
+                pipeline.settle()
+
+    def end(self, claim: Claim) -> None:
+        """Releases what :meth:`begin` holds, if it came so far."""
+        with self._lock:
+            if claim in self._active:
+                self._active.remove(claim)
+            if self._waiting:
+                self.changed.notify_all()
+
+    def pin(self, slots: Sequence[Slot], op: Any = None, by: Any = None) -> list[Version]:
+        """A consistent snapshot of ``slots``; the caller must :meth:`unpin` it."""
+        if self.in_flight:
+            self.settle_in_flight(frozenset(slots), by)
+        with self._lock:
+            while True:
+                versions = [slot.version or slot.current(op) for slot in slots]
+                for version in versions:
+                    if version.taken:
+                        break
+                else:
+                    break
+                self._waiting_for_versions += 1
+                try:
+                    self.changed.wait()
+                finally:
+                    self._waiting_for_versions -= 1
+            for version in versions:
+                version.pins += 1
+            return versions
+
+    def outdated(self, slot: Slot, version: Version) -> bool:
+        """Whether nobody can see a version any more that its variable had."""
+        with self._lock:
+            return version.pins == 0 and slot.version is not version and slot.version is not None
+
+    def unpin(self, versions: Iterable[Version]) -> None:
+        """Releases a snapshot."""
+        with self._lock:
+            for version in versions:
+                version.pins -= 1
+
+    def take(self, versions: Sequence[Version]) -> list[bool]:
+        """Marks each unpinned version as given to a program; True where the buffer may be donated."""
+        with self._lock:
+            granted = [version.pins == 0 for version in versions]
+            for version, free in zip(versions, granted, strict=True):
+                version.taken = free
+            return granted
+
+    def take_all(self, versions: Sequence[Version]) -> bool:
+        """Marks all versions as given to a program if none of them is pinned; whether it did."""
+        with self._lock:
+            for version in versions:
+                if version.pins:
+                    return False
+            for version in versions:
+                version.taken = True
+            return True
+
+    def publish(self, updates: Sequence[tuple[Slot, Any]]) -> None:
+        """Makes new values current, all at once."""
+        with self.changed:
+            for slot, value in updates:
+                old = slot.version
+                if old is None or old.value.shape != value.shape:
+                    self.layout += 1
+                slot.version = Version(value)
+                slot.lost = False
+            self.changed.notify_all()
+
+    def replace(self, slots: Sequence[Slot], values: Sequence[Any]) -> None:
+        """Makes new values of unchanged shapes current, all at once."""
+        versions = [Version(value) for value in values]
+        with self._lock:
+            for slot, version in zip(slots, versions, strict=True):
+                slot.version = version
+            if self._waiting_for_versions:
+                self.changed.notify_all()
+
+    def settle(self, slots: Iterable[Slot]) -> None:
+        """After a failure: versions given to a program and not replaced are lost if their buffers are gone."""
+        with self.changed:
+            for slot in slots:
+                version = slot.version
+                if version is not None and version.taken:
+                    version.taken = False
+                    if getattr(version.value, "is_deleted", lambda: False)():
+                        self._lose(slot)
+            self.changed.notify_all()
+
+    def lose(self, slots: Iterable[Slot]) -> None:
+        """Marks variables whose buffers were destroyed by a failure in the device."""
+        with self.changed:
+            for slot in slots:
+                self._lose(slot)
+            self.changed.notify_all()
+
+    def _lose(self, slot: Slot) -> None:
+        slot.version = None
+        slot.lost = True
+        self.layout += 1

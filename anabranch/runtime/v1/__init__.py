@@ -1,0 +1,1 @@
+"""Steps of graphs with control flow of version 1."""

@@ -1,0 +1,1 @@
+"""Checkpoints of programs: savers, and checkpoints by object."""

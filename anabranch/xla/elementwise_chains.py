@@ -1,0 +1,64 @@
+"""Long chains of element-wise ops in programs for CPUs, cut where more than one op takes what a link makes.
+
+XLA's CPU backend fuses an element-wise op into each op that takes its result, which computes it again. Along a chain
+whose links have several takers, such as the gradient of a memory that is handed on from step to step of an unrolled
+network, each kernel then computes the chain from its beginning: code, and the time to compile it, grow with the square
+of its length. Nothing is fused across a call that is not inlined, so such a call is put where a chain has become long.
+Barriers would say it more plainly, but the backend removes them before it fuses.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from anabranch.core.contract import inference
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.xla import engine
+
+LONGEST = 8
+"""Ops in a chain before a result with several takers is kept in memory."""
+_RULES = (inference.elementwise, inference.unchanged, inference.merged)
+_MOVES = frozenset(
+    (
+        "AddN", "BroadcastTo", "ConcatV2", "ExpandDims", "Identity", "Pack", "Pad", "PadV2", "Reshape", "Select",
+        "SelectV2", "Slice", "Split", "SplitV", "Squeeze", "StridedSlice", "Tile", "Transpose", "Unpack",
+    )
+)  # fmt: skip
+"""Ops that are fused, too, though they do not work element by element."""
+
+
+class Chains:
+    """How long the chain of fused ops behind each value of a program is."""
+
+    def __init__(self, platform: str):
+        self._cuts = platform == "cpu"
+        self._length: dict[Tensor, int] = {}
+
+    def settled(self, op: Operation, values: Sequence[Any]) -> Sequence[Any]:
+        """The results of ``op``, one for each output, behind a call where a chain is to end."""
+        if not self._cuts or (op.definition.shape not in _RULES and op.type not in _MOVES):
+            return values
+        length = 1 + max([self._length.get(tensor, 0) for tensor in op._inputs], default=0)
+        made = []
+        for output, value in zip(op._outputs, values, strict=True):
+            kept = length < LONGEST or len(output.consumers()) < 2 or not hasattr(value, "aval")
+            made.append(value if kept else _apart(value))
+            self._length[output] = length if kept else 0
+        return made
+
+
+@functools.cache
+def _identity() -> Any:
+    def settled(value: Any) -> Any:
+        return value
+
+    return engine.jax().jit(settled)
+
+
+def _apart(value: Any) -> Any:
+    from jax.experimental.xla_metadata import set_xla_metadata
+
+    with set_xla_metadata(inlineable="false"):
+        return _identity()(value)

@@ -1,0 +1,350 @@
+"""One pass over the ops of a program, or of a nested body, while it is traced.
+
+Values are either known (NumPy arrays) or traced. An op whose inputs are all known is computed then and there. What an
+op needs and the trace cannot give is told by an exception: :class:`CutNeeded`, :class:`BoundNeeded`,
+:class:`HostNeeded`; the plan arranges the step anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract import inference, kernels, opdef
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.body_ops import bodies_of
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.state_key import StateKey, ValueKey
+from anabranch.core.values import dtypes
+from anabranch.xla import capacities, elementwise_chains, engine, kernel_context, single_op
+
+MAX_EMBEDDED_CONSTANT = 1024
+"""Constants with more elements are passed as arguments: XLA copies and folds large literals slowly."""
+
+emits_checks: set[str] = set()
+"""Op types whose kernels were seen to call ``ctx.check``; learnt while tracing."""
+
+lowerings: dict[str, Callable[[Scope, Operation, Any], None]] = {}
+"""How ops with bodies, and optionals, are traced: filled by :mod:`anabranch.xla.control`."""
+
+specials: dict[str, Callable[[Scope, Operation], bool]] = {}
+"""How ops are traced that are given what has a size of its own (lists, padded arrays); False: as any other."""
+
+row_operands: list[Callable[[Scope, Operation, Sequence[Any]], tuple[list[Any], list[Any]] | None]] = []
+"""What a write of padded rows makes of its operands, for its checks and its kernel: filled by :mod:`.rows`."""
+
+
+class CutNeeded(Exception):
+    """``tensor`` must be known before ``op`` can be compiled."""
+
+    def __init__(self, tensor: Tensor, op: Operation):
+        super().__init__(tensor, op)
+        self.tensor = tensor
+        self.op = op
+
+
+class BoundNeeded(Exception):
+    """``tensor`` must be there, and bounded, before a loop whose lists grow with it can be compiled."""
+
+    def __init__(self, tensor: Tensor):
+        super().__init__(tensor)
+        self.tensor = tensor
+
+
+class HostNeeded(Exception):
+    """``op`` cannot be part of a program."""
+
+    def __init__(self, op: Operation, reason: str = ""):
+        super().__init__(op, reason)
+        self.op = op
+
+
+class MoreChecks(Exception):
+    """A kernel called ``ctx.check`` that was not known to; the order of writes must be chosen anew."""
+
+
+def may_check(op: Operation) -> bool:
+    """Whether running ``op`` may fail a check, as far as is known."""
+    return (
+        op.definition.checks is not None
+        or op.type in emits_checks
+        or any(may_check(inner) for use in bodies_of(op) for inner in use.body.operations)
+    )
+
+
+class Wiring(NamedTuple):
+    """Where the inputs of ops come from and which versions they make."""
+
+    sources: Mapping[Operation, tuple[ValueKey | None, ...]]
+    writes: Mapping[Operation, tuple[StateKey, ...]]
+    fed: frozenset[Tensor] = frozenset()
+    """Outputs whose values come from the caller, whatever their ops compute."""
+    constants: frozenset[Tensor] = frozenset()
+    """Constants that are arguments of the program."""
+
+
+@dataclasses.dataclass
+class Streams:
+    """The random streams of a program: a row of ``words`` (key and counter) for each op, and how much each took."""
+
+    ops: Sequence[Operation]
+    words: Any
+    taken: dict[Operation, Any] = dataclasses.field(default_factory=dict)
+
+    def block(self, op: Operation, xp: Any) -> tuple[Any, Any]:
+        """Key and counter of the next block of ``op``."""
+        row = list(self.ops).index(op)
+        counter = self.words[row, 2:]
+        taken = self.taken.get(op, 0)
+        if isinstance(taken, int) and taken == 0:
+            return self.words[row, :2], counter
+        wide = counter.astype(xp.uint64)
+        low = wide[0] | (wide[1] << xp.uint64(32))
+        moved = low + xp.asarray(taken).astype(xp.uint64)
+        high = (wide[2] | (wide[3] << xp.uint64(32))) + (moved < low).astype(xp.uint64)
+        mask = xp.uint64(0xFFFFFFFF)
+        words = [moved & mask, moved >> xp.uint64(32), high & mask, high >> xp.uint64(32)]
+        return self.words[row, :2], xp.stack(words).astype(xp.uint32)
+
+    def take(self, op: Operation, blocks: int) -> None:
+        """Moves the stream of ``op`` on."""
+        self.taken[op] = self.taken.get(op, 0) + blocks
+
+
+class Scope:
+    """The values of one body (or of a program) while its ops are traced in order."""
+
+    def __init__(
+        self,
+        wiring: Wiring,
+        env: dict[ValueKey, Any],
+        context: kernel_context.TraceContext,
+        streams: Streams,
+        donated: frozenset[Operation] = frozenset(),
+        view: Callable[[Body, tuple[Tensor, ...]], Any] | None = None,
+        used: frozenset[ValueKey] = frozenset(),
+        rank_of: Mapping[Operation, int] | None = None,
+    ):
+        self.wiring = wiring
+        self.env = env
+        self.context = context
+        self.streams = streams
+        self.chains = elementwise_chains.Chains(context.platform)
+        self.donated = donated
+        """Makers of the variables whose buffers the program owns."""
+        self.view = view
+        self.used = used
+        """Values that somebody uses; an op with bodies computes no other outputs."""
+        self.rank_of = rank_of or {}
+        self.partial: dict[Tensor, tuple[Any, ...]] = {}
+        self.upper: dict[ValueKey, int] = {}
+        """Upper bounds of integers that are not known."""
+        self.most: dict[Tensor, tuple[int, ...]] = {}
+        """Upper bounds of the elements of vectors, such as the shape of a padded array."""
+        self.room = capacities.Room({}, False)
+        self.can_ask: Callable[[Tensor], bool] = lambda tensor: True
+        """Whether a bound of a tensor can be had by :class:`BoundNeeded`."""
+
+    def operands(self, op: Operation) -> list[Any]:
+        return [None if key is None else self.env[key] for key in self.wiring.sources[op]]
+
+    def only_checks(self, op: Operation) -> None:
+        """The checks of a write whose kernel comes later."""
+        if op.definition.checks is not None:
+            self._check(op, self._taken(op)[0])
+
+    def _taken(self, op: Operation) -> tuple[list[Any], list[Any]]:
+        """The operands of ``op`` as its checks are to see them, and as its kernel is."""
+        operands = self.operands(op)
+        if not any(isinstance(value, capacities.Padded) for value in operands):
+            return operands, operands
+        for row_operands_of in row_operands:
+            found = row_operands_of(self, op, operands)
+            if found is not None:
+                return found
+        raise HostNeeded(op, "a size that a program does not know")
+
+    def _enter(self, op: Operation) -> None:
+        self.context.op = op
+        self.context.rank = self.rank_of.get(op, 0)
+
+    def everything(self, op: Operation, ok: Any, skip_checks: bool = False) -> None:
+        """Runs an op's checks and kernel. ``ok`` holds back writes to donated variables."""
+        definition = op.definition
+        if definition.makes is not None:
+            return
+        if op.type == "Const" and op._outputs[0] in self.wiring.constants:
+            return
+        lower = lowerings.get(op.type)
+        if lower is not None:
+            self._enter(op)
+            try:
+                lower(self, op, ok)
+            except kernels.NotCompilable as reason:
+                raise HostNeeded(op, str(reason)) from None
+            return
+        special = specials.get(op.type)
+        if special is not None and special(self, op):
+            return
+        checked, operands = self._taken(op)
+        known = all(isinstance(value, np.ndarray) for value in operands)
+        if definition.shape_only and not any(hasattr(value, "plus") for value in operands):  # lists, optionals
+            operands = [np.broadcast_to(np.zeros((), np.int8), value.shape) for value in operands]
+            known = True
+        writes = self.wiring.writes.get(op, ())
+        if known and not writes and self._fold(op, operands):
+            return
+        if definition.kernel is None or definition.data_dependent_shape:
+            raise HostNeeded(op, "what it takes is not known when the program is compiled")
+        shape_context: TraceShapes | None = None
+        if definition.compile_time:
+            shape_context = TraceShapes(op, operands, self.partial)
+            free: set[int] = set()
+            if definition.traced is not None:
+                for name in definition.traced(shape_context):
+                    found = definition.input_range(name, op._attrs)
+                    free.update(range(found.start, found.stop))
+            for position in single_op.compile_time_positions(definition, op._attrs):
+                if position not in free and not isinstance(operands[position], np.ndarray):
+                    raise CutNeeded(op._inputs[position], op)
+        self.context.shapes = shape_context
+        self._enter(op)
+        if not skip_checks:
+            self._check(op, checked)
+        own = len(self.context.checks)
+        if definition.effect.kind == "random":
+            self.context.philox = self.streams.block(op, self.context.xp)
+            assert definition.consumes is not None
+            self.streams.take(op, int(definition.consumes(TraceShapes(op, operands, self.partial))))
+        held = bool(writes) and ok is not None and any(key.maker in self.donated for key in writes)
+        if held and definition.predication is not None and definition.predication.kind == "rows":
+            at = definition.input_range(definition.predication.indices, op._attrs).start
+            xp = self.context.xp
+            indices = xp.asarray(operands[at])
+            operands[at] = xp.where(ok, indices, np.iinfo(indices.dtype).max)
+        try:
+            values = self._computed(op, operands)
+        except kernels.NotCompilable as reason:
+            raise HostNeeded(op, str(reason)) from None
+        if len(self.context.checks) > own and op.type not in emits_checks:
+            emits_checks.add(op.type)  # the program looks at the end whether this changes the order of its writes
+        self._store(op, values, writes, operands, ok if held else None)
+
+    def _computed(self, op: Operation, operands: list[Any]) -> list[Any]:
+        definition = op.definition
+        kernel = definition.kernel
+        assert kernel is not None
+        return self._given(
+            op,
+            operands,
+            lambda given: kernels.outputs_of(definition, op._attrs, kernel(self.context, given, op._attrs)),
+        )
+
+    def _check(self, op: Operation, operands: list[Any]) -> None:
+        checks = op.definition.checks
+        if checks is not None:
+            self._enter(op)
+            self._given(op, operands, lambda given: checks(self.context, given, op._attrs))
+
+    def _given(self, op: Operation, operands: list[Any], run: Callable[[list[Any]], Any]) -> Any:
+        """``run`` of operands, of which those that are known are arrays of NumPy if it can do with them."""
+        own = len(self.context.checks)
+        try:
+            return run(operands)
+        except (engine.jax().errors.TracerArrayConversionError, AttributeError):
+            # NumPy's arrays cannot be indexed by what is traced, and have no `at`.
+            del self.context.checks[own:]
+            kept = single_op.compile_time_positions(op.definition, op._attrs)
+            return run(
+                [
+                    self.context.xp.asarray(value) if isinstance(value, np.ndarray) and i not in kept else value
+                    for i, value in enumerate(operands)
+                ]
+            )
+
+    def _store(
+        self, op: Operation, values: list[Any], writes: tuple[StateKey, ...], operands: list[Any], ok: Any
+    ) -> None:
+        definition = op.definition
+        xp = self.context.xp
+        for i, key in enumerate(writes):
+            value = values[i]
+            if ok is not None and definition.predication is opdef.SELECT:
+                position = definition.resource_positions(op._attrs)[i]
+                value = xp.where(ok, value, operands[position])
+            self.env[key] = value
+        plain = [output for output in op._outputs if not (output.dtype.is_ref and writes)]
+        made = values[len(writes) :]
+        if len(made) != len(plain):
+            raise errors.InternalError(
+                None, op, f"the kernel of {op.type!r} returned {len(made)} values for {len(plain)} outputs"
+            )
+        if not writes:
+            made = list(self.chains.settled(op, made))
+        for output, value in zip(plain, made, strict=True):
+            expected = output.dtype.base.np
+            if expected is not None and value.dtype != expected:
+                raise errors.InternalError(
+                    None, op, f"the kernel of {op.type!r} returned {value.dtype} for an output of dtype {expected}"
+                )
+            if output not in self.wiring.fed:
+                self.env[output] = value
+        if definition.value is not None and not writes and plain and plain[0] not in self.wiring.fed:
+            self._learn(op, plain[0], operands)
+
+    def _learn(self, op: Operation, output: Tensor, operands: list[Any]) -> None:
+        """Keeps what a value rule knows about a traced result: all of it, or some elements of a vector."""
+        assert op.definition.value is not None
+        found = op.definition.value(TraceShapes(op, operands, self.partial))
+        if isinstance(found, list):
+            found = found[0]
+        if isinstance(found, tuple) and None not in found:
+            found = np.array(found, output.dtype.base.np)
+        if isinstance(found, np.ndarray):
+            self.env[output] = found
+        elif found is not None:
+            self.partial[output] = found
+
+    def _fold(self, op: Operation, operands: Sequence[np.ndarray]) -> bool:
+        definition = op.definition
+        if definition.is_stateful or not definition.deterministic or kernels.needs_lax(definition):
+            return False
+        if any(output.dtype.base is dtypes.variant for output in op._outputs):
+            return False
+        if definition.kernel is None or definition.data_dependent_shape:
+            if any(value.size > MAX_EMBEDDED_CONSTANT for value in operands):
+                return False
+        elif op.type != "Const":
+            shapes_ = inference.infer(definition, TraceShapes(op, operands, self.partial), len(op._outputs))
+            for shape in shapes_:
+                if shape is None or None in shape or int(np.prod(shape, dtype=np.int64)) > MAX_EMBEDDED_CONSTANT:  # type: ignore[arg-type]
+                    return False
+        with np.errstate(all="ignore"):
+            results = kernels.run_on_host(definition, operands, op._attrs, kernels.HostContext(op))
+        for output, value in zip(op._outputs, results, strict=True):
+            if output not in self.wiring.fed:
+                self.env[output] = np.asarray(value)
+        return True
+
+
+class TraceShapes(inference.ShapeContext):
+    """Shape context over values that have concrete shapes."""
+
+    __slots__ = ("_operands_", "_partial_")
+
+    def __init__(self, op: Operation, operands: Sequence[Any], partial: dict[Tensor, tuple[Any, ...]] | None = None):
+        super().__init__(
+            op.definition, op._attrs, op._inputs, [None if value is None else tuple(value.shape) for value in operands]
+        )
+        self._operands_ = operands
+        self._partial_ = partial or {}
+
+    def _partial(self, position: int) -> Any:
+        value = self._operands_[position]
+        if isinstance(value, np.ndarray):
+            return value
+        return self._partial_.get(self._tensors[position])

@@ -1,0 +1,569 @@
+"""Blocks of ops that a graph repeats, each taking what the one before it made: a network unrolled over time.
+
+Python loops over cells are how most recurrent networks were written, and so are their gradients: thousands of ops, of
+which XLA would compile each for itself. Here the repetition is found again, from types, attributes and wiring alone, so
+that a program has one block and a loop (:mod:`anabranch.xla.rolled_blocks`).
+
+A run of blocks is a *roll* if each block's ops take, position by position, what is made in the same block, what the
+block before it made (*carried*), what is the same for all (*shared*), or what comes from outside, one value for each
+block (*rows*). Nothing in a block may write, draw random numbers or have bodies. Versions of variables may be shared,
+but are no rows: stacking them would copy them in each step.
+
+Sums of many products or biases' gradients, one from each block, are *sums* that are computed as one product of all
+factors; the blocks then only make the factors. What stands between loops is not many ops either: slices of one tensor
+are its *pieces*, and an op that is applied to many pieces, or to what all blocks made, is a roll that carries nothing.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.core.contract import opdef
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.state_key import StateKey, ValueKey
+from anabranch.core.values import dtypes, shapes
+from anabranch.xla import known_values
+
+LEAST_BLOCKS = 4
+LEAST_SAVED = 100
+"""How many ops a roll must spare."""
+LEAST_OPS = 3
+"""Of a block."""
+LONGEST_BLOCK = 2048
+LEAST_TERMS = 8
+SPREADS = ("Split", "Unpack")
+"""Ops that make many tensors of one."""
+JOINS = ("ConcatV2", "Pack")
+_CANDIDATES = 24
+"""How many periods are looked at in one stretch of ops."""
+
+Made = tuple[int, int]
+"""Place of an op in its block, and which of its outputs."""
+
+
+class Inner(NamedTuple):
+    """An input that an op of the same block makes."""
+
+    made: Made
+
+
+class Carried(NamedTuple):
+    """An input that the block before makes; the first block takes ``first``."""
+
+    made: Made
+    first: ValueKey
+
+
+class Shared(NamedTuple):
+    """An input that is the same for all blocks."""
+
+    key: ValueKey
+
+
+class Rows(NamedTuple):
+    """An input that comes from outside, a value for each block."""
+
+    keys: tuple[ValueKey, ...]
+
+
+Source = Inner | Carried | Shared | Rows | None
+
+
+@dataclasses.dataclass(eq=False)
+class Roll:
+    """Blocks that are computed by one loop."""
+
+    blocks: list[list[Operation]]
+    sources: list[list[Source]]
+    """For each op of a block, where its inputs come from."""
+    outside: dict[Made, list[int]]
+    """What others than the next block take, and of which blocks."""
+
+    @property
+    def ops(self) -> Iterator[Operation]:
+        for block in self.blocks:
+            yield from block
+
+    @property
+    def saved(self) -> int:
+        """How many ops of it are not traced."""
+        return (len(self.blocks) - 1) * len(self.blocks[0])
+
+    def key(self, made: Made, block: int) -> Tensor:
+        """The tensor that is ``made`` in a block."""
+        return self.blocks[block][made[0]]._outputs[made[1]]
+
+    def needs(self) -> Iterator[ValueKey]:
+        """What comes from outside."""
+        for row in self.sources:
+            for source in row:
+                if isinstance(source, Carried):
+                    yield source.first
+                elif isinstance(source, Shared):
+                    yield source.key
+                elif isinstance(source, Rows):
+                    yield from source.keys
+
+
+@dataclasses.dataclass(eq=False)
+class Sum:
+    """The sum ``op`` of products ``a^T b`` (or, without ``left``, of the sums over all rows of ``right``)."""
+
+    op: Operation
+    terms: list[Operation]
+    left: list[ValueKey]
+    right: list[ValueKey]
+
+    @property
+    def ops(self) -> list[Operation]:
+        """The terms and the sum."""
+        return [*self.terms, self.op]
+
+    def needs(self) -> Iterator[ValueKey]:
+        """What comes from outside."""
+        yield from self.left
+        yield from self.right
+
+
+@dataclasses.dataclass(eq=False)
+class Pieces:
+    """Slices ``ops`` of the tensor ``source``, of ``size`` along ``axis``, one behind the other from ``start``."""
+
+    ops: list[Operation]
+    source: ValueKey
+    axis: int
+    start: int
+    size: int
+
+    def needs(self) -> Iterator[ValueKey]:
+        """What comes from outside."""
+        yield self.source
+
+
+@dataclasses.dataclass(eq=False)
+class FromShapes:
+    """An op that gives what follows from the shapes of its inputs, which are known: it needs not wait for them."""
+
+    op: Operation
+
+    @property
+    def ops(self) -> list[Operation]:
+        """The op."""
+        return [self.op]
+
+    def needs(self) -> Iterator[ValueKey]:
+        """Nothing comes from outside."""
+        yield from ()
+
+
+Unit = Operation | Roll | Sum | Pieces | FromShapes
+Sources = Mapping[Operation, tuple[ValueKey | None, ...]]
+
+
+def find(
+    ops: Sequence[Operation],
+    sources: Sources,
+    writes: Mapping[Operation, Any],
+    kept: frozenset[ValueKey],
+    fed: frozenset[Tensor] = frozenset(),
+) -> list[Unit]:
+    """``ops`` in an order in which they can be computed, with what repeats as rolls and sums.
+
+    Args:
+        ops: in an order in which they can be computed.
+        sources: where each op's inputs come from.
+        writes: the versions that ops make, if any.
+        kept: values that others than ``ops`` use.
+        fed: outputs whose values come from the caller, whatever their ops compute.
+    """
+    if len(ops) < LEAST_SAVED:
+        return list(ops)
+    takers: dict[ValueKey, list[Operation]] = collections.defaultdict(list)
+    for op in ops:
+        for key in sources[op]:
+            if key is not None:
+                takers[key].append(op)
+    sums = [found for op in ops if (found := _sum_of(op, sources, takers, kept)) is not None]
+    shape_ops = [FromShapes(op) for op in ops if _follows_from_shapes(op) and fed.isdisjoint(op._outputs)]
+    terms = {term for one in sums for term in one.terms}
+    apart = terms.union((one.op for one in sums), (one.op for one in shape_ops))
+    # What random ops draw are rows: none of them is in a block.
+    sequence = [op for op in ops if op.type != "Const" and op not in apart and op.definition.effect.kind != "random"]
+    search = _Search(sequence, sources, writes, takers, kept, fed)
+    rolls = search.rolls()
+    while rolls:
+        apart = terms.union((op for roll in rolls for op in roll.ops), (one.op for one in shape_ops))
+        pieces = _pieces([op for op in sequence if op not in apart], sources, kept, fed)
+        apart.update(op for one in pieces for op in one.ops)
+        maps = _maps([op for op in sequence if op not in apart], rolls, pieces, search)
+        apart.update(op for one in maps for op in one.ops)
+        rest = [op for op in ops if op not in apart]
+        order = _ordered(rest, [*rolls, *pieces, *maps, *shape_ops], sums, sources, writes)
+        if order is not None:
+            return order
+        rolls.pop()  # it needs, on the way, what is made from what it makes
+    return list(ops)
+
+
+def saved(units: Sequence[Unit]) -> int:
+    """How many ops need not be compiled."""
+    rolls = sum(unit.saved for unit in units if isinstance(unit, Roll))
+    pieces = sum(len(unit.ops) - 1 for unit in units if isinstance(unit, Pieces))
+    return rolls + pieces + sum(len(unit.terms) for unit in units if isinstance(unit, Sum))
+
+
+# ----------------------------------------------------------------------------------------------------------------- sums
+def _sum_of(
+    op: Operation, sources: Sources, takers: Mapping[ValueKey, list[Operation]], kept: frozenset[ValueKey]
+) -> Sum | None:
+    if op.type != "AddN" or len(op._inputs) < LEAST_TERMS:
+        return None
+    terms = []
+    for key in sources[op]:
+        if not isinstance(key, Tensor) or key in kept or len(takers[key]) != 1:
+            return None
+        terms.append(key.op)
+    kind = terms[0].type
+    if any(term.type != kind or term not in sources for term in terms):
+        return None
+    if kind == "BiasAddGrad":
+        if any(term._attrs["data_format"] == "NCHW" for term in terms):
+            return None
+        return Sum(op, terms, [], [_known(sources[term][0]) for term in terms])
+    if kind != "MatMul" or op._outputs[0].dtype.base.np is None or op._outputs[0].dtype.base.np.kind != "f":
+        return None
+    if any(not term._attrs["transpose_a"] or term._attrs["transpose_b"] for term in terms):
+        return None
+    if not all(_pays(term) for term in terms):
+        return None
+    return Sum(op, terms, [_known(sources[term][0]) for term in terms], [_known(sources[term][1]) for term in terms])
+
+
+def _known(key: ValueKey | None) -> ValueKey:
+    assert key is not None
+    return key
+
+
+def _pays(term: Operation) -> bool:
+    """Whether the factors of a product take less memory than the product."""
+    a, b = (tensor._shape for tensor in term._inputs)
+    if not shapes.is_static(a) or not shapes.is_static(b):
+        return True  # a large batch of small products: putting factors together costs what reading them costs
+    assert a is not None
+    assert b is not None
+    return a[1] * b[1] > a[0] * (a[1] + b[1])  # type: ignore[operator]
+
+
+# ---------------------------------------------------------------------------------------------------------------- rolls
+class _Search:
+    def __init__(
+        self,
+        sequence: Sequence[Operation],
+        sources: Sources,
+        writes: Mapping[Operation, Any],
+        takers: Mapping[ValueKey, list[Operation]],
+        kept: frozenset[ValueKey],
+        fed: frozenset[Tensor],
+    ):
+        self.sequence = sequence
+        self.sources = sources
+        self.takers = takers
+        self.kept = kept
+        numbers: dict[Any, int] = {}
+        found = []
+        for i, op in enumerate(sequence):
+            if _may_repeat(op, writes) and fed.isdisjoint(op._outputs):
+                found.append(numbers.setdefault(_signature(op), len(numbers)))
+            else:
+                found.append(-1 - i)
+        self.numbers = np.array(found, np.int64)
+
+    def rolls(self) -> list[Roll]:
+        """Rolls that do not overlap, those that spare most first."""
+        found = []
+        stretches = [(0, len(self.sequence))]
+        while stretches:
+            low, high = stretches.pop()
+            best = self._best(low, high)
+            if best is not None:
+                roll, start, end = best
+                found.append(roll)
+                stretches += [(low, start), (end, high)]
+        return sorted(found, key=lambda roll: -roll.saved)
+
+    def _best(self, low: int, high: int) -> tuple[Roll, int, int] | None:
+        candidates = sorted(self._candidates(low, high))
+        best: tuple[Roll, int, int] | None = None
+        for _, period, start, length in candidates[:_CANDIDATES]:
+            if best is not None and best[0].saved >= (length // period) * period * 0.7:
+                break
+            free = length % period
+            for shift in sorted({0, *np.linspace(0, free, 6).astype(int).tolist()}):
+                found = self._verified(start + shift, period, (length - shift) // period + 1)
+                if found is not None and (best is None or found[0].saved > best[0].saved):
+                    best = found
+        return best
+
+    def _candidates(self, low: int, high: int) -> Iterator[tuple[int, int, int, int]]:
+        """Stretches in which ops repeat: ops spared (negative), period, start and length."""
+        numbers = self.numbers[low:high]
+        count = len(numbers)
+        for period in range(LEAST_OPS, min(LONGEST_BLOCK, count // LEAST_BLOCKS) + 1):
+            equal = numbers[:-period] == numbers[period:]
+            if np.count_nonzero(equal) < LEAST_SAVED:
+                continue
+            ends = np.flatnonzero(np.concatenate([[True], ~equal, [True]]))
+            lengths = np.diff(ends) - 1
+            at = int(np.argmax(lengths))
+            length = int(lengths[at])
+            spared = length // period * period
+            if spared >= LEAST_SAVED and length // period + 1 >= LEAST_BLOCKS:
+                yield -spared, period, low + int(ends[at]), length
+
+    def _verified(self, start: int, period: int, count: int) -> tuple[Roll, int, int] | None:
+        """The longest run of blocks, from those that look alike, that are wired alike."""
+        blocks = [list(self.sequence[start + t * period : start + (t + 1) * period]) for t in range(count)]
+        place = {op: (t, j) for t, block in enumerate(blocks) for j, op in enumerate(block)}
+        wiring = [
+            [self._wired(key, t, place) for op in block for key in self.sources[op]] for t, block in enumerate(blocks)
+        ]
+        best = (0, 0)
+        first = 0
+        for t in range(1, count + 1):
+            if t < count and (t == first + 1 or wiring[t] == wiring[t - 1]) and _follows(wiring[first], wiring[t]):
+                continue
+            best = max(best, (t - first, -first))
+            # The block before this one may be the first of the next run: it need not be wired as those that follow.
+            first = t if t == count or not _follows(wiring[t - 1], wiring[t]) else t - 1
+        length, first = best[0], -best[1]
+        if length < LEAST_BLOCKS or (length - 1) * period < LEAST_SAVED:
+            return None
+        roll = self.made(blocks[first : first + length])
+        if roll is not None and not any(isinstance(source, Carried) for row in roll.sources for source in row):
+            return None
+        return None if roll is None else (roll, start + first * period, start + (first + length) * period)
+
+    def mapped(self, ops: Sequence[Operation]) -> Roll | None:
+        """The roll of blocks of one op, none of which takes what another makes."""
+        made = {output for op in ops for output in op._outputs}
+        if any(key in made for op in ops for key in self.sources[op]):
+            return None
+        return self.made([[op] for op in ops])
+
+    def _wired(self, key: ValueKey | None, t: int, place: Mapping[Operation, tuple[int, int]]) -> Any:
+        if not isinstance(key, Tensor):
+            return "outside"
+        at = place.get(key.op)
+        if at is None:
+            return "outside"
+        if at[0] == t:
+            return ("inner", at[1], key.op._outputs.index(key))
+        if at[0] == t - 1:
+            return ("carried", at[1], key.op._outputs.index(key))
+        return "far"
+
+    def made(self, blocks: list[list[Operation]]) -> Roll | None:
+        """The roll of blocks that are wired alike; None if it cannot be one loop."""
+        place = {op: (t, j) for t, block in enumerate(blocks) for j, op in enumerate(block)}
+        rows: list[list[Source]] = []
+        for j, op in enumerate(blocks[0]):
+            row: list[Source] = []
+            for q in range(len(self.sources[op])):
+                keys = [self.sources[block[j]][q] for block in blocks]
+                second = self._wired(keys[1], 1, place)
+                if second[0] == "inner":
+                    row.append(Inner(second[1:]))
+                elif second[0] == "carried":
+                    row.append(Carried(second[1:], _known(keys[0])))
+                else:
+                    source = self._outside(keys)
+                    if source is None:
+                        return None
+                    row.append(source)
+            rows.append(row)
+        inside = set(place)
+        outside: dict[Made, list[int]] = {}
+        for t, block in enumerate(blocks):
+            for j, op in enumerate(block):
+                for o, output in enumerate(op._outputs):
+                    if output in self.kept or not inside.issuperset(self.takers.get(output, ())):
+                        outside.setdefault((j, o), []).append(t)
+        return Roll(blocks, rows, outside)
+
+    def _is_variable(self, key: ValueKey | None) -> bool:
+        """Whether a value is what a variable holds, perhaps in another dtype."""
+        while isinstance(key, Tensor) and key.op.type in ("Cast", "Identity", "ReadVariableOp"):
+            key = self.sources.get(key.op, (None,))[-1]
+        return isinstance(key, StateKey)
+
+    def _outside(self, keys: Sequence[ValueKey | None]) -> Source:
+        """Where inputs come from that no block makes; None if they cannot be had in a loop."""
+        if all(key is not None and key == keys[0] for key in keys):
+            return Shared(_known(keys[0]))
+        tensors = [key for key in keys if isinstance(key, Tensor)]
+        if len(tensors) != len(keys):
+            return None
+        if all(tensor.op.type == "Const" for tensor in tensors):
+            value = opdef.attr_key(tensors[0].op._attrs["value"])
+            if all(opdef.attr_key(tensor.op._attrs["value"]) == value for tensor in tensors):
+                return Shared(tensors[0])
+        if any(self._is_variable(tensor) for tensor in tensors):
+            return None
+        return Rows(tuple(tensors))
+
+
+def _follows(first: list[Any], later: list[Any]) -> bool:
+    """Whether a block that is wired as ``first`` may come before blocks that are wired as ``later``."""
+    return all(
+        one == other if other[0] == "inner" else one[0] != "inner" and other != "far"
+        for one, other in zip(first, later, strict=True)
+    )
+
+
+def _follows_from_shapes(op: Operation) -> bool:
+    return (
+        op.definition.shape_only
+        and known_values.folds(op)
+        and all(shapes.is_static(tensor._shape) and _numeric(tensor) for tensor in op._inputs)
+    )
+
+
+def _may_repeat(op: Operation, writes: Mapping[Operation, Any]) -> bool:
+    definition = op.definition
+    return (
+        definition.effect.kind == "pure"
+        and not writes.get(op)
+        and definition.kernel is not None
+        and not definition.data_dependent_shape
+        and all(not tensor.dtype.is_ref and _numeric(tensor) for tensor in (*op._inputs, *op._outputs))
+    )
+
+
+def _numeric(tensor: Tensor) -> bool:
+    base = tensor.dtype.base
+    return not base.host_only and base not in (dtypes.variant, dtypes.resource)
+
+
+def _signature(op: Operation) -> Any:
+    attrs = tuple([(name, opdef.attr_key(value)) for name, value in sorted(op._attrs.items()) if name[:1] != "_"])
+    return (op.type, op.definition.version, attrs, len(op._inputs), tuple([output._shape for output in op._outputs]))
+
+
+# --------------------------------------------------------------------------------------------------------- between them
+def _pieces(
+    ops: Sequence[Operation], sources: Sources, kept: frozenset[ValueKey], fed: frozenset[Tensor]
+) -> list[Pieces]:
+    """Slices of one tensor by constants, a row of them."""
+    groups: dict[Any, list[tuple[tuple[int, ...], Operation]]] = collections.defaultdict(list)
+    for op in ops:
+        if op.type != "Slice" or not fed.isdisjoint(op._outputs):
+            continue
+        source, begin, size = sources[op]
+        ends = [key.op._attrs["value"] for key in (begin, size) if isinstance(key, Tensor) and key.op.type == "Const"]
+        if isinstance(source, Tensor) and len(ends) == 2 and _numeric(source):
+            groups[source, tuple(ends[1].tolist())].append((tuple(ends[0].tolist()), op))
+    found = []
+    for (source, size), members in groups.items():
+        members.sort(key=lambda member: member[0])
+        begins = np.array([begin for begin, _ in members])
+        steps = np.diff(begins, axis=0)
+        if len(members) < LEAST_TERMS or not steps.size or (steps != steps[0]).any() or np.count_nonzero(steps[0]) != 1:
+            continue
+        axis = int(np.flatnonzero(steps[0])[0])
+        others = np.delete(begins[0], axis)
+        if steps[0][axis] == size[axis] and not others.any() and _whole(source._shape, size, axis):
+            found.append(Pieces([op for _, op in members], source, axis, int(begins[0][axis]), size[axis]))
+    return found
+
+
+def _whole(shape: Any, size: Sequence[int], axis: int) -> bool:
+    """Whether slices of ``size`` take all of a tensor of ``shape`` but along ``axis``."""
+    return shape is not None and all(
+        i == axis or wanted == -1 or wanted == dim for i, (dim, wanted) in enumerate(zip(shape, size, strict=True))
+    )
+
+
+def _maps(ops: Sequence[Operation], rolls: Sequence[Roll], pieces: Sequence[Pieces], search: _Search) -> list[Roll]:
+    """Ops that are applied to each of many pieces, or to what all blocks made."""
+    family: dict[ValueKey, Any] = {}
+    for roll in rolls:
+        for made in roll.outside:
+            family.update({roll.key(made, t): (roll, made) for t in range(len(roll.blocks))})
+    for one in pieces:
+        family.update({op._outputs[0]: one for op in one.ops})
+    for op in ops:
+        if op.type in SPREADS and len(op._outputs) >= LEAST_TERMS:
+            family.update(dict.fromkeys(op._outputs, op))
+    found: list[Roll] = []
+    number = {op: search.numbers[i] for i, op in enumerate(search.sequence)}
+    waiting = list(ops)
+    while True:
+        groups: dict[Any, list[Operation]] = collections.defaultdict(list)
+        for op in waiting:
+            of = [family[key] for key in search.sources[op] if key in family]
+            if len(of) == 1 and number[op] >= 0:
+                groups[number[op], of[0], len(op._outputs)].append(op)
+        mapped = [search.mapped(group) for group in groups.values() if len(group) >= LEAST_TERMS]
+        new = [roll for roll in mapped if roll is not None]
+        if not new:
+            return found
+        found += new
+        taken = {op for roll in new for op in roll.ops}
+        waiting = [op for op in waiting if op not in taken]
+        for roll in new:
+            for o in range(len(roll.blocks[0][0]._outputs)):
+                family.update({roll.key((0, o), t): (roll, o) for t in range(len(roll.blocks))})
+
+
+# ---------------------------------------------------------------------------------------------------------------- order
+def _ops_of(unit: Unit) -> Iterator[Operation]:
+    if isinstance(unit, (Roll, Pieces)):
+        yield from unit.ops
+    else:
+        yield unit if isinstance(unit, Operation) else unit.op
+
+
+def _ordered(
+    ops: Sequence[Operation],
+    rolls: Sequence[Unit],
+    sums: Sequence[Sum],
+    sources: Sources,
+    writes: Mapping[Operation, Any],
+) -> list[Unit] | None:
+    """All in an order in which they can be computed, close to the given one; None if there is none."""
+    summed = {one.op: one for one in sums}
+    units: list[Unit] = [*(summed.get(op, op) for op in ops), *rolls]
+    maker: dict[ValueKey, int] = {}
+    needs: list[list[ValueKey]] = []
+    for i, unit in enumerate(units):
+        if isinstance(unit, Operation):
+            needs.append([key for key in sources[unit] if key is not None])
+            made: list[ValueKey] = [*unit._outputs, *writes.get(unit, ())]
+        else:
+            needs.append(list(unit.needs()))
+            made = [output for op in _ops_of(unit) for output in op._outputs]
+        maker.update(dict.fromkeys(made, i))
+    position = {op: i for i, op in enumerate(sources)}
+    last = [max(position[op] for op in _ops_of(unit)) for unit in units]
+    waits: list[set[int]] = [{maker[key] for key in keys if key in maker} for keys in needs]
+    followers: list[list[int]] = [[] for _ in units]
+    for i, before in enumerate(waits):
+        for other in before:
+            followers[other].append(i)
+    ready = [(last[i], i) for i, before in enumerate(waits) if not before]
+    heapq.heapify(ready)
+    found: list[Unit] = []
+    while ready:
+        _, i = heapq.heappop(ready)
+        found.append(units[i])
+        for other in followers[i]:
+            waits[other].discard(i)
+            if not waits[other]:
+                heapq.heappush(ready, (last[other], other))
+    return found if len(found) == len(units) else None

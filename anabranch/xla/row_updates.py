@@ -1,0 +1,205 @@
+"""Updates of the rows that a step names, where the number of different ones changes from step to step.
+
+Optimizers sum the rows of a sparse gradient per distinct index before they update a variable: `Unique` on the host,
+whose result is as long as there are distinct indices, then `UnsortedSegmentSum`, arithmetic row by row, and a write of
+rows. A program for each length would be compiled at almost every step. Instead the distinct indices come padded to a
+capacity (:class:`~anabranch.xla.capacities.Padded`). Nothing sees the padding: sums per index leave its rows empty,
+arithmetic goes row by row, and writes of rows get indices out of range there, which they drop.
+
+A program takes an input so only if all that it does with it is of this kind; :func:`open_inputs` finds out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.contract import kernels
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.xla import capacities, engine
+from anabranch.xla import lowering as scopes
+from anabranch.xla import padded_arrays as _padded  # noqa: F401  (its entries of `specials` come first)
+from anabranch.xla.capacities import Padded
+from anabranch.xla.lowering import Scope, specials
+
+DISTINCT = ("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
+ARITHMETIC = frozenset(
+    ("Abs", "Add", "AddV2", "Cast", "Div", "Inv", "Maximum", "Minimum", "Mul", "Neg", "Pow", "RealDiv", "Reciprocal")
+    + ("Rsqrt", "Sign", "Sqrt", "Square", "SquaredDifference", "Sub", "Tanh", "ZerosLike")
+)
+"""Ops that compute each row from the same row of their operands, and from scalars."""
+HANDED_ON = frozenset(("Identity", "Snapshot", "StopGradient", "PreventGradient"))
+
+
+def open_inputs(group: Any, inputs: Sequence[Any]) -> dict[int, tuple[int, ...]]:
+    """Inputs of a program that it may take padded in dimension 0: ``{position: (0,)}``."""
+    found: dict[int, tuple[int, ...]] = {}
+    for i, key in enumerate(inputs):
+        if isinstance(key, Tensor) and key.op.type in DISTINCT and key is key.op._outputs[0] and key not in group.fed:
+            rank = key._shape
+            if rank is not None and len(rank) == 1 and _serves(group, key):
+                found[i] = (0,)
+    return found
+
+
+def _serves(group: Any, distinct: Tensor) -> bool:
+    """Whether all that ``group`` does with distinct indices leaves their padding unseen."""
+    padded: set[Any] = {distinct}
+    forms: set[Any] = set()
+    sizes: set[Any] = set()
+    for op in group.ops:
+        sources = group.sources[op]
+        at = [i for i, key in enumerate(sources) if key in padded]
+        told = [i for i, key in enumerate(sources) if key in forms or key in sizes]
+        if not at and not told:
+            continue
+        if any(output in group.fed for output in op._outputs):
+            return False
+        if op.type == "Shape" and at == [0]:
+            forms.add(op._outputs[0])
+        elif op.type == "StridedSlice" and told == [0] and sources[0] in forms and _first_element(op):
+            sizes.add(op._outputs[0])
+        elif op.type == "UnsortedSegmentSum":
+            ids = sources[1]
+            if at or told != [2] or sources[2] not in sizes:
+                return False
+            if not isinstance(ids, Tensor) or ids.op is not distinct.op or ids is not distinct.op._outputs[1]:
+                return False
+            padded.add(op._outputs[0])
+        elif told:
+            return False
+        elif op.type in HANDED_ON or (op.type in ARITHMETIC and _by_row(op, at)) or _takes_rows(op, at):
+            padded.add(op._outputs[0])
+        elif not (writes_rows(op, at) or (op.type in ("Gather", "GatherV2") and at == [0])):
+            return False
+    return True
+
+
+def _first_element(op: Operation) -> bool:
+    """Whether a slice is element 0 of a vector."""
+    begin = op._inputs[1].op
+    return (
+        op._attrs["shrink_axis_mask"] == 1
+        and not op._attrs["ellipsis_mask"]
+        and not op._attrs["new_axis_mask"]
+        and begin.type == "Const"
+        and begin._attrs["value"].tolist() == [0]
+    )
+
+
+def _by_row(op: Operation, at: Sequence[int]) -> bool:
+    return all(i in at or tensor._shape == () for i, tensor in enumerate(op._inputs))
+
+
+def _takes_rows(op: Operation, at: Sequence[int]) -> bool:
+    """Whether an op gathers rows of dimension 0 by padded indices."""
+    if op.type not in ("Gather", "GatherV2", "ResourceGather") or list(at) != [1] or op._attrs.get("batch_dims"):
+        return False
+    if op.type != "GatherV2":
+        return True
+    axis = op._inputs[2].op
+    return axis.type == "Const" and int(axis._attrs["value"]) == 0
+
+
+def writes_rows(op: Operation, at: Sequence[int]) -> bool:
+    """Whether an op writes rows, and all that changes in size, its inputs ``at``, is how many."""
+    predication = op.definition.predication
+    if predication is None or predication.kind != "rows" or "Nd" in op.type or "Div" in op.type:
+        return False
+    place = op.definition.input_range(predication.indices, op._attrs).start
+    resources = op.definition.resource_positions(op._attrs)
+    if place not in at or any(i in resources for i in at):
+        return False
+    return all(i in at or i in resources or tensor._shape == () for i, tensor in enumerate(op._inputs))
+
+
+# ------------------------------------------------------------------------------------------------------------ lowering
+def _one_size(operands: Sequence[Any]) -> Padded | None:
+    """The first padded operand, if all of them are padded in dimension 0 to one capacity."""
+    found = [value for value in operands if isinstance(value, Padded)]
+    if not found or any(value.axes != (0,) or value.array.shape[0] != found[0].array.shape[0] for value in found):
+        return None
+    return found[0]
+
+
+def _arithmetic(scope: Scope, op: Operation) -> bool:
+    operands = scope.operands(op)
+    first = _one_size(operands)
+    if first is None or any(not isinstance(value, Padded) and value.shape for value in operands):
+        return False
+    scope._enter(op)
+    definition = op.definition
+    assert definition.kernel is not None
+    arrays = [value.array if isinstance(value, Padded) else value for value in operands]
+    (made,) = kernels.outputs_of(definition, op._attrs, definition.kernel(scope.context, arrays, op._attrs))
+    scope.env[op._outputs[0]] = Padded(made, (0,), first.sizes)
+    return True
+
+
+def _segment_sum(scope: Scope, op: Operation) -> bool:
+    """Sums per distinct index; how many there are is traced, and bounded by their capacity."""
+    data, ids, count = scope.operands(op)
+    most = scope.upper.get(op._inputs[2])
+    if most is None or isinstance(count, np.ndarray) or isinstance(data, Padded) or isinstance(ids, Padded):
+        return False
+    if op._inputs[1].op.type not in DISTINCT:  # other numbers might be too large, which is an error
+        return False
+    scope._enter(op)
+    assert op.definition.kernel is not None
+    checks = len(scope.context.checks)
+    made = op.definition.kernel(scope.context, [data, ids, np.int64(most)], op._attrs)
+    del scope.context.checks[checks:]
+    scope.env[op._outputs[0]] = Padded(made, (0,), (count.astype(np.int32),))
+    return True
+
+
+def _gather(scope: Scope, op: Operation) -> bool:
+    """Rows that padded indices name; where these are padding, some row."""
+    operands = scope.operands(op)
+    indices = operands[1]
+    if not isinstance(indices, Padded) or isinstance(operands[0], Padded) or indices.axes != (0,):
+        earlier = _gathers_of_padded.get(op.type)
+        return earlier is not None and earlier(scope, op)
+    if not _takes_rows(op, [1]):
+        return False
+    scope._enter(op)
+    definition = op.definition
+    operands[1] = capacities.filled(scope.context.xp, indices, 0)
+    if definition.checks is not None:
+        definition.checks(scope.context, operands, op._attrs)
+    assert definition.kernel is not None
+    (made,) = kernels.outputs_of(definition, op._attrs, definition.kernel(scope.context, operands, op._attrs))
+    scope.env[op._outputs[0]] = Padded(made, (0,), indices.sizes)
+    return True
+
+
+_gathers_of_padded = {name: specials[name] for name in ("Gather", "GatherV2")}
+for _type in ARITHMETIC:
+    specials[_type] = _arithmetic
+specials["UnsortedSegmentSum"] = _segment_sum
+for _type in ("Gather", "GatherV2", "ResourceGather"):
+    specials[_type] = _gather
+
+
+def row_operands(scope: Scope, op: Operation, operands: Sequence[Any]) -> tuple[list[Any], list[Any]] | None:
+    """Operands of a write of padded rows: as its checks are to see them, and as its kernel is.
+
+    Past the size the checks see row 0, the kernel indices that are out of range, each once.
+    """
+    at = [i for i, value in enumerate(operands) if isinstance(value, Padded)]
+    if not writes_rows(op, at) or _one_size(operands) is None or operands[0].shape[0] == 0:
+        return None
+    assert op.definition.predication is not None
+    place = op.definition.input_range(op.definition.predication.indices, op._attrs).start
+    arrays = [value.array if isinstance(value, Padded) else value for value in operands]
+    indices = operands[place]
+    beyond = np.iinfo(indices.dtype).max - engine.jax().numpy.arange(indices.array.shape[0], dtype=indices.dtype)
+    checked, written = list(arrays), list(arrays)
+    checked[place] = capacities.filled(scope.context.xp, indices, 0)
+    written[place] = capacities.filled(scope.context.xp, indices, beyond)
+    return checked, written
+
+
+scopes.row_operands.append(row_operands)

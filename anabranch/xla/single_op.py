@@ -1,0 +1,90 @@
+"""One op as its own compiled program: how the interpreter runs an op without a host kernel, and tests compare tiers."""
+
+from __future__ import annotations
+
+import collections
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.contract import kernels, opdef
+from anabranch.xla import engine, kernel_context
+
+_CAPACITY = 512
+_cache: collections.OrderedDict[Any, tuple[Any, list[kernel_context.CheckRecord]]] = collections.OrderedDict()
+_lock = threading.Lock()
+
+
+def compile_time_positions(definition: opdef.OpDefinition, attrs: dict[str, Any]) -> frozenset[int]:
+    """Flat positions of the inputs that must be known when the op is compiled."""
+    found: set[int] = set()
+    for name in definition.compile_time:
+        positions = definition.input_range(name, attrs)
+        found.update(range(positions.start, positions.stop))
+    return frozenset(found)
+
+
+def run_compiled(
+    definition: opdef.OpDefinition,
+    inputs: Sequence[Any],
+    attrs: dict[str, Any],
+    op: Any = None,
+    philox: Any = None,
+    precision: Any = None,
+) -> list[np.ndarray]:
+    """Runs one op's kernel through XLA on the default device; raises its checks; returns NumPy arrays (or copies).
+
+    ``inputs`` are arrays; a resource operand is given as the variable's value.
+    """
+    jax = engine.jax()
+    static = compile_time_positions(definition, attrs)
+    arrays = [np.asarray(value) for value in inputs]
+    dynamic = [value for i, value in enumerate(arrays) if i not in static]
+    key = (
+        definition,
+        tuple((k, opdef.attr_key(v)) for k, v in sorted(attrs.items()) if k[:1] != "_"),
+        tuple((value.shape, value.dtype) for value in dynamic),
+        tuple(opdef.attr_key(arrays[i]) for i in sorted(static)),
+        philox is not None,
+        precision,
+    )
+    with _lock:
+        found = _cache.get(key)
+        if found is not None:
+            _cache.move_to_end(key)
+    if found is None:
+        records: list[kernel_context.CheckRecord] = []
+
+        def program(*values: Any) -> Any:
+            rest = iter(values)
+            checks: list[kernel_context.Check] = []
+            context = kernel_context.TraceContext(checks, engine.default_platform(), precision)
+            context.op = op
+            if philox is not None:
+                context.philox = (next(rest), next(rest))
+            operands = [arrays[i] if i in static else next(rest) for i in range(len(arrays))]
+            if definition.checks is not None:
+                definition.checks(context, operands, attrs)
+            assert definition.kernel is not None
+            results = kernels.outputs_of(definition, attrs, definition.kernel(context, operands, attrs))
+            records[:] = [record._replace(op=None) for record in kernel_context.record_checks(checks)]
+            return results, kernel_context.pack_checks(checks) if checks else None
+
+        # Compiled ahead of time: what is kept holds neither the op, hence its graph, nor these inputs.
+        with engine.x64():
+            found = (jax.jit(program).lower(*(philox or ()), *dynamic).compile(), records)
+        with _lock:
+            _cache[key] = found
+            while len(_cache) > _CAPACITY:
+                _cache.popitem(last=False)
+    function, records = found
+    with engine.x64():
+        results, flags = function(*(philox or ()), *dynamic)
+    if flags is not None:
+        failed = int(flags[0])
+        if failed >= 0:
+            record = records[failed]
+            raise record._replace(op=op).failure(np.asarray(flags[1]))
+    return [np.array(value) for value in results]

@@ -1,0 +1,27 @@
+"""Slots that upper parts fill: an empty one loads these parts, and says what is missing if that does not help."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from anabranch.core.contract import hooks
+
+
+def test_an_empty_slot_loads_the_parts_that_fill_it() -> None:
+    program = "import anabranch as tf; print(len(tf.Graph().as_graph_def().node))"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert shown.stdout == "0\n", shown.stderr
+
+
+def test_a_slot_that_stays_empty_says_so(monkeypatch) -> None:
+    monkeypatch.setitem(hooks._slots, "op_def", hooks._empty("op_def"))
+    with pytest.raises(RuntimeError, match=r"the slot 'op_def' of anabranch\.core\.hooks is empty"):
+        hooks.op_def(None)
+
+
+def test_slots_have_names() -> None:
+    with pytest.raises(KeyError, match="no slot 'other'"):
+        hooks.fill("other", print)

@@ -1,0 +1,107 @@
+"""Boxes drawn and kept, and distances of sequences: NonMaxSuppression, NonMaxSuppressionV2, NonMaxSuppressionV3,
+DrawBoundingBoxes, DrawBoundingBoxesV2, EditDistance.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import anabranch as tf
+from anabranch.core.graph.build import build
+from anabranch.ops.strings.edit_distance import distance
+
+BOXES = np.float32(
+    [[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1], [0, 100, 1, 101]]
+)
+SCORES = np.float32([0.9, 0.75, 0.6, 0.95, 0.5, 0.3])
+
+
+def run(make: object) -> np.ndarray:
+    with tf.Graph().as_default(), tf.Session() as session:
+        return session.run(make())  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"max_output_size": 3}, [3, 0, 5]),
+        ({"max_output_size": 30}, [3, 0, 5]),
+        ({"max_output_size": 2}, [3, 0]),
+        ({"max_output_size": 9, "score_threshold": 0.4}, [3, 0]),
+        ({"max_output_size": 9, "iou_threshold": 0.99}, [3, 0, 1, 2, 4, 5]),
+        ({"max_output_size": 0}, []),
+    ],
+)
+def test_the_best_of_overlapping_boxes(options: dict[str, float], wanted: list[int]) -> None:
+    assert run(lambda: tf.image.non_max_suppression(BOXES, SCORES, **options)).tolist() == wanted
+    turned = BOXES[:, [2, 3, 0, 1]]  # the other two corners
+    assert run(lambda: tf.image.non_max_suppression(turned, SCORES, **options)).tolist() == wanted
+
+
+def test_older_forms_of_suppression() -> None:
+    assert run(lambda: build("NonMaxSuppression", BOXES, SCORES, 3, iou_threshold=0.5)).tolist() == [3, 0, 5]
+    assert run(lambda: build("NonMaxSuppressionV2", BOXES, SCORES, 3, 0.5)).tolist() == [3, 0, 5]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"iou_threshold 1\.5"):
+        run(lambda: tf.image.non_max_suppression(BOXES, SCORES, 3, 1.5))
+    with pytest.raises(ValueError, match=r"Expected: \[n, 4\]"):
+        run(lambda: tf.image.non_max_suppression(BOXES[:, :3], SCORES, 3))
+
+
+def test_outlines_are_drawn() -> None:
+    drawn = run(lambda: tf.image.draw_bounding_boxes(np.zeros((1, 5, 7, 3), np.float32), [[[0.25, 0.2, 0.8, 0.9]]]))
+    inside = np.zeros((5, 7), bool)
+    inside[1:4, 1:6] = True
+    inside[2:3, 2:5] = False
+    assert (drawn[0] == np.where(inside[..., None], np.float32([1, 1, 0]), 0)).all()
+    outside = run(lambda: tf.image.draw_bounding_boxes(np.zeros((1, 5, 7, 1), np.float32), [[[-1.0, -1, 0.5, 0.5]]]))
+    assert outside[0, 2, :4, 0].tolist() == [1, 1, 1, 1]
+    assert outside[0, :3, 3, 0].tolist() == [1, 1, 1]
+    assert outside.sum() == 6
+    red = run(
+        lambda: tf.image.draw_bounding_boxes(
+            np.zeros((1, 3, 3, 3), np.float32), [[[0.0, 0, 1, 1]]], colors=[[0.5, 0, 0]]
+        )
+    )
+    assert red[0, 0, 0].tolist() == [0.5, 0, 0]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="images of 2 channels"):
+        run(lambda: tf.image.draw_bounding_boxes(np.zeros((1, 5, 7, 2), np.float32), np.zeros((1, 1, 4))))
+
+
+@given(st.lists(st.integers(0, 3), max_size=6), st.lists(st.integers(0, 3), max_size=6))
+def test_distance_against_its_definition(first: list[int], second: list[int]) -> None:
+    @functools.cache
+    def by_definition(i: int, j: int) -> int:
+        if not i or not j:
+            return i + j
+        return min(
+            by_definition(i - 1, j) + 1,
+            by_definition(i, j - 1) + 1,
+            by_definition(i - 1, j - 1) + (first[i - 1] != second[j - 1]),
+        )
+
+    assert distance(first, second) == by_definition(len(first), len(second))
+
+
+def test_distances_of_sparse_sequences() -> None:
+    # Rows: ("a"), ("b"), (), and of the truth: (), ("a"), ("b", "c").
+    hypothesis = ([[0, 0, 0], [1, 0, 0]], ["a", "b"], [2, 1, 1])
+    truth = ([[0, 1, 0], [1, 0, 0], [1, 0, 1], [1, 1, 0]], ["a", "b", "c", "a"], [2, 2, 2])
+    for normalize, wanted in ((True, [[np.inf, 1.0], [0.5, 1.0]]), (False, [[1, 1], [1, 1]])):
+        found = run(
+            lambda normalize=normalize: tf.edit_distance(
+                tf.SparseTensor(*hypothesis), tf.SparseTensor(*truth), normalize=normalize
+            )
+        )
+        assert found.tolist() == wanted
+    with tf.Graph().as_default():
+        made = tf.edit_distance(tf.SparseTensor(*hypothesis), tf.SparseTensor(*truth))
+        assert made.shape.as_list() == [2, 2]
+        with pytest.raises(TypeError, match="Hypothesis must be a SparseTensor"):
+            tf.edit_distance([1], tf.SparseTensor(*truth))
+        with pytest.raises(ValueError, match="ranks 2 and 3"):
+            tf.edit_distance(tf.SparseTensor([[0, 0]], ["a"], [1, 1]), tf.SparseTensor(*truth))

@@ -1,0 +1,167 @@
+"""Convolutions as the CPU gets them from XLA: Winograd's products against direct ones in float64, and what decides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.ops.nn.windows import geometry, host_convolution, xla_convolution, xla_winograd
+from anabranch.testing.kernels import run_op
+from anabranch.xla.kernel_context import TraceContext
+
+POLICY = {"float32": 4e-5, "bfloat16": 1e-2, "float16": 2e-3}
+"""Largest error relative to the largest value."""
+
+assert tf.Op  # loads all op families
+
+
+def axes_of(size, padding="SAME", window=3, stride=1, dilation=1):
+    return [geometry.axis(size, window, stride, dilation, padding)] * 2
+
+
+def draw(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def error(found, expected):
+    assert found.shape == expected.shape
+    return np.abs(found.astype(np.float64) - expected).max() / np.abs(expected).max()
+
+
+@pytest.mark.parametrize(
+    ("batch", "size", "padding", "channels", "features", "tile"),
+    [
+        (4, 16, "SAME", 64, 64, 4),
+        (2, 19, "VALID", 32, 64, 4),
+        (2, 14, "SAME", 40, 64, 4),
+        (4, 6, "SAME", 128, 128, 2),
+    ],
+)
+def test_winograd_is_within_the_policy(batch, size, padding, channels, features, tile):
+    axes = axes_of(size, padding)
+    context = TraceContext([], "cpu")
+    chosen = xla_winograd.choose(context, batch, axes, channels, features, np.dtype(np.float32))
+    assert chosen is not None
+    assert chosen.tile == tile
+    x, f = draw(batch, size, size, channels), draw(3, 3, channels, features)
+    g = draw(batch, axes[0].out, axes[1].out, features)
+    wide = [value.astype(np.float64) for value in (x, f, g)]
+    attrs = {"strides": [1, 1, 1, 1], "padding": padding}
+    found = run_op("Conv2D", x, f, tier="xla", **attrs)
+    assert error(found, host_convolution.forward(wide[0], wide[1], axes)) < POLICY["float32"]
+    sizes = np.array(f.shape, np.int32)
+    found = run_op("Conv2DBackpropFilter", x, sizes, g, tier="xla", **attrs)
+    assert error(found, host_convolution.filter_gradient(wide[0], wide[2], axes, channels)) < POLICY["float32"]
+    found = run_op("Conv2DBackpropInput", np.array(x.shape, np.int32), f, g, tier="xla", **attrs)
+    assert error(found, host_convolution.input_gradient(wide[2], wide[1], axes, channels)) < POLICY["float32"]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_winograd_widens_halves(dtype):
+    kind = tf.as_dtype(dtype).as_numpy_dtype
+    x, f = draw(2, 16, 16, 64).astype(kind), draw(3, 3, 64, 64).astype(kind)
+    found = run_op("Conv2D", x, f, tier="xla", strides=[1, 1, 1, 1], padding="SAME")
+    assert found.dtype == kind
+    assert (
+        error(found, host_convolution.forward(x.astype(np.float64), f.astype(np.float64), axes_of(16))) < POLICY[dtype]
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"channels": 3}, "few channels"),
+        ({"batch": 1, "size": 8}, "few tiles"),
+        ({"window": 5}, "another window"),
+        ({"stride": 2}, "a stride"),
+        ({"dilation": 2}, "a dilation"),
+        ({"dtype": "float64"}, "double precision"),
+        ({"precision": "highest"}, "a precision asked for"),
+    ],
+)
+def test_winograd_is_left_alone(change, why):
+    given = {
+        "batch": 8,
+        "size": 16,
+        "window": 3,
+        "stride": 1,
+        "dilation": 1,
+        "channels": 64,
+        "dtype": "float32",
+    } | change
+    context = TraceContext([], "cpu", given.get("precision"))
+    axes = axes_of(given["size"], "SAME", given["window"], given["stride"], given["dilation"])
+    dtype = np.dtype(given["dtype"])
+    assert xla_winograd.choose(context, given["batch"], axes, given["channels"], 64, dtype) is None, why
+
+
+@pytest.mark.parametrize(
+    ("size", "window", "padding", "strides"),
+    [
+        ((9, 6), (3, 6), "VALID", (1, 1)),  # words by embedding
+        ((6, 9), (6, 3), "VALID", (1, 2)),
+        ((5, 4), (5, 4), "VALID", (1, 1)),  # last maps into a dense layer
+        ((8, 6), (3, 6), "SAME", (1, 1)),  # as wide as the window, but padded
+    ],
+)
+def test_a_dimension_that_one_window_covers(size, window, padding, strides):
+    axes = [geometry.axis(s, w, step, 1, padding) for s, w, step in zip(size, window, strides, strict=True)]
+    x, f = draw(3, *size, 2), draw(*window, 2, 5)
+    g = draw(3, *(a.out for a in axes), 5)
+    attrs = {"strides": [1, *strides, 1], "padding": padding}
+    found = run_op("Conv2D", x, f, tier="xla", **attrs)
+    assert error(found, host_convolution.forward(x, f, axes)) < 1e-6
+    found = run_op("Conv2DBackpropFilter", x, np.array(f.shape, np.int32), g, tier="xla", **attrs)
+    assert error(found, host_convolution.filter_gradient(x, g, axes, 2)) < 1e-6
+    found = run_op("Conv2DBackpropInput", np.array(x.shape, np.int32), f, g, tier="xla", **attrs)
+    assert error(found, host_convolution.input_gradient(g, f, axes, 2)) < 1e-6
+
+
+class Accelerator(TraceContext):
+    """A context of another platform: its lowering is the plain one, which the CPU can run, too."""
+
+    def __init__(self):
+        super().__init__([], "gpu")
+
+
+@pytest.mark.parametrize(("stride", "dilation", "groups"), [(1, 1, 1), (2, 1, 2), (1, 2, 4), (3, 1, 1)])
+def test_the_accelerators_form_agrees(stride, dilation, groups):
+    x, f = draw(2, 7, 7, 4), draw(3, 3, 4 // groups, 8)
+    axes = axes_of(7, "SAME", 3, stride, dilation)
+    g = draw(2, axes[0].out, axes[1].out, 8)
+    context = Accelerator()
+    found = xla_convolution.forward(context, x, f, axes)
+    assert error(np.asarray(found), host_convolution.forward(x, f, axes)) < 1e-5
+    found = xla_convolution.input_gradient(context, g, f, axes, 4)
+    assert error(np.asarray(found), host_convolution.input_gradient(g, f, axes, 4)) < 1e-5
+    found = xla_convolution.filter_gradient(context, x, g, axes, 4 // groups)
+    assert error(np.asarray(found), host_convolution.filter_gradient(x, g, axes, 4 // groups)) < 1e-5
+
+
+def test_a_training_step_of_wide_convolutions_agrees_between_the_tiers():
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [None, 16, 16, 32])
+        first, second = tf.constant(draw(3, 3, 32, 64)), tf.constant(draw(3, 3, 64, 64) / 20)
+        h = tf.nn.relu(tf.nn.conv2d(x, first, [1, 1, 1, 1], "SAME") / 20)
+        y = tf.nn.max_pool(tf.nn.conv2d(h, second, [1, 1, 1, 1], "SAME"), 2, 2, "VALID")
+        wanted = [y, *tf.gradients(tf.reduce_mean(tf.sin(y)), [x, first, second])]
+        feed = {x: draw(2, 16, 16, 32)}
+        found = []
+        for tier in ("interpreted", "compiled"):
+            with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+                found.append(session.run(wanted, feed))
+    for one, other in zip(*found, strict=True):
+        assert error(other, one) < 1e-3  # a maximum or a sign may change hands within the rounding
+
+
+def test_large_windows_of_pools():
+    x = np.random.default_rng(2).permutation(2 * 20 * 20 * 3).reshape(2, 20, 20, 3).astype(np.float32)
+    for size, stride, padding in ((13, 1, "SAME"), (20, 1, "VALID"), (9, 4, "VALID")):
+        attrs = {"ksize": [1, size, size, 1], "strides": [1, stride, stride, 1], "padding": padding}
+        y = run_op("MaxPool", x, **attrs)
+        g = draw(*y.shape)
+        host, compiled = (run_op("MaxPoolGrad", x, y, g, tier=tier, **attrs) for tier in ("host", "xla"))
+        np.testing.assert_allclose(host, compiled, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(host.sum((1, 2)), g.sum((1, 2)), rtol=1e-4, atol=1e-3)
+        np.testing.assert_array_equal(run_op("MaxPool", x, tier="xla", **attrs), y)

@@ -1,0 +1,296 @@
+"""Parsing of strings against independent readers: the library's own messages, Python's csv module; and rubbish."""
+
+from __future__ import annotations
+
+import csv
+import io
+import struct
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import anabranch as tf
+from anabranch.core.values import dtypes
+from anabranch.ops.parsing import example_columns
+from anabranch.ops.parsing.raw import csv_fields
+from anabranch.testing.kernels import run_op
+
+
+@pytest.fixture(autouse=True)
+def _graph():
+    with tf.Graph().as_default():
+        yield
+
+
+def strings(*items):
+    found = np.empty(len(items), object)
+    found[:] = items
+    return found
+
+
+def parse_sparse(serialized, **types):
+    """Indices, values and shape of each feature, by the op's kernel."""
+    count = len(types)
+    parts = run_op(
+        "ParseExample",
+        strings(*serialized),
+        np.empty(0, object),
+        *[np.array(key.encode(), object) for key in types],
+        Nsparse=count,
+        Ndense=0,
+        sparse_types=list(types.values()),
+        Tdense=[],
+        dense_shapes=[],
+    )
+    return {key: (parts[i], parts[count + i], parts[2 * count + i]) for i, key in enumerate(types)}
+
+
+FLOATS = st.lists(st.floats(width=32), max_size=40)
+INTEGERS = st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 3)), max_size=40)
+TEXTS = st.lists(st.binary(max_size=8), max_size=5)
+
+
+@given(st.lists(st.tuples(st.none() | FLOATS, st.none() | INTEGERS, st.none() | TEXTS), min_size=1, max_size=6))
+def test_what_messages_hold(rows):
+    data = []
+    for floats, integers, texts in rows:
+        example = tf.train.Example()
+        if floats is not None:
+            example.features.feature["f"].float_list.value.extend(floats)
+        if integers is not None:
+            example.features.feature["i"].int64_list.value.extend(integers)
+        if texts is not None:
+            example.features.feature["b"].bytes_list.value.extend(texts)
+        data.append(example.SerializeToString())
+    found = parse_sparse(data, f=tf.float32, i=tf.int64, b=tf.string)
+    for place, key in enumerate("fib"):
+        indices, values, shape = found[key]
+        lists = [row[place] or [] for row in rows]
+        assert indices.tolist() == [[r, c] for r, items in enumerate(lists) for c in range(len(items))]
+        wanted = [item for items in lists for item in items]
+        if key == "f":
+            np.testing.assert_array_equal(values, np.array(wanted, np.float32))
+        else:
+            assert values.tolist() == wanted
+        assert shape.tolist() == [len(rows), max(map(len, lists))]
+
+
+@given(st.binary(max_size=60), st.integers(0, 60), st.integers(0, 255))
+def test_rubbish_is_an_error_or_a_value(data, place, value):
+    example = tf.train.Example()
+    example.features.feature["i"].int64_list.value.extend([1, 300, -1])
+    example.features.feature["f"].float_list.value.extend([1.5])
+    good = bytearray(example.SerializeToString())
+    good[place % len(good)] = value
+    for serialized in (data, bytes(good)):
+        for op, attrs in (("ParseExample", {}), ("DecodeJSONExample", None), ("ParseTensor", None)):
+            try:
+                if attrs is None:
+                    run_op(op, np.array(serialized, object), **({"out_type": tf.int64} if op == "ParseTensor" else {}))
+                else:
+                    parse_sparse([serialized], i=tf.int64, f=tf.float32, b=tf.string)
+            except tf.errors.InvalidArgumentError:
+                pass
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@settings(max_examples=50_000)
+@given(st.binary(max_size=200))
+def test_rubbish_at_length(data):
+    for message in ("Example", "SequenceExample"):
+        try:
+            (found,) = example_columns.parsed(message, [data])
+        except example_columns.InvalidExample:
+            continue
+        features = found.features.feature if message == "Example" else found.context.feature
+        for key in list(features):
+            for dtype in (dtypes.float32, dtypes.int64, dtypes.string):
+                try:
+                    column = example_columns.column([features], key, dtype)
+                except example_columns.InvalidExample:
+                    continue
+                assert len(column.values) == column.present.sum()
+    for op, shape in (("DeserializeSparse", (3,)), ("DeserializeManySparse", (1, 3))):
+        given_ = np.empty(shape, object)
+        given_[...] = data
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"serialized_sparse|Requested"):
+            run_op(op, given_, dtype=tf.float32)
+
+
+def packed(field, payload):
+    """An Example whose feature `x` has the bytes ``payload`` as its list number ``field``."""
+
+    def message(number, data):
+        return bytes([number << 3 | 2]) + bytes(varint(len(data))) + data
+
+    return message(1, message(1, message(1, b"x") + message(2, message(field, payload))))
+
+
+def varint(number):
+    found = []
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return [*found, number]
+
+
+def test_lists_in_several_pieces():
+    pieces = b"\x0a\x02\x03\x04" + b"\x08\x05" + b"\x0a\x01\x06"
+    wanted = list(tf.train.Example.FromString(packed(3, pieces)).features.feature["x"].int64_list.value)
+    assert wanted == [3, 4, 5, 6]
+    assert parse_sparse([packed(3, pieces)], x=tf.int64)["x"][1].tolist() == wanted
+    pieces = b"\x0d" + struct.pack("<f", 1.5) + b"\x0a\x04" + struct.pack("<f", 2.5)
+    assert parse_sparse([packed(2, pieces)], x=tf.float32)["x"][1].tolist() == [1.5, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("field", "payload", "told"),
+    [
+        (3, b"\x0a\x01\xff", "cannot be read"),
+        (3, b"\x0a\x0c" + b"\xff" * 11 + b"\x00", "cannot be read"),
+        (2, b"\x0a\x03abc", "cannot be read"),
+        (2, b"\xff", "cannot be read"),
+        (1, b"\x0a\x00", "Data types don't match. Data type: string but expected type: int64"),
+    ],
+)
+def test_lists_that_are_damaged(field, payload, told):
+    dtype = tf.float32 if field == 2 else tf.int64
+    good = tf.train.Example().SerializeToString()
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"Key: x, Index: 1\.  .*{told}|Could not parse"):
+        parse_sparse([good, packed(field, payload)], x=dtype)
+
+
+def test_long_lists():
+    sizes = [3, 600_000, 40, 0]  # heads of several sizes
+    random = np.random.RandomState(0)
+    lists = [random.randint(-(2**40), 2**40, size) for size in sizes]
+    data = []
+    for values in lists:
+        example = tf.train.Example()
+        example.features.feature["i"].int64_list.value.extend(values.tolist())
+        example.features.feature["f"].float_list.value.extend((values / 7).tolist())
+        data.append(example.SerializeToString())
+    found = parse_sparse(data, i=tf.int64, f=tf.float32)
+    np.testing.assert_array_equal(found["i"][1], np.concatenate(lists))
+    np.testing.assert_array_equal(found["f"][1], (np.concatenate(lists) / 7).astype(np.float32))
+    one = parse_sparse(data[1:2], f=tf.float32)["f"][1]
+    np.testing.assert_array_equal(one, (lists[1] / 7).astype(np.float32))
+
+
+@given(st.lists(st.lists(st.text(st.characters(codec="ascii", exclude_characters="\r\n\0"), max_size=6), min_size=1)))
+def test_csv_as_python_writes_it(rows):
+    for row in rows:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="", quoting=csv.QUOTE_ALL).writerow(row)
+        assert csv_fields(text.getvalue().encode(), b",", True) == [field.encode() for field in row]
+
+
+@given(st.text('a",\n\r', max_size=10))
+def test_csv_in_two_ways(text):
+    """The quick way for records without quotes, and the careful one, with a quoted field in front."""
+    data = text.encode()
+    try:
+        plain = csv_fields(data, b",", True)
+    except ValueError:
+        with pytest.raises(ValueError, match=r"quote|CRLF|Quote"):
+            csv_fields(b'"q",' + data, b",", True)
+        return
+    assert csv_fields(b'"q",' + data, b",", True) == [b"q", *(plain if data else [b""])]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1_0", None), ("0x10", 16.0), (" +7 ", 7.0), ("-.5e1", -5.0), ("1,5", None)]
+)
+def test_numbers_in_csv(text, value):
+    column = tf.decode_csv([text], [[0.0]], field_delim=";")[0]
+    with tf.Session() as session:
+        if value is None:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="Field 0 in record 0 is not a valid float"):
+                session.run(column)
+        else:
+            assert session.run(column).tolist() == [value]
+
+
+def test_csv_arguments():
+    with pytest.raises(ValueError, match="field_delim should be only 1 char"):
+        tf.decode_csv("a", [[0]], field_delim=",,")
+    with pytest.raises(ValueError, match="length-0 or length-1 vector"):
+        tf.decode_csv("a", [[0, 1]])
+    assert [t.dtype for t in tf.decode_csv("1,2", [tf.int64, tf.float64])] == [tf.int64, tf.float64]
+
+
+def test_raw_bytes_of_other_types():
+    assert run_op("DecodeRaw", np.array(b"\x00\x01\x05", object), out_type=tf.bool).tolist() == [False, True, True]
+    values = np.array([1.5, -2], ml_dtypes.bfloat16)
+    data = np.array(values.tobytes(), object)
+    assert run_op("DecodeRaw", data, out_type=tf.bfloat16).tolist() == [1.5, -2]
+    swapped = np.array(values.view(np.uint16).astype(">u2").tobytes(), object)
+    assert run_op("DecodeRaw", swapped, out_type=tf.bfloat16, little_endian=False).tolist() == [1.5, -2]
+    assert tf.decode_raw(bytes="ab", out_type=tf.uint8).shape.as_list() == [None]
+    with pytest.raises(ValueError, match="without strings or out_type"):
+        tf.decode_raw("ab")
+
+
+def test_compression_is_refused_by_name_and_by_damage():
+    with pytest.raises(ValueError, match="Only ZLIB, GZIP or NONE"):
+        tf.io.decode_compressed("x", "LZ4")
+    with pytest.raises(tf.errors.DataLossError, match="damaged compressed data"):
+        run_op("DecodeCompressed", np.array(b"rubbish", object), compression_type="GZIP")
+
+
+def test_names_appear_in_errors():
+    parsed = tf.parse_example([tf.train.Example().SerializeToString()], {"a": tf.FixedLenFeature([], tf.int64)},
+                              example_names=["mine"])  # fmt: skip
+    with tf.Session() as session:
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=r"Name: mine, Feature: a \(data type: int64\) is required"
+        ):
+            session.run(parsed)
+
+
+@pytest.mark.parametrize(
+    ("feature", "told"),
+    [
+        (tf.FixedLenFeature([], tf.int32), "tf.float32, tf.int64 or tf.string"),
+        (tf.FixedLenFeature([2, None], tf.int64), "All dimensions of shape for feature x need to be known"),
+        (tf.FixedLenFeature([None], tf.int64), "Consider using FixedLenSequenceFeature"),
+        (tf.FixedLenSequenceFeature([], tf.int64), "requires allow_missing to be True"),
+        (tf.VarLenFeature(None), "Missing type for feature x"),
+        ("x", "Unsupported str x"),
+    ],
+)
+def test_features_that_are_wrong(feature, told):
+    with pytest.raises((ValueError, TypeError), match=told):
+        tf.parse_example(["x"], {"x": feature})
+
+
+def test_static_shapes():
+    batch = tf.placeholder(tf.string, [5])
+    found = tf.parse_example(
+        batch,
+        {
+            "a": tf.FixedLenFeature([2, 3], tf.float32),
+            "b": tf.VarLenFeature(tf.int64),
+            "c": tf.FixedLenSequenceFeature([4], tf.float32, allow_missing=True),
+        },
+    )
+    assert found["a"].shape.as_list() == [5, 2, 3]
+    assert found["c"].shape.as_list() == [5, None, 4]
+    assert found["b"].indices.shape.as_list() == [None, 2]
+    assert tf.parse_single_example("x", {"a": tf.FixedLenFeature([2], tf.float32)})["a"].shape.as_list() == [2]
+
+
+def test_a_graph_that_parses_is_saved_and_loaded():
+    found = tf.parse_single_example(
+        tf.placeholder(tf.string, [], name="in"),
+        {"a": tf.FixedLenFeature([1], tf.int64, [7]), "s": tf.VarLenFeature(tf.string)},
+    )
+    tf.identity(found["a"], name="a")
+    given_ = tf.get_default_graph().as_graph_def()
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.import_graph_def(given_, name="")
+        assert session.run("a:0", {"in:0": b""}).tolist() == [7]

@@ -1,0 +1,84 @@
+"""BLAS takes one thread while host kernels run, and what it was set to afterwards."""
+
+import threading
+
+import numpy as np
+import pytest
+import threadpoolctl
+
+import anabranch as tf
+from anabranch.ops.shared import host_blas
+
+
+def threads():
+    return [pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
+
+
+@pytest.fixture(autouse=True)
+def two():
+    before = [(pool, pool.get_num_threads()) for pool in host_blas._pools()]
+    for pool, _ in before:
+        host_blas._set(pool, 2)
+    yield
+    for pool, number in before:
+        host_blas._set(pool, number)
+
+
+def seen_by(work, *args):
+    return host_blas.on_one_thread(lambda *_: work)(lambda *_: threads())(*args)
+
+
+def test_one_thread_for_what_is_neither_small_nor_large():
+    assert set(seen_by(1 << 20)) == {1}
+    assert set(seen_by(1 << 10)) == {2}
+    assert set(seen_by(1 << 40)) == {2}
+    assert set(threads()) == {2}
+
+
+def test_threads_come_back_when_the_last_one_leaves():
+    entered, leave = threading.Event(), threading.Event()
+
+    def inside():
+        host_blas.enter()
+        entered.set()
+        leave.wait(10)
+        host_blas.leave()
+
+    other = threading.Thread(target=inside)
+    other.start()
+    assert entered.wait(10)
+    host_blas.enter()
+    leave.set()
+    other.join()
+    assert set(threads()) == {1}
+    host_blas.leave()
+    assert set(threads()) == {2}
+
+
+def test_an_error_gives_the_threads_back():
+    fails = host_blas.on_one_thread(lambda *_: 1 << 20)(lambda a, b: np.matmul(a, b))
+    with pytest.raises(ValueError, match="matmul"):
+        fails(np.zeros((2, 3)), np.zeros((2, 3)))
+    assert set(threads()) == {2}
+
+
+def test_products_of_the_interpreter(monkeypatch):
+    seen = []
+    monkeypatch.setattr(np, "matmul", lambda a, b: (seen.append(threads()), a.dot(b))[1])
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [None, 200])
+        y = tf.matmul(x, tf.ones([200, 100]))
+        with tf.Session(config=tf.SessionOptions(tier="interpreted")) as session:
+            found = session.run(y, {x: np.ones([64, 200], np.float32)})
+    np.testing.assert_array_equal(found, np.full([64, 100], 200.0))
+    assert [set(each) for each in seen] == [{1}]
+
+
+def test_a_limit_that_the_program_holds_is_respected():
+    with threadpoolctl.threadpool_limits(2, "blas"):
+        found = []
+        thread = threading.Thread(target=lambda: found.extend(seen_by(1 << 20)))
+        thread.start()
+        thread.join()
+        assert set(found) == {2}
+    assert set(threads()) == {2}

@@ -1,0 +1,185 @@
+"""Strings: TensorFlow's results for each op; shapes; what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.core.graph.build import build
+
+CASES = json.loads((Path(__file__).parents[2] / "golden" / "strings.json").read_text())
+# Which op types the cases run; `test_each_op_has_a_case` holds the list against what the graphs contain.
+OPS = {
+    "StringLower", "StringUpper", "StringStrip", "StringLength", "Substr", "StringToNumber", "EncodeBase64",
+    "DecodeBase64", "StringJoin", "ReduceJoin", "StringSplit", "StringSplitV2", "StaticRegexReplace",
+    "StaticRegexFullMatch", "AsString",
+}  # fmt: skip
+
+TEXTS = {
+    "strings.substr": "out of range for string at index 0",
+    "strings.reduce_join": "Duplicate reduction dimension 1",
+    "strings.to_number": "StringToNumberOp could not correctly convert string",
+    "io.decode_base64": "Invalid character found in base64",
+    "strings.regex_replace": r"Invalid pattern: \(, error",
+}
+
+
+def encoded(value):
+    if isinstance(value, list):
+        return [encoded(item) for item in value]
+    return value.encode("latin-1") if isinstance(value, str) else value
+
+
+def shown(value):
+    array = np.asarray(value)
+    if array.dtype.kind in "OS":
+        return np.vectorize(lambda item: item.decode("latin-1"), otypes=[object])(array).tolist()
+    return array.tolist()
+
+
+def called(case):
+    function = tf
+    for part in case["function"].split("."):
+        function = getattr(function, part)
+    return function(*[encoded(arg) for arg in case["args"]], **case["kwargs"])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['function']}-{CASES.index(case)}")
+def test_as_tensorflow(case) -> None:
+    wanted = case["result"]
+    with tf.Graph().as_default(), tf.Session() as session:
+        if isinstance(wanted, dict) and "error" in wanted:
+            with pytest.raises((tf.errors.OpError, ValueError), match=TEXTS[case["function"]]):
+                session.run(called(case))
+            return
+        result = called(case)
+        value = session.run(result)
+        if isinstance(result, tf.SparseTensor):
+            assert {
+                "indices": shown(value.indices),
+                "values": shown(value.values),
+                "shape": shown(value.dense_shape),
+            } == wanted
+        else:
+            assert result.shape.is_compatible_with(np.shape(value))
+            assert shown(value) == wanted
+
+
+def test_each_op_has_a_case() -> None:
+    found = set()
+    for case in CASES:
+        with tf.Graph().as_default() as graph:
+            if not (isinstance(case["result"], dict) and "error" in case["result"]):
+                called(case)
+                found |= {op.type for op in graph.get_operations()} & OPS
+    assert found == OPS
+
+
+def test_patterns_from_tensors() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        pattern = tf.placeholder(tf.string, [])
+        replaced = tf.strings.regex_replace(["abc"], pattern, "-")
+        matched = tf.strings.regex_full_match(["abc", "b"], pattern)
+        assert (replaced.op.type, matched.op.type) == ("RegexReplace", "RegexFullMatch")
+        assert session.run([replaced, matched], {pattern: "b"})[0].tolist() == [b"a-c"]
+        assert session.run(matched, {pattern: "b"}).tolist() == [False, True]
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"Invalid pattern: \[, error"):
+            session.run(replaced, {pattern: "["})
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"the class .* is not supported here"):
+            session.run(replaced, {pattern: r"\p{Greek}"})
+
+
+TEXT = "baaac Ab_1\u00e9\nAB k\u212aa.b{,2}\t\v]-b"
+# As TensorFlow answers: the text with what matches in <>, and whether all of "ab" matches.
+PATTERNS = [
+    (r"a*", '<>b<aaa>c<> <>A<>b<>_<>1<>é<>\n<>A<>B<> <>k<>K<a>.<>b<>{<>,<>2<>}<>\t<>\x0b<>]<>-<>b<>', False),
+    (r"|b", '<>b<>a<>a<>a<>c<> <>A<>b<>_<>1<>é<>\n<>A<>B<> <>k<>K<>a<>.<>b<>{<>,<>2<>}<>\t<>\x0b<>]<>-<>b<>', False),
+    (r"b$", 'baaac Ab_1é\nAB kKa.b{,2}\t\x0b]-<b>', False),
+    (r"(?m)b$", 'baaac Ab_1é\nAB kKa.b{,2}\t\x0b]-<b>', False),
+    (r"^*a", 'b<a><a><a>c Ab_1é\nAB kK<a>.b{,2}\t\x0b]-b', False),
+    (r"\A?b", '<b>aaac A<b>_1é\nAB kKa.<b>{,2}\t\x0b]-<b>', False),
+    (r"\z", 'baaac Ab_1é\nAB kKa.b{,2}\t\x0b]-b<>', False),
+    (r"\s", 'baaac< >Ab_1é<\n>AB< >kKa.b{,2}<\t>\x0b]-b', False),
+    (r"\w+", '<baaac> <Ab_1>é\n<AB> <k>K<a>.<b>{,<2>}\t\x0b]-<b>', True),
+    ('(?i)\xc9', 'baaac Ab_1<é>\nAB kKa.b{,2}\t\x0b]-b', False),
+    (r"(?i:k)", 'baaac Ab_1é\nAB <k><K>a.b{,2}\t\x0b]-b', False),
+    (r"a(?i)b|C", 'baaa<c> Ab_1é\nAB kKa.b{,2}\t\x0b]-b', True),
+    (r"(?-i)a", 'b<a><a><a>c Ab_1é\nAB kK<a>.b{,2}\t\x0b]-b', False),
+    (r"\pL", '<b><a><a><a><c> <A><b>_1<é>\n<A><B> <k><K><a>.<b>{,2}\t\x0b]-<b>', False),
+    (r"\p{Lu}+", 'baaac <A>b_1é\n<AB> k<K>a.b{,2}\t\x0b]-b', False),
+    (r"\P{L}", 'baaac< >Ab<_><1>é<\n>AB< >kKa<.>b<{><,><2><}><\t><\x0b><]><->b', False),
+    (r"[^\pN]", '<b><a><a><a><c>< ><A><b><_>1<é><\n><A><B>< ><k><K><a><.><b><{><,>2<}><\t><\x0b><]><-><b>', False),
+    (r"[[:^alpha:]]+", 'baaac< >Ab<_1é\n>AB< >k<K>a<.>b<{,2}\t\x0b]->b', False),
+    (r"[\d_]", 'baaac Ab<_><1>é\nAB kKa.b{,<2>}\t\x0b]-b', False),
+    (r"\Qa.b\E", 'baaac Ab_1é\nAB kK<a.b>{,2}\t\x0b]-b', False),
+    (r"\x{e9}|\x41", 'baaac <A>b_1<é>\n<A>B kKa.b{,2}\t\x0b]-b', False),
+    (r"\07", 'baaac Ab_1é\nAB kKa.b{,2}\t\x0b]-b', False),
+    (r"{,2}", 'baaac Ab_1é\nAB kKa.b<{,2}>\t\x0b]-b', False),
+    (r"a{2}", 'b<aa>ac Ab_1é\nAB kKa.b{,2}\t\x0b]-b', False),
+    (r"(?P<n>b)a", '<ba>aac Ab_1é\nAB kKa.b{,2}\t\x0b]-b', False),
+    (r"[]a]+", 'b<aaa>c Ab_1é\nAB kK<a>.b{,2}\t\x0b<]>-b', False),
+    (r"[a-]", 'b<a><a><a>c Ab_1é\nAB kK<a>.b{,2}\t\x0b]<->b', False),
+    (r"\.", 'baaac Ab_1é\nAB kKa<.>b{,2}\t\x0b]-b', False),
+    (r"\ ", 'baaac< >Ab_1é\nAB< >kKa.b{,2}\t\x0b]-b', False),
+    (r"\bb\b", 'baaac Ab_1é\nAB kKa.<b>{,2}\t\x0b]-<b>', False),
+    (r"(?s).", '<b><a><a><a><c>< ><A><b><_><1><é><\n><A><B>< ><k><K><a><.><b><{><,><2><}><\t><\x0b><]><-><b>', False),
+    (r".", '<b><a><a><a><c>< ><A><b><_><1><é>\n<A><B>< ><k><K><a><.><b><{><,><2><}><\t><\x0b><]><-><b>', False),
+]  # fmt: skip
+REFUSED = [
+    r"\1", "(?=a)", "(?<=a)", "(?>a)", "a++", "a**", r"\Z", r"\u0041", "(?#x)", "b{0,1001}", "*a", "[b-a]", "[[:foo:]]",
+    "(", "a)", "[", r"\e", "(?U)a", r"\C",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pattern", "replaced", "matched"), PATTERNS)
+def test_what_patterns_mean(pattern, replaced, matched) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        found = tf.strings.regex_replace([TEXT], pattern, r"<\0>"), tf.strings.regex_full_match(["ab"], pattern)
+        one, other = session.run(found)
+    assert one[0].decode() == replaced
+    assert other.tolist() == [matched]
+
+
+@pytest.mark.parametrize("pattern", REFUSED)
+def test_patterns_that_are_refused(pattern) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Invalid pattern: "):
+            session.run(tf.strings.regex_replace(["a"], pattern, ""))
+
+
+def test_static_shapes() -> None:
+    with tf.Graph().as_default():
+        words = tf.placeholder(tf.string, [None, 3])
+        assert tf.reduce_join(words, 1).shape.as_list() == [None]
+        assert tf.reduce_join(words, 0, keep_dims=True).shape.as_list() == [1, 3]
+        assert tf.string_join([words, "x"]).shape.as_list() == [None, 3]
+        assert tf.substr(words, [0, 1, 0], [1, 1, 1]).shape.as_list() == [None, 3]
+        assert tf.reduce_join(tf.placeholder(tf.string)).shape.ndims is None
+        assert tf.string_split(tf.placeholder(tf.string, [4])).dense_shape.shape.as_list() == [2]
+
+
+def test_rank_is_not_known() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        words = tf.placeholder(tf.string)
+        joined = tf.reduce_join(words)
+        assert session.run(joined, {words: [["a", "b"], ["c", "d"]]}) == b"abcd"
+
+
+def test_what_is_refused() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        with pytest.raises(ValueError, match="Cannot specify both 'axis' and 'reduction_indices'"):
+            tf.reduce_join(["a"], 0, reduction_indices=0)
+        with pytest.raises(ValueError, match="Unsupported encoding 'latin'"):
+            tf.strings.lower(["a"], encoding="latin")
+        with pytest.raises(NotImplementedError, match="result_type='RaggedTensor'"):
+            tf.strings.split(["a"], result_type="RaggedTensor")
+        with pytest.raises(ValueError, match="Cannot specify both 'sep' and 'delimiter'"):
+            tf.string_split(["a"], " ", delimiter=" ")
+        shape = tf.placeholder(tf.string)
+        joined = build("StringJoin", [shape, tf.constant(["a", "b"])])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Input shapes do not match"):
+            session.run(joined, {shape: ["a", "b", "c"]})

@@ -1,0 +1,317 @@
+"""Straight code of loops gives, bit for bit, what the interpreter gives op by op, and its errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.core.contract import kernels, opdef
+from anabranch.core.values.list_values import HostList
+from anabranch.ops.shared import unchecked
+from anabranch.runtime.interpreter import nested, straight_line
+
+RNG = np.random.RandomState(0)
+
+
+@pytest.fixture
+def counts(monkeypatch):
+    """How many iterations ran straight, and how many did not."""
+    found = {"straight": 0, "other": 0}
+    run = straight_line.Straight.run
+
+    def counted(self, values):
+        result = run(self, values)
+        found["straight" if result is not None else "other"] += 1
+        return result
+
+    monkeypatch.setattr(straight_line.Straight, "run", counted)
+    return found
+
+
+def _without(monkeypatch):
+    monkeypatch.setattr(nested.straight, "of", lambda plan: None)
+
+
+def _interpreted():
+    return tf.Session(config=tf.SessionOptions(tier="interpreted"))
+
+
+def _recurrent(cell, batch=None):
+    """A training step of a recurrent network, and its feeds for a batch and a length."""
+    x = tf.placeholder(tf.float32, [batch, None, 3], name="x")
+    lengths = tf.placeholder(tf.int32, [batch], name="lengths")
+    outputs, state = tf.nn.dynamic_rnn(cell, x, sequence_length=lengths, dtype=tf.float32)
+    loss = tf.reduce_sum(tf.square(outputs)) + sum(
+        tf.reduce_sum(part) for part in tf.contrib.framework.nest.flatten(state)
+    )
+    step = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+
+    def feeds(rows, time):
+        random = np.random.RandomState(rows + time)
+        return {x: random.randn(rows, time, 3), lengths: random.randint(1, time + 1, rows)}
+
+    return [loss, step], feeds
+
+
+def _trained(make, sizes):
+    with tf.Graph().as_default():
+        tf.set_random_seed(1)
+        fetches, feeds = _recurrent(make())
+        with _interpreted() as session:
+            session.run(tf.global_variables_initializer())
+            losses = [session.run(fetches, feeds(*size))[0] for size in sizes]
+            return losses, session.run(tf.trainable_variables())
+
+
+@pytest.mark.parametrize("name", ["BasicRNNCell", "BasicLSTMCell", "LSTMCell", "GRUCell"])
+def test_a_recurrent_network_trains_as_it_does_op_by_op(name, monkeypatch, counts):
+    sizes = [(2, 5), (2, 3), (4, 6), (2, 1), (4, 2)]
+    losses, variables = _trained(lambda: getattr(tf.nn.rnn_cell, name)(4), sizes)
+    assert counts["straight"] > 4 * counts["other"]
+    _without(monkeypatch)
+    expected, plain = _trained(lambda: getattr(tf.nn.rnn_cell, name)(4), sizes)
+    assert losses == expected
+    for one, other in zip(variables, plain, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_other_shapes_and_dtypes_get_code_of_their_own_a_few_times(counts):
+    x = tf.placeholder(tf.float32, [None])
+    total = tf.while_loop(lambda i, t: i < 6, lambda i, t: (i + 1, t * x + 1.0), [0, x])[1]
+    with _interpreted() as session:
+        for size in range(1, 9):
+            value = np.linspace(0.5, 1.0, size).astype(np.float32)
+            expected = value
+            for _ in range(6):
+                expected = expected * value + np.float32(1)
+            np.testing.assert_array_equal(session.run(total, {x: value}), expected)
+    assert counts["other"] > 6  # of the last kinds
+    assert counts["straight"] > 6 * straight_line.MOST_FORMS
+
+
+@pytest.mark.parametrize("bad", [2, 5, 9])
+def test_what_fails_in_an_iteration_is_told_as_ever(bad, monkeypatch):
+    v = tf.Variable(np.arange(8.0, dtype=np.float32))
+    index = tf.placeholder(tf.int32, [10])
+    array = tf.TensorArray(tf.int32, 10, clear_after_read=False).unstack(index)
+    loop = tf.while_loop(
+        lambda i, t: i < 10, lambda i, t: (i + 1, t + tf.gather(v, array.read(i), name="taken")), [0, 0.0]
+    )[1]
+    step = tf.group(v.assign_add(tf.ones([8]) * loop))
+    rows = np.arange(10) % 8
+    with _interpreted() as session:
+        session.run(v.initializer)
+        session.run(step, {index: rows})
+        before = session.run(v)
+        rows[bad] = 11
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"11 is not in \[0, 8\)") as told:
+            session.run(step, {index: rows})
+        assert told.value.op.name == "taken" or told.value.op.name.endswith("/taken")
+        np.testing.assert_array_equal(session.run(v), before)
+    _without(monkeypatch)
+    with _interpreted() as session:
+        session.run(v.initializer)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"11 is not in \[0, 8\)") as plain:
+            session.run(step, {index: rows})
+    assert plain.value.op is told.value.op
+
+
+def test_a_read_past_the_end_of_a_list_is_told_as_ever():
+    array = tf.TensorArray(tf.float32, 5, clear_after_read=False).unstack(tf.constant([1.0, 2.0, 3.0, 4.0, 5.0]))
+    limit = tf.placeholder(tf.int32, [])
+    total = tf.while_loop(lambda i, t: i < limit, lambda i, t: (i + 1, t + array.read(i)), [0, 0.0])[1]
+    with _interpreted() as session:
+        assert session.run(total, {limit: 5}) == 15.0
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Tried to read from index 5 but array size is: 5"):
+            session.run(total, {limit: 6})
+
+
+def test_what_is_only_checked_is_checked_in_each_iteration(counts):
+    x = tf.placeholder(tf.float32, [8])
+
+    def body(i, total):
+        with tf.control_dependencies([tf.Assert(x[i] > 0.0, ["not positive", x[i]])]):
+            return i + 1, total + x[i]
+
+    total = tf.while_loop(lambda i, t: i < 8, body, [0, 0.0])[1]
+    values = np.arange(1.0, 9.0)
+    with _interpreted() as session:
+        assert session.run(total, {x: values}) == 36.0
+        values[6] = -1.0
+        with pytest.raises(tf.errors.InvalidArgumentError, match="not positive"):
+            session.run(total, {x: values})
+    assert counts["straight"] > 0
+
+
+@pytest.mark.parametrize("what", ["random", "write"])
+def test_a_body_that_does_more_than_compute_is_run_op_by_op(what, counts):
+    v = tf.Variable(0.0)
+
+    def body(i, total):
+        if what == "random":
+            return i + 1, total + tf.random_uniform([])
+        with tf.control_dependencies([v.assign_add(1.0)]):
+            return i + 1, total + 1.0
+
+    total = tf.while_loop(lambda i, t: i < 5, body, [0, 0.0])[1]
+    with _interpreted() as session:
+        session.run(v.initializer)
+        session.run(total)
+        assert session.run(v) == (5.0 if what == "write" else 0.0)
+    assert counts["straight"] <= 6  # the condition
+
+
+def test_a_variable_that_is_read_inside_is_read_anew_in_each_step(counts):
+    v = tf.Variable(2.0, use_resource=True)
+    total = tf.while_loop(lambda i, t: i < 4, lambda i, t: (i + 1, t + v), [0, 0.0])[1]
+    with _interpreted() as session:
+        session.run(v.initializer)
+        assert session.run(total) == 8.0
+        session.run(v.assign(3.0))
+        assert session.run(total) == 12.0
+        before = dict(counts)
+        with tf.control_dependencies([total]):
+            later = v.assign_add(1.0)
+        session.run(later)
+        assert session.run(total) == 16.0
+    assert before["straight"] > 4
+
+
+def test_a_condition_sees_what_the_body_writes(counts):
+    """The condition only computes, and is straight; the body is not."""
+    v = tf.Variable(0.0)
+
+    def body(i):
+        with tf.control_dependencies([v.assign_add(1.0)]):
+            return i + 1
+
+    loop = tf.while_loop(lambda i: v.read_value() < 6.0, body, [0])
+    with _interpreted() as session:
+        session.run(v.initializer)
+        assert session.run(loop) == 6
+        assert session.run(v) == 6.0
+    assert counts["straight"] > 3
+
+
+def test_when_a_plan_with_a_loop_is_compiled_follows_from_what_its_iterations_cost():
+    x = tf.placeholder(tf.float32, [4])
+    trips = tf.placeholder(tf.int32, [])
+    out = tf.while_loop(lambda i, t: i < trips, lambda i, t: (i + 1, tf.tanh(t * x)), [0, x])[1]
+    value = np.ones(4, np.float32)
+
+    def runs(count):
+        with tf.Session() as session:
+            for done in range(600):
+                if "tier: compiled" in session.explain(out, {x: value, trips: count}):
+                    return done
+                session.run(out, {x: value, trips: count})
+        raise AssertionError("never compiled")
+
+    long, longer = runs(100), runs(200)
+    assert long > 1.5 * longer > 1
+    assert runs(100) == long
+    with tf.Session() as session:
+        for _ in range(100):  # a plan without loops is hot after 64 runs, whatever it is taken to cost
+            session.run(out, {x: value, trips: 2})
+        assert "tier: interpreted" in session.explain(out, {x: value, trips: 2})
+
+
+# ---------------------------------------------------------------------------------------------------------------- forms
+def _floats(*shape):
+    return RNG.randn(*shape).astype(np.float32)
+
+
+def _list(count=3, shape=(2, 3)):
+    return HostList(tf.float32, (None, 3), [_floats(*shape) for _ in range(count)])
+
+
+A, B = _floats(3, 4), _floats(3, 4)
+CASES = [
+    *[(name, [A, B], {}) for name in ("Add", "AddV2", "Sub", "Mul", "Less", "GreaterEqual", "AddN")],
+    *[(name, [A, _floats(4)], {}) for name in ("AddV2", "Mul", "Greater", "LessEqual")],
+    *[(name, [A > 0, B > 0], {}) for name in ("LogicalAnd", "LogicalOr")],
+    *[(name, [A], {}) for name in ("Sigmoid", "Tanh")],
+    *[(name, [np.float32(0.25)], {}) for name in ("Sigmoid", "Tanh")],
+    *[(name, [A, B], {}) for name in ("SigmoidGrad", "TanhGrad")],
+    *[(name, [np.float32(0.5), np.float32(2)], {}) for name in ("SigmoidGrad", "TanhGrad")],
+    *[("Select", [condition, A, B], {}) for condition in (A > 0, np.array(True), A[:, 0] > 0)],
+    ("MatMul", [A, _floats(4, 5)], {"transpose_a": False, "transpose_b": False}),
+    ("MatMul", [A, _floats(3, 5)], {"transpose_a": True, "transpose_b": False}),
+    ("MatMul", [A, _floats(5, 4)], {"transpose_a": False, "transpose_b": True}),
+    ("MatMul", [A, _floats(5, 3)], {"transpose_a": True, "transpose_b": True}),
+    ("BiasAdd", [A, _floats(4)], {"data_format": "NHWC"}),
+    ("BiasAddGrad", [_floats(2, 3, 4)], {"data_format": "NHWC"}),
+    *[
+        ("Sum", [A, np.array(axes, np.int32)], {"keep_dims": keep})
+        for axes in ([0], [-1], [0, 1], 1)
+        for keep in (0, 1)
+    ],
+    ("ConcatV2", [A, B, np.int32(1)], {}),
+    ("ConcatV2", [A, B, A, np.int32(-2)], {}),
+    ("Split", [np.int32(1), A], {"num_split": 2}),
+    ("Slice", [A, np.array([1, 0]), np.array([2, -1])], {}),
+    ("TensorListPushBack", [_list(), _floats(2, 3)], {"element_dtype": tf.float32}),
+    ("TensorListPopBack", [_list(), np.array([-1, 3], np.int32)], {"element_dtype": tf.float32}),
+    (
+        "TensorListGetItem",
+        [_list(), np.int32(1), np.array(-1, np.int32)],
+        {"element_dtype": tf.float32},
+    ),
+    (
+        "TensorListSetItem",
+        [_list(), np.int32(2), _floats(2, 3)],
+        {"element_dtype": tf.float32, "resize_if_index_out_of_bounds": False},
+    ),
+]
+
+
+def _equal(one, other):
+    if isinstance(one, HostList):
+        assert one.length == other.length
+        for a, b in zip(one.elements, other.elements, strict=True):
+            np.testing.assert_array_equal(a, b)
+        return
+    assert np.asarray(one).dtype == np.asarray(other).dtype
+    assert np.shape(one) == np.shape(other)
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(("name", "operands", "attrs"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)])
+def test_a_form_computes_what_the_kernel_does(name, operands, attrs):
+    definition = opdef.lookup(name)
+    attrs = {"T": tf.as_dtype("float32"), **attrs}
+    form = unchecked.form(name, operands, [True] * len(operands), attrs)
+    assert form is not None
+    found = form(*operands)
+    found = found if isinstance(found, (list, tuple)) else [found]
+    expected = kernels.run_on_host(definition, operands, attrs, kernels.HostContext())
+    for one, other in zip(found, expected, strict=True):
+        _equal(one, other)
+
+
+def test_every_form_is_tried():
+    assert {case[0] for case in CASES} == set(unchecked._FORMS)
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "attrs"),
+    [
+        ("AddV2", [A, _floats(3)], {}),
+        ("Add", [np.array(b"a", object), np.array(b"b", object)], {}),
+        ("Mul", [A.astype(np.float16), B.astype(np.float16)], {}),
+        ("MatMul", [A, B], {"transpose_a": False, "transpose_b": False}),
+        ("BiasAdd", [A, _floats(3)], {"data_format": "NHWC"}),
+        ("ConcatV2", [A, _floats(2, 3), np.int32(0)], {}),
+        ("Split", [np.int32(1), A], {"num_split": 3}),
+        ("Slice", [A, np.array([1, 0]), np.array([3, 4])], {}),
+        ("Sum", [A, np.array([2], np.int32)], {"keep_dims": False}),
+        ("Select", [A > 0, A, B[:2]], {}),
+        ("TensorListPushBack", [_list(), _floats(2, 2)], {"element_dtype": tf.float32}),
+        ("TensorListPopBack", [_list(0), np.array(-1)], {"element_dtype": tf.float32}),
+        ("TensorListGetItem", [_list(), np.int32(3), np.array(-1)], {"element_dtype": tf.float32}),
+        ("Floor", [A], {}),
+    ],
+)
+def test_what_a_kernel_would_refuse_or_do_otherwise_has_no_form(name, operands, attrs):
+    assert unchecked.form(name, operands, [True] * len(operands), attrs) is None

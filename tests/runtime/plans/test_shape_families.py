@@ -1,0 +1,262 @@
+"""Steps whose shapes keep changing: plans that are shared, programs that are compiled once, and the same results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.runtime.plans import policy, shape_families
+from anabranch.runtime.plans.plan import Plan
+from anabranch.runtime.plans.shape_families import MOST_SHAPES, joined
+from anabranch.xla.program import Program
+
+
+@pytest.fixture
+def counts(monkeypatch):
+    """How many plans are made, arranged and compiled."""
+    found = {"plans": 0, "programs": 0}
+    make, translate = Plan.__init__, Program._compile
+
+    def planning(self, *args, **kwargs):
+        found["plans"] += 1
+        make(self, *args, **kwargs)
+
+    def compiling(self, *args, **kwargs):
+        made = translate(self, *args, **kwargs)
+        found["programs"] += 1
+        return made
+
+    monkeypatch.setattr(Plan, "__init__", planning)
+    monkeypatch.setattr(Program, "_compile", compiling)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default():
+        yield
+
+
+def session(tier="auto"):
+    return tf.Session(config=tf.SessionOptions(tier=tier, seed=5))
+
+
+def host_ops(found, fetches, feeds):
+    lines = found.explain(fetches, feeds).splitlines()
+    return {line.rpartition("(")[2].rstrip(")") for line in lines if line.strip().startswith("host ")}
+
+
+def wide(optimizer):
+    """A model of a sparse part and an embedding, with a dense part behind: fetches, placeholders."""
+    ids, features = tf.sparse_placeholder(tf.int64), tf.sparse_placeholder(tf.float32)
+    labels = tf.placeholder(tf.float32, [None, 1])
+    table = tf.get_variable("table", initializer=np.linspace(-1, 1, 60).astype(np.float32).reshape(20, 3))
+    weights = tf.get_variable("weights", initializer=np.linspace(0, 1, 20).astype(np.float32).reshape(20, 1))
+    deep = tf.nn.embedding_lookup_sparse(table, ids, None, combiner="mean")
+    for i in range(2):
+        layer = tf.get_variable(f"layer{i}", initializer=np.eye(3, dtype=np.float32) + 0.1)
+        deep = tf.nn.relu(tf.matmul(deep, layer))
+    logits = tf.reduce_sum(deep, 1, keepdims=True) + tf.sparse_tensor_dense_matmul(features, weights)
+    loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(logits=logits, labels=labels))
+    return [optimizer.minimize(loss), loss, table], (ids, features, labels)
+
+
+def batches(count, placeholders, seed=0, size=8):
+    """Feeds with another number of stored values each."""
+    draw = np.random.RandomState(seed)
+    ids, features, labels = placeholders
+    for i in range(count):
+        rows = np.sort(np.concatenate([np.arange(size), draw.randint(0, size, 3 + i)]))
+        place = np.array([np.sum(rows[:k] == row) for k, row in enumerate(rows)])
+        at = np.stack([rows, place], 1)
+        stored = np.unique(np.stack([draw.randint(0, size, 9 + i), draw.randint(0, 20, 9 + i)], 1), axis=0)
+        yield {
+            ids: (at, draw.randint(0, 20, len(rows)), [size, place.max() + 1]),
+            features: (stored, draw.rand(len(stored)).astype(np.float32), [size, 20]),
+            labels: draw.randint(0, 2, (size, 1)).astype(np.float32),
+        }
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adagrad", "adam"])
+def test_sparse_feeds_of_any_size_share_a_plan(kind, counts, monkeypatch):
+    if kind == "adagrad":  # which is compiled from the first step on
+        monkeypatch.setattr(shape_families, "MOST_PLANS", 1)
+    make = {
+        "sgd": lambda: tf.train.GradientDescentOptimizer(0.5),
+        "adagrad": lambda: tf.train.AdagradOptimizer(0.5),
+        "adam": lambda: tf.train.AdamOptimizer(0.05),
+    }[kind]
+    found = {}
+    for tier in ("interpreted", "compiled") if kind == "adagrad" else ("interpreted", "auto"):
+        with tf.Graph().as_default():
+            fetches, placeholders = wide(make())
+            with session(tier) as s:
+                s.run(tf.global_variables_initializer())
+                counts["plans"] = 0
+                found[tier] = [s.run(fetches, feeds)[1:] for feeds in batches(14, placeholders)]
+                assert (
+                    counts["plans"] <= shape_families.MOST_PLANS + 3
+                )  # one more for each dimension that turns out to change
+    plain, other = found.values()
+    for left, right in zip(plain, other, strict=True):
+        np.testing.assert_allclose(left[0], right[0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(left[1], right[1], rtol=1e-4, atol=1e-5)
+
+
+def test_what_does_not_change_is_compiled_once(counts, monkeypatch):
+    monkeypatch.setattr(shape_families, "SMALL", 0.0)
+    monkeypatch.setattr(policy, "COSTLY", 1e9)
+    fetches, placeholders = wide(tf.train.GradientDescentOptimizer(0.5))
+    with session() as s:
+        s.run(tf.global_variables_initializer())
+        given = list(batches(90, placeholders))
+        for feeds in given[:80]:
+            s.run(fetches, feeds)
+        before = dict(counts)
+        for feeds in given[80:]:
+            s.run(fetches, feeds)
+        assert counts == before
+        told = s.explain(fetches, given[-1])
+        assert "tier: compiled" in told
+        assert "SparseTensorDenseMatMul" in host_ops(s, fetches, given[-1])
+        assert "MatMul" not in host_ops(s, fetches, given[-1])
+
+
+def test_a_shape_that_comes_back_gets_a_plan_of_its_own(counts):
+    x = tf.placeholder(tf.float32, [None, 3])
+    y = tf.reduce_sum(tf.tanh(x) * 2, 0)
+    with session() as s:
+        for n in range(1, 20):
+            np.testing.assert_allclose(s.run(y, {x: np.ones((n, 3))}), np.full(3, n * np.tanh(1) * 2), rtol=1e-5)
+        shared = counts["plans"]
+        assert shared <= shape_families.MOST_PLANS + 2
+        for _ in range(70):
+            s.run(y, {x: np.ones((50, 3))})
+        assert counts["plans"] == shared + 1
+        assert counts["programs"] == 1
+        assert not host_ops(s, y, {x: np.ones((50, 3))})
+
+
+def test_few_shapes_are_planned_each_for_itself(counts):
+    x = tf.placeholder(tf.float32, [None])
+    y = tf.reduce_sum(x * x)
+    with session("compiled") as s:
+        for _ in range(5):
+            for n in range(1, shape_families.MOST_PLANS + 1):
+                assert s.run(y, {x: np.ones(n)}) == n
+                assert not host_ops(s, y, {x: np.ones(n)})
+        assert counts == {"plans": shape_families.MOST_PLANS, "programs": shape_families.MOST_PLANS}
+
+
+def masked():
+    """A step in the middle of which data decide a shape."""
+    x = tf.placeholder(tf.float32, [20, 4])
+    v = tf.get_variable("v", initializer=np.eye(4, dtype=np.float32))
+    h = tf.matmul(x, v)
+    kept = tf.boolean_mask(h, tf.reduce_sum(h, 1) > 0)
+    total = tf.reduce_sum(tf.square(kept)) / 20
+    step = tf.train.MomentumOptimizer(0.01, 0.9).minimize(total)
+    return [step, total, v], x
+
+
+@pytest.mark.parametrize("tier", ["compiled", "auto"])
+def test_data_dependent_shapes_leave_the_rest_compiled(tier, counts, monkeypatch):
+    monkeypatch.setattr(shape_families, "SMALL", 0.0)
+    draw = np.random.RandomState(1)
+    given = [draw.standard_normal((20, 4)).astype(np.float32) for _ in range(80)]
+    with tf.Graph().as_default():
+        fetches, x = masked()
+        with session("interpreted") as s:
+            s.run(tf.global_variables_initializer())
+            expected = [s.run(fetches, {x: value})[1:] for value in given]
+    fetches, x = masked()
+    with session(tier) as s:
+        s.run(tf.global_variables_initializer())
+        counts["programs"] = 0
+        for i, (value, (total, v)) in enumerate(zip(given, expected, strict=True)):
+            _, mine, after = s.run(fetches, {x: value})
+            np.testing.assert_allclose(mine, total, rtol=1e-4)
+            np.testing.assert_allclose(after, v, rtol=1e-4, atol=1e-6)
+            if i == 70:
+                before = dict(counts)
+        assert counts == before
+        assert counts["programs"] <= 3 * (MOST_SHAPES + 2)
+        left = host_ops(s, fetches, {x: given[0]})
+        assert {"Where", "GatherV2"} <= left
+        assert not left & {"MatMul", "ApplyMomentum"}
+
+
+def test_a_failed_step_with_parts_on_the_host_changes_nothing():
+    ids = tf.placeholder(tf.int32, [None])
+    v = tf.get_variable("v", initializer=np.zeros((4, 2), np.float32))
+    w = tf.get_variable("w", initializer=np.zeros(2, np.float32))
+    rows = tf.gather(v + 1.0, ids)
+    step = [tf.assign_add(w, tf.reduce_sum(rows, 0)), tf.scatter_add(v, ids, rows)]
+    with session() as s:
+        s.run(tf.global_variables_initializer())
+        for n in range(1, 90):
+            s.run(step, {ids: np.arange(n) % 4})
+        kept = s.run([v, w])
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[2\] = 4 is not in \[0, 4\)"):
+            s.run(step, {ids: [0, 1, 4] + [0] * 91})
+        for old, new in zip(kept, s.run([v, w]), strict=True):
+            np.testing.assert_array_equal(old, new)
+
+
+def test_compile_time_values_that_change_leave_the_rest_compiled(counts):
+    x, begin = tf.placeholder(tf.float32, [64, 4]), tf.placeholder(tf.int32, [1])
+    shape = tf.placeholder(tf.int32, [2])
+    v = tf.get_variable("v", initializer=np.ones((4, 4), np.float32))
+    h = tf.matmul(tf.matmul(x, v), v)
+    y = tf.reduce_sum(tf.reshape(h, shape), 0)
+    with session("compiled") as s:
+        s.run(tf.global_variables_initializer())
+        value = np.random.RandomState(0).rand(64, 4).astype(np.float32)
+        flat = (value @ np.ones((4, 4)) @ np.ones((4, 4))).reshape(-1)
+        sizes = [(256 // k, k) for k in (1, 2, 4, 8, 16, 32, 64, 128, 256)]
+        for first, second in sizes * 2 + [(-1, k) for k, _ in sizes]:
+            found = s.run(y, {x: value, shape: [first, second], begin: [0]})
+            np.testing.assert_allclose(found, flat.reshape(first, second).sum(0), rtol=1e-5)
+        before = dict(counts)
+        s.run(y, {x: value, shape: [-1, 32], begin: [1]})
+        assert counts["programs"] == before["programs"]
+
+
+def test_joined_shapes():
+    assert joined((2, 3), (2, 4)) == (2, None)
+    assert joined((2, None), (2, 4)) == (2, None)
+    assert joined((2,), (2, 3)) is None
+    assert joined(None, (2,)) is None
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_rows_are_written_in_place_and_read_without_a_copy(resource, monkeypatch):
+    monkeypatch.setattr(shape_families, "SMALL", 0.0)
+    found = {}
+    for tier in ("interpreted", "auto"):
+        with tf.Graph().as_default():
+            ids, x = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.float32, [4])
+            table = tf.get_variable("table", initializer=np.ones((50, 4), np.float32), use_resource=resource)
+            scale = tf.get_variable("scale", initializer=np.ones((4,), np.float32), use_resource=resource)
+            used = tf.nn.embedding_lookup(table, ids)
+            loss = tf.reduce_sum(tf.square(used * (scale * x)))
+            step = tf.train.GradientDescentOptimizer(0.001).minimize(loss)
+            draw = np.random.RandomState(3)
+            with session(tier) as s:
+                s.run(tf.global_variables_initializer())
+                for n in range(1, 90):
+                    feeds = {ids: draw.randint(0, 50, n), x: np.linspace(0, 1, 4)}
+                    s.run(step, feeds)
+                if tier == "auto":
+                    left = host_ops(s, step, feeds)
+                    assert {"GatherV2", "ResourceGather"} & left
+                    assert not {"ScatterSub", "ResourceScatterSub", "ResourceScatterAdd"} & left
+                    assert "owns the buffers of table" in s.explain(step, feeds)
+                    slots = {slot.name: slot for slot in s._manager._slots.values()}
+                    assert slots["table"].version._host is None
+                with pytest.raises(tf.errors.InvalidArgumentError, match=r"50 is not in \[0, 50\)"):
+                    s.run(step, {ids: [3] * 90 + [50], x: np.ones(4)})
+                found[tier] = s.run([table, scale])
+    for plain, other in zip(found["interpreted"], found["auto"], strict=True):
+        np.testing.assert_allclose(plain, other, rtol=1e-5)
