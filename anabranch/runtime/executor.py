@@ -52,7 +52,7 @@ class _Conflict(Exception):
 
 
 class _OtherLayout(Exception):
-    """Variables appeared, vanished or changed their shapes before the segment began to read."""
+    """Variables of the plan appeared, vanished or changed their shapes before the segment began to read."""
 
 
 class _CutAnew(Exception):
@@ -90,7 +90,7 @@ class Executor:
         self.bodies = bodies if bodies is not None else nested.BodyPlans(plan)
         self.manager = manager
         self._direct: direct.DirectStep | None = None
-        self._binding = binding.Binding(-1, [])
+        self._binding = binding.unbound()
         fetched = [fetch.op if isinstance(fetch, Tensor) else fetch for fetch in plan.fetches if fetch not in plan.fed]
         self._queues = [op for op in fetched if op.definition.makes == "queue"]
         """Makers that are fetched: each must agree with the queue that is there."""
@@ -128,7 +128,7 @@ class Executor:
     # ------------------------------------------------------------------------------------------------------- resources
     def _bound(self) -> binding.Binding:
         found = self._binding
-        if found.layout != self.manager.layout:
+        if not found.layout.holds:
             found = self._binding = binding.bind(self.plan, self.manager)
         return found
 
@@ -304,7 +304,7 @@ class Executor:
 
     def _still(self, state: SegmentState) -> None:
         """Asked once the versions that a segment reads can no longer change: what is known of shapes must hold."""
-        if state.layout != self.manager.layout:
+        if not state.layout.holds:
             raise _OtherLayout
 
     def _run_writer(
@@ -354,7 +354,7 @@ class Executor:
                 moved = [op for op, counter in state.counters.items() if counter.position != positions[op]]
                 memo.changed = [slot.name for slot in stale if slot in touched]
                 memo.changed += [op.name for op in moved if state.counters[op] in touched]
-                if (stale and not step.read_committed) or moved or state.layout != self.manager.layout:
+                if (stale and not step.read_committed) or moved or not state.layout.holds:
                     raise _Conflict
                 self._commit(segment, state, env, advances)
                 return self._fetch(segment, env)
@@ -543,7 +543,7 @@ class Executor:
         try:
             old = engine.moved([version.value for version in versions], program.device)
             cached = item.cached
-            if cached is not None and cached[0] == state.layout:
+            if cached is not None and cached[0] is state.layout:
                 executable = cached[1]
             else:
                 forms = program.variants

@@ -205,14 +205,14 @@ class Pipeline:
         try:
             if direct.writes:
                 manager.begin(claim, token, self)
-            if manager.layout != direct.layout:
+            if not direct.layout.holds:
                 return None
             if direct.read_slots and (read_committed or not direct.writes):
                 current = loose = manager.pin(direct.read_slots, None, self)
             else:
                 current = [slot.current() for slot in direct.read_slots]
             with self._lock:
-                if manager.layout != direct.layout:
+                if not direct.layout.holds:
                     return None
                 return self._dispatch(direct, feeds, current, build, interrupts)
         except BaseException:

@@ -28,7 +28,7 @@ from anabranch.runtime.interpreter import straight_line as straight
 from anabranch.runtime.interpreter.python_results import Recorded
 from anabranch.runtime.plans import policy
 from anabranch.runtime.plans.plan import HostItem, Plan
-from anabranch.runtime.state.resources import RandomCounter, ResourceHandle, ResourceManager, Slot, Version
+from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.values import Published, device_value, to_host
 from anabranch.xla import control
 
@@ -124,18 +124,23 @@ class Overlay(ResourceManager):
         dtype: DType,
         shape: tuple[int | None, ...] | None,
         initial: Callable[[], Any] | None = None,
+        layout: Layout | None = None,
     ) -> Slot:
         """A variable that was put; another one is of the manager below."""
         found = self._slots.get(handle)
-        return found if found is not None else self._below.slot(handle, dtype, shape, initial)
+        if found is None:
+            return self._below.slot(handle, dtype, shape, initial, layout)
+        found.join(layout)
+        return found
 
-    def counter(self, name: str, seed: int, seed2: int) -> RandomCounter:
+    def counter(self, name: str, seed: int, seed2: int, layout: Layout | None = None) -> RandomCounter:
         """A stream that begins where the one below stands."""
         found = self._counters.get(name)
         if found is None:
             below = self._below.counter(name, seed, seed2)
             found = self._counters[name] = RandomCounter(below.key, below.position)
             self._started[name] = (below, below.position)
+        found.join(layout)
         return found
 
     def advances(self) -> list[tuple[RandomCounter, int]]:

@@ -11,14 +11,14 @@ from anabranch.core.graph.state_key import StateKey
 from anabranch.core.values import dtypes
 from anabranch.rewrite import effects
 from anabranch.runtime.plans.plan import Plan, Segment
-from anabranch.runtime.state.resources import RandomCounter, ResourceManager, Slot
+from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceManager, Slot
 
 
 @dataclasses.dataclass
 class SegmentState:
-    """Resolved resources of a segment; valid while the manager's layout is ``layout``."""
+    """Resolved resources of a segment; valid while ``layout`` holds."""
 
-    layout: int
+    layout: Layout
     base: list[tuple[StateKey, Slot, Operation]]
     """Committed versions that are needed: key, variable, and the first op that reads it."""
     written: list[tuple[StateKey, Slot]]
@@ -33,19 +33,26 @@ class SegmentState:
 
 
 class Binding(NamedTuple):
-    """The states of all segments, and the layout for which they hold."""
+    """The states of all segments, and the layout for which they are valid."""
 
-    layout: int
+    layout: Layout
     states: list[SegmentState]
 
 
-def slot_of(plan: Plan, manager: ResourceManager, maker: Operation) -> Slot:
-    """The variable that ``maker`` names."""
+def unbound() -> Binding:
+    """What a plan has before it is bound."""
+    layout = Layout()
+    layout.holds = False
+    return Binding(layout, [])
+
+
+def slot_of(plan: Plan, manager: ResourceManager, maker: Operation, layout: Layout | None = None) -> Slot:
+    """The variable that ``maker`` names, which becomes part of ``layout``."""
     create = maker.definition.create
     if create is not None:  # a table, which is there, empty, before anything fills it
         initial = functools.partial(create, maker._attrs, maker.name)
-        return manager.slot(plan.handle_of(maker), dtypes.variant, (), initial)
-    return manager.slot(plan.handle_of(maker), maker._attrs["dtype"], maker._attrs["shape"])
+        return manager.slot(plan.handle_of(maker), dtypes.variant, (), initial, layout)
+    return manager.slot(plan.handle_of(maker), maker._attrs["dtype"], maker._attrs["shape"], None, layout)
 
 
 def readers(plan: Plan, segment: Segment) -> dict[StateKey, list[Operation]]:
@@ -70,15 +77,15 @@ def _does_without(op: Operation, maker: Operation, plan: Plan) -> bool:
 
 
 def bind(plan: Plan, manager: ResourceManager) -> Binding:
-    """Looks up what the plan's handles name. Repeated until nothing appeared or vanished meanwhile."""
+    """Looks up what the plan's handles name. Repeated until none of it appeared or vanished meanwhile."""
     while True:
-        layout = manager.layout
+        layout = Layout()
         found = Binding(layout, [_bind_segment(plan, manager, segment, layout) for segment in plan.segments])
-        if manager.layout == layout:
+        if layout.holds:
             return found
 
 
-def _bind_segment(plan: Plan, manager: ResourceManager, segment: Segment, layout: int) -> SegmentState:
+def _bind_segment(plan: Plan, manager: ResourceManager, segment: Segment, layout: Layout) -> SegmentState:
     base = []
     may_be_absent = []
     reading = readers(plan, segment)
@@ -86,17 +93,18 @@ def _bind_segment(plan: Plan, manager: ResourceManager, segment: Segment, layout
         key = StateKey(maker, segment.index, 0)
         found = reading.get(key, [])
         # Who only asks whether a variable is initialised, or does without its value, does not need it to be.
-        row = (key, slot_of(plan, manager, maker), found[0] if found else maker)
+        row = (key, slot_of(plan, manager, maker, layout), found[0] if found else maker)
         if not found or not all(_does_without(op, maker, plan) for op in found):
             base.append(row)
         elif not all(_only_asks(op) for op in found):
             may_be_absent.append(row)
-    written = [(key, slot_of(plan, manager, maker)) for maker, key in segment.written.items()]
+    written = [(key, slot_of(plan, manager, maker, layout)) for maker, key in segment.written.items()]
     counters = {
-        op: manager.counter(op.name, op._attrs.get("seed", 0), op._attrs.get("seed2", 0)) for op in segment.random_ops
+        op: manager.counter(op.name, op._attrs.get("seed", 0), op._attrs.get("seed2", 0), layout)
+        for op in segment.random_ops
     }
     writes = frozenset([slot for _, slot in written]) | frozenset(counters.values())
     reads = frozenset([slot for _, slot, _ in base + may_be_absent]) - writes
-    # The layout grows when a variable gets its first value: then all this is done anew.
+    # The layout ends when a variable gets its first value: then all this is done anew.
     base += [row for row in may_be_absent if row[1].version is not None]
     return SegmentState(layout, base, written, {row[0]: row[1] for row in base}, counters, reads, writes)

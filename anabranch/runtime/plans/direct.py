@@ -2,8 +2,8 @@
 
 Most steps are one segment with one program whose inputs are feeds and variables. After such a step has run the long
 way once, its arguments, the variables that it owns and the places of its results are known as positions; what is left
-per run is to bind, claim, call, read the flags, publish and copy out. Whenever the resource manager's layout has
-changed since, the step goes the long way again.
+per run is to bind, claim, call, read the flags, publish and copy out. Whenever one of the variables
+that the step binds has appeared, vanished or changed its shape since, the step goes the long way again.
 """
 
 from __future__ import annotations
@@ -121,14 +121,14 @@ class DirectStep:
             if self.writes:
                 claim = Claim(_NOTHING if read_committed else self.state.claim_reads, self.state.claim_writes)
                 manager.begin(claim, token)
-            if manager.layout != self.layout:
+            if not self.layout.holds:
                 return None
             if self.read_slots:
                 if read_committed or not self.writes:
                     current = loose = manager.pin(self.read_slots)
                 else:
                     current = [slot.current() for slot in self.read_slots]
-                if manager.layout != self.layout:
+                if not self.layout.holds:
                     return None
             arguments = tuple([feeds[i] if i >= 0 else current[~i].value for i in self.sources])
             if engine.other_devices_used():
@@ -291,10 +291,10 @@ def device_failure(problem: BaseException, ops: int) -> errors.OpError | None:
 def prepare(runner: Executor, bound: Binding) -> DirectStep | None:
     """The short form of a plan that has just run the long way, or None if it has none."""
     plan = runner.plan
-    if len(plan.segments) != 1 or len(plan.segments[0].items) != 1 or bound.layout != runner.manager.layout:
+    if len(plan.segments) != 1 or len(plan.segments[0].items) != 1 or not bound.layout.holds:
         return None
     item = plan.segments[0].items[0]
-    if not isinstance(item, ProgramItem) or item.cached is None or item.cached[0] != bound.layout:
+    if not isinstance(item, ProgramItem) or item.cached is None or item.cached[0] is not bound.layout:
         return None
     if item.program.device is not None or plan.segments[0].calls_python or not plan.shapes_certain(plan.segments[0]):
         return None

@@ -14,6 +14,11 @@ variable is a :class:`Slot` holding one immutable :class:`Version`. The rules th
 4. All versions of one segment are published together under one short lock, so every snapshot is a state between
    segments.
 
+5. Whoever decides something from which variables are there and which shapes they have (a plan's binding, the program
+   compiled for it) hands in a :class:`Layout` when it looks them up. It holds until one of *these* variables gets its
+   first value, changes its shape, is lost or vanishes; what happens to others is none of its business. Asked after the
+   versions are pinned or claimed, it says whether what was decided fits them.
+
 Counters of random ops are state too; they are Python integers here and never leave the host.
 """
 
@@ -22,6 +27,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -64,12 +70,44 @@ class Version:
         return self._host
 
 
-class Slot:
+class Layout:
+    """Which resources somebody has looked up, and that they are there with the shapes that they had then."""
+
+    __slots__ = ("__weakref__", "holds")
+
+    def __init__(self) -> None:
+        self.holds = True
+
+
+class _Watched:
+    """A resource that ends the layouts which it is part of."""
+
+    __slots__ = ("_layouts",)
+
+    def __init__(self) -> None:
+        self._layouts: weakref.WeakSet[Layout] | None = None
+
+    def join(self, layout: Layout | None) -> None:
+        """Becomes part of a layout; the manager's lock is held."""
+        if layout is not None:
+            if self._layouts is None:
+                self._layouts = weakref.WeakSet()
+            self._layouts.add(layout)
+
+    def end_layouts(self) -> None:
+        """Says that it is not what it was; the manager's lock is held."""
+        layouts, self._layouts = self._layouts, None
+        for layout in layouts or ():
+            layout.holds = False
+
+
+class Slot(_Watched):
     """A variable of a resource manager."""
 
     __slots__ = ("dtype", "handle", "lost", "shape", "version")
 
     def __init__(self, handle: ResourceHandle, dtype: DType, shape: tuple[int | None, ...] | None):
+        super().__init__()
         self.handle = handle
         self.dtype = dtype
         self.shape = shape
@@ -126,12 +164,13 @@ class Claim:
         )
 
 
-class RandomCounter:
+class RandomCounter(_Watched):
     """Key and position of one random op's Philox stream."""
 
     __slots__ = ("key", "position")
 
     def __init__(self, key: int, position: int):
+        super().__init__()
         self.key = key
         self.position = position
 
@@ -158,8 +197,6 @@ class ResourceManager:
         self.spares = Spares()
         self.in_flight: list[Any] = []
         """Pipelines with steps whose checks nobody has read yet (runtime/pipeline.py)."""
-        self.layout = 0
-        """Grows whenever a variable appears, vanishes, or changes its actual shape: programs check it."""
         entropy = os.environ.get("ANABRANCH_SEED") if seed is None else seed
         self.entropy = int.from_bytes(os.urandom(8), "little") if entropy is None else int(entropy)
         self._unseeded = 0
@@ -171,9 +208,13 @@ class ResourceManager:
         dtype: DType,
         shape: tuple[int | None, ...] | None,
         initial: Callable[[], Any] | None = None,
+        layout: Layout | None = None,
     ) -> Slot:
-        """The variable of ``handle``, made uninitialised on first use; ``initial`` gives what is there from the start
-        (an empty table).
+        """The variable of ``handle``, made uninitialised on first use.
+
+        Args:
+            initial: gives what is there from the start (an empty table).
+            layout: what it becomes part of.
         """
         with self.changed:
             found = self._slots.get(handle)
@@ -181,7 +222,6 @@ class ResourceManager:
                 found = self._slots[handle] = Slot(handle, dtype, shape)
                 if initial is not None:
                     found.version = Version(np.asarray(initial()))
-                self.layout += 1
             elif found.dtype != dtype:
                 raise errors.InvalidArgumentError(
                     None,
@@ -192,6 +232,7 @@ class ResourceManager:
                         "use one dtype per name and container",
                     ),
                 )
+            found.join(layout)
             return found
 
     def find(self, handle: ResourceHandle) -> Slot | None:
@@ -206,8 +247,10 @@ class ResourceManager:
                 found = self._objects[handle] = create()
             return found
 
-    def counter(self, name: str, seed: int, seed2: int) -> RandomCounter:
-        """The stream of the random op called ``name``. Both seeds 0 draw a key from the manager's entropy."""
+    def counter(self, name: str, seed: int, seed2: int, layout: Layout | None = None) -> RandomCounter:
+        """The stream of the random op called ``name``, which becomes part of ``layout``. Both seeds 0 draw a key from
+        the manager's entropy.
+        """
         with self.changed:
             found = self._counters.get(name)
             if found is None:
@@ -220,6 +263,7 @@ class ResourceManager:
                 else:
                     found = RandomCounter(seed & (2**64 - 1), (seed2 & (2**64 - 1)) << 64)
                 self._counters[name] = found
+            found.join(layout)
             return found
 
     def clear(self, containers: Iterable[str] | None = None) -> None:
@@ -233,22 +277,24 @@ class ResourceManager:
                     if not chosen or (handle.container or "localhost") in chosen or handle.container in chosen
                 ]:
                     closing = table.pop(handle)
-                    if hasattr(closing, "version"):
+                    if isinstance(closing, Slot):
                         closing.version = None
+                        closing.end_layouts()
                     if hasattr(closing, "shutdown"):
                         closing.shutdown()
             if not chosen:
+                for counter in self._counters.values():
+                    counter.end_layouts()
                 self._counters.clear()
             self.spares.clear()
-            self.layout += 1
 
     def remove(self, handle: ResourceHandle) -> bool:
         """Drops one resource; whether it existed."""
         with self.changed:
-            self.layout += 1
             slot = self._slots.pop(handle, None)
             if slot is not None:
                 slot.version = None
+                slot.end_layouts()
             return slot is not None or self._objects.pop(handle, None) is not None
 
     def slots(self) -> list[Slot]:
@@ -371,7 +417,7 @@ class ResourceManager:
             for slot, value in updates:
                 old = slot.version
                 if old is None or old.value.shape != value.shape:
-                    self.layout += 1
+                    slot.end_layouts()
                 slot.version = Version(value)
                 slot.lost = False
             self.changed.notify_all()
@@ -406,4 +452,4 @@ class ResourceManager:
     def _lose(self, slot: Slot) -> None:
         slot.version = None
         slot.lost = True
-        self.layout += 1
+        slot.end_layouts()
