@@ -1,7 +1,8 @@
 """Sessions: from fetches and feeds to a plan, and the plan run.
 
-A session binds a graph to a resource manager. ``run`` finds the plan for (fetches, fed tensors with their shapes, the
-graph's version) and runs it; on a hit Python only binds feeds, calls, commits and unpacks. Values that come back are
+A session binds a graph to a resource manager. ``run`` finds the plan for (fetches, fed tensors with their shapes,
+changes of the graph) and runs it; on a hit Python only binds feeds, calls, commits and unpacks. Operations that are
+added to the graph change no plan, see :mod:`anabranch.core.graph.graph`. Values that come back are
 the caller's own; feeds may be changed as soon as ``run`` returns. Everything that a run waits for, it waits for
 through one cancellation token, which a timeout, ``close`` and Ctrl-C end.
 """
@@ -291,7 +292,7 @@ class BaseSession:
     def _run_hot(self, hot: direct.Hot, values: Sequence[Any]) -> list[Any] | None:
         """Runs a step that is like one before it; None if that one no longer tells how."""
         step = hot.runner.short_form
-        if step is None or step is not hot.direct or hot.version != self._graph._version:
+        if step is None or step is not hot.direct or hot.changes != self._graph._changes:
             return None
         token = self._entered(self._default_timeout)
         try:
@@ -323,7 +324,7 @@ class BaseSession:
         options: Any = None,
         run_metadata: Any = None,
     ) -> list[Any]:
-        version = self._graph._version
+        changes = self._graph._changes
         plan, runner = self._plan(fetch_plan.unique, names, values)
         if plan.tier not in ("compiled", "tokens"):
             with self._lock:
@@ -343,7 +344,7 @@ class BaseSession:
                 if step.nested_cost[0]:
                     self._bodies.spend(plan, step.nested_cost[0])
                 if plan.tier == "compiled":
-                    fetch_plan.hot = direct.hot(version, names, values, plan, runner)
+                    fetch_plan.hot = direct.hot(changes, names, values, plan, runner)
                 return results
             step.stats = []
             results = runner.run(values, step)
@@ -376,10 +377,10 @@ class BaseSession:
     def _plan(
         self, fetches: Sequence[Any], names: tuple[Tensor, ...], values: tuple[Any, ...]
     ) -> tuple[Plan, executor.Executor]:
-        key = (tuple(fetches), names, tuple([getattr(value, "shape", value) for value in values]), self._graph._version)
+        key = (tuple(fetches), names, tuple([getattr(value, "shape", value) for value in values]), self._graph._changes)
         found = self._plans.get(key)
         if found is not None and found[0].tier == "interpreted":
-            family = self._families.get(shape_families.family_of(fetches, names, values, self._graph._version))
+            family = self._families.get(shape_families.family_of(fetches, names, values, self._graph._changes))
             if family is not None and family.is_compiled:
                 found = None  # what the other shapes run is better than a program for this one, to be compiled yet
         if found is not None:
@@ -395,12 +396,13 @@ class BaseSession:
             return Plan(fetches, names, handle_of, self._placer, self._options, shapes)
 
         with self._graph._lock:
+            self._graph._stamp()
             family = self._family(fetches, names, values)
             if family is not None:
                 shared, runs = family.choose(names, values, lambda: self._planned(make_plan(fetches, names)))
                 if shared is not None:
                     return shared
-            if family is None and version_one.occurs(self._graph, fetches, names):
+            if family is None and version_one.occurs(fetches, names):
                 planning = _Planning(handle_of, self._placer, self._options)
                 found = version_one.planned(
                     self._graph, fetches, names, planning, self._manager, self._bodies, make_plan
@@ -423,11 +425,11 @@ class BaseSession:
         self, fetches: Sequence[Any], names: Sequence[Tensor], values: Sequence[Any]
     ) -> shape_families.Family | None:
         """The steps that this one shares a plan with if the shapes of its feeds keep changing."""
-        key = shape_families.family_of(fetches, names, values, self._graph._version)
+        key = shape_families.family_of(fetches, names, values, self._graph._changes)
         if key is None:
             return None
         if key not in self._families:
-            apart = version_one.occurs(self._graph, fetches, names)
+            apart = version_one.occurs(fetches, names)
             self._families[key] = None if apart else shape_families.Family()
             while len(self._families) > self._options.plan_cache_size:
                 self._families.popitem(last=False)

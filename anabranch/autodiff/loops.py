@@ -327,7 +327,7 @@ class _Loop:
                 with graph.building(forward):
                     pushed = build("TensorListPushBack", arg, tensor, element_dtype=dtype)
         forward.outputs[index] = pushed
-        graph._version += 1
+        graph._note_change(op)
         outer = op._outputs[index]
         forward.exposed[tensor] = (outer, True)
         return outer
@@ -462,7 +462,7 @@ def _counter_of(op: Operation) -> int:
             arg, index = body_ops.add_loop_variable(op, constant(0, dtypes.int32))
             with graph.building(body):
                 body.outputs[index] = build("AddV2", arg, constant(1, dtypes.int32))
-    graph._version += 1
+    graph._note_change(op)
     return index
 
 

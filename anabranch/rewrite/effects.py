@@ -105,13 +105,14 @@ def wants_value(op: Operation) -> bool:
 
 
 def summary(op: Operation) -> Summary | None:
-    """Effects of the bodies that ``op`` holds; None if it holds none. Kept while the graph does not change."""
+    """Effects of the bodies that ``op`` holds; None if it holds none. Kept while no op changes."""
     if op.definition.effect.kind != "body":
         return None
     kept = op._effects
-    if kept is not None and kept[0] == op.graph._version:
+    if kept is not None and kept[0] == op.graph._changes:
         found: Summary = kept[1]
         return found
+    stamp = op.graph._stamp()
     found = Summary()
     needs: list[set[Operation]] = []
     for use in bodies_of(op):
@@ -124,7 +125,7 @@ def summary(op: Operation) -> Summary | None:
         found.needs = set.intersection(*needs)  # a branch that is not taken needs nothing
     elif needs and op.definition.type_name in LOOPS:
         found.needs = needs[0]  # nor does a body that is never run
-    op._effects = (op.graph._version, found)
+    op._effects = (stamp, found)
     return found
 
 

@@ -184,7 +184,7 @@ def add_input(op: Operation, tensor: Tensor) -> tuple[Tensor, ...]:
         else:
             _append_attr(op, "Tin", tensor.dtype.base)
         _disordered(op, tensor)
-        graph._version += 1
+        graph._note_change(op)
     return made
 
 
@@ -201,7 +201,7 @@ def add_output(op: Operation, tensors: Sequence[Tensor]) -> Tensor:
                 handle = None
         _append_attr(op, "Tout", tensors[0].dtype.base)
         _append_output(op, shape, handle)
-        graph._version += 1
+        graph._note_change(op)
     return op._outputs[-1]
 
 
@@ -327,6 +327,7 @@ def restore_order(graph: Any) -> None:
                 emitted.add(op)
                 order.append(op)
         _renumber(graph, since, order)
+        graph._note_change(*order)
 
 
 def _sources(op: Operation) -> list[Operation]:
@@ -343,7 +344,6 @@ def _renumber(graph: Any, since: int, order: list[Operation]) -> None:
         op._id = index
     for body in dict.fromkeys(op.body for op in order):
         body.operations.sort(key=lambda op: op._id)
-    graph._version += 1
 
 
 def remove_ops(graph: Any, ops: Iterable[Operation]) -> None:
@@ -368,3 +368,4 @@ def remove_ops(graph: Any, ops: Iterable[Operation]) -> None:
         if graph._disordered is not None:  # indices change: what is out of order is at or after the first of them
             graph._disordered = min(graph._disordered, since)
         _renumber(graph, since, [op for op in graph._operations[since:] if op not in removed])
+        graph._note_change(*removed)  # those that stay keep their order

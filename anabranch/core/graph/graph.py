@@ -2,8 +2,16 @@
 
 The life of a graph. A program creates operations under scopes (name, device, control dependencies, colocation); each
 is checked against its type's contract, gets its static shapes, and is appended: the *creation index* is what orders
-effects later. Nothing runs. A session reads the graph (its ``version`` says whether a plan is still valid) and never
-changes it; ``finalize`` makes that a promise. ``as_graph_def`` and ``import_graph_def`` are its only persistent form.
+effects later. Nothing runs. A session reads the graph and never changes it; ``finalize`` makes that a promise.
+``as_graph_def`` and ``import_graph_def`` are its only persistent form.
+
+Additions and changes. ``version`` counts both. What is derived from operations (a plan, the effects of a body) cannot
+be made wrong by an operation that is added: what an operation does follows from its inputs, control inputs, attributes
+and bodies, and these name only what they were given. It can be made wrong by a change of an operation that it looked
+at: an input, a control input, an attribute, a device, a shape, an output or control output of a body, the order of
+creation. So :meth:`Graph._stamp` says that somebody looks at all that exists now, and returns a number that stays the
+same until one of these operations changes. Changes of operations that nobody has looked at yet, which building a model
+is full of, do not count. Whatever changes an operation calls :meth:`Graph._note_change` after it has done so.
 
 Nested bodies. The branches of a conditional and the bodies of loops and functions are :class:`Body` objects of the
 *same* graph: one name space, one set of collections, one seed counter, one order of creation. An op belongs to
@@ -57,6 +65,10 @@ class Graph(GraphScopes):
         self._collections: dict[Any, list[Any]] = {}
         self._scopes = _Scopes()
         self._version = 0
+        self._changes = 0
+        """How many changes there were of operations that somebody had looked at; see `_stamp`."""
+        self._looked_at = 0
+        """The version at which somebody looked at the graph last."""
         self._disordered: int | None = None
         """Index of the first operation that takes what was made after it; see `body_ops.restore_order`."""
         self._finalized = False
@@ -80,8 +92,20 @@ class Graph(GraphScopes):
     # ------------------------------------------------------------------------------------------------------- properties
     @property
     def version(self) -> int:
-        """Number of changes made to the graph."""
+        """Number of changes made to the graph, added operations included."""
         return self._version
+
+    def _stamp(self) -> int:
+        """A number for what is going to be derived from the graph's operations: it holds while ``_changes`` is this."""
+        with self._lock:
+            self._looked_at = self._version
+            return self._changes
+
+    def _note_change(self, *ops: Operation) -> None:
+        """Counts a change of operations that has just been made."""
+        self._version += 1
+        if any(op._made_at <= self._looked_at for op in ops):
+            self._changes += 1
 
     @property
     def graph_def_versions(self) -> Any:
@@ -295,6 +319,8 @@ class Graph(GraphScopes):
         for op in kept:
             if op not in op.body.control_outputs:
                 op.body.control_outputs.append(op)
+                assert op.body.owner is not None
+                self._note_change(op.body.owner)
         return found
 
     def _colocate(self, op: Operation, stack: list[Operation]) -> None:
@@ -375,7 +401,7 @@ class Graph(GraphScopes):
                 if control not in op._control_inputs:
                     op._control_inputs.append(control)
                     control._control_outputs.append(op)
-            self._version += 1
+            self._note_change(op)
 
     def _update_input(self, op: Operation, index: int, tensor: Tensor) -> None:
         self._check_not_finalized()
@@ -392,12 +418,12 @@ class Graph(GraphScopes):
             op._inputs = (*op._inputs[:index], tensor, *op._inputs[index + 1 :])
             tensor._consumers.append(op)
             body_ops.input_changed(op, index, old, tensor)
-            self._version += 1
+            self._note_change(op)
 
     def _set_device(self, op: Operation, device: Any) -> None:
         self._check_not_finalized()
         op._device = devices.canonical_name(device)
-        self._version += 1
+        self._note_change(op)
 
     # ---------------------------------------------------------------------------------------------------------- formats
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:

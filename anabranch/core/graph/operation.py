@@ -73,7 +73,7 @@ class Tensor:
         if merged != self._shape:
             self.op.graph._check_not_finalized()
             self._shape = merged
-            self.op.graph._version += 1
+            self.op.graph._note_change(self.op)
 
     @property
     def handle_data(self) -> HandleData | None:
@@ -291,7 +291,7 @@ class Operation:
             if spec is not None:
                 value = spec.convert(value, name, self.type)
         self._attrs[name] = value
-        self.graph._version += 1
+        self.graph._note_change(self)
 
     @property
     def node_def(self) -> Any:

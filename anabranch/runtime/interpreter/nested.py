@@ -69,10 +69,11 @@ class BodyPlans:
 
     def of(self, body: Body, live: tuple[int, ...]) -> Plan:
         """The plan of the outputs ``live`` of ``body``, and of the effects that they bring."""
-        version = body.graph._version
+        version = body.graph._changes
         found = self._plans.get((body, live))
         if found is None or found[0] != version:
             with body.graph._lock:
+                version = body.graph._stamp()
                 feeds = [arg for arg in body.args if not arg.dtype.is_ref]
                 roots: list[Any] = [*[body.outputs[i] for i in live], *body.control_outputs]
                 if len(live) < len(body.outputs):

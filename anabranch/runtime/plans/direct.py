@@ -230,13 +230,13 @@ class DirectStep:
 class Hot:
     """How the steps of a fetch structure went last, if they went the short way: what a next one of its kind needs."""
 
-    __slots__ = ("_kinds", "direct", "plan", "runner", "version")
+    __slots__ = ("_kinds", "changes", "direct", "plan", "runner")
 
     def __init__(
-        self, version: int, names: Sequence[Tensor], values: Sequence[np.ndarray], plan: Plan, runner: Executor
+        self, changes: int, names: Sequence[Tensor], values: Sequence[np.ndarray], plan: Plan, runner: Executor
     ):
-        self.version = version
-        """Of the graph."""
+        self.changes = changes
+        """How many the graph had seen."""
         self._kinds = [(name, value.shape, value.dtype) for name, value in zip(names, values, strict=True)]
         self.plan = plan
         self.runner = runner
@@ -262,13 +262,13 @@ class Hot:
         return True
 
 
-def hot(version: int, names: Sequence[Tensor], values: Sequence[Any], plan: Plan, runner: Any) -> Hot | None:
+def hot(changes: int, names: Sequence[Tensor], values: Sequence[Any], plan: Plan, runner: Any) -> Hot | None:
     """What a step leaves for the next one of its kind; None if it, or its feeds, are not plain."""
     if getattr(runner, "short_form", None) is None:
         return None
     if any([type(value) is not np.ndarray or value.dtype.kind == "O" for value in values]):
         return None
-    return Hot(version, names, values, plan, runner)
+    return Hot(changes, names, values, plan, runner)
 
 
 def copy_early(values: Sequence[Any]) -> None:

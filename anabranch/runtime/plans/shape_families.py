@@ -400,7 +400,7 @@ class Family:
         return changed
 
 
-def family_of(fetches: Sequence[Any], names: Sequence[Tensor], values: Sequence[Any], version: int) -> Any:
+def family_of(fetches: Sequence[Any], names: Sequence[Tensor], values: Sequence[Any], changes: int) -> Any:
     """A key that steps share which differ in the extents of their feeds alone; None if nothing fed has any."""
     ranks = tuple([getattr(value, "ndim", -1) for value in values])
-    return (tuple(fetches), tuple(names), ranks, version) if any(rank > 0 for rank in ranks) else None
+    return (tuple(fetches), tuple(names), ranks, changes) if any(rank > 0 for rank in ranks) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,16 +18,10 @@ from anabranch.runtime.v1.token_plan import TokenPlan
 from anabranch.runtime.v1.tokens import TokenRunner
 
 TYPES = switches.TYPES | tensor_arrays.TYPES
-_occur: weakref.WeakKeyDictionary[Graph, tuple[int, bool]] = weakref.WeakKeyDictionary()
 
 
-def occurs(graph: Graph, fetches: Sequence[Any], feeds: Sequence[Tensor]) -> bool:
+def occurs(fetches: Sequence[Any], feeds: Sequence[Tensor]) -> bool:
     """Whether ``fetches`` need an op that only a functional view or tokens can run."""
-    known = _occur.get(graph)
-    if known is None or known[0] != graph._version:
-        known = _occur[graph] = (graph._version, any(op.type in TYPES for op in graph._operations))
-    if not known[1]:
-        return False
     fed = frozenset(feeds)
     seen: set[Operation] = set()
     stack = [fetch.op if isinstance(fetch, Tensor) else fetch for fetch in fetches if fetch not in fed]
