@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from anabranch.core.graph.body import Body
+from anabranch.core.graph.body import Body, is_read
 from anabranch.core.graph.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.rewrite import reach
@@ -127,6 +127,27 @@ def summary(op: Operation) -> Summary | None:
         found.needs = needs[0]  # nor does a body that is never run
     op._effects = (stamp, found)
     return found
+
+
+def values_taken(op: Operation) -> list[Operation]:
+    """Makers of variables whose values the bodies of ``op`` take from outside and never read for themselves."""
+    taken: dict[Operation, None] = {}
+    read: set[Operation] = set()
+    for inner in inner_ops(op):
+        definition = inner.definition
+        if definition.makes is not None or definition.effect.kind == "body":
+            continue
+        owned = definition.resource_positions(inner._attrs) if definition.effect.kind in ("read", "write") else ()
+        for position, tensor in enumerate(inner._inputs):
+            if position in owned or is_read(inner):
+                read.add(reach.maker_of(tensor))
+            elif reach.is_transparent_read(tensor.op, frozenset()):
+                read.add(reach.maker_of(tensor.op._inputs[0]))
+            elif tensor.dtype.is_ref and wants_value(inner):
+                maker = reach.maker_of(tensor)
+                if maker.definition.makes == "variable":
+                    taken[maker] = None
+    return [maker for maker in taken if maker not in read]
 
 
 def _include(found: Summary, op: Operation) -> None:

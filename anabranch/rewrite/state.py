@@ -3,13 +3,21 @@
 *Order.* Effects run in the lexicographically smallest topological order by creation index.
 
 *Segments.* An op that acts on a channel ends a segment and the next one begins after it. An effect belongs to the
-segment of its place in the order; anything else to the earliest segment in which its inputs exist.
+segment of its place in the order; anything else, reads too, to the latest segment that its consumers allow. So what
+follows a dequeue is one program, whatever of it could have been computed before. A read never moves behind a write of
+this step that it must not see.
 
 *Versions.* The writes of one variable form a chain in effect order. A read, and an op that takes a ref edge where it
 wants a value, sees the chain up to the last write that reaches it by data or control edges, hence no write that
 merely happens in the same step. An ``Identity`` of a ref without control inputs (``w/read``) is transparent: the
 value is read where *its* consumers stand, so an op under ``control_dependencies([assign])`` sees the assigned value
 although ``w/read`` is older. A fetched ref is read after all writes of the step.
+
+*One value.* Who takes a variable's value through a transparent read (*floating* reads) sees what the first of them saw,
+in whichever segment it stands, wherever the step itself does not write the variable in between: the value is *carried*
+from segment to segment, like the output of an op. So do bodies that take the value from outside, those of ops on
+channels too. A read with a place of its own (``read_value`` under control dependencies, ``ReadVariableOp``, a read
+inside a body, a fetched ref) sees what is committed when the step gets there.
 """
 
 from __future__ import annotations
@@ -76,6 +84,11 @@ class Analysis:
         """Variables that bodies read and the step is fed a value for: the feed that stands for each."""
         self.awaited: set[Tensor] = set()
         """Outputs of conditionals and loops that something waits for, because of the effects that they bring."""
+        self.carried: dict[StateKey, int] = {}
+        """Committed versions that a later segment, or the channel op behind their own, reads: the last such segment."""
+        self._read_in: dict[Operation, list[int]] = {}
+        """Maker -> the segments of its floating reads that need a value, in no order."""
+        self._written_in: dict[Operation, set[int]] = {}
 
     @property
     def segments(self) -> int:
@@ -87,6 +100,26 @@ class Analysis:
 
     def state_of(self, op: Operation) -> OpState:
         return self.state.get(op, _NO_STATE)
+
+    def committed(self, maker: Operation, segment: int) -> StateKey:
+        """The version that a floating read in ``segment`` sees if no write of that segment has reached it."""
+        first = segment
+        for earlier in self._read_in.get(maker, ()):
+            if earlier < first and not self._written_in.get(maker, set()).intersection(range(earlier, segment)):
+                first = earlier
+        return StateKey(maker, first, 0)
+
+    def _note(self, touch: _Touch, segment: int) -> None:
+        """Notes in which segments variables are read, through floating reads, and written."""
+        if touch.certain:
+            for maker in touch.floating.intersection(touch.read):
+                self._read_in.setdefault(maker, []).append(segment)
+        for maker in touch.written:
+            self._written_in.setdefault(maker, set()).add(segment)
+
+    def carry(self, key: StateKey, segment: int) -> None:
+        """Keeps a committed version beyond the segment that it belongs to."""
+        self.carried[key] = max(segment, self.carried.get(key, segment))
 
     def sources(self, op: Operation) -> tuple[ValueKey | None, ...]:
         """Where each input of ``op`` comes from; None for a resource whose old value it does not read.
@@ -122,20 +155,8 @@ def analyse(
     for op in waited_for.intersection(needed):
         result.awaited.update(effects.acting_outputs(op))
 
-    # Segments: effects by their place in the order, everything else as early as its inputs allow.
-    passed = 0
-    for op in result.order:
-        kind = result.kind[op]
-        level = 0
-        for parent in reach.parents(op, fed, needed):
-            before = result.segment[parent]
-            level = max(level, before + 1 if result.kind[parent] == "channel" else before)
-        if kind == "channel":
-            result.segment[op] = passed
-            result.channels.append(op)
-            passed += 1
-        else:
-            result.segment[op] = passed if kind in ("write", "random", "io") else level
+    parents = {op: reach.parents(op, fed, needed) for op in result.order}
+    passed = _place_effects(result, parents)
     result.writes = [{} for _ in range(passed + 1)]
 
     # Variables that a feed stands for, or for the value that all read.
@@ -148,82 +169,223 @@ def analyse(
             if maker.definition.makes == "variable":
                 instead[variables.of(maker)] = tensor
 
-    # Versions: which writes (as a bit set over the writes so far) reach each op.
-    write_ops: list[Operation] = []
-    bit: dict[Operation, int] = {}
+    touched = {op: _touched(op, result, instead) for op in result.order}
+    reaching, bit = _reaching_writes(result, touched, parents)
+    _place_late(result, touched, parents, reaching, bit)
+    for op, touch in touched.items():
+        result._note(touch, result.segment[op])
+    _number_versions(result, touched, reaching, bit)
+    return result
+
+
+class _Touch(NamedTuple):
+    """The variables that an op touches, as yet without versions."""
+
+    owned: dict[int, Operation]
+    """Per position of a resource that the op's effect names, the variable."""
+    values: dict[int, Operation]
+    """Per position where the op takes a reference and wants its value, the variable."""
+    floating: frozenset[Operation]
+    """The variables among them whose value is taken through a read without a place of its own."""
+    inner_writes: tuple[Operation, ...]
+    inner_reads: tuple[Operation, ...]
+    """What its bodies read, but for what they also write, and what the step's feeds stand for."""
+    replaced: dict[StateKey, Tensor]
+    commits: tuple[Operation, ...]
+    """What the bodies of an op on a channel write: they commit it themselves."""
+    writes: bool
+    certain: bool
+    """Whether the op needs all values that it reads."""
+
+    @property
+    def read(self) -> list[Operation]:
+        """All variables that the op reads without writing them."""
+        return [*([] if self.writes else self.owned.values()), *self.values.values(), *self.inner_reads]
+
+    @property
+    def written(self) -> list[Operation]:
+        """All variables that the op writes."""
+        return [*(self.owned.values() if self.writes else ()), *self.inner_writes, *self.commits]
+
+
+_UNTOUCHED = _Touch({}, {}, frozenset(), (), (), {}, (), False, True)
+
+
+def _touched(op: Operation, result: Analysis, instead: dict[Operation, Tensor]) -> _Touch:
+    """Which variables ``op`` touches; ``instead`` are those that a feed stands for."""
+    definition = op.definition
+    if definition.makes is not None:
+        return _UNTOUCHED
+    effect = definition.effect
+    within = effects.summary(op)
+    positions = (
+        definition.resource_positions(op._attrs) if effect.resources and effect.kind in ("read", "write") else ()
+    )
+    owned = {position: result.variable(op._inputs[position]) for position in positions}
+    values = {}
+    floating: set[Operation] = set()
+    for position, tensor in enumerate(op._inputs):
+        if tensor in result.fed or position in owned or (within is not None and effects.is_handle(op, position)):
+            continue
+        through = reach.is_transparent_read(tensor.op, result.fed)
+        source = tensor.op._inputs[0] if through else tensor
+        if (
+            source.dtype.is_ref
+            and (effects.wants_value(op) or within is not None)
+            and reach.maker_of(source).definition.makes == "variable"
+        ):
+            values[position] = result.variable(source)
+            if through or reach.is_transparent_read(op, result.fed):
+                floating.add(values[position])
+    if within is None:
+        if not owned and not values:
+            return _UNTOUCHED
+        certain = not effect.presence and not definition.allows_uninitialized
+        return _Touch(owned, values, frozenset(floating), (), (), {}, (), effect.kind == "write", certain)
+    variables = result.variables
+    replaced = _replaced(op, within, instead, variables) if instead else {}
+    written = tuple(dict.fromkeys(variables.of(maker) for maker in within.writes))
+    taken = dict.fromkeys(variables.of(maker) for maker in effects.values_taken(op))
+    floating.update(taken)
+    if within.channel:
+        reads = tuple(maker for maker in taken if maker not in written)
+        return _Touch({}, values, frozenset(floating), (), reads, {}, written, False, True)
+    reads = tuple(
+        maker
+        for maker in dict.fromkeys(variables.of(maker) for maker in within.reads)
+        if maker not in written and StateKey(maker, FED, 0) not in replaced
+    )
+    needs = {variables.of(maker) for maker in within.needs}
+    return _Touch({}, values, frozenset(floating), written, reads, replaced, (), False, needs.issuperset(reads))
+
+
+def _place_effects(result: Analysis, parents: dict[Operation, list[Operation]]) -> int:
+    """Puts effects into the segments of their places in the order, and anything else as early as its inputs allow.
+
+    Returns how many ops act on channels.
+    """
+    passed = 0
+    for op in result.order:
+        kind = result.kind[op]
+        level = 0
+        for parent in parents[op]:
+            before = result.segment[parent]
+            level = max(level, before + 1 if result.kind[parent] == "channel" else before)
+        if kind == "channel":
+            result.segment[op] = passed
+            result.channels.append(op)
+            passed += 1
+        else:
+            result.segment[op] = passed if kind in _PLACED else level
+    return passed
+
+
+_PLACED = ("write", "random", "io")
+"""Kinds of effects that belong to the segment of their place in the order."""
+
+
+def _reaching_writes(
+    result: Analysis, touched: dict[Operation, _Touch], parents: dict[Operation, list[Operation]]
+) -> tuple[dict[Operation, int], dict[Operation, int]]:
+    """Which writes reach each op by data or control edges, as a set of bits; and the bit of each op that writes."""
     reaching: dict[Operation, int] = {}
-    chain: dict[Operation, list[tuple[Operation, StateKey]]] = {}
+    bit: dict[Operation, int] = {}
     for op in result.order:
         mask = 0
-        for parent in reach.parents(op, fed, needed):
+        for parent in parents[op]:
             mask |= reaching[parent] | bit.get(parent, 0)
         reaching[op] = mask
-        definition = op.definition
-        effect = definition.effect
+        if touched[op].written:
+            bit[op] = 1 << len(bit)
+    return reaching, bit
+
+
+def _place_late(
+    result: Analysis,
+    touched: dict[Operation, _Touch],
+    parents: dict[Operation, list[Operation]],
+    reaching: dict[Operation, int],
+    bit: dict[Operation, int],
+) -> None:
+    """Moves what has no place of its own in the order to the latest segment that its consumers, and writes, allow."""
+    last = len(result.channels)
+    if not last:
+        return
+    writers: dict[Operation, list[Operation]] = {}
+    for op in bit:
+        for maker in touched[op].written:
+            writers.setdefault(maker, []).append(op)
+    latest: dict[Operation, int] = {}
+    for op in reversed(result.order):
         segment = result.segment[op]
-        owned = (
-            definition.resource_positions(op._attrs) if effect.resources and effect.kind in ("read", "write") else ()
-        )
-        reads: dict[int, StateKey] = {}
+        if result.kind[op] != "channel" and result.kind[op] not in _PLACED:
+            limit = latest.get(op, last)
+            for maker in touched[op].read:
+                for writer in writers.get(maker, ()):
+                    at = result.segment[writer]
+                    if at >= segment and not reaching[op] & bit[writer]:
+                        limit = min(limit, at)
+            result.segment[op] = segment = limit
+        for parent in parents[op]:
+            latest[parent] = min(segment, latest.get(parent, last))
 
-        def seen(maker: Operation, mask: int = mask, segment: int = segment) -> StateKey:
+
+def _number_versions(
+    result: Analysis, touched: dict[Operation, _Touch], reaching: dict[Operation, int], bit: dict[Operation, int]
+) -> None:
+    """Finds the version that each op reads, the last in the chain of writes that reaches it, and those that it makes."""
+    chain: dict[Operation, list[tuple[Operation, StateKey]]] = {}
+    for op in result.order:
+        touch = touched[op]
+        if touch is _UNTOUCHED:
+            continue
+        segment = result.segment[op]
+        on_channel = result.kind[op] == "channel"
+        made: list[StateKey] = []
+
+        def seen(
+            maker: Operation,
+            op: Operation = op,
+            segment: int = segment,
+            on_channel: bool = on_channel,
+            certain: bool = touch.certain,
+            floats: frozenset[Operation] = touch.floating,
+        ) -> StateKey:
             for writer, key in reversed(chain.get(maker, ())):
-                if mask & bit[writer]:
-                    return key if key.segment == segment else StateKey(maker, segment, 0)
-            return StateKey(maker, segment, 0)
+                if reaching[op] & bit[writer]:
+                    if key.segment == segment:
+                        return key
+                    break
+            if not certain:
+                return StateKey(maker, segment, 0)
+            key = result.committed(maker, segment) if maker in floats else StateKey(maker, segment, 0)
+            if key.segment < segment or (on_channel and maker not in result.writes[segment]):
+                result.carry(key, segment)
+            return key
 
-        def write(maker: Operation, op: Operation = op, segment: int = segment) -> tuple[StateKey, StateKey]:
-            """The version that a write of ``op`` finds and the one that it makes."""
+        def write(maker: Operation, segment: int = segment, made: list[StateKey] = made) -> StateKey:
+            """Adds the version that a write makes; returns the one that it finds."""
             count = result.writes[segment].get(maker, 0)
             result.writes[segment][maker] = count + 1
-            return StateKey(maker, segment, count), StateKey(maker, segment, count + 1)
+            made.append(StateKey(maker, segment, count + 1))
+            return StateKey(maker, segment, count)
 
-        for position, tensor in enumerate(op._inputs):
-            if tensor in fed or position in owned or (effect.kind == "body" and effects.is_handle(op, position)):
-                continue
-            source = tensor
-            if reach.is_transparent_read(tensor.op, fed):
-                source = tensor.op._inputs[0]
-            if (
-                source.dtype.is_ref
-                and (effects.wants_value(op) or effect.kind == "body")
-                and reach.maker_of(source).definition.makes == "variable"
-            ):
-                reads[position] = seen(result.variable(source))
-        made: list[StateKey] = []
-        inner: list[StateKey] = []
-        for position in owned:
-            maker = result.variable(op._inputs[position])
-            if effect.kind == "read":
+        reads = {position: seen(maker) for position, maker in touch.values.items()}
+        for position, maker in touch.owned.items():
+            if not touch.writes:
                 reads[position] = seen(maker)
-                continue
-            old, new = write(maker)
-            if effect.reads:
-                reads[position] = old
-            made.append(new)
-        within = effects.summary(op)
-        replaced = _replaced(op, within, instead, variables) if within is not None and instead else {}
-        result.instead.update(replaced)
-        if within is not None and not within.channel:
-            written = dict.fromkeys(variables.of(maker) for maker in within.writes)
-            for maker in written:
-                old, new = write(maker)
-                inner.append(old)
-                made.append(new)
-            inner += [
-                seen(maker)
-                for maker in dict.fromkeys(variables.of(maker) for maker in within.reads)
-                if maker not in written and StateKey(maker, FED, 0) not in replaced
-            ]
-            inner += replaced
-        if made:
-            bit[op] = 1 << len(write_ops)
-            write_ops.append(op)
-            for key in made:
-                chain.setdefault(key.maker, []).append((op, key))
+            else:
+                old = write(maker)
+                if op.definition.effect.reads:
+                    reads[position] = old
+        inner = [write(maker) for maker in touch.inner_writes]
+        inner += [seen(maker) for maker in touch.inner_reads]
+        inner += touch.replaced
+        result.instead.update(touch.replaced)
+        for key in made:
+            chain.setdefault(key.maker, []).append((op, key))
         if reads or made or inner:
             result.state[op] = OpState(reads, tuple(made), tuple(inner))
-    return result
 
 
 def _replaced(

@@ -34,7 +34,7 @@ from anabranch.runtime.plans.plan import HostItem, Plan, ProgramItem, Segment
 from anabranch.runtime.state import spare_buffers
 from anabranch.runtime.state.borrowing import lent, may_borrow
 from anabranch.runtime.state.resources import Claim, RandomCounter, ResourceHandle, ResourceManager, Slot, Version
-from anabranch.runtime.values import NO_RNG, Published, device_value, own, to_host
+from anabranch.runtime.values import NO_RNG, Published, carried, device_value, own, to_host
 from anabranch.xla import capacities, engine, lowering, single_op
 from anabranch.xla import program as programs
 
@@ -195,8 +195,14 @@ class Executor:
         return done
 
     def _fetch(self, segment: Segment, env: dict[ValueKey, Any]) -> list[Any]:
-        """The values of the fetches, copied while the last segment still holds what it has read and written."""
+        """The values of the fetches, copied while the last segment still holds what it has read and written.
+
+        What later segments see of this one's variables is copied, too.
+        """
         plan = self.plan
+        for key in segment.carried:
+            if key in env:
+                env[key] = carried(env[key])
         if segment is not plan.segments[-1]:
             return []
         results: list[Any] = []
@@ -216,8 +222,12 @@ class Executor:
         if op.definition.effect.kind == "body":
             nested.run_channel(self, op, env, step)
             return
-        reads = self.plan.analysis.state_of(op).reads
-        operands = [env[key] if isinstance(key, Tensor) else None for key in self.plan.sources(op)]
+        carried_keys = self.plan.analysis.carried
+        operands = [
+            env[key] if isinstance(key, Tensor) or key in carried_keys else None for key in self.plan.sources(op)
+        ]
+        # Variables that the segment itself has written are read once it has committed.
+        reads = {at: key for at, key in self.plan.analysis.state_of(op).reads.items() if key not in carried_keys}
         if reads:
             slots = [self._slot(key.maker) for key in reads.values()]
             versions = self.manager.pin(slots, op)

@@ -9,7 +9,7 @@ import numpy as np
 from anabranch.core.values.list_values import HostList, TracedList
 from anabranch.core.values.optional_values import HostOptional
 from anabranch.runtime.state.resources import ResourceHandle, Version
-from anabranch.xla import lists
+from anabranch.xla import engine, lists
 from anabranch.xla.capacities import Padded
 
 NO_RNG = np.zeros((0, 6), np.uint32)
@@ -22,6 +22,22 @@ class Published:
 
     def __init__(self, value: Any):
         self.value = value
+
+
+def carried(value: Any) -> Any:
+    """A version's value, for use after the version may have been given away.
+
+    On a CPU it is the host's copy, which all steps that ask for it share; elsewhere it stays on its device.
+    """
+    if not isinstance(value, Version):
+        return value
+    array = value.value
+    if isinstance(array, np.ndarray) or not hasattr(array, "devices"):
+        return array
+    if all(device.platform == "cpu" for device in array.devices()):
+        return value.host()
+    with engine.x64():
+        return engine.jax().numpy.copy(array)
 
 
 def device_value(value: Any) -> Any:

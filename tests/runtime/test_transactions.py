@@ -420,10 +420,11 @@ def test_feeds_may_change_as_soon_as_run_returns(session):
 def test_a_value_carried_over_a_channel_survives_other_writers(session):
     v = made(session, np.ones(2000, np.float32))
     queue = tf.FIFOQueue(1, [tf.float32], shapes=[[]])
-    carried = v.value() * 1.0
+    seen = tf.FIFOQueue(1, [tf.float32], shapes=[[2000]])
+    with tf.control_dependencies([seen.enqueue([v * 1.0])]):
+        token = queue.dequeue()
     raw = v.read_value()
-    token = queue.dequeue()
-    out = carried + token
+    out = v + token
     add = v.assign_add(np.ones(2000, np.float32))
     put = queue.enqueue([0.0])
     found = []
@@ -434,6 +435,8 @@ def test_a_value_carried_over_a_channel_survives_other_writers(session):
         session.run(add.op)
     session.run(put)
     worker.join(20)
+    assert session.run(v)[0] == 4.0
+    np.testing.assert_array_equal(session.run(seen.dequeue()), np.ones(2000))
     np.testing.assert_array_equal(found[0][0], np.ones(2000))
     np.testing.assert_array_equal(found[0][1], np.ones(2000))
 

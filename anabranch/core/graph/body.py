@@ -142,10 +142,14 @@ class Body:
         return f"<Body {self.name!r} of {len(self.operations)} ops>"
 
 
+def is_read(op: Operation) -> bool:
+    """Whether an op does nothing but read a reference."""
+    return op.type == "Identity" and op._inputs[0].dtype.is_ref
+
+
 def is_transparent_read(tensor: Tensor) -> bool:
     """Whether a tensor is a plain read of a reference: an `Identity` of it that waits for nothing else."""
-    op = tensor.op
-    return op.type == "Identity" and op._inputs[0].dtype.is_ref and not op._control_inputs
+    return is_read(tensor.op) and not tensor.op._control_inputs
 
 
 def capture_name(tensor: Tensor) -> str:

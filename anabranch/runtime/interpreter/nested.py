@@ -149,6 +149,30 @@ class Overlay(ResourceManager):
         return [(below, self._counters[name].position - start) for name, (below, start) in self._started.items()]
 
 
+class CarriedVariables:
+    """A resource manager in which some variables keep the values that a step has seen of them."""
+
+    def __init__(self, below: ResourceManager, values: dict[Slot, Any]) -> None:
+        self._below = below
+        self._slots: dict[ResourceHandle, Slot] = {}
+        for slot, value in values.items():
+            mine = self._slots[slot.handle] = Slot(slot.handle, slot.dtype, slot.shape)
+            mine.version = Version(value)
+
+    def slot(
+        self,
+        handle: ResourceHandle,
+        dtype: DType,
+        shape: tuple[int | None, ...] | None,
+        initial: Callable[[], Any] | None = None,
+    ) -> Slot:
+        """A carried variable, or the one of the manager below."""
+        return self._slots.get(handle) or self._below.slot(handle, dtype, shape, initial)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._below, name)
+
+
 def run_item(
     runner: Executor,
     item: HostItem,
@@ -204,7 +228,9 @@ def run_item(
 def run_channel(runner: Executor, op: Operation, env: dict[ValueKey, Any], step: Step) -> None:
     """Runs an op whose bodies act on channels: between two segments, in segments of its own."""
     sources = runner.plan.sources(op)
-    reads = [key for key in sources[: len(op._inputs)] if isinstance(key, StateKey)]
+    carried = runner.plan.analysis.carried
+    # Variables that the segment itself has written are read once it has committed.
+    reads = [key for key in sources[: len(op._inputs)] if isinstance(key, StateKey) and key not in carried]
     versions = runner.manager.pin([runner._slot(key.maker) for key in reads], op)
     try:
         seen: dict[ValueKey, Any] = {**env, **{k: version.host() for k, version in zip(reads, versions, strict=True)}}
@@ -212,7 +238,9 @@ def run_channel(runner: Executor, op: Operation, env: dict[ValueKey, Any], step:
     finally:
         runner.manager.unpin(versions)
     live = live_outputs(runner.plan, op)
-    _store(runner, op, _execute(runner, op, operands, runner.manager, step, live=live), env)
+    inner = {runner._slot(key.maker): env[key] for key in sources[len(op._inputs) :] if key in carried and key in env}
+    manager: Any = CarriedVariables(runner.manager, inner) if inner else runner.manager
+    _store(runner, op, _execute(runner, op, operands, manager, step, live=live), env)
 
 
 def _operands(

@@ -74,6 +74,8 @@ class Segment:
     calls_python: bool
     random_ops: list[Operation]
     channel: Operation | None
+    carried: tuple[StateKey, ...] = ()
+    """Committed versions whose values its channel op, or later segments, see."""
     items: list[Any] = dataclasses.field(default_factory=list)
 
 
@@ -238,7 +240,7 @@ class Plan:
             for op in [*ops, *([channel] if channel is not None else [])]:
                 used = analysis.state_of(op)
                 for key in used.seen():
-                    if key.index == 0:
+                    if key.index == 0 and key.segment == index:
                         base[key.maker] = None
                 for key in used.writes:
                     written[key.maker] = key
@@ -255,6 +257,7 @@ class Plan:
                     calls_python=any(self._calls_python(op) for op in ops),
                     random_ops=[inner for op in ops for inner in effects.random_ops_of(op)],
                     channel=channel,
+                    carried=tuple(key for key in analysis.carried if key.segment == index),
                 )
             )
         return found
@@ -624,7 +627,12 @@ class Plan:
             not static
             and not bounds
             and not self.nested
-            and all(self.producer(key) is None and key not in self.varying.open for key in program.inputs)
+            and all(
+                self.producer(key) is None
+                and key not in self.varying.open
+                and not (isinstance(key, StateKey) and key.segment != segment.index)
+                for key in program.inputs
+            )
         )
         return ProgramItem(program, static, tuple(outputs), tuple(kept), settled, bounds=bounds)
 
@@ -681,6 +689,9 @@ class Plan:
                     lines.append(
                         f"             a check reads what {name} writes: it is written first and taken back on failure"
                     )
+            if segment.carried:
+                names = ", ".join(key.maker.name for key in segment.carried)
+                lines.append(f"  carried to what follows: {names}")
             if segment.channel is not None:
                 lines.append(
                     f"  channel {segment.channel.name} ({segment.channel.type}): what came before is committed"
