@@ -30,10 +30,10 @@ def _table(text: str, prefix: str = "") -> None:
 
 _table(
     """
-ops: top @core.graph @core.convert @core.indexed_slices @core.operation
-dtypes: dtypes top @core.dtypes
-tensor_shape: top @core.shapes
-tensor_util: contrib.util top @core.tensor_proto
+ops: top @core.graph.graph @core.graph.convert @core.graph.indexed_slices @core.graph.operation
+dtypes: dtypes top @core.values.dtypes
+tensor_shape: top @core.values.shapes
+tensor_util: contrib.util top @core.values.tensor_proto
 tensor_spec sparse_tensor constant_op random_seed importer versions meta_graph common_shapes: top
 smart_cond: =layer_utilities
 errors errors_impl: errors

@@ -333,7 +333,7 @@ def _place_late(
 def _number_versions(
     result: Analysis, touched: dict[Operation, _Touch], reaching: dict[Operation, int], bit: dict[Operation, int]
 ) -> None:
-    """Finds the version that each op reads, the last in the chain of writes that reaches it, and those that it makes."""
+    """Finds the versions that each op reads, those of the last writes that reach it, and those that it makes."""
     chain: dict[Operation, list[tuple[Operation, StateKey]]] = {}
     for op in result.order:
         touch = touched[op]

@@ -16,6 +16,7 @@ import pytest
 
 import anabranch as tf
 import anabranch.session
+from anabranch.core.graph.build import build
 from anabranch.xla import program
 from anabranch.xla.drafts import Executable
 
@@ -45,8 +46,8 @@ def test_a_write_whose_output_is_fed_happens(session):
 
 
 def test_two_names_of_one_variable_are_one_variable(session):
-    a = tf.core.graph.build.build("VariableV2", shape=(), dtype=tf.float32, shared_name="w", name="a")
-    b = tf.core.graph.build.build("VariableV2", shape=(), dtype=tf.float32, shared_name="w", name="b")
+    a = build("VariableV2", shape=(), dtype=tf.float32, shared_name="w", name="a")
+    b = build("VariableV2", shape=(), dtype=tf.float32, shared_name="w", name="b")
     session.run(tf.assign(a, 1.0).op)
     add = tf.assign_add(a, 1.0)
     for expected in (2.0, 3.0, 4.0):

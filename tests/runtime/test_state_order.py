@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core.graph.build import build
 
 
 @pytest.fixture(params=[False, True], ids=["ref", "resource"])
@@ -107,8 +108,8 @@ def test_two_sessions_share_no_state(tier, resource):
 
 
 def test_shared_name_shares_within_a_session(session):
-    a = tf.core.graph.build.build("VariableV2", shape=(), dtype=tf.float32, shared_name="w", name="a")
-    b = tf.core.graph.build.build("VariableV2", shape=(), dtype=tf.float32, shared_name="w", name="b")
+    a = build("VariableV2", shape=(), dtype=tf.float32, shared_name="w", name="a")
+    b = build("VariableV2", shape=(), dtype=tf.float32, shared_name="w", name="b")
     session.run(tf.assign(a, 4.0).op)
     assert session.run(b) == 4.0
 

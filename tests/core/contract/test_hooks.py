@@ -18,7 +18,7 @@ def test_an_empty_slot_loads_the_parts_that_fill_it() -> None:
 
 def test_a_slot_that_stays_empty_says_so(monkeypatch) -> None:
     monkeypatch.setitem(hooks._slots, "op_def", hooks._empty("op_def"))
-    with pytest.raises(RuntimeError, match=r"the slot 'op_def' of anabranch\.core\.hooks is empty"):
+    with pytest.raises(RuntimeError, match=r"the slot 'op_def' of anabranch\.core\.contract\.hooks is empty"):
         hooks.op_def(None)
 
 

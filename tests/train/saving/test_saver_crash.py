@@ -20,7 +20,7 @@ import anabranch as tf
 EVERY_CALL = """
 import itertools, os, signal, sys
 import numpy as np
-from anabranch.core import dtypes
+from anabranch.core.values import dtypes
 from anabranch.formats import bundle, staging
 from anabranch.formats.bundle_reader import BundleReader
 
