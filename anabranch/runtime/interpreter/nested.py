@@ -165,9 +165,10 @@ class CarriedVariables:
         dtype: DType,
         shape: tuple[int | None, ...] | None,
         initial: Callable[[], Any] | None = None,
+        layout: Layout | None = None,
     ) -> Slot:
-        """A carried variable, or the one of the manager below."""
-        return self._slots.get(handle) or self._below.slot(handle, dtype, shape, initial)
+        """A carried variable, which never changes, or the one of the manager below."""
+        return self._slots.get(handle) or self._below.slot(handle, dtype, shape, initial, layout)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._below, name)
