@@ -22,7 +22,7 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
 from anabranch.core.graph.graph import Graph, get_default_graph
-from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
 from anabranch.placement.placer import Placer
 from anabranch.runtime import executor, fetching, interrupts, pipeline, step_stats
 from anabranch.runtime.interpreter import nested
@@ -250,7 +250,7 @@ class BaseSession:
     def _fetch_plan(self, fetches: Any) -> fetching.FetchPlan:
         kind = type(fetches)
         key: Any
-        if kind is Tensor or kind is Operation:
+        if kind is GraphTensor or kind is Operation:
             key = fetches
         elif kind is list or kind is tuple:
             key = (kind, *fetches)
@@ -261,7 +261,7 @@ class BaseSession:
         except TypeError:  # a list among them
             return self._new_fetch_plan(fetches)
         if found is None:
-            if key is not fetches and not all(type(item) is Tensor or type(item) is Operation for item in fetches):
+            if key is not fetches and not all(type(item) is GraphTensor or type(item) is Operation for item in fetches):
                 return self._new_fetch_plan(fetches)
             found = self._new_fetch_plan(fetches)
             with self._lock:
@@ -280,7 +280,7 @@ class BaseSession:
         names: list[Tensor] = []
         values: list[Any] = []
         for key, value in feed_dict.items():
-            if type(key) is Tensor and key.op.graph is graph:
+            if type(key) is GraphTensor and key.op.graph is graph:
                 names.append(key)
                 values.append(fetching.feed_value(key, value, graph))
             else:

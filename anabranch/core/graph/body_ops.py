@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from anabranch.core.contract import inference
 from anabranch.core.graph import body as bodies
 from anabranch.core.graph.body import Body
-from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
 from anabranch.core.values import shapes
 
 CONDITIONALS = frozenset(("If", "StatelessIf", "Case", "StatelessCase"))
@@ -228,7 +228,7 @@ def _append_output(op: Operation, shape: shapes.RawShape, handle: Any) -> None:
     if listed:
         _append_attr(op, "output_shapes", shape)
     dtype = op._attrs["T" if op.definition.type_name in LOOPS else "Tout"][-1]
-    output = Tensor(op, len(op._outputs), dtype, shape)
+    output = GraphTensor(op, len(op._outputs), dtype, shape)
     output._handle = handle
     op._outputs = (*op._outputs, output)
 

@@ -1,9 +1,10 @@
-"""Building an operation from its type's name and Python values.
+"""Applying an op, from its type's name and Python values.
 
 ``build("MatMul", a, b, transpose_b=True, name="product")`` converts inputs, infers type and length attributes, checks
-everything against the contract, and appends the op. It returns what a program wants: the output tensor if there is
-one, the operation if there is none, a named tuple (with lists for list outputs) otherwise. Op families build each
-other's ops this way, without importing each other.
+everything against the contract, and hands the op to the builder of the thread: a graph appends it, a mode that runs ops
+at once runs it (see :mod:`anabranch.core.graph.builder`). It returns what a program wants: the output tensor if there
+is one, the operation if there is none (None where it has run), a named tuple (with lists for list outputs) otherwise.
+Op families build each other's ops this way, without importing each other.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract import opdef
 from anabranch.core.contract.opdef import REQUIRED, ArgSpec, OpDefinition
+from anabranch.core.graph.builder import Builder, builder_of
 from anabranch.core.graph.convert import convert_to_tensor, set_pack
-from anabranch.core.graph.graph import Graph, graph_of
-from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.tensor import OpView, Tensor
 from anabranch.core.values import dtypes
 
 _result_types: dict[str, Callable[..., Any]] = {}
@@ -34,11 +35,10 @@ def build(type_name: str, *inputs: Any, name: str | None = None, **attrs: Any) -
     Raises:
         TypeError: wrong dtype, unknown argument. ValueError: wrong shape, missing attribute.
     """
-    op = build_operation(type_name, inputs, attrs, name)
-    return results(op)
+    return results(build_operation(type_name, inputs, attrs, name))
 
 
-def results(op: Operation) -> Any:
+def results(op: OpView) -> Any:
     """An operation's outputs as :func:`build` returns them."""
     definition = op.definition
     outputs = op._outputs
@@ -46,7 +46,7 @@ def results(op: Operation) -> Any:
         if len(outputs) == 1:
             return outputs[0]
         if not outputs:
-            return op
+            return op._stand_in
         grouped: list[Any] = list(outputs)
     else:
         grouped = []
@@ -56,7 +56,7 @@ def results(op: Operation) -> Any:
             grouped.append(list(outputs[position : position + count]) if spec.is_list else outputs[position])
             position += count
         if len(grouped) == 1:
-            return grouped[0] if grouped[0] else op
+            return grouped[0] if grouped[0] else op._stand_in
     make = _result_types.get(definition.type_name)
     if make is None:
         make = _result_types[definition.type_name] = collections.namedtuple(
@@ -72,8 +72,8 @@ def _pack(tensors: Sequence[Tensor], name: str) -> Tensor:
 set_pack(_pack)
 
 
-def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any], name: str | None = None) -> Operation:
-    """Like :func:`build`, but returns the operation."""
+def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any], name: str | None = None) -> Any:
+    """Like :func:`build`, but returns the operation: in a graph the new one, else a record of what has run."""
     definition = opdef._registry.get(type_name) or opdef.lookup(type_name)
     specs = definition.inputs
     values = list(inputs)
@@ -111,17 +111,17 @@ def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any]
                 )
             )
 
+    builder = builder_of(values if definition.fixed_inputs else _flatten(values))  # type: ignore[attr-defined]
     tensors: list[Tensor] | None = None
     if definition.fixed_inputs:  # type: ignore[attr-defined]
+        kind = builder.tensor_type
         for value in values:
-            if not isinstance(value, Tensor):
+            if not isinstance(value, kind):
                 break
         else:
             tensors = values
-    flat = values if tensors is not None or definition.fixed_inputs else _flatten(values)  # type: ignore[attr-defined]
-    graph = graph_of(flat)
     if tensors is None:
-        name, tensors = _convert_inputs(graph, definition, values, stored, name or type_name)
+        name, tensors = _convert_inputs(builder, definition, values, stored, name or type_name)
     else:
         for spec, tensor in zip(specs, tensors, strict=True):
             if spec.type_attr is not None and spec.type_attr not in stored:
@@ -149,16 +149,16 @@ def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any]
             for spec in specs:
                 if spec.is_ref:
                     tensor = tensors[definition.input_range(spec.name, stored).start]
-                    stack.enter_context(graph.colocate_with(tensor.op))
-            return graph._create(definition, tensors, stored, name or type_name)
-    return graph._create(definition, tensors, stored, name or type_name)
+                    stack.enter_context(builder.colocate_with(tensor))
+            return builder._create(definition, tensors, stored, name or type_name)
+    return builder._create(definition, tensors, stored, name or type_name)
 
 
 def _check_allowed(definition: OpDefinition, key: str, spec: opdef.Attr, value: Any, tensors: Sequence[Tensor]) -> None:
     for item in value if isinstance(value, tuple) else (value,):
         if item not in spec.allowed:  # type: ignore[operator]
             names = ", ".join(getattr(choice, "name", str(choice)) for choice in spec.allowed or ())
-            told = ", ".join(f"{t.name} ({t.dtype.base.name})" for t in tensors)
+            told = ", ".join(f"{t._label} ({t.dtype.base.name})" for t in tensors)
             raise TypeError(
                 f"Value passed to op {definition.type_name!r} has DataType {getattr(item, 'name', item)} "
                 f"not in list of allowed values: {names}\n"
@@ -193,14 +193,11 @@ def _type_from_tensors(specs: Sequence[ArgSpec], values: Sequence[Any], stored: 
 
 
 def _convert_inputs(
-    graph: Graph, definition: OpDefinition, values: Sequence[Any], stored: dict[str, Any], name: str
+    builder: Builder, definition: OpDefinition, values: Sequence[Any], stored: dict[str, Any], name: str
 ) -> tuple[str, list[Tensor]]:
     """Converts inputs, with constants named ``<op name>/<argument>``; the op's final name, and tensors."""
-    if isinstance(name, bytes):
-        name = name.decode()
-    full = name[:-1] if name[-1:] == "/" else graph.unique_name(name)
     tensors: list[Tensor] = []
-    with graph.as_default(), graph.name_scope(full + "/"):
+    with builder.operand_scope(name) as full:
         _type_from_tensors(definition.inputs, values, stored)
         for spec, value in zip(definition.inputs, values, strict=True):
             if not spec.is_list:
@@ -258,7 +255,7 @@ def _convert_inputs(
                         )
                     )
             tensors.extend(items)
-    return full + "/", tensors
+    return full, tensors
 
 
 def _convert_one(
@@ -318,7 +315,7 @@ def _check_dtypes(definition: OpDefinition, tensors: Sequence[Tensor], stored: d
                     f"Input {spec.name!r} of {definition.type_name!r} Op has type {tensor.dtype.base.name} "
                     f"that does not match {'expected type of' if spec.dtype is not None else 'type'} {wanted.name}.\n"
                     + errors.message(
-                        f"tensor {tensor.name!r} of dtype {tensor.dtype.base.name} for input {spec.name!r} "
+                        f"tensor {tensor._label} of dtype {tensor.dtype.base.name} for input {spec.name!r} "
                         f"of op {definition.type_name!r}",
                         wanted.name,
                         f"tf.cast(x, tf.{wanted.name})",
@@ -329,7 +326,7 @@ def _check_dtypes(definition: OpDefinition, tensors: Sequence[Tensor], stored: d
                     f"'{definition.type_name}' Op requires that input '{spec.name}' "
                     "be a mutable tensor (e.g.: a tf.Variable)\n"
                     + errors.message(
-                        f"tensor {tensor.name!r}, a value", "the ref of a variable", "pass the tf.Variable itself"
+                        f"tensor {tensor._label}, a value", "the ref of a variable", "pass the tf.Variable itself"
                     )
                 )
             position += 1

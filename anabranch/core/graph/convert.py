@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.contract import opdef
-from anabranch.core.graph.graph import Graph, get_default_graph
-from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.builder import Builder, current_builder
+from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import constants, dtypes
 
 ConversionFunction = Callable[..., Any]
@@ -56,17 +55,15 @@ def constant(
     name: str | None = "Const",
     verify_shape: bool = False,
     *,
-    graph: Graph | None = None,
+    graph: Builder | None = None,
 ) -> Tensor:
-    """Makes a ``Const`` operation in ``graph`` or the default graph."""
+    """A tensor of that value: a ``Const`` operation of ``graph``, or made by the current builder."""
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     array = constants.to_array(value, wanted, shape, verify_shape=verify_shape)
     if array.size > 1 and isinstance(value, _ONE_VALUE):  # one value costs one value, in memory and in a GraphDef
         array = np.broadcast_to(array.reshape(-1)[:1].copy().reshape(()), array.shape)
-    graph = graph or get_default_graph()
     stored = wanted.base if wanted is not None else dtypes.as_dtype(array.dtype)
-    op = graph._create(opdef.lookup("Const"), (), {"value": array, "dtype": stored}, name or "Const")
-    return op._outputs[0]
+    return (graph or current_builder()).constant(array, stored, name or "Const")
 
 
 def convert_to_tensor(
@@ -77,9 +74,9 @@ def convert_to_tensor(
     dtype_hint: Any = None,
     *,
     as_ref: bool = False,
-    graph: Graph | None = None,
+    graph: Builder | None = None,
 ) -> Tensor:
-    """``value`` as a tensor of the default graph.
+    """``value`` as a tensor of the current builder: of the default graph, or one that has a value.
 
     Args:
         value: a tensor, a variable, an array, a (nested list of) Python number(s) or tensors.
@@ -96,12 +93,13 @@ def convert_to_tensor(
                 f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} "
                 f"for Tensor with dtype {value.dtype.name}: {value!r}\n"
                 + errors.message(
-                    f"tensor {value.name!r} of dtype {value.dtype.name}",
+                    f"tensor {value._label} of dtype {value.dtype.name}",
                     dtypes.as_dtype(dtype).name,
                     f"tf.cast(x, tf.{dtypes.as_dtype(dtype).name})",
                 )
             )
-        return value
+        builder = graph or current_builder()
+        return value if isinstance(value, builder.tensor_type) else builder.adopt(value)
     wanted = None if dtype is None else dtypes.as_dtype(dtype).base
     preferred = preferred_dtype if preferred_dtype is not None else dtype_hint
     for _, function in _candidates(type(value)):
@@ -160,7 +158,7 @@ def _first_dtype(value: Any) -> dtypes.DType | None:
 
 def _pack(value: Any, wanted: dtypes.DType | None, name: str | None) -> Tensor:
     dtype = wanted or _first_dtype(value)
-    with get_default_graph().name_scope(name or "packed") as scope:
+    with current_builder().name_scope(name or "packed") as scope:
         items = [
             _pack(item, dtype, str(i))
             if isinstance(item, (list, tuple)) and _holds_tensors(item)

@@ -1,22 +1,16 @@
-"""The default graph: a stack per thread, and one graph of the process below all stacks."""
+"""The default graph: the innermost graph among the thread's builders, with one graph of the process below them all."""
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from anabranch.core.graph import builder
 
 if TYPE_CHECKING:
     from anabranch.core.graph.graph import Graph
 
-
-class _DefaultStack(threading.local):
-    def __init__(self) -> None:
-        self.graphs: list[Graph] = []
-
-
-_stack = _DefaultStack()
 _global_graph: list[Graph] = []
 _global_lock = threading.Lock()
 _make_graph: list[Callable[[], Graph]] = []
@@ -27,30 +21,23 @@ def set_graph_class(make: Callable[[], Graph]) -> None:
     _make_graph[:] = [make]
 
 
-@contextlib.contextmanager
-def as_default(graph: Graph) -> Iterator[Graph]:
-    """Makes ``graph`` the default graph of the thread inside a ``with`` block."""
-    stack = _stack.graphs
-    stack.append(graph)
-    try:
-        yield graph
-    finally:
-        if not stack or stack[-1] is not graph:
-            raise AssertionError(
-                "Nesting violated for the default graph: exit contexts in the reverse order of entering them."
-            )
-        stack.pop()
-
-
-def get_default_graph() -> Graph:
-    """The default graph of the thread: the innermost ``as_default`` one, else the process's global one."""
-    if _stack.graphs:
-        return _stack.graphs[-1]
+def _global() -> Graph:
     if not _global_graph:
         with _global_lock:
             if not _global_graph:
                 _global_graph.append(_make_graph[0]())
     return _global_graph[0]
+
+
+builder._bottom[:] = [_global]
+
+
+def get_default_graph() -> Graph:
+    """The default graph of the thread: the innermost ``as_default`` one, else the process's global one."""
+    for one in reversed(builder.current_stack()):
+        if one.defers:
+            return one
+    return _global()
 
 
 def reset_default_graph() -> None:
@@ -59,7 +46,7 @@ def reset_default_graph() -> None:
     Raises:
         AssertionError: called inside a ``with graph.as_default():`` block.
     """
-    if _stack.graphs:
+    if any(one.defers for one in builder.current_stack()):
         raise AssertionError(
             "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, "
             "exit the nesting and create a new graph."

@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
 
 from anabranch.core.graph import collections
+from anabranch.core.graph.builder import Builder
 from anabranch.core.graph.operation import Operation, Tensor
 
+T = TypeVar("T")
 
-class GraphElements:
+
+class GraphElements(Builder):
     """The part of a graph that finds operations and tensors, and keeps collections."""
 
     _lock: threading.RLock
@@ -155,6 +159,14 @@ class GraphElements:
         """Names of the collections."""
         with self._lock:
             return [key for key in self._collections if isinstance(key, str)]
+
+    def library_state(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What a library keeps beside the graph under ``key``, made on first use: the one item of that collection."""
+        with self._lock:
+            found = self._collections.setdefault(key, [])
+            if not found:
+                found.append(make())
+            return found[0]
 
     def clear_collection(self, name: Any) -> None:
         """Empties a collection."""

@@ -24,7 +24,6 @@ Thread safety: creation takes the graph's lock; scopes and the default-graph sta
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -35,8 +34,8 @@ from anabranch.core.contract import hooks, inference, opdef
 from anabranch.core.contract.opdef import REQUIRED, OpDefinition
 from anabranch.core.graph import body_ops, default_graph
 from anabranch.core.graph.body import Body
-from anabranch.core.graph.default_graph import as_default, get_default_graph, reset_default_graph
-from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.default_graph import get_default_graph, reset_default_graph
+from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
 from anabranch.core.graph.scopes import _VALID_NAME, GraphScopes, _Scopes
 from anabranch.core.values import shapes
 
@@ -55,6 +54,9 @@ class Graph(GraphScopes):
         >>> [op.name for op in g.get_operations()]
         ['Const', 'mul/y', 'mul']
     """
+
+    defers = True
+    tensor_type = GraphTensor
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -154,9 +156,21 @@ class Graph(GraphScopes):
                 )
             )
 
-    def as_default(self) -> contextlib.AbstractContextManager[Graph]:
-        """Makes this the default graph of the thread inside a ``with`` block."""
-        return as_default(self)
+    # ------------------------------------------------------------------------------------------- as the current builder
+    def among(self, values: Iterable[Any]) -> Graph:
+        """The one graph that the tensors and operations among ``values`` belong to, or this one."""
+        return _graph_among(values) or self
+
+    def adopt(self, tensor: Tensor) -> Tensor:
+        """Refuses a tensor that is not one of a graph: a graph that holds its value would never see another."""
+        raise RuntimeError(
+            "Attempting to capture an EagerTensor without building a function.\n"
+            + errors.message(
+                f"tensor {tensor._label}, a value that was computed already, in a graph",
+                "a tensor of the graph",
+                "tf.constant(x.numpy()), or feed the value to a tf.placeholder",
+            )
+        )
 
     # ------------------------------------------------------------------------------------------------------ op creation
     def _create(
@@ -235,7 +249,7 @@ class Graph(GraphScopes):
             else:
                 raw = [None] * len(dtypes_)
             op._outputs = tuple(
-                Tensor(op, i, dtype, shape) for i, (dtype, shape) in enumerate(zip(dtypes_, raw, strict=True))
+                GraphTensor(op, i, dtype, shape) for i, (dtype, shape) in enumerate(zip(dtypes_, raw, strict=True))
             )
             if infer_shapes and self._last_handles:
                 for index, handle in self._last_handles.items():
@@ -443,6 +457,10 @@ def graph_of(values: Iterable[Any], default: Callable[[], Graph] = get_default_g
     Raises:
         ValueError: they belong to different graphs.
     """
+    return _graph_among(values) or default()
+
+
+def _graph_among(values: Iterable[Any]) -> Graph | None:
     found: Graph | None = None
     first: Any = None
     for value in values:
@@ -459,4 +477,4 @@ def graph_of(values: Iterable[Any], default: Callable[[], Graph] = get_default_g
                         "build both under the same `with graph.as_default():`",
                     )
                 )
-    return found if found is not None else default()
+    return found

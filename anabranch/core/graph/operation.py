@@ -1,34 +1,40 @@
-"""Operations and tensors: the nodes of a graph and the values on its edges.
+"""Operations and their tensors: the nodes of a graph and the values on its edges.
 
 Both are made by :class:`anabranch.core.graph.graph.Graph` only. An operation knows its type's contract
 (``definition``), its inputs, its attributes in stored form, the nested body that it belongs to and the user's line
-that made it. A tensor is one output of an operation; its static shape may be refined by ``set_shape`` and is never
-widened. Operators (``x + y``), ``Tensor.eval`` and indexing are filled in by upper layers through
-:mod:`anabranch.core.contract.hooks`.
+that made it. A tensor of a graph is one output of an operation; its static shape may be refined by ``set_shape`` and
+is never widened. What code may ask where there need not be a graph stands in :mod:`anabranch.core.graph.tensor`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from anabranch.core import errors
 from anabranch.core.contract import hooks
 from anabranch.core.contract.inference import _UNSET, HandleData
 from anabranch.core.contract.opdef import REQUIRED, OpDefinition
+from anabranch.core.graph.tensor import OpView, Tensor
 from anabranch.core.values import shapes
 from anabranch.core.values.dtypes import DType
 
 if TYPE_CHECKING:
     from anabranch.core.graph.graph import Body, Graph
 
+__all__ = ["GraphTensor", "Operation", "OpView", "Tensor", "missing_attr"]
 
-class Tensor:
+
+class GraphTensor(Tensor):
     """One output of an operation: a dtype, a static shape (partly known), and the name ``op:index``."""
 
-    __slots__ = ("__dict__", "__weakref__", "_consumers", "_handle", "_known", "_shape", "dtype", "op", "value_index")
+    __slots__ = ("_consumers", "_handle", "_known", "_shape", "dtype", "op", "value_index")
 
-    __array_priority__ = 100  # NumPy arrays on the left let our operators take over
+    dtype: DType
+    op: Operation
+    value_index: int
+    _shape: tuple[int | None, ...] | None
+    _handle: HandleData | None
 
     def __init__(self, op: Operation, value_index: int, dtype: DType, shape: tuple[int | None, ...] | None):
         self.op = op
@@ -36,13 +42,17 @@ class Tensor:
         self.dtype = dtype
         self._shape = shape
         self._known: Any = _UNSET
-        self._handle: HandleData | None = None
+        self._handle = None
         self._consumers: list[Operation] = []
 
     @property
     def name(self) -> str:
         """``"op_name:output_index"``."""
         return f"{self.op.name}:{self.value_index}"
+
+    @property
+    def _label(self) -> str:
+        return repr(self.name)
 
     @property
     def graph(self) -> Graph:
@@ -53,15 +63,6 @@ class Tensor:
     def device(self) -> str:
         """The device string of the op that makes it."""
         return self.op.device
-
-    @property
-    def shape(self) -> shapes.TensorShape:
-        """Static shape."""
-        return shapes.TensorShape(self._shape)
-
-    def get_shape(self) -> shapes.TensorShape:
-        """Alias of :attr:`shape`."""
-        return shapes.TensorShape(self._shape)
 
     def set_shape(self, shape: Any) -> None:
         """Merges ``shape`` into the static shape.
@@ -75,25 +76,9 @@ class Tensor:
             self._shape = merged
             self.op.graph._note_change(self.op)
 
-    @property
-    def handle_data(self) -> HandleData | None:
-        """Dtype and shape of the value behind a resource or variant tensor, if known."""
-        return self._handle
-
     def consumers(self) -> list[Operation]:
         """Operations that take this tensor as an input, each once."""
         return list(dict.fromkeys(self._consumers))
-
-    @property
-    def ndim(self) -> int:
-        """Rank; ValueError if it is not known."""
-        if self._shape is None:
-            raise ValueError(
-                errors.message(
-                    f"tensor {self.name!r} of unknown rank", "a known rank", "call set_shape, or use tf.rank(x)"
-                )
-            )
-        return len(self._shape)
 
     def _as_node_def_input(self) -> str:
         return self.op.name if self.value_index == 0 else f"{self.op.name}:{self.value_index}"
@@ -112,8 +97,6 @@ class Tensor:
             else (f'Tensor("{self.name}", dtype={self.dtype.name})')
         )
 
-    # Equality and hash are object's own: identity, at C speed. Tensors are keys everywhere.
-
     def __bool__(self) -> bool:
         raise TypeError(
             errors.message(
@@ -124,17 +107,6 @@ class Tensor:
         )
 
     __nonzero__ = __bool__
-
-    def __iter__(self) -> Iterator[Any]:
-        if self._shape is None or not self._shape or self._shape[0] is None:
-            raise TypeError(
-                errors.message(
-                    f"iteration over tensor {self.name!r} of shape {shapes.show(self._shape)}",
-                    "a known first dimension",
-                    "tf.map_fn or tf.while_loop, or set_shape first",
-                )
-            )
-        return (self[i] for i in range(self._shape[0]))
 
     def __len__(self) -> int:
         raise TypeError(
@@ -154,9 +126,6 @@ class Tensor:
             )
         )
 
-    def __copy__(self) -> Tensor:
-        return self
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         raise TypeError(
             errors.message(
@@ -164,30 +133,21 @@ class Tensor:
             )
         )
 
-    def __getitem__(self, key: Any) -> Tensor:
-        return hooks.get_item(self, key)
 
-    # Binary and unary operators are filled by ops/shared/operators.py through hooks.set_operators.
-
-
-class Operation:
+class Operation(OpView):
     """A node of a graph."""
 
+    _inputs: tuple[Tensor, ...]
+    _outputs: tuple[Tensor, ...]
+
     __slots__ = (
-        "__dict__",
-        "__weakref__",
-        "_attrs",
         "_control_inputs",
         "_control_outputs",
         "_device",
         "_id",
-        "_inputs",
         "_made_at",
-        "_outputs",
         "body",
-        "definition",
         "graph",
-        "name",
         "_effects",
         "original",
         "user_site",
@@ -218,26 +178,16 @@ class Operation:
         self.user_site = site
         self._id = creation_id
         self._made_at = 0  # the graph's version once the op was in it
-        self._outputs: tuple[Tensor, ...] = ()
+        self._outputs = ()
         self.original: Operation | None = None
         self._effects: Any = None
         """Effects of the bodies that the op holds, as the planner found them for a version of the graph."""
         """The forward op that a gradient op was made for."""
 
     @property
-    def type(self) -> str:
-        """Name of the op type."""
-        return self.definition.type_name
-
-    @property
-    def inputs(self) -> _Inputs:
-        """Input tensors."""
-        return _Inputs(self._inputs)
-
-    @property
-    def outputs(self) -> list[Tensor]:
-        """Output tensors."""
-        return list(self._outputs)
+    def _stand_in(self) -> Operation:
+        """What a program gets for an operation without outputs: the operation, to be run."""
+        return self
 
     @property
     def control_inputs(self) -> list[Operation]:
@@ -263,24 +213,6 @@ class Operation:
         given = self._attrs.get("_class")
         found = [item.encode() if isinstance(item, str) else item for item in given or ()]
         return [item for item in found if item.startswith(b"loc:@")] or [b"loc:@" + self.name.encode()]
-
-    def get_attr(self, name: str) -> Any:
-        """Value of an attribute: dtypes as DType, strings as bytes, shapes as TensorShape, lists as list.
-
-        Raises:
-            ValueError: the op has no attribute of that name.
-        """
-        if name not in self._attrs:
-            raise ValueError(
-                errors.message(
-                    f"attribute {name!r} of op {self.name!r} ({self.type})",
-                    f"one of {sorted(self._attrs)}",
-                    "check the name with op.node_def",
-                )
-            )
-        value = self._attrs[name]
-        spec = self.definition.attrs.get(name)
-        return _public_attr(value, spec.element if spec is not None else "")
 
     def _set_attr(self, name: str, value: Any) -> None:
         """Sets an attribute given as an AttrValue proto or in stored form."""
@@ -331,34 +263,6 @@ class Operation:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Operation:
         raise TypeError(errors.message(f"copy.deepcopy of operation {self.name!r}", "a value", "copy the GraphDef"))
-
-
-class _Inputs(tuple[Tensor, ...]):
-    """The inputs of an op: a tuple that also answers to the list operations programs use on ``op.inputs``."""
-
-    __slots__ = ()
-
-    def __add__(self, other: Any) -> Any:
-        return list(self) + list(other)
-
-    def __radd__(self, other: Any) -> Any:
-        return list(other) + list(self)
-
-    def __eq__(self, other: object) -> bool:
-        return list(self) == list(other) if isinstance(other, (list, tuple)) else NotImplemented
-
-    def __hash__(self) -> int:
-        return tuple.__hash__(self)
-
-
-def _public_attr(value: Any, element: str) -> Any:
-    if isinstance(value, tuple) and element != "shape":
-        return [_public_attr(item, element) for item in value]
-    if element == "shape":
-        if isinstance(value, tuple) and any(isinstance(item, tuple) for item in value):
-            return [shapes.TensorShape(item) for item in value]
-        return shapes.TensorShape(value)
-    return value.encode() if isinstance(value, str) else value
 
 
 def missing_attr(value: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
-from anabranch.core.graph.graph import get_default_graph, graph_of
+from anabranch.core.graph.builder import builder_of, current_builder
 
 
 @public("name_scope")
@@ -51,11 +51,11 @@ class name_scope:
         if self._name is None and self._values is not None:
             raise ValueError("At least one of name ({}) and default_name ({}) must be provided.".format(*self._given))
         values = [] if self._values is None else list(self._values)
-        graph = graph_of(values)
+        builder = builder_of(values)
         with contextlib.ExitStack() as stack:
             if values:
-                stack.enter_context(graph.as_default())
-            scope = stack.enter_context(graph.name_scope(self._name))
+                stack.enter_context(builder.as_default())
+            scope = stack.enter_context(builder.name_scope(self._name))
             self._exits = stack.pop_all()
         return scope
 
@@ -74,52 +74,52 @@ def op_scope(values: Iterable[Any], name: str | None, default_name: str | None =
 @public("device")
 def device(device_name_or_function: Any) -> AbstractContextManager[None]:
     """Places the ops made inside: a device string, a DeviceSpec, a function of the op; None clears outer scopes."""
-    return get_default_graph().device(device_name_or_function)
+    return current_builder().device(device_name_or_function)
 
 
 @public("control_dependencies")
 def control_dependencies(control_inputs: Iterable[Any] | None) -> AbstractContextManager[None]:
     """Ops made inside run after ``control_inputs`` (ops, tensors, variables); None clears outer scopes."""
-    return get_default_graph().control_dependencies(control_inputs)
+    return current_builder().control_dependencies(control_inputs)
 
 
 @public("colocate_with")
 def colocate_with(op: Any, ignore_existing: bool = False) -> AbstractContextManager[None]:
     """Places the ops made inside on the device of ``op``."""
-    return get_default_graph().colocate_with(op, ignore_existing)
+    return current_builder().colocate_with(op, ignore_existing)
 
 
 @public("container")
 def container(container_name: str) -> AbstractContextManager[str]:
     """Names the resource container of the stateful ops made inside."""
-    return get_default_graph().container(container_name)
+    return current_builder().container(container_name)
 
 
 @public("add_to_collection")
 def add_to_collection(name: Any, value: Any) -> None:
     """Appends ``value`` to a collection of the default graph."""
-    get_default_graph().add_to_collection(name, value)
+    current_builder().add_to_collection(name, value)
 
 
 @public("add_to_collections")
 def add_to_collections(names: Any, value: Any) -> None:
     """Appends ``value`` to each of several collections of the default graph."""
-    get_default_graph().add_to_collections(names, value)
+    current_builder().add_to_collections(names, value)
 
 
 @public("get_collection")
 def get_collection(key: Any, scope: str | None = None) -> list[Any]:
     """A copy of a collection of the default graph; with ``scope``, the items whose name it matches from the start."""
-    return get_default_graph().get_collection(key, scope)
+    return current_builder().get_collection(key, scope)
 
 
 @public("get_collection_ref")
 def get_collection_ref(key: Any) -> list[Any]:
     """A collection's own list, which the caller may change."""
-    return get_default_graph().get_collection_ref(key)
+    return current_builder().get_collection_ref(key)
 
 
 @public("init_scope")
 def init_scope() -> AbstractContextManager[None]:
     """Lifts the ops made inside out of nested bodies and control dependencies, to the root of the default graph."""
-    return get_default_graph().init_scope()
+    return current_builder().init_scope()

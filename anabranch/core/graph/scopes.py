@@ -17,6 +17,7 @@ from anabranch.core import device as devices
 from anabranch.core import errors, sites
 from anabranch.core.contract import hooks
 from anabranch.core.graph.body import Body
+from anabranch.core.graph.builder import current_stack
 from anabranch.core.graph.elements import GraphElements
 from anabranch.core.graph.operation import Operation, Tensor
 
@@ -51,6 +52,29 @@ class _ControlScope:
         self.controls = controls
         self.seen: set[Operation] = set()
         self.new_stack = new_stack
+
+
+class _OperandScope:
+    """Makes a graph the current builder and re-enters a name scope of it: what `as_default` and `name_scope` do, at the
+    price of one object, since each op with an operand to convert needs it.
+    """
+
+    __slots__ = ("_full", "_graph", "_old")
+
+    def __init__(self, graph: GraphScopes, full: str) -> None:
+        self._graph = graph
+        self._full = full
+
+    def __enter__(self) -> str:
+        scopes = self._graph._scopes
+        self._old = scopes.name
+        scopes.name = self._full
+        current_stack().append(self._graph)
+        return f"{self._full}/"
+
+    def __exit__(self, *error: object) -> None:
+        current_stack().pop()
+        self._graph._scopes.name = self._old
 
 
 class GraphScopes(GraphElements):
@@ -90,22 +114,25 @@ class GraphScopes(GraphElements):
             used[base] = count
         return f"{name}_{count - 1}"
 
+    def _check_scope_name(self, name: str) -> None:
+        valid = _VALID_INNER_SCOPE if self._scopes.name else _VALID_NAME
+        if not valid.match(name):
+            raise ValueError(
+                f"'{name}' is not a valid scope name\n"
+                + errors.message(
+                    f"scope name {name!r}",
+                    "letters, digits, '.', '_', '-', '/', not starting with '_' or '-'",
+                    "rename the scope",
+                )
+            )
+
     @contextlib.contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
         """Prefixes names of new ops. A name ending in '/' re-enters that scope; None or '' leaves all scopes."""
         if name:
             if isinstance(name, (bytes, bytearray)):
                 name = name.decode()
-            valid = _VALID_INNER_SCOPE if self._scopes.name else _VALID_NAME
-            if not valid.match(name):
-                raise ValueError(
-                    f"'{name}' is not a valid scope name\n"
-                    + errors.message(
-                        f"scope name {name!r}",
-                        "letters, digits, '.', '_', '-', '/', not starting with '_' or '-'",
-                        "rename the scope",
-                    )
-                )
+            self._check_scope_name(name)
         old = self._scopes.name
         if not name:
             new = ""
@@ -297,6 +324,30 @@ class GraphScopes(GraphElements):
             scopes.original = old
 
     _original_op = original_op
+
+    @contextlib.contextmanager
+    def on_behalf_of(self, op: Any, of_user: bool) -> Iterator[None]:
+        """Surrounds the gradient rule of ``op``: what it makes is in the scope ``<op>_grad`` and on behalf of ``op``.
+
+        The operations of a user's rule keep the line of the rule that made them; others have that of the walk.
+        """
+        scopes = self._scopes
+        site = scopes.site
+        if of_user:
+            scopes.site = None
+        try:
+            with self.name_scope(f"{op.name}_grad"), self.original_op(op):
+                yield
+        finally:
+            scopes.site = site
+
+    def operand_scope(self, name: str) -> _OperandScope:
+        """Surrounds the conversion of an op's operands, whose names are ``<op name>/<operand>``; yields the prefix."""
+        if isinstance(name, bytes):
+            name = name.decode()
+        full = name[:-1] if name[-1:] == "/" else self.unique_name(name)
+        self._check_scope_name(full)
+        return _OperandScope(self, full)
 
     @contextlib.contextmanager
     def shared_site(self) -> Iterator[None]:

@@ -34,8 +34,8 @@ def node_def(op: Operation, into: Any = None) -> Any:
     node.op = op.definition.type_name
     if op._device:
         node.device = op._device
-    for tensor in op._inputs:
-        node.input.append(tensor._as_node_def_input())
+    sources: tuple[Any, ...] = op._inputs
+    node.input.extend(tensor._as_node_def_input() for tensor in sources)
     if op._control_inputs:
         node.input.extend(sorted(f"^{control.name}" for control in op._control_inputs))
     function_def.write_attrs(op, node)

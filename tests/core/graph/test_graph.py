@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import anabranch as tf
-from anabranch.core.graph import default_graph
+from anabranch.core.graph import builder
 from anabranch.core.graph.build import build
 from anabranch.core.graph.verify import verify_graph
 
@@ -291,7 +291,7 @@ def test_default_graphs_must_be_left_in_order():
     with pytest.raises(AssertionError, match="Nesting violated for the default graph"):
         a.__exit__(None, None, None)
     b.__exit__(None, None, None)
-    default_graph._stack.graphs.clear()
+    builder.current_stack().clear()
 
 
 def test_the_global_graph_can_be_replaced():

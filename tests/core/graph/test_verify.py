@@ -9,7 +9,7 @@ import anabranch as tf
 from anabranch.core.contract import opdef
 from anabranch.core.contract.inference import HandleData
 from anabranch.core.graph.build import build
-from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.operation import GraphTensor
 from anabranch.core.graph.verify import InvalidGraphError, show_neighbours, verify_graph
 
 
@@ -75,7 +75,7 @@ STRUCTURE = {
         "input 0 of 'c', Const:0, comes from an operation that the graph does not hold",
     ),
     "an input that is no output": (
-        lambda g: setattr(op(g, "b"), "_inputs", (Tensor(op(g, "a"), 0, tf.float32, (2,)),)),
+        lambda g: setattr(op(g, "b"), "_inputs", (GraphTensor(op(g, "a"), 0, tf.float32, (2,)),)),
         "input 0 of 'b', a:0, is not an output of 'a'",
     ),
     "an input that was not captured": (

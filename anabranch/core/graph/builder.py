@@ -1,0 +1,238 @@
+"""Who executes the ops that a program applies: a builder per thread, of which a graph is one.
+
+``core.build("MatMul", a, b)`` checks the call against the op's contract, converts the operands to tensors, and hands
+the rest to the thread's *builder*: a graph appends an operation, and a mode that runs ops at once computes the
+outputs. All that differs between them stands behind the methods of :class:`Builder`; the checks are written once (see
+:mod:`anabranch.core.graph.build`).
+
+The builders of a thread are a stack, with the process's global graph below all of them (:mod:`default_graph`). ``with
+builder.as_default():`` pushes one; the innermost is the thread's *current builder*. So a graph's block inside of a mode
+that runs ops at once builds a graph, and the other way round.
+
+What libraries do. They ask for :func:`current_builder`, or :func:`builder_of` the tensors they were handed, and use the
+methods of :class:`Builder` only. The methods of the base class are those of a mode that runs ops at once: names,
+devices, colocation and control dependencies mean nothing there, since the op has run where its operands are, before the
+next is applied; a collection keeps nothing, since nobody could run what is in it. Where a library must take another way
+altogether it asks for :attr:`Builder.defers`: ``tf.cond`` calls one branch when the condition has a value. Code that
+needs a graph (savers, sessions, imports) asks for :func:`~anabranch.core.graph.default_graph.get_default_graph`.
+
+What a mode that runs ops at once writes: ``tensor_type``, :meth:`Builder._create`, and, if tensors of other modes may
+be used in it, :meth:`Builder.adopt`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from anabranch.core import errors
+from anabranch.core.contract.opdef import OpDefinition, lookup
+from anabranch.core.graph.tensor import OpView, Tensor
+
+T = TypeVar("T")
+Context = contextlib.AbstractContextManager
+
+
+class _Nothing:
+    """A context manager that does nothing and yields one value; it can be entered again and again."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any = None) -> None:
+        self._value = value
+
+    def __enter__(self) -> Any:
+        return self._value
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+
+_NOTHING = _Nothing()
+
+
+class Builder:
+    """What executes ops; see the module's docstring. The defaults are those of a mode that runs ops at once."""
+
+    defers = False
+    """Whether an applied op runs later: its outputs have no values yet, and a program cannot branch on them."""
+    tensor_type: type[Tensor] = Tensor
+    """Class of the tensors that ops give and take here."""
+    seed: Any = None
+    """Seed that random ops without one of their own derive theirs from, or None."""
+    _library_state: dict[Hashable, Any] | None = None
+
+    @property
+    def building_function(self) -> bool:
+        """Whether the ops applied now are those of a nested body."""
+        return False
+
+    @property
+    def _last_id(self) -> int:
+        """Number of ops applied so far, which seeds a random op under :attr:`seed`."""
+        return 0
+
+    @property
+    def _container(self) -> str:
+        """Resource container of stateful ops."""
+        return ""
+
+    # ------------------------------------------------------------------------------------------------------------- ops
+    def _create(
+        self, definition: OpDefinition, inputs: Sequence[Any], attrs: dict[str, Any], name: str | None = None
+    ) -> OpView:
+        """Applies an op to tensors of :attr:`tensor_type`; ``attrs`` are complete and in stored form, and all has been
+        checked against the contract.
+        """
+        raise NotImplementedError
+
+    def constant(self, array: Any, dtype: Any, name: str | None) -> Any:
+        """A tensor with the value of an array, which nobody else holds."""
+        return self._create(lookup("Const"), (), {"value": array, "dtype": dtype}, name)._outputs[0]
+
+    def adopt(self, tensor: Tensor) -> Any:
+        """A tensor of another mode as one of this builder's.
+
+        Raises:
+            TypeError: there is no way.
+        """
+        raise TypeError(
+            errors.message(
+                f"tensor {tensor._label} of a graph, in code that runs its ops at once",
+                "a tensor with a value",
+                "run the graph first (session.run(t)), or put the code under `with graph.as_default():`",
+            )
+        )
+
+    def among(self, values: Iterable[Any]) -> Builder:
+        """The builder that an op on ``values`` belongs to: in a graph, that of the tensors among them."""
+        return self
+
+    # ---------------------------------------------------------------------------------------------------------- scopes
+    def as_default(self) -> Context[Any]:
+        """Makes this the current builder of the thread inside a ``with`` block."""
+        return as_current(self)
+
+    def operand_scope(self, name: str) -> Context[str]:
+        """Surrounds the conversion of an op's operands; yields the op's final name."""
+        return _Nothing(name)
+
+    def name_scope(self, name: str | None) -> Context[str]:
+        """Prefixes names of what is made inside; yields the prefix with a final '/', or ''."""
+        return _Nothing(f"{name.rstrip('/')}/" if name else "")
+
+    def get_name_scope(self) -> str:
+        """The current name scope, without a final '/'."""
+        return ""
+
+    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
+        """``name`` under the current name scope, made unique where names are."""
+        return name
+
+    def device(self, device_name_or_function: Any) -> Context[None]:
+        """Places the ops applied inside."""
+        return _NOTHING
+
+    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Context[None]:
+        """Places the ops applied inside with an op, a tensor or a variable."""
+        return _NOTHING
+
+    def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Context[None]:
+        """Runs the ops applied inside after ``control_inputs``."""
+        return _NOTHING
+
+    def init_scope(self) -> Context[None]:
+        """Lifts the ops applied inside out of nested bodies and control dependencies."""
+        return _NOTHING
+
+    def attr_scope(self, attrs: dict[str, Any]) -> Context[None]:
+        """Gives the ops made inside further attributes, which a file of the graph keeps."""
+        return _NOTHING
+
+    def gradient_override_map(self, op_type_map: dict[str, str]) -> Context[None]:
+        """Names the gradient rules of ops made inside, by op type."""
+        return _NOTHING
+
+    def container(self, container_name: str) -> Context[str]:
+        """Names the resource container of stateful ops applied inside."""
+        return _Nothing(container_name)
+
+    def shared_site(self) -> Context[None]:
+        """The ops applied inside show the user's line that entered."""
+        return _NOTHING
+
+    def on_behalf_of(self, op: OpView, of_user: bool) -> Context[None]:
+        """Surrounds the gradient rule of ``op``, a rule of the user's own or one of the library."""
+        return _NOTHING
+
+    # ------------------------------------------------------------------------------------------- what libraries keep
+    def add_to_collection(self, name: Any, value: Any) -> None:
+        """Appends ``value`` to a collection, where there are collections."""
+
+    def add_to_collections(self, names: Any, value: Any) -> None:
+        """Appends ``value`` to several collections, where there are collections."""
+
+    def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
+        """A copy of a collection; empty where there are none."""
+        return []
+
+    def get_collection_ref(self, name: Any) -> list[Any]:
+        """A collection's own list; where there are none, a list that nobody else will see."""
+        return []
+
+    def library_state(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What a library keeps beside this builder under ``key``, made on first use."""
+        state = self._library_state
+        if state is None:
+            state = self._library_state = {}
+        found = state.get(key)
+        if found is None:
+            found = state.setdefault(key, make())
+        return found
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.builders: list[Any] = []
+
+
+_stack = _Stack()
+_bottom: list[Callable[[], Any]] = []  # filled by default_graph.py
+
+
+@contextlib.contextmanager
+def as_current(builder: Any) -> Iterator[Any]:
+    """Makes ``builder`` the current one of the thread inside a ``with`` block."""
+    stack = _stack.builders
+    stack.append(builder)
+    try:
+        yield builder
+    finally:
+        if not stack or stack[-1] is not builder:
+            raise AssertionError(
+                "Nesting violated for the default graph: exit contexts in the reverse order of entering them."
+            )
+        stack.pop()
+
+
+def current_stack() -> list[Any]:
+    """The thread's builders, the current one last."""
+    return _stack.builders
+
+
+def current_builder() -> Builder:
+    """The builder that ops of this thread go to: the innermost ``as_default`` one, else the process's global graph."""
+    builders = _stack.builders
+    return builders[-1] if builders else _bottom[0]()
+
+
+def builder_of(values: Iterable[Any]) -> Builder:
+    """The builder that an op on ``values`` belongs to.
+
+    Raises:
+        ValueError: tensors of different graphs are among them.
+    """
+    builders = _stack.builders
+    return (builders[-1] if builders else _bottom[0]()).among(values)
