@@ -6,8 +6,8 @@ library calls and take the time that they took; what is element by element takes
 
 Policy. The ski-rental rule again, as for the two tiers (``runtime/plans/policy.py``): a program runs as a draft until
 that has cost half as much as compiling the final form does, both modelled from the jaxpr, no clock. After a quarter of
-these runs the final form is compiled in a thread of its own, while steps go on; the run at which it takes over is
-fixed in advance, and waits for the thread if it must. So the same program changes forms at the same run each time, and
+these runs the final form is compiled in a process of its own, while steps go on; the run at which it takes over is
+fixed in advance, and waits for it if it must. So the same program changes forms at the same run each time, and
 repeats bit for bit. Runs are counted by program, not for the process: what other sessions did decides nothing.
 
 What is small or slow has no draft: a compilation that takes no time, a program whose draft would soon have cost more
@@ -17,10 +17,15 @@ than it saved, a plan for which the user asked for the compiled tier.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from anabranch.xla import background
+
+_log = logging.getLogger("anabranch")
 
 OPTIONS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
 # Microseconds, from measurements on two x86 cores (docs/notes/0012-cold-starts.md).
@@ -134,6 +139,18 @@ class Source:
         with self._around():
             return self._lowered.compile()
 
+    def final_elsewhere(self) -> Any:
+        """The optimised form, compiled by a process of its own."""
+        with self._around():
+            return background.compiled_elsewhere(self._lowered)[0]
+
+    def best_from_a_thread(self) -> Any:
+        """The optimised form, for a thread of the background: a CPU's is compiled elsewhere if it can be."""
+        try:
+            return self.final_elsewhere()
+        except background.NotPossible:
+            return self.final()
+
 
 class Forms:
     """The compiled forms of one computation, shared by all programs of the process that do the same."""
@@ -169,11 +186,7 @@ class Forms:
         """Starts to compile the final form, unless that has been done."""
         with self._lock:
             if self._final is None and self._compiling is None and self.problem is None and source is not None:
-                # Not a daemon: at the end of the process XLA must not be in the middle of it.
-                self._compiling = threading.Thread(
-                    target=self._compile, args=(source,), name="anabranch-final-form", daemon=False
-                )
-                self._compiling.start()
+                self._compiling = background.start(lambda: self._compile_elsewhere(source), "anabranch-final-form")
 
     def best(self, source: Source | None) -> Any:
         """The final form, for which it waits; the draft if it cannot be compiled."""
@@ -182,11 +195,23 @@ class Forms:
         if thread is not None:
             thread.join()
             self._compiling = None
+        if self._final is None and self.problem is None and source is not None:
+            with self._lock:
+                if self._final is None and self.problem is None:
+                    self._compile(source.final)
         return self.function
 
-    def _compile(self, source: Source) -> None:
+    def _compile_elsewhere(self, source: Source) -> None:
         try:
-            self._final = source.final()
+            self._compile(source.final_elsewhere)
+        except background.NotPossible as reason:
+            _log.warning("A program is compiled while its step waits, as no process can do it meanwhile: %s", reason)
+
+    def _compile(self, compiled: Callable[[], Any]) -> None:
+        try:
+            self._final = compiled()
+        except background.NotPossible:
+            raise
         except Exception as problem:
             self.problem = problem
 

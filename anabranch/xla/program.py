@@ -402,7 +402,7 @@ class Program:
                 draft = source.draft() if runs else None
                 if draft is not None:
                     return drafts.Forms(facts, draft, runs, source=source), source
-            return drafts.Forms(facts, final=source.final()), source
+            return drafts.Forms(facts, final=source.best_from_a_thread() if keeps else source.final()), source
 
     # -- tracing ------------------------------------------------------------------------------------------------------
     def _trace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import weakref
 
@@ -30,12 +31,12 @@ def made(monkeypatch):
         compile_ = getattr(drafts.Source, name)
 
         def spy(self):
-            found.append((name, threading.current_thread().name))
+            found.append((name.removesuffix("_elsewhere"), threading.current_thread().name))
             return compile_(self)
 
         monkeypatch.setattr(drafts.Source, name, spy)
 
-    for name in ("draft", "final"):
+    for name in ("draft", "final", "final_elsewhere"):
         watch(name)
     return found
 
@@ -90,13 +91,13 @@ def test_the_final_form_is_begun_early_and_takes_over_at_a_run_that_is_fixed(mon
 def test_a_run_waits_for_the_final_form(monkeypatch, made):
     _drafted(monkeypatch, 2)  # begun at the first of them
     go = threading.Event()
-    final = drafts.Source.final
+    final = drafts.Source.final_elsewhere
 
     def slow(self):
         assert go.wait(60)
         return final(self)
 
-    monkeypatch.setattr(drafts.Source, "final", slow)
+    monkeypatch.setattr(drafts.Source, "final_elsewhere", slow)
     v, x, fetches = _step()
     with tf.Session() as session:
         session.run(v.initializer)
@@ -177,7 +178,7 @@ def test_the_draft_serves_on_where_the_final_form_cannot_be_compiled(monkeypatch
     def fails(self):
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(drafts.Source, "final", fails)
+    monkeypatch.setattr(drafts.Source, "final_elsewhere", fails)
     v, x, fetches = _step()
     with tf.Session() as session:
         session.run(v.initializer)
@@ -186,6 +187,20 @@ def test_the_draft_serves_on_where_the_final_form_cannot_be_compiled(monkeypatch
         for _ in range(6):
             session.run(fetches, {x: ROW})
         np.testing.assert_allclose(session.run(v), first + 6 / (1 + np.exp(-ROW)), rtol=1e-5)
+
+
+def test_a_step_compiles_the_final_form_itself_where_no_process_can(monkeypatch, made, caplog):
+    _drafted(monkeypatch, 3)
+    monkeypatch.setattr(sys, "executable", "")
+    v, x, fetches = _step()
+    with tf.Session() as session:
+        session.run(v.initializer)
+        _hot(session, fetches, {x: ROW})
+        for _ in range(4):
+            session.run(fetches, {x: ROW})
+        assert "draft" not in session.explain(fetches, {x: ROW})
+    assert made[1:] == [("final", "anabranch-final-form"), ("final", "MainThread")]
+    assert "no Python executable is known" in caplog.text
 
 
 def test_an_xla_that_does_not_know_the_options_makes_final_forms(monkeypatch, made):

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.xla import engine
+from anabranch.xla import background, engine
 from anabranch.xla.program import UNTRACEABLE
 
 LARGE = 1 << 24
@@ -188,7 +188,7 @@ def _prepare_if_expected(
                 engine.wait_for(array)
                 manager.spares.put(array)
 
-    threading.Thread(target=work, name="anabranch-spares", daemon=False).start()
+    background.start(work, "anabranch-spares")
 
 
 def _equal(one: Any, other: Any) -> bool:

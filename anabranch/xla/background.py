@@ -1,0 +1,163 @@
+"""What goes on beside the program, and ends with it: threads, and compilations in a process of their own.
+
+A process ends by waiting for its threads, so that a compilation of seven seconds in one of them keeps a finished script
+for seven seconds. A thread that nobody waits for is no way out: the interpreter ends threads that come back to it, and
+one that comes back from the middle of XLA takes the process down with it (``terminate called``, exit status 134). So a
+program for a CPU is compiled in a process of its own (:func:`compiled_elsewhere`), of which the thread only awaits the
+answer. At the end these processes are killed, the threads are interrupted wherever they are in Python, and are over
+within milliseconds.
+
+What a thread does in XLA itself cannot be cut short and should take no time: loading what was compiled elsewhere,
+filling a buffer. Devices other than CPUs belong to one process, so programs for them are compiled in the thread, which
+the end of the process then waits for.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import copy
+import ctypes
+import io
+import os
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from anabranch.core import errors
+from anabranch.xla import compiler_process
+
+_lock = threading.Lock()
+_threads: set[threading.Thread] = set()
+_processes: set[subprocess.Popen[bytes]] = set()
+_ended = False
+
+
+class Ended(BaseException):
+    """Raised in a thread of the background when the process ends."""
+
+
+class NotPossible(Exception):
+    """There can be no process that compiles: the reason."""
+
+
+def start(work: Callable[[], None], name: str) -> threading.Thread | None:
+    """Runs ``work`` in a thread; while the process ends, here and now, and there is no thread."""
+    with _lock:
+        if not _ended:
+            if not _threads:
+                # Registered after JAX, so called before it gives up its devices.
+                atexit.unregister(_end)
+                atexit.register(_end)
+            thread = threading.Thread(target=_run, args=(work,), name=name, daemon=True)
+            thread.start()
+            _threads.add(thread)
+            return thread
+    work()
+    return None
+
+
+def _run(work: Callable[[], None]) -> None:
+    # What the interruption of a thread leaves behind is nobody's concern.
+    with contextlib.suppress(Ended):
+        try:
+            work()
+        finally:
+            with _lock:
+                _threads.discard(threading.current_thread())
+
+
+def _end() -> None:
+    global _ended
+    with _lock:
+        _ended = True
+        threads, processes = list(_threads), list(_processes)
+    for process in processes:
+        process.kill()
+    for thread in threads:
+        if thread.ident is not None and thread.is_alive():
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Ended))
+    for thread in threads:
+        thread.join()
+
+
+def _after_fork() -> None:
+    """In a forked child: threads and processes are the parent's."""
+    _threads.clear()
+    _processes.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+class _Elsewhere:
+    """A client of XLA whose compilations are made by another process; in all else the client itself."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.code = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def compile_and_load(self, module: Any, executable_devices: Any, compile_options: Any, **_: Any) -> Any:
+        bytecode = io.BytesIO()
+        module.operation.write_bytecode(bytecode)
+        devices = " ".join(map(str, (len(self._client.devices()), *(device.id for device in executable_devices))))
+        self.code = _answer(devices.encode(), bytecode.getvalue(), compile_options.SerializeAsString())
+        return self._client.deserialize_executable(self.code, executable_devices, compile_options)
+
+
+def compiled_elsewhere(lowered: Any) -> tuple[Any, bytes]:
+    """What ``lowered.compile()`` gives, compiled by a process of its own, and the code as it came from there.
+
+    Raises:
+        NotPossible: there is no such process here.
+        InternalError: XLA could not compile it.
+    """
+    lowering = lowered._lowering
+    client = _Elsewhere(lowering.compile_args["backend"])
+    if client.platform != "cpu":
+        raise NotPossible(f"the {client.platform} belongs to this process")
+    elsewhere, inner = copy.copy(lowered), copy.copy(lowering)
+    inner.compile_args = {**lowering.compile_args, "backend": client}
+    elsewhere._lowering = inner
+    return elsewhere.compile(), client.code
+
+
+def _answer(*request: bytes) -> bytes:
+    if not sys.executable or getattr(sys, "frozen", False):
+        raise NotPossible("no Python executable is known that could be started")
+    packages = Path(str(sys.modules["jaxlib"].__file__)).parents[1]
+    command = [sys.executable, "-P", compiler_process.__file__, str(packages)]
+    try:
+        with _lock:
+            if _ended:
+                raise NotPossible("this process ends")
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # an interrupt from the terminal is the program's
+            )
+            _processes.add(process)
+    except OSError as problem:
+        raise NotPossible(str(problem)) from problem
+    try:
+        found, _ = process.communicate(b"".join(struct.pack("<Q", len(field)) + field for field in request))
+    finally:
+        with _lock:
+            _processes.discard(process)
+        if process.poll() is None:
+            process.kill()
+    if found[:1] == compiler_process.COMPILED:
+        return found[1:]
+    if found[:1] == compiler_process.FAILED:
+        raise errors.InternalError(None, None, f"XLA cannot compile a program: {found[1:].decode()}")
+    raise NotPossible(f"the process that compiles ended with status {process.returncode}")

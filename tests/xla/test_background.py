@@ -1,0 +1,133 @@
+"""What goes on in the background ends with the program: at once, and without a word."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import anabranch
+from anabranch.core import errors
+from anabranch.xla import background, engine
+
+SCRIPT = """
+import atexit, sys, time
+atexit.register(lambda: print("ended", time.perf_counter()))  # the last of these functions
+import numpy as np
+import anabranch as tf
+from anabranch.xla import background, drafts
+
+drafts.runs_as_draft = lambda jaxpr: 8
+x = tf.placeholder(tf.float32, [16, 16])
+v = tf.Variable(np.ones((16, 16), np.float32))
+y = v
+for i in range(40):  # some seven seconds of XLA's
+    y = tf.sin(tf.matmul(y, tf.cos(tf.transpose(x) + float(i)))) + tf.reduce_sum(x, i % 2, keepdims=True)
+    y = tf.reverse(tf.nn.top_k(y, 16).values, [0])
+step = v.assign(y).op
+with tf.Session() as session:
+    session.run(v.initializer)
+    while not background._threads:
+        session.run(step, {x: np.ones((16, 16), np.float32)})
+time.sleep(float(sys.argv[1]))
+print("done", time.perf_counter(), len(background._threads))
+"""
+
+
+def _ends(delay):
+    """Exit status and messages of a script that ends ``delay`` seconds after a compilation began, the seconds that its
+    end took, and whether the compilation was still going on."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(anabranch.__file__).parents[1])}
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(delay)], capture_output=True, text=True, env=environment, timeout=100
+    )
+    said = dict(line.split(" ", 1) for line in run.stdout.splitlines())
+    done, threads = said["done"].split()
+    return run.returncode, run.stderr, float(said["ended"]) - float(done), int(threads)
+
+
+@pytest.mark.multiprocess
+def test_a_script_ends_while_a_program_is_compiled():
+    status, message, seconds, compiling = _ends(0.5)
+    assert (status, message, compiling) == (0, "", 1)
+    assert seconds < 1.0  # some 10 ms on an idle machine
+
+
+@pytest.mark.multiprocess
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_twenty_scripts_end_at_twenty_moments_of_a_compilation():
+    with ThreadPoolExecutor(2) as pool:
+        ends = list(pool.map(_ends, [i * 0.1 for i in range(20)]))
+    assert [(status, message) for status, message, _, _ in ends] == [(0, "")] * 20
+    assert max(seconds for _, _, seconds, _ in ends) < 1.0
+    assert sum(compiling for _, _, _, compiling in ends) > 10
+
+
+@pytest.mark.multiprocess
+def test_a_script_ends_while_a_thread_is_tracing():
+    script = (
+        "import time\n"
+        "from anabranch.xla import background, engine\n"
+        "engine.jax()\n"
+        "def work():\n"
+        "    while True:\n"
+        "        time.sleep(0.001)\n"
+        "background.start(work, 'endless')\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+def _lowered(function, *arguments):
+    return engine.jax().jit(function).trace(*arguments).lower()
+
+
+@pytest.mark.multiprocess
+def test_what_is_compiled_elsewhere_computes_the_same_bits():
+    jnp = engine.jax().numpy
+    x = np.random.RandomState(0).normal(size=(50, 50)).astype(np.float32)
+    lowered = _lowered(lambda x: jnp.sort(jnp.tanh(x @ x)).sum(0), x)
+    compiled, code = background.compiled_elsewhere(lowered)
+    np.testing.assert_array_equal(compiled(x), lowered.compile()(x))
+    assert len(code) > 1000
+
+
+@pytest.mark.multiprocess
+def test_library_calls_are_found_elsewhere():
+    jnp = engine.jax().numpy
+    x = np.random.RandomState(0).normal(size=(5, 5)).astype(np.float32)
+    lowered = _lowered(lambda x: jnp.linalg.inv(x), x)
+    compiled, _ = background.compiled_elsewhere(lowered)
+    np.testing.assert_array_equal(compiled(x), lowered.compile()(x))
+
+
+@pytest.mark.multiprocess
+def test_what_xla_refuses_is_told(monkeypatch):
+    lowered = _lowered(lambda x: x + 1, np.float32(1))
+    answer = background._answer
+    monkeypatch.setattr(background, "_answer", lambda devices, module, options: answer(devices, b"nonsense", options))
+    with pytest.raises(errors.InternalError, match="XLA cannot compile a program"):
+        background.compiled_elsewhere(lowered)
+
+
+def test_a_process_that_dies_is_no_answer(monkeypatch, tmp_path):
+    script = tmp_path / "dies.py"
+    script.write_text("import sys; sys.stdin.read(); sys.exit(3)")
+    monkeypatch.setattr(background.compiler_process, "__file__", str(script))
+    with pytest.raises(background.NotPossible, match="ended with status 3"):
+        background.compiled_elsewhere(_lowered(lambda x: x + 1, np.float32(1)))
+    assert not background._processes
+
+
+def test_while_the_process_ends_work_is_done_at_once(monkeypatch):
+    monkeypatch.setattr(background, "_ended", True)
+    threads = []
+    assert background.start(lambda: threads.append(threading.current_thread()), "late") is None
+    assert threads == [threading.current_thread()]
