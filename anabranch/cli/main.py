@@ -6,8 +6,9 @@ anabranch check PATH...              what programs use that is not there, withou
 anabranch saved-model show|run       what a SavedModel holds, and calls of its signatures
 anabranch checkpoint ls|show|diff    what checkpoints hold, and where two differ
 anabranch graph summary|to-text|freeze|ops
+anabranch where NAME...              where a public name or an op type is defined: file and line
 
-The last three have ``--json``; exit status 1 says that an answer is 'no' (checkpoints differ, a graph has op types that
+The last four have ``--json``; exit status 1 says that an answer is 'no' (checkpoints differ, a graph has op types that
 are not defined), 2 that something is wrong, which is told on standard error.
 """
 
@@ -27,6 +28,7 @@ _LOADED_WHEN_NAMED = {
     "saved-model": ("anabranch.cli.saved_model_command", "show a SavedModel and call its signatures"),
     "checkpoint": ("anabranch.cli.checkpoint_command", "list, show and compare checkpoints"),
     "graph": ("anabranch.cli.graph_command", "summarise, print, freeze and check graphs"),
+    "where": ("anabranch.cli.where_command", "say in which file and line a public name or an op type is defined"),
 }
 
 

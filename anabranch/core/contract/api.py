@@ -3,11 +3,15 @@
 ``@public("nn.relu")`` beside a function puts it at ``anabranch.nn.relu``. ``anabranch/__init__.py`` resolves names
 from this table on first use, so that importing the package loads nothing. :func:`public_op` makes the plain Python
 function of an op whose signature needs no help.
+
+Each name keeps the module and the line that published it (:func:`published_at`), from which `anabranch where` and the
+pages of the API reference lead to the source.
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -18,6 +22,7 @@ from anabranch.core.graph.build import build
 
 T = TypeVar("T")
 _names: dict[str, Any] = {}
+_published_at: dict[str, tuple[str, int]] = {}
 
 
 def public(*names: str) -> Callable[[T], T]:
@@ -40,6 +45,12 @@ def publish_as(name: str, obj: Any) -> None:
             )
         )
     _names[name] = obj
+    _published_at.setdefault(name, opdef.calling_statement())
+
+
+def published_at(name: str) -> tuple[str, int]:
+    """Module and line of the statement that published ``name``; KeyError if nothing did."""
+    return _published_at[name]
 
 
 _resolver: list[Callable[..., Any]] = []  # (resolve, list), filled by the package's start-up
@@ -147,10 +158,33 @@ def public_op(
         name = values.pop("name")
         return build(type_name, name=name, **{renamed[key]: value for key, value in values.items()})
 
-    call.__name__ = call.__qualname__ = function_name
-    call.__doc__ = definition.doc
-    call.__signature__ = signature  # type: ignore[attr-defined]
-    call.__module__ = ".".join(["anabranch", *published[0].split(".")[:-1]]) if published else "anabranch"
+    function = _located(lambda *args, **kwargs: call(*args, **kwargs), function_name)
+    function.__doc__ = definition.doc
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    function.__wrapped__ = _source_of(definition)  # type: ignore[attr-defined]
+    function.op_type = type_name  # type: ignore[attr-defined]
+    function.__module__ = ".".join(["anabranch", *published[0].split(".")[:-1]]) if published else "anabranch"
     for name in published:
-        publish_as(name, call)
-    return call
+        publish_as(name, function)
+    return function
+
+
+def _located(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Gives a function the name, the file and the line of the row that makes it.
+
+    ``function`` is a lambda on one line, so that its only line becomes the row's: in a traceback and for
+    ``inspect.getsourcefile`` the function stands where a reader finds its definition.
+    """
+    module, line = opdef.calling_statement()
+    file = getattr(sys.modules.get(module), "__file__", None)
+    code = function.__code__.replace(co_name=name)
+    function.__code__ = code.replace(co_filename=file, co_firstlineno=line) if file else code
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _source_of(definition: opdef.OpDefinition) -> Any:
+    """What ``inspect.getsource`` shows for the function of an op: the op's block, or the kernel of a table's row."""
+    if definition.block is not None:
+        return definition.block
+    return definition.kernel or definition.host_kernel or definition.shape

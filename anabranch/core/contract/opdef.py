@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import sys
 import types
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -172,6 +173,11 @@ class OpDefinition:
     commutative: bool = False
     flops: Callable[..., float] | None = None
     version: int = 1
+    # Where it is defined, noted by `define`: the module, the line of the class statement or of the table's row, and the
+    # class (None for a row).
+    module: str = ""
+    line: int = 0
+    block: type | None = None
 
     # -- derived once, for the hot path of building -----------------------------------------------------------------
     def __post_init__(self) -> None:
@@ -291,7 +297,34 @@ def _refuse(type_name: str, given: str, expected: str, instead: str) -> None:
     raise TypeError(errors.message(f"op {type_name!r}: {given}", expected, instead))
 
 
-_FIELDS = {field.name for field in dataclasses.fields(OpDefinition)} - {"type_name", "doc", "inputs", "outputs"}
+_FIELDS = {field.name for field in dataclasses.fields(OpDefinition)} - {
+    "type_name", "doc", "inputs", "outputs", "module", "line", "block",
+}  # fmt: skip
+
+
+def calling_statement() -> tuple[str, int]:
+    """Module and line of the statement that called into :mod:`anabranch.core.contract`.
+
+    A row of a table often goes through a helper of its family. The row is what a reader looks for, so frames of the
+    same package are followed outwards to the one that runs a module's body; without such a frame (a definition inside
+    a function) the innermost one stands.
+    """
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_CONTRACT):
+        frame = frame.f_back
+    if frame is None:
+        return "", 0
+    innermost = outer = frame
+    package = innermost.f_globals.get("__name__", "").partition(".")[0]
+    while outer.f_code.co_name != "<module>":
+        if outer.f_back is None or outer.f_back.f_globals.get("__name__", "").partition(".")[0] != package:
+            outer = innermost
+            break
+        outer = outer.f_back
+    return outer.f_globals.get("__name__", ""), outer.f_lineno
+
+
+_CONTRACT = __name__.rpartition(".")[0] + "."
 
 
 def define(type_name: str, doc: str | None, *, signature: str, **fields: Any) -> OpDefinition:
@@ -404,7 +437,10 @@ def define(type_name: str, doc: str | None, *, signature: str, **fields: Any) ->
         _refuse(type_name, "traced(c) without compile_time", "compile_time inputs to do without", "remove it")
     if type_name in _registry:
         _refuse(type_name, "defined twice", "one definition", "remove one of them or choose another type name")
-    definition = OpDefinition(type_name, doc.strip() if doc else "", inputs, outputs, attrs, **fields)
+    module, line = calling_statement()
+    definition = OpDefinition(
+        type_name, doc.strip() if doc else "", inputs, outputs, attrs, module=module, line=line, **fields
+    )
     _registry[type_name] = definition
     return definition
 
@@ -428,3 +464,4 @@ class Op:
             elif isinstance(value, staticmethod):
                 body[name] = value.__func__
         cls.definition = define(type_name, cls.__doc__, **body)
+        object.__setattr__(cls.definition, "block", cls)
