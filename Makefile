@@ -1,6 +1,7 @@
 # All that a fresh clone needs is make and a Python of at least 3.11 with its venv module.
 #   make demo    train a small network on handwritten digits
-#   make test    lint, types and all tests that are not slow
+#   make test    lint, types and all tests that are not slow; builds the site without its reference of public names
+#   make docs    the whole site: open out/docs/index.html
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +10,7 @@ STAMP := $(VENV)/.installed
 JOBS ?= 2
 DEMO_FLAGS ?=
 
-.PHONY: setup demo test test-all lint format protos clean
+.PHONY: setup demo test test-all docs lint format protos clean
 
 setup: $(STAMP)
 
@@ -34,6 +35,9 @@ test: lint
 test-all: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not accelerator"
 
+docs: $(STAMP)
+	$(BIN)/python tools/build_docs.py
+
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -42,4 +46,4 @@ protos: $(STAMP)
 	$(BIN)/python tools/compile_protos.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist out/docs *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -224,19 +224,28 @@ def _test_rows() -> dict[str, Place]:
 
 
 # --------------------------------------------------------------------------------------------------------- public names
+def public_place(dotted: str, value: Any) -> Place | None:
+    """Where the object published under a dotted name (without `tf.`) is defined."""
+    if inspect.isclass(value):
+        return _class_place(value) or _published(dotted)
+    if inspect.isroutine(value) or isinstance(value, functools.partial):
+        return place_of(value) or _published(dotted)
+    return _value_place(dotted, value)
+
+
 def _public_name(dotted: str, value: Any) -> PublicName:
     name = f"tf.{dotted}" if dotted.partition(".")[0] in dir(anabranch) else f"tensorflow.{dotted}"
     if isinstance(value, types.ModuleType):
         return PublicName(name, "namespace", value, _file_of(value) or _published(dotted), ())
     if inspect.isclass(value):
-        return PublicName(name, "class", value, _class_place(value) or _published(dotted), ())
+        return PublicName(name, "class", value, public_place(dotted, value), ())
     if inspect.isroutine(value) or isinstance(value, functools.partial):
         owner, _ = check.lookup(dotted.rpartition(".")[0]) if "." in dotted else (None, "")
         kind = "method" if inspect.isclass(owner) else "function"
-        return PublicName(name, kind, value, place_of(value) or _published(dotted), tuple(op_types_built(value)))
+        return PublicName(name, kind, value, public_place(dotted, value), tuple(op_types_built(value)))
     if isinstance(value, property):
         return PublicName(name, "property", value, place_of(value.fget), ())
-    return PublicName(name, "value", value, _value_place(dotted, value), ())
+    return PublicName(name, "value", value, public_place(dotted, value), ())
 
 
 def _value_place(dotted: str, value: Any) -> Place | None:
