@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import run_page
-from sources import ROOT, listing, project_files
+from sources import ROOT, listing, parsed, project_files
 
 PAGES = [
     path
@@ -48,6 +49,41 @@ def test_links_lead_somewhere(page: Path) -> None:
         if target and "://" not in target and not target.startswith("mailto:") and not (page.parent / target).exists():
             broken.append(f"{name_of(page)}: {link[0]}")
     assert not broken, listing(broken, "Mend: link the file by its path from the page.")
+
+
+_SOURCE = re.compile(r"`(?P<file>(?:anabranch|tests|tools|benchmarks|examples)/[\w./]*)(?:: (?P<name>[\w.]+))?`")
+
+
+def defined_names(path: Path) -> set[str]:
+    """Functions, classes and their methods, as `name` or `Class.name`."""
+    names: set[str] = set()
+    for node in parsed(path).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            names |= {f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, ast.FunctionDef)}
+    return names
+
+
+def missing_sources(text: str) -> list[str]:
+    """Files that a page names and that do not exist, and `file: name` whose file does not define the name."""
+    missing = []
+    for found in _SOURCE.finditer(text):
+        path = ROOT / found["file"]
+        if not path.exists() or (found["name"] and found["name"] not in defined_names(path)):
+            missing.append(found[0])
+    return missing
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "notes"], ids=name_of)
+def test_named_sources_exist(page: Path) -> None:
+    missing = missing_sources(page.read_text(encoding="utf-8"))
+    assert not missing, listing(missing, f"Mend {name_of(page)}: name the file, and the function or class in it.")
+
+
+def test_named_sources_that_do_not_exist_are_found() -> None:
+    page = "`tools/sources.py: parsed`, `tools/sources.py: nothing`, `tools/nothing.py`, `tools/`, `python tools/no.py`"
+    assert missing_sources(page) == ["`tools/sources.py: nothing`", "`tools/nothing.py`"]
 
 
 @pytest.mark.parametrize("folder", ["docs", "docs/notes"])

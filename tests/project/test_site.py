@@ -41,7 +41,7 @@ def html_pages(folder: Path) -> list[Path]:
 
 def test_the_site_builds(site: Path) -> None:
     names = {path.relative_to(site).as_posix() for path in html_pages(site)}
-    assert {"index.html", "tour.html", "ops/math.html", "notes/0001-dependencies.html"} <= names
+    assert {"index.html", "tour.html", "architecture.html", "ops/math.html", "notes/0001-dependencies.html"} <= names
     assert "Conv2D" in (site / "ops" / "nn.html").read_text(encoding="utf-8")
 
 
@@ -58,7 +58,7 @@ def test_nothing_comes_from_a_network(site: Path) -> None:
 
 def test_search_knows_the_pages(site: Path) -> None:
     index = (site / "searchindex.js").read_text(encoding="utf-8")
-    for word in ("dilation2d", "checkpoints"):
+    for word in ("dilation2d", "troubleshooting"):
         assert word in index.lower()
 
 
