@@ -14,8 +14,9 @@ from anabranch.core import errors
 from anabranch.core.contract import opdef
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import builder_of, current_builder
 from anabranch.core.graph.indexed_slices import IndexedSlices, densify
-from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.tensor import OpView, Tensor
 from anabranch.core.values import dtypes, shapes
 
 
@@ -53,7 +54,7 @@ def check_method(method: Any) -> int:
     return method
 
 
-def aggregate(op: Operation, grads: Sequence[Any], method: int) -> Any:
+def aggregate(op: OpView, grads: Sequence[Any], method: int) -> Any:
     """One gradient (a tensor or `IndexedSlices`) for several of one output of ``op``; None for none."""
     if not grads:
         return None
@@ -61,14 +62,14 @@ def aggregate(op: Operation, grads: Sequence[Any], method: int) -> Any:
         return grads[0]
     if not all(isinstance(grad, Tensor) for grad in grads):
         return _with_slices(grads)
-    graph = op.graph
+    builder = current_builder()
     if method == AggregationMethod.EXPERIMENTAL_ACCUMULATE_N and len(grads) > 2 and _one_static_shape(grads):
-        with graph.name_scope(f"{op.name}_gradient_sum"):
+        with builder.name_scope(f"{op.name}_gradient_sum"):
             if opdef.find("AccumulateNV2") is not None:
                 return build("AccumulateNV2", list(grads), shape=grads[0]._shape)
             return build("AddN", list(grads))
     if method in (AggregationMethod.EXPERIMENTAL_TREE, AggregationMethod.EXPERIMENTAL_ACCUMULATE_N):
-        with graph.name_scope(f"{op.name}_gradient_sum"):
+        with builder.name_scope(f"{op.name}_gradient_sum"):
             total = grads[0]
             for grad in grads[1:]:
                 total = build("AddN", [total, grad])
@@ -83,11 +84,11 @@ def _one_static_shape(grads: Sequence[Tensor]) -> bool:
 def _add_by_device(grads: Sequence[Tensor]) -> Tensor:
     groups: dict[str, list[Tensor]] = {}
     for grad in grads:
-        groups.setdefault(grad.op.device, []).append(grad)
-    graph = grads[0].graph
+        groups.setdefault(grad.device, []).append(grad)
+    builder = builder_of(grads)
     sums = []
     for group in groups.values():
-        with graph.colocate_with(group[0].op, ignore_existing=True):
+        with builder.colocate_with(group[0], ignore_existing=True):
             sums.append(group[0] if len(group) == 1 else build("AddN", group))
     return sums[0] if len(sums) == 1 else build("AddN", sums)
 

@@ -25,6 +25,7 @@ from anabranch.autodiff.control_flow import (
     substitute,
     zeros_for,
 )
+from anabranch.autodiff.input_gradients import is_differentiable
 from anabranch.core.graph import body_ops, composites
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.build import build, build_operation
@@ -37,7 +38,7 @@ def _differentiate(op: Operation, grads: Sequence[Any], wanted: Sequence[bool], 
     graph = op.graph
     uses = body_ops.bodies_of(op)
     first = uses[0].first
-    given = [i for i, grad in enumerate(grads) if grad is not None and walks.is_differentiable(op._outputs[i])]
+    given = [i for i, grad in enumerate(grads) if grad is not None and is_differentiable(op._outputs[i])]
     asked = [k for k in range(len(op._inputs) - first) if wanted[first + k]]
     if not given or not asked:
         return []

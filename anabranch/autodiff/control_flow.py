@@ -22,6 +22,7 @@ import numpy as np
 
 from anabranch.autodiff import gradients as walks
 from anabranch.autodiff.aggregation import AggregationMethod
+from anabranch.autodiff.input_gradients import dtype_of_gradient, is_differentiable, zeros_like
 from anabranch.core.contract import hooks, inference, opdef
 from anabranch.core.graph import body_ops
 from anabranch.core.graph.body import Body
@@ -58,7 +59,7 @@ def control_flow_gradient(
         options: what the call of ``gradients`` says.
     """
     if wanted is None:
-        wanted = [walks.is_differentiable(tensor) for tensor in op._inputs]
+        wanted = [is_differentiable(tensor) for tensor in op._inputs]
     count = len(op._inputs)
     if not any(wanted) or all(grad is None for grad in grads) or not body_ops.bodies_of(op):
         return [None] * count
@@ -92,14 +93,14 @@ def differentiate_body(
 
 def zeros_for(body: Body, arg: Tensor) -> Tensor:
     """Zeros, in a gradient body, for the gradient of an argument of its forward body."""
-    dtype = walks.dtype_of_gradient(arg) or arg.dtype.base
+    dtype = dtype_of_gradient(arg) or arg.dtype.base
     shape = arg._handle.shape if arg.dtype.base is dtypes.resource and arg._handle is not None else arg._shape
     with body.graph.building(body), body.graph.control_dependencies(None):
         if shapes.is_static(shape) and dtype is not dtypes.variant:
             return walks.zeros_of_shape(shape, dtype)
         if _is_optional(body.capture(arg)):
             return build("OptionalNone")
-        return walks.zeros_like(arg)
+        return zeros_like(arg)
 
 
 def _is_optional(tensor: Tensor) -> bool:

@@ -22,13 +22,14 @@ import collections
 import contextlib
 import dataclasses
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from anabranch.autodiff import registry
 from anabranch.autodiff.aggregation import aggregate, check_method
+from anabranch.autodiff.input_gradients import checked, is_differentiable, with_zeros, zeros_like
 from anabranch.core import errors
 from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
@@ -41,12 +42,6 @@ from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.values import dtypes, shapes
 
-_DIFFERENTIABLE = frozenset(
-    dtype.enum
-    for dtype in dtypes.ALL_DTYPES
-    if dtype.is_floating or dtype.is_complex or dtype in (dtypes.resource, dtypes.variant)
-)
-
 
 @public("UnconnectedGradients")
 class UnconnectedGradients(enum.Enum):
@@ -54,11 +49,6 @@ class UnconnectedGradients(enum.Enum):
 
     NONE = "none"
     ZERO = "zero"
-
-
-def is_differentiable(tensor: Tensor) -> bool:
-    """Whether gradients flow through tensors of this dtype: floats and complex numbers, and handles of state."""
-    return tensor.dtype.base.enum in _DIFFERENTIABLE
 
 
 @public("gradients")
@@ -378,19 +368,17 @@ class Walk:
         if rule.function is None:
             return
         inputs = self.inputs[op]
+        graph = self.graph
         holds_bodies = op.definition.effect.kind == "body" and not rule.of_user
         if not holds_bodies:
-            for i, output in enumerate(op._outputs):
-                if grads[i] is None and is_differentiable(output) and output.dtype.base is not dtypes.resource:
-                    grads[i] = self._zeros_of(output)
-        graph = self.graph
-        with graph.name_scope(f"{op.name}_grad"), graph.original_op(op), self._site_of(rule):
+            grads = with_zeros(op, grads, self._zeros_of)
+        with graph.on_behalf_of(op, rule.of_user):
             if holds_bodies:
                 wanted = [is_differentiable(tensor) and tensor.op in self.waiting for tensor in inputs]
                 returned = hooks.control_flow_gradient(op, grads, wanted, self.options)
             else:
                 returned = registry.call(rule, op, grads)
-            found = _checked(op, rule, returned, len(inputs))
+            found = checked(op, rule, returned, len(inputs))
             if self.options.gate and sum(gradient is not None for gradient in found) > 1:
                 with graph.device(None), graph.colocate_with(None, ignore_existing=True):
                     found = gated(graph, found)
@@ -403,21 +391,6 @@ class Walk:
         if self.within is not None and shapes.is_static(output._shape) and output.dtype.base is not dtypes.variant:
             return zeros_of_shape(output._shape, output.dtype.base)
         return build("ZerosLike", output, name="zeros_like")
-
-    @contextlib.contextmanager
-    def _site_of(self, rule: registry.Rule) -> Iterator[None]:
-        """Ops of a user's rule keep the line of the rule that made them; ours have that of the call of
-        ``gradients``.
-        """
-        if not rule.of_user:
-            yield
-            return
-        scopes = self.graph._scopes
-        old, scopes.site = scopes.site, None
-        try:
-            yield
-        finally:
-            scopes.site = old
 
 
 def _reads(tensors: Sequence[Tensor]) -> dict[Tensor, Tensor]:
@@ -495,91 +468,6 @@ def _check_start(y: Tensor, given: dtypes.DType) -> None:
                 at=y.op.user_site,
             )
         )
-
-
-def zeros_like(x: Tensor) -> Tensor:
-    """Zeros of the dtype and shape of a gradient with respect to ``x``."""
-    if x.dtype.base is not dtypes.resource:
-        return build("ZerosLike", x, name="zeros_like")
-    handle = x.handle_data
-    if handle is None:
-        raise ValueError(
-            errors.message(
-                f"zeros for the resource {x.name!r} whose dtype is not known",
-                "the handle of a variable",
-                "unconnected_gradients=tf.UnconnectedGradients.NONE",
-            )
-        )
-    zero = constant(0, handle.dtype, name="zeros/Const")
-    if shapes.is_static(handle.shape):
-        return build("Fill", constant(list(handle.shape or ()), dtypes.int32, name="zeros/shape"), zero, name="zeros")
-    return build("Fill", build("VariableShape", x), zero, name="zeros")
-
-
-# -------------------------------------------------------------------------------------------------- what a rule returns
-def _checked(op: Operation, rule: registry.Rule, returned: Any, count: int) -> list[Any]:
-    """The gradients that a rule returned, one for each of the ``count`` inputs that the op had, of the inputs' dtypes
-    and shapes.
-    """
-    found = (
-        list(returned)
-        if isinstance(returned, (list, tuple)) and not isinstance(returned, IndexedSlices)
-        else [returned]
-    )
-    if len(found) != count:
-        raise ValueError(
-            f"Num gradients {len(found)} generated for op {op.name!r} do not match num inputs {count}\n"
-            + errors.message(
-                f"{len(found)} gradients from {rule.told} for op {op.name!r} of type {op.type!r}",
-                f"one for each of its {count} inputs, None where no gradient flows",
-                "return [grad_of_first_input, None, ...]",
-                at=op.user_site,
-            )
-        )
-    for i, (tensor, gradient) in enumerate(zip(op._inputs[:count], found, strict=True)):
-        if gradient is None:
-            continue
-        dtype = dtype_of_gradient(tensor)
-        if not isinstance(gradient, (Tensor, IndexedSlices)):
-            gradient = found[i] = convert_to_tensor(gradient, dtype)
-        if dtype is not None and gradient.dtype.base != dtype:
-            raise TypeError(
-                errors.message(
-                    f"a gradient of dtype {gradient.dtype.base.name} from {rule.told} for input {i} of op {op.name!r} "
-                    f"of type {op.type!r}",
-                    f"{dtype.name}, the dtype of that input ({tensor.name!r})",
-                    f"return tf.cast(gradient, tf.{dtype.name})",
-                    at=op.user_site,
-                )
-            )
-        if isinstance(gradient, Tensor) and tensor.dtype.base is not dtypes.resource:
-            _refine_shape(op, rule, i, tensor, gradient)
-    return found
-
-
-def dtype_of_gradient(tensor: Tensor) -> dtypes.DType | None:
-    """The dtype of gradients with respect to a tensor; None if it is a handle to what is not known."""
-    if tensor.dtype.base is dtypes.resource:
-        return tensor.handle_data.dtype.base if tensor.handle_data is not None else None
-    return tensor.dtype.base
-
-
-def _refine_shape(op: Operation, rule: registry.Rule, index: int, tensor: Tensor, gradient: Tensor) -> None:
-    try:
-        gradient.set_shape(tensor._shape)
-    except ValueError:
-        given, wanted = shapes.show(gradient._shape), shapes.show(tensor._shape)
-        raise ValueError(
-            "Incompatible shapes between op input and calculated input gradient. "
-            f"Forward operation: {op.name}. Input index: {index}. Original input shape: {wanted}. "
-            f"Calculated input gradient shape: {given}\n"
-            + errors.message(
-                f"a gradient of shape {given} from {rule.told} for input {index} of op {op.name!r} of type {op.type!r}",
-                f"{wanted}, the shape of that input ({tensor.name!r})",
-                "sum the gradient over the dimensions that were broadcast, or reshape it",
-                at=op.user_site,
-            )
-        ) from None
 
 
 def gated(graph: Graph, grads: Sequence[Any]) -> list[Any]:

@@ -35,6 +35,7 @@ from anabranch.autodiff.control_flow import (
     substitute,
     zeros_for,
 )
+from anabranch.autodiff.input_gradients import dtype_of_gradient, is_differentiable, zeros_like
 from anabranch.core.contract import inference, opdef
 from anabranch.core.graph import body_ops
 from anabranch.core.graph.body import Body
@@ -98,7 +99,7 @@ class _Loop:
         return sorted(reached & useful)
 
     def _can(self, index: int) -> bool:
-        return walks.is_differentiable(self.forward.args[index])
+        return is_differentiable(self.forward.args[index])
 
     # ----------------------------------------------------------------------------------------------------------- build
     def run(self) -> list[Any]:
@@ -163,10 +164,10 @@ class _Loop:
                 output = self.op._inputs[index]
             handle = output._handle
             shape = handle.shape if output.dtype.base is dtypes.resource and handle is not None else output._shape
-            dtype = walks.dtype_of_gradient(output) or output.dtype.base
+            dtype = dtype_of_gradient(output) or output.dtype.base
             if shapes.is_static(shape) and dtype is not dtypes.variant:
                 return walks.zeros_of_shape(shape, dtype)
-            return walks.zeros_like(output)
+            return zeros_like(output)
         return dense_for(self.graph.current_body, grad, output)
 
     def _make(self, args: list[Tensor]) -> list[Any]:
@@ -350,14 +351,14 @@ def _dependencies(body: Body) -> list[set[int]]:
     for op in _in_order(body):
         mask = 0
         for tensor in op._inputs:
-            if walks.is_differentiable(tensor):
+            if is_differentiable(tensor):
                 mask |= masks.get(tensor, 0)
         if not mask or (
             not op._attrs.get(registry.OVERRIDE) and isinstance(op.definition.gradient, opdef.NotDifferentiable)
         ):
             continue
         for output in op._outputs:
-            if walks.is_differentiable(output):
+            if is_differentiable(output):
                 masks[output] = mask
     found = []
     for output in body.outputs:

@@ -18,7 +18,7 @@ from anabranch.autodiff.derived import derived_gradient
 from anabranch.core import errors
 from anabranch.core.contract import hooks, opdef
 from anabranch.core.contract.api import public
-from anabranch.core.graph.default_graph import get_default_graph
+from anabranch.core.graph.builder import current_builder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -143,7 +143,7 @@ def _override_of(op: Any) -> Any:
 def with_gradient(make: Callable[[], Any], op_type: str, function: Callable[..., Any]) -> Any:
     """The op of type ``op_type`` that ``make()`` makes, with ``function`` as its rule."""
     name = unique_name("Gradient")
-    with get_default_graph().gradient_override_map({op_type: name}):
+    with current_builder().gradient_override_map({op_type: name}):
         op = make()
     attach(op, name, function)
     return op

@@ -51,6 +51,10 @@ class GraphTensor(Tensor):
         return f"{self.op.name}:{self.value_index}"
 
     @property
+    def _maker(self) -> Operation:
+        return self.op
+
+    @property
     def _label(self) -> str:
         return repr(self.name)
 

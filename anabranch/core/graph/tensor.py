@@ -85,6 +85,11 @@ class Tensor:
         return ""
 
     @property
+    def _maker(self) -> OpView | None:
+        """The operation of a graph that makes it; None of a value that exists, which does not tell where it is from."""
+        return None
+
+    @property
     def _label(self) -> str:
         """How messages name the tensor."""
         return f"<{self.dtype.name} of shape {shapes.show(self._shape)}>"

@@ -460,7 +460,7 @@ def _patch_gradient(spatial: int) -> Any:
         raw = x._shape
         if raw is None or None in raw[1:-1] or raw[-1] is None:
             raise NotImplementedError(
-                f"the gradient of {op.type} needs a known image size; {x.name!r} has shape {shapes.show(raw)}; "
+                f"the gradient of {op.type} needs a known image size; {x._label} has shape {shapes.show(raw)}; "
                 "call set_shape on it"
             )
         counts, before, padded = [], [], []

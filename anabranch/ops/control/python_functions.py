@@ -25,8 +25,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import IO, PURE, Bool, List, NotDifferentiable, String, define
-from anabranch.core.graph.build import build
-from anabranch.core.graph.graph import Graph, graph_of
+from anabranch.core.graph.build import build_operation, results
 from anabranch.core.values import dtypes
 
 Slopes = Callable[[Sequence[np.ndarray], Sequence[np.ndarray | None], Sequence[int]], Sequence[np.ndarray]]
@@ -37,8 +36,8 @@ these."""
 class _Function:
     """A registered Python function."""
 
-    def __init__(self, token: str, function: Callable[..., Any], slopes: Slopes | None = None) -> None:
-        self.token = token
+    def __init__(self, function: Callable[..., Any], slopes: Slopes | None = None) -> None:
+        self.token = f"pyfunc_{next(_numbers)}"
         self.function = function
         self.slopes = slopes
 
@@ -98,7 +97,6 @@ class _Function:
 
 
 _functions: weakref.WeakValueDictionary[str, _Function] = weakref.WeakValueDictionary()
-_of_graph: weakref.WeakKeyDictionary[Graph, list[_Function]] = weakref.WeakKeyDictionary()
 _numbers = itertools.count()
 _C_NAMES = {"float32": "float", "float64": "double", "float16": "half", "object": "string"}
 
@@ -232,7 +230,7 @@ def _slopes(op: Any, *grads: Any) -> list[Any]:
     count = len(grads)
     operands = [*inputs, *(grads[i] for i in given)]
     types = [inputs[i].dtype.base for i in wanted]
-    found = build("EagerPyFunc", operands, token=_register(graph_of(operands), backward), Tout=types)
+    found = _apply("EagerPyFunc", operands, types, None, _Function(backward))
     slopes = iter(found if isinstance(found, list) else [found])
     return [next(slopes) if i in wanted else None for i in range(len(inputs))]
 
@@ -253,11 +251,12 @@ define(
 )
 
 
-def _register(graph: Graph, function: Callable[..., Any], slopes: Slopes | None = None) -> str:
-    entry = _Function(f"pyfunc_{next(_numbers)}", function, slopes)
-    _functions[entry.token] = entry
-    _of_graph.setdefault(graph, []).append(entry)
-    return entry.token
+def _apply(type_name: str, inp: Any, types: Sequence[Any], name: str | None, function: _Function) -> Any:
+    """Applies an op that calls a function; the function lives as long as the op, in its graph or on a tape."""
+    _functions[function.token] = function
+    op = build_operation(type_name, (list(inp),), {"token": function.token, "Tout": list(types)}, name)
+    op._python_function = function
+    return results(op)
 
 
 def _call(func: Any, inp: Any, Tout: Any, stateful: bool, name: str | None) -> Any:
@@ -271,8 +270,7 @@ def _call(func: Any, inp: Any, Tout: Any, stateful: bool, name: str | None) -> A
         )
     many = isinstance(Tout, (list, tuple))
     types = [dtypes.as_dtype(item).base for item in (Tout if many else [Tout])]
-    token = _register(graph_of(inp), func)
-    found = build("PyFunc" if stateful else "PyFuncStateless", list(inp), token=token, Tout=types, name=name)
+    found = _apply("PyFunc" if stateful else "PyFuncStateless", inp, types, name, _Function(func))
     return found if many or not isinstance(found, list) else found[0]
 
 
@@ -280,8 +278,7 @@ def call_eager(
     forward: Callable[..., Any], slopes: Slopes, inp: Sequence[Any], types: Sequence[Any], name: str | None
 ) -> Any:
     """An ``EagerPyFunc``: a tensor for each of the types in a list, or the operation if there are none."""
-    token = _register(graph_of(inp), forward, slopes)
-    found = build("EagerPyFunc", list(inp), token=token, Tout=list(types), name=name)
+    found = _apply("EagerPyFunc", inp, types, name, _Function(forward, slopes))
     return found if isinstance(found, list) or not types else [found]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.kernels import uses_lax
 from anabranch.core.contract.opdef import PURE, Bool, Op, Type
-from anabranch.core.graph.build import build
+from anabranch.core.graph.build import build, build_operation
 from anabranch.core.values import shapes
 from anabranch.ops.linalg.rules import (
     FLOATS,
@@ -115,9 +115,9 @@ class SelfAdjointEig(Op):
         return _stacked(ctx, inputs[0])
 
     def gradient(op, grad):
-        e, _ = build("SelfAdjointEigV2", op.inputs[0], compute_v=True)
+        eigen = build_operation("SelfAdjointEigV2", (op.inputs[0],), {"compute_v": True})
         first = build("Squeeze", grad[..., :1, :], squeeze_dims=[-2])
-        return SelfAdjointEigV2.definition.gradient(e.op, first, grad[..., 1:, :])
+        return SelfAdjointEigV2.definition.gradient(eigen, first, grad[..., 1:, :])
 
 
 def _stacked(ctx: Any, x: Any) -> Any:

@@ -120,7 +120,7 @@ class BiasAddGrad(Op):
         if axis == -1 and op.get_attr("data_format") == b"NCHW":
             raise ValueError(
                 errors.message(
-                    f"the second derivative of a bias along dimension 1 of {source.name!r}, whose rank is unknown",
+                    f"the second derivative of a bias along dimension 1 of {source._label}, whose rank is unknown",
                     "a known rank",
                     "x.set_shape([None, ...]) before the bias is added",
                 )

@@ -35,7 +35,7 @@ def _axis_number(axis: Any, tensor: Any, function: str) -> int | None:
     if rank is None:
         raise ValueError(
             errors.message(
-                f"{function} along axis {number} of {tensor.name!r}, whose rank is unknown",
+                f"{function} along axis {number} of {tensor._label}, whose rank is unknown",
                 "a known rank, or the last axis",
                 "x.set_shape([None, ...]) first, or pass -1",
             )

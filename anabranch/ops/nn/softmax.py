@@ -26,14 +26,16 @@ def is_zero(grad: Any) -> bool:
     """Whether an incoming gradient is known to be zero, so that a second-order term can be left out."""
     if grad is None:
         return True
-    producer = grad.op
-    while producer.type == "Identity":
-        producer = producer.inputs[0].op
-    if producer.type in ("ZerosLike", "Zeros"):
+    maker = grad._maker
+    while maker is not None and maker.type == "Identity":
+        maker = maker.inputs[0]._maker
+    if maker is not None and maker.type == "Fill":
+        maker = maker.inputs[1]._maker
+    if maker is None:
+        return False  # a value that is there: to look whether all of it is zero may cost more than the term
+    if maker.type in ("ZerosLike", "Zeros"):
         return True
-    if producer.type == "Fill":
-        producer = producer.inputs[1].op
-    known = inference.partial_value(producer.outputs[0]) if producer.type == "Const" else None
+    known = inference.partial_value(maker.outputs[0]) if maker.type == "Const" else None
     return known is not None and not np.any(known)
 
 

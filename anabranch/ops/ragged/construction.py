@@ -11,7 +11,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import PURE, Int, NotDifferentiable, Op, String, Type
-from anabranch.core.graph.build import build
+from anabranch.core.graph.build import build, build_operation
 from anabranch.core.values import shapes
 from anabranch.ops.ragged.to_dense import checked_splits
 
@@ -153,15 +153,12 @@ class RaggedGather(Op):
         count = op.get_attr("PARAMS_RAGGED_RANK")
         splits, values, indices = op.inputs[:count], op.inputs[count], op.inputs[count + 1]
         size = build("StridedSlice", build("Shape", values), [0], [1], [1], shrink_axis_mask=1)
-        places = build(
+        places = build_operation(
             "RaggedGather",
-            list(splits),
-            build("Range", 0, size, 1),
-            indices,
-            OUTPUT_RAGGED_RANK=op.get_attr("OUTPUT_RAGGED_RANK"),
+            (list(splits), build("Range", 0, size, 1), indices),
+            {"OUTPUT_RAGGED_RANK": op.get_attr("OUTPUT_RAGGED_RANK")},
         )
-        found = places[-1] if isinstance(places, (list, tuple)) else places.op.outputs[-1]
-        return [*[None] * count, build("UnsortedSegmentSum", grads[-1], found, size), None]
+        return [*[None] * count, build("UnsortedSegmentSum", grads[-1], places.outputs[-1], size), None]
 
 
 class RaggedTensorToSparse(Op):
