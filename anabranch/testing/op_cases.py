@@ -22,7 +22,9 @@ The checks are in :mod:`anabranch.testing.op_checks`.
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -265,6 +267,19 @@ def elsewhere(type_name: str, test: str, word: str | None = None) -> Row:
     """
     opdef.lookup(type_name)
     return Row(type_name, None, (), None, (), 1.0, 0, {}, None, "", test, word or type_name, None, None)
+
+
+def load_rows(folder: Path) -> list[Row]:
+    """The rows of all files of a folder, each a list ``ROWS``."""
+    found: list[Row] = []
+    for path in sorted(folder.glob("[!_]*.py")):
+        spec = importlib.util.spec_from_file_location(f"cases_{path.stem}", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        found += module.ROWS
+    return found
 
 
 def _is_handle(dtype: dtypes.DType) -> bool:

@@ -6,7 +6,6 @@ how to write one.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 import anabranch
 from anabranch.core.contract import opdef
 from anabranch.testing import op_checks
-from anabranch.testing.op_cases import Row
+from anabranch.testing.op_cases import Row, load_rows
 
 FOLDER = Path(__file__).parent / "cases"
 ROOT = FOLDER.parents[2]
@@ -23,19 +22,7 @@ ROOT = FOLDER.parents[2]
 assert dir(anabranch)  # loads everything that defines ops
 
 
-def _rows() -> list[Row]:
-    found: list[Row] = []
-    for path in sorted(FOLDER.glob("[!_]*.py")):
-        spec = importlib.util.spec_from_file_location(f"cases_{path.stem}", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        found += module.ROWS
-    return found
-
-
-ROWS = _rows()
+ROWS = load_rows(FOLDER)
 DRIVEN = [row for row in ROWS if row.cases]
 
 

@@ -1,0 +1,253 @@
+"""A second builder: ops run at once, on NumPy. It is the proof that ops, rules and libraries need no graph.
+
+`AtOnce` is what a mode of its own is made of: tensors that hold arrays, an application of an op that runs its host
+kernel, variables in a table, and a tape that records what was applied. Every row of `tests/ops/cases/` whose op runs on
+the host runs through it: its outputs are compared with the row's reference, and what its gradient rule builds (which
+runs at once as well) with finite differences.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.autodiff.aggregation import AggregationMethod, aggregate
+from anabranch.autodiff.input_gradients import input_gradients
+from anabranch.core.contract import inference, kernels, opdef
+from anabranch.core.graph.build import build_operation
+from anabranch.core.graph.builder import Builder
+from anabranch.core.graph.tensor import OpView, Tensor
+from anabranch.core.values import dtypes, shapes
+from anabranch.testing import op_checks
+from anabranch.testing.op_cases import Instance, Row, instances, load_rows
+
+assert dir(tf)  # loads everything that defines ops
+ROWS = {row.type_name: row for row in load_rows(Path(__file__).parent / "cases")}
+
+
+# --------------------------------------------------------------------------------------------------------- the builder
+class Value(Tensor):
+    """A tensor that holds an array, or the slot of a variable."""
+
+    __slots__ = ("_handle", "array", "dtype")
+
+    def __init__(self, array: Any, dtype: dtypes.DType, handle: Any = None) -> None:
+        self.array = array
+        self.dtype = dtype
+        self._handle = handle
+
+    @property
+    def _shape(self) -> shapes.RawShape:
+        return () if isinstance(self.array, Slot) else self.array.shape
+
+    @property
+    def _known(self) -> Any:
+        return None if isinstance(self.array, Slot) else self.array
+
+    def __bool__(self) -> bool:
+        return bool(self.array)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.asarray(self.array, dtype)
+
+
+class Slot:
+    """The state behind a variable's handle."""
+
+    value: Any = None
+
+
+class AtOnce(Builder):
+    """Runs each op when it is applied, and writes it on the tape."""
+
+    tensor_type = Value
+
+    def __init__(self) -> None:
+        self.tape: list[OpView] = []
+
+    def _create(self, definition: Any, inputs: Any, attrs: Any, name: str | None = None) -> OpView:
+        if kernels.needs_lax(definition):
+            raise NotImplementedError(f"{definition.type_name} runs through XLA only")
+        context = inference.ShapeContext(definition, attrs, inputs, [tensor._shape for tensor in inputs])
+        kinds = definition.output_dtypes(attrs)
+        static = inference.infer(definition, context, len(kinds))
+        view = OpView(definition, tuple(inputs), attrs, ())
+        if definition.makes == "variable":
+            values: list[Any] = [Slot()]
+        else:
+            values = self._run(view)
+        view._outputs = tuple(
+            Value(value if isinstance(value, Slot) else np.asarray(value), kind, context.output_handles.get(i))
+            for i, (value, kind) in enumerate(zip(values, kinds, strict=True))
+        )
+        for output, raw in zip(view._outputs, static, strict=True):
+            assert shapes.is_compatible(raw, output._shape), (definition.type_name, raw, output._shape)
+        self.tape.append(view)
+        return view
+
+    def _run(self, view: OpView) -> list[Any]:
+        definition, effect = view.definition, view.definition.effect
+        values = [tensor.array for tensor in view._inputs]
+        positions = definition.resource_positions(view._attrs)
+        slots = [values[i] for i in positions]
+        for i, slot in zip(positions, slots, strict=True):
+            values[i] = slot.value is not None if effect.presence else slot.value
+        results = kernels.run_on_host(definition, values, view._attrs, kernels.HostContext(view))
+        if effect.kind == "write":
+            for slot, result in zip(slots, results, strict=False):
+                slot.value = np.array(result)
+            del results[: len(slots)]
+        return results
+
+    def gradients(self, ys: list[Any], xs: list[Any], starts: list[Any]) -> list[Any]:
+        """Gradients of ``ys`` by ``xs``, from the tape: what `tf.GradientTape` will do."""
+        arrived: dict[int, list[Any]] = {}
+        for y, start in zip(ys, starts, strict=True):
+            arrived.setdefault(id(y), []).append(start)
+        reached = {id(x) for x in xs}
+        between = []
+        for op in list(self.tape):  # in the order of application, which is a topological one
+            if any(id(tensor) in reached for tensor in op._inputs):
+                between.append(op)
+                reached.update(id(output) for output in op._outputs)
+        for op in reversed(between):
+            grads = [aggregate(op, arrived.get(id(output), ()), AggregationMethod.ADD_N) for output in op._outputs]
+            for tensor, gradient in zip(op._inputs, input_gradients(op, grads), strict=True):
+                if gradient is not None:
+                    arrived.setdefault(id(tensor), []).append(gradient)
+        return [aggregate(None, arrived.get(id(x), ()), AggregationMethod.ADD_N) for x in xs]  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------------------------------------------------- rows
+def _runs_here(row: Row) -> bool:
+    definition = row.definition
+    return bool(row.cases) and definition.effect.kind == "pure" and not kernels.needs_lax(definition)
+
+
+FORWARD = sorted(name for name, row in ROWS.items() if _runs_here(row) and row.reference is not None)
+THROUGH_XLA = {"Digamma": "its rule is a Polygamma, which runs through XLA only"}
+DIFFERENTIATED = sorted(
+    name
+    for name, row in ROWS.items()
+    if _runs_here(row)
+    and op_checks.differentiable(row)
+    and row.definition.gradient is not opdef.DERIVED
+    and name not in THROUGH_XLA
+    and "order 1" not in row.gaps
+)
+
+
+class Run:
+    """An instance of a row run at once, at its own inputs or at others.
+
+    Attributes:
+        builder: what ran it, with its tape.
+        op: the application.
+        xs: positions of the inputs that gradients are checked for, as the row says.
+        ys: the outputs that gradients are checked for.
+    """
+
+    def __init__(self, one: Instance, arrays: list[np.ndarray] | None = None) -> None:
+        row, definition = one.row, one.row.definition
+        waiting = iter(one.flat if arrays is None else arrays)
+        self.xs: list[int] = []
+        self.inputs: list[Value] = []
+        arguments: list[Any] = []
+        for spec in definition.inputs:
+            tensors = [Value(next(waiting), kind.base) for kind in spec.dtypes(one.attrs)]
+            arguments.append(tensors if spec.is_list else tensors[0])
+            checked = spec.name not in definition.compile_time and (row.wrt is None or spec.name in row.wrt)
+            for tensor in tensors:
+                if checked and _continuous(tensor):
+                    self.xs.append(len(self.inputs))
+                self.inputs.append(tensor)
+        self.builder = AtOnce()
+        with self.builder.as_default():
+            self.op = build_operation(definition.type_name, arguments, dict(one.attrs))
+            outputs = self.op.outputs
+            ys = outputs if row.outputs is None else [outputs[i] for i in row.outputs]
+            if row.invariant is not None:
+                ys = row.invariant(*outputs)
+        self.ys = [y for y in ys if _continuous(y)]
+
+    def gradients(self, us: list[np.ndarray]) -> list[np.ndarray | None]:
+        """Gradients by the inputs ``xs``, from ``us`` at the outputs ``ys``."""
+        with self.builder.as_default():
+            starts = [Value(u, y.dtype.base) for u, y in zip(us, self.ys, strict=True)]
+            found = self.builder.gradients(self.ys, [self.inputs[i] for i in self.xs], starts)
+            return [None if gradient is None else tf.convert_to_tensor(gradient).array for gradient in found]
+
+    def along(self, us: list[np.ndarray]) -> float:
+        """The outputs ``ys`` projected on ``us``."""
+        return sum(_product(u, y.array) for u, y in zip(us, self.ys, strict=True))
+
+
+def _continuous(tensor: Tensor) -> bool:
+    return tensor.dtype.is_floating or tensor.dtype.is_complex
+
+
+def _product(u: np.ndarray, array: np.ndarray) -> float:
+    wide = np.complex128 if np.iscomplexobj(array) else np.float64
+    return float(np.sum(np.conj(u.astype(wide)) * array.astype(wide)).real)
+
+
+def _direction(random: np.random.Generator, like: np.ndarray) -> np.ndarray:
+    found = random.uniform(0.5, 1.5, like.shape) * random.choice([-1.0, 1.0], like.shape)
+    if np.iscomplexobj(like):
+        found = found + 1j * random.uniform(0.5, 1.5, like.shape)
+    return np.asarray(found).astype(like.dtype)
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_an_op_run_at_once_gives_what_its_row_says(name: str) -> None:
+    row = ROWS[name]
+    for one in instances(row):
+        for output, expected in zip(Run(one).op.outputs, one.expected(), strict=True):
+            assert output.array.dtype == output.dtype.np, one.name
+            assert not op_checks.difference(expected, output.array, row.tolerance), one.name
+
+
+def _numeric(one: Instance, us: list[np.ndarray], ds: dict[int, np.ndarray], step: float) -> float:
+    """The derivative of the outputs along ``us``, for inputs that move along ``ds``: differences, extrapolated."""
+
+    def slope(h: float) -> float:
+        sides = []
+        for far in (h, -h):
+            moved = [np.asarray(x + far * ds[i], x.dtype) if i in ds else x for i, x in enumerate(one.flat)]
+            sides.append(Run(one, moved).along(us))
+        return (sides[0] - sides[1]) / (2 * h)
+
+    return (4 * slope(step / 2) - slope(step)) / 3
+
+
+@pytest.mark.parametrize("name", DIFFERENTIATED)
+def test_a_gradient_rule_run_at_once_agrees_with_finite_differences(name: str) -> None:
+    row = ROWS[name]
+    random = np.random.default_rng(7)
+    for one in instances(row, op_checks.gradient_dtypes(row)):
+        here = Run(one)
+        if not here.xs or not here.ys:
+            continue
+        us = [_direction(random, y.array) for y in here.ys]
+        ds = {i: _direction(random, one.flat[i]) for i in here.xs}
+        exact = min(one.flat[i].real.dtype.itemsize for i in here.xs) == 8
+        step, rtol = (1e-4, 1e-6) if exact else (2e-2, 5e-3)
+        numeric = _numeric(one, us, ds, step)
+        found = here.gradients(us)
+        terms = [
+            np.zeros(0) if g is None else (np.conj(g) * d).real.ravel() for g, d in zip(found, ds.values(), strict=True)
+        ]
+        symbolic = float(sum(np.sum(term, dtype=np.float64) for term in terms))
+        scale = max(abs(numeric), float(np.linalg.norm(np.concatenate(terms))))
+        assert abs(symbolic - numeric) <= 1e-9 * max(1.0, scale) + rtol * scale, (one.name, symbolic, numeric)
+
+
+def test_enough_rules_are_run_at_once() -> None:
+    assert len(DIFFERENTIATED) >= 250
