@@ -14,9 +14,9 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.builder import Builder, builder_of, current_builder
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.convert import convert_to_tensor
-from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, nest, shapes
@@ -25,7 +25,7 @@ from anabranch.variables.scope import variable_scope
 from anabranch.variables.scope_state import VariableScope, get_variable_scope
 from anabranch.variables.store import variable_store
 
-_UIDS = "_layer_name_counts"
+_NAME_COUNTS = ("__layer_name_counts",)
 
 
 def snake_case(name: str) -> str:
@@ -35,9 +35,9 @@ def snake_case(name: str) -> str:
     return lowered if lowered[0] != "_" else f"private{lowered}"
 
 
-def unique_name(base: str, graph: Graph) -> str:
-    """``base_1``, ``base_2`` and so on within a graph."""
-    counts = graph.__dict__.setdefault(_UIDS, {})
+def unique_name(base: str) -> str:
+    """``base_1``, ``base_2`` and so on, counted in each graph."""
+    counts: dict[str, int] = current_builder().library_state(_NAME_COUNTS, dict)
     counts[base] = counts.get(base, 0) + 1
     return f"{base}_{counts[base]}"
 
@@ -88,7 +88,7 @@ class InputSpec:
         raise ValueError(
             f"Input 0 of layer {layer} is incompatible with the layer: {problem}.\n"
             + errors.message(
-                f"tensor {tensor.name!r} of shape {shapes.show(tensor._shape)}",
+                f"tensor {tensor._label} of shape {shapes.show(tensor._shape)}",
                 "what the layer was made for",
                 "reshape it, or use another layer",
             )
@@ -140,7 +140,7 @@ class Layer:
         self._non_trainable_weights: list[Any] = []
         self._updates: list[Any] = []
         self._losses: list[Any] = []
-        self._graph: Graph | None = None
+        self._builder: Builder | None = None
         self._calls: list[tuple[Any, Any]] = []
         self._call_has_scope = "scope" in self.call.__code__.co_varnames if hasattr(self.call, "__code__") else False
         self._init_set_name(name)
@@ -152,12 +152,12 @@ class Layer:
     def _init_set_name(self, name: Any) -> None:
         if isinstance(name, VariableScope):
             self._base_name = name.name
-            self._name = unique_name(snake_case(type(self).__name__), get_default_graph())
+            self._name = unique_name(snake_case(type(self).__name__))
         elif name:
             self._base_name = self._name = name
         else:
             self._base_name = snake_case(type(self).__name__)
-            self._name = unique_name(self._base_name, get_default_graph())
+            self._name = unique_name(self._base_name)
 
     # ------------------------------------------------------------------------------------------------------ properties
     @property
@@ -176,9 +176,9 @@ class Layer:
         return self._activity_regularizer
 
     @property
-    def graph(self) -> Graph | None:
-        """The graph in which it was called."""
-        return self._graph
+    def graph(self) -> Any:
+        """The graph in which it was called; None before, and where ops run at once."""
+        return self._builder if self._builder is not None and self._builder.defers else None
 
     @property
     def scope_name(self) -> str:
@@ -279,10 +279,10 @@ class Layer:
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         scope = kwargs.pop("scope", None)
         self._set_scope(scope)
-        graph = _graph_of(inputs)
-        if self._graph is None:
-            self._graph = graph
-        elif self._graph is not graph:
+        builder = builder_of(nest.flatten(inputs))
+        if self._builder is None:
+            self._builder = builder
+        elif self._builder is not builder:
             raise ValueError(
                 "Input graph and Layer graph are not the same.\n"
                 + errors.message(
@@ -294,7 +294,7 @@ class Layer:
         assert self._scope is not None
         reuse = True if self.built else self._reuse
         opened = variable_scope(self._scope, reuse=reuse, auxiliary_name_scope=False)
-        with graph.as_default(), opened as entered, name_scope(self._name_scope_name(entered)):
+        with builder.as_default(), opened as entered, name_scope(self._name_scope_name(entered)):
             inputs = nest.map_structure(_as_tensor, inputs)
             flat = [item for item in nest.flatten(inputs) if isinstance(item, Tensor)]
             if self._dtype is None and flat:
@@ -314,8 +314,9 @@ class Layer:
                 for output in nest.flatten(outputs):
                     with name_scope("ActivityRegularizer"):
                         self.add_loss(self._activity_regularizer(output), inputs=inputs)
-        self._calls.append((inputs, outputs))
-        _add_new(self.updates, GraphKeys.UPDATE_OPS, graph)
+        if builder.defers:
+            self._calls.append((inputs, outputs))
+        _add_new(self.updates, GraphKeys.UPDATE_OPS, builder)
         return outputs
 
     def apply(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -383,8 +384,7 @@ class Layer:
         wanted = dtypes.as_dtype(dtype if dtype is not None else self._dtype or dtypes.float32)
         self._set_scope(None)
         assert self._scope is not None
-        graph = get_default_graph()
-        known = set(graph.get_collection(GraphKeys.GLOBAL_VARIABLES))
+        known = set(current_builder().get_collection(GraphKeys.GLOBAL_VARIABLES))
         extra: dict[str, Any] = {}
         if synchronization is not None:
             extra["synchronization"] = synchronization
@@ -431,7 +431,7 @@ class Layer:
             if isinstance(loss, Tensor):
                 loss._of_inputs = inputs is not None  # type: ignore[attr-defined]
         self._losses += added
-        _add_new(added, GraphKeys.REGULARIZATION_LOSSES, get_default_graph())
+        _add_new(added, GraphKeys.REGULARIZATION_LOSSES, current_builder())
 
     def add_update(self, updates: Any, inputs: Any = None) -> None:
         """Adds operations to run with each training step, also to the collection ``UPDATE_OPS``."""
@@ -460,7 +460,7 @@ class Layer:
         return sum(int(shapes.num_elements(variable.shape.as_list()) or 0) for variable in self.weights)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Layer:
-        shared = {"_graph", "_scope", "_trainable_weights", "_non_trainable_weights"}
+        shared = {"_builder", "_scope", "_trainable_weights", "_non_trainable_weights"}
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         for key, value in self.__dict__.items():
@@ -486,16 +486,8 @@ def _shape(value: Any) -> Any:
     return value.shape if isinstance(value, Tensor) else None
 
 
-def _graph_of(inputs: Any) -> Graph:
-    for item in nest.flatten(inputs):
-        graph = getattr(item, "graph", None)
-        if isinstance(graph, Graph):
-            return graph
-    return get_default_graph()
-
-
-def _add_new(items: Sequence[Any], collection: str, graph: Graph) -> None:
-    known = graph.get_collection_ref(collection)
+def _add_new(items: Sequence[Any], collection: str, builder: Builder) -> None:
+    known = builder.get_collection_ref(collection)
     for item in items:
         if not any(item is other for other in known):
             known.append(item)

@@ -167,7 +167,9 @@ class Flatten(Layer):
         rank = inputs.shape.ndims
         if rank is None:
             raise ValueError(
-                errors.message(f"{inputs.name} of unknown rank", "a tensor of known rank", "set_shape, or tf.reshape")
+                errors.message(
+                    f"tensor {inputs._label} of unknown rank", "a tensor of known rank", "set_shape, or tf.reshape"
+                )
             )
         if self._first and rank > 2:
             inputs = transpose(inputs, [0, *range(2, rank), 1])

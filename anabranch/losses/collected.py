@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from anabranch.core.contract.api import public
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.convert import constant
-from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.ops.math.nary import add_n
 
@@ -16,19 +16,19 @@ from anabranch.ops.math.nary import add_n
 def add_loss(loss: Any, loss_collection: str | None = GraphKeys.LOSSES) -> None:
     """Adds a loss to a collection (to none if it is None)."""
     if loss_collection:
-        get_default_graph().add_to_collection(loss_collection, loss)
+        current_builder().add_to_collection(loss_collection, loss)
 
 
 @public("losses.get_losses")
 def get_losses(scope: str | None = None, loss_collection: str = GraphKeys.LOSSES) -> list[Any]:
     """Losses of a collection, those whose names begin with ``scope`` (a regular expression)."""
-    return get_default_graph().get_collection(loss_collection, scope)
+    return current_builder().get_collection(loss_collection, scope)
 
 
 @public("losses.get_regularization_losses")
 def get_regularization_losses(scope: str | None = None) -> list[Any]:
     """Losses of regularizers, those whose names begin with ``scope``."""
-    return get_default_graph().get_collection(GraphKeys.REGULARIZATION_LOSSES, scope)
+    return current_builder().get_collection(GraphKeys.REGULARIZATION_LOSSES, scope)
 
 
 @public("losses.get_regularization_loss")

@@ -6,8 +6,8 @@ from typing import Any
 
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
-from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes
 from anabranch.losses.weighted import squeezed_last
@@ -69,7 +69,7 @@ def _at_k(kind: str, labels: Any, top: Tensor, k: int | None, class_id: Any, wei
         count = metric_variable([], dtypes.float64, _named(name, k, class_id))
         counts.append((read(count), count.assign_add(reduce_sum(values))))
     (hits, more_hits), (misses, more_misses) = counts
-    value = ratio(hits, build("AddV2", hits, misses), get_default_graph().get_name_scope() + "/")
+    value = ratio(hits, build("AddV2", hits, misses), current_builder().get_name_scope() + "/")
     update = ratio(more_hits, build("AddV2", more_hits, more_misses), "update")
     return finished(value, update, *where_to)
 
@@ -257,7 +257,7 @@ def _average_precision(labels: Any, top: Tensor, weights: Any, where_to: Any) ->
     most, total = metric_variable([], dtypes.float64, "max"), metric_variable([], dtypes.float64, "total")
     more_most, more_total = most.assign_add(rows), total.assign_add(reduce_sum(weighted))
     value = ratio(read(total), read(most), "mean")
-    return finished(value, ratio(more_total, more_most, get_default_graph().get_name_scope() + "/"), *where_to)
+    return finished(value, ratio(more_total, more_most, current_builder().get_name_scope() + "/"), *where_to)
 
 
 @public("metrics.average_precision_at_k")

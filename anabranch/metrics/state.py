@@ -6,9 +6,9 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.convert import convert_to_tensor
-from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes
 from anabranch.losses.weighted import checked_weights, fitted_weights, squeezed_last
@@ -41,11 +41,11 @@ def read(variable: Any) -> Tensor:
 
 def finished(value: Tensor, update: Tensor, metrics_collections: Any, updates_collections: Any) -> Pair:
     """The pair that a metric returns, added to the collections that were named."""
-    graph = get_default_graph()
+    builder = current_builder()
     for names, item in ((metrics_collections, value), (updates_collections, update)):
         if names:
             for name in [names] if isinstance(names, str) else names:
-                graph.add_to_collection(name, item)
+                builder.add_to_collection(name, item)
     return value, update
 
 

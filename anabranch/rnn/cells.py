@@ -14,8 +14,8 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
-from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, nest, shapes
@@ -127,14 +127,13 @@ class RNNCell(Layer):
             dtype: dtype of the state, or a structure of them.
         """
         last = getattr(self, "_last_zero_state", None)
-        graph = get_default_graph()
-        body = graph.current_body
-        if last is not None and last[0] is graph and last[1] is body and last[2] is batch_size and last[3] == dtype:
-            return last[4]
+        place = current_builder().place
+        if last is not None and last[0] is place and last[1] is batch_size and last[2] == dtype:
+            return last[3]
         with name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):
             made = zero_state_tensors(self.state_size, batch_size, dtype)
         if isinstance(batch_size, Tensor):
-            self._last_zero_state = (graph, body, batch_size, dtype, made)
+            self._last_zero_state = (place, batch_size, dtype, made)
         return made
 
 

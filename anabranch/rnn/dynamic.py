@@ -33,8 +33,10 @@ def transposed(x: Any) -> Any:
         return build("Transpose", x, order, name="transpose")
     if len(shape) < 2:
         raise ValueError(
-            f"Expected input tensor {x.name} to have rank at least 2, but saw shape: {shapes.show(shape)}\n"
-            + errors.message(f"{x.name!r} of shape {shapes.show(shape)}", "[batch, time, ...]", "add the dimension")
+            f"Expected input tensor {x._label} to have rank at least 2, but saw shape: {shapes.show(shape)}\n"
+            + errors.message(
+                f"tensor {x._label} of shape {shapes.show(shape)}", "[batch, time, ...]", "add the dimension"
+            )
         )
     return build("Transpose", x, [1, 0, *range(2, len(shape))], name="transpose")  # fetched as `rnn/transpose_1`
 

@@ -96,7 +96,7 @@ def _batch(flat: Sequence[Any]) -> Any:
     if first._shape is not None and len(first._shape) < 1:
         raise ValueError(
             errors.message(
-                f"input {first.name!r} of shape {shapes.show(first._shape)}", "[batch, ...]", "add the batch"
+                f"input {first._label} of shape {shapes.show(first._shape)}", "[batch, ...]", "add the batch"
             )
         )
     return build("StridedSlice", build("Shape", first), [0], [1], [1], shrink_axis_mask=1)

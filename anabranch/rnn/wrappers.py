@@ -10,8 +10,8 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
-from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.random_seed import get_seed
@@ -299,11 +299,11 @@ class DeviceWrapper(_Wrapper):
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
         """Zero state, made on the device."""
-        with get_default_graph().device(self._device):
+        with current_builder().device(self._device):
             return super().zero_state(batch_size, dtype)
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
-        with get_default_graph().device(self._device):
+        with current_builder().device(self._device):
             return self._cell(inputs, state, scope=scope) if scope is not None else self._cell(inputs, state)
 
 
@@ -397,7 +397,9 @@ def linear(
         if len(shape) != 2 or shape[1] is None:
             raise ValueError(
                 f"linear expects matrices with a known number of columns, got shape {shape}\n"
-                + errors.message(f"{tensor.name!r} of shape {shape}", "[batch, known]", "tensor.set_shape([None, n])")
+                + errors.message(
+                    f"tensor {tensor._label} of shape {shape}", "[batch, known]", "tensor.set_shape([None, n])"
+                )
             )
         total += shape[1]
     dtype = flat[0].dtype

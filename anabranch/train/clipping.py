@@ -9,7 +9,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
-from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.indexed_slices import IndexedSlices
 
 
@@ -40,8 +40,8 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     Returns:
         What ``t`` is, of the same shape and dtype.
     """
-    graph = get_default_graph()
-    with graph.name_scope(name or "clip_by_norm"):
+    builder = current_builder()
+    with builder.name_scope(name or "clip_by_norm"):
         values = _values(t)
         over = _all_axes(values) if axes is None else axes
         squares = build("Sum", build("Mul", values, values), over, keep_dims=True)
@@ -51,7 +51,9 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
         norm = build("Select", positive, build("Sqrt", safe), squares)
         product = build("Mul", values, clip_norm)
         clipped = build(
-            "Identity", build("RealDiv", product, build("Maximum", norm, clip_norm)), name=graph.get_name_scope() + "/"
+            "Identity",
+            build("RealDiv", product, build("Maximum", norm, clip_norm)),
+            name=builder.get_name_scope() + "/",
         )
         clipped.set_shape(values.get_shape())
         return _like(t, clipped)
@@ -60,15 +62,15 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
 @public("clip_by_average_norm")
 def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any:
     """``t * clip_norm / max(l2norm(t) / size(t), clip_norm)``; shape and dtype of ``t``."""
-    graph = get_default_graph()
-    with graph.name_scope(name or "clip_by_average_norm"):
+    builder = current_builder()
+    with builder.name_scope(name or "clip_by_average_norm"):
         values = _values(t)
         count = build("Cast", build("Size", values), DstT=values.dtype)
         inverse = build("Rsqrt", build("Sum", build("Mul", values, values), _all_axes(values)))
         smaller = build(
             "Minimum", build("Mul", inverse, count), build("RealDiv", build("OnesLike", inverse), clip_norm)
         )
-        clipped = build("Mul", build("Mul", values, clip_norm), smaller, name=graph.get_name_scope() + "/")
+        clipped = build("Mul", build("Mul", values, clip_norm), smaller, name=builder.get_name_scope() + "/")
         return _like(t, clipped)
 
 
@@ -84,14 +86,14 @@ def _tensors(t_list: Any) -> list[Any]:
 @public("global_norm")
 def global_norm(t_list: Any, name: str | None = None) -> Any:
     """``sqrt(sum(l2norm(t)**2 for t in t_list))``, a scalar; None entries are skipped."""
-    graph = get_default_graph()
-    with graph.name_scope(name or "global_norm"):
+    builder = current_builder()
+    with builder.name_scope(name or "global_norm"):
         halves = []
         for t in _tensors(t_list):
             if t is None:
                 continue
             values = _values(t)
-            with graph.colocate_with(values):
+            with builder.colocate_with(values):
                 halves.append(build("L2Loss", values))
         total = build("Sum", build("Pack", halves), [0])
         two = convert.constant(2.0, total.dtype)
@@ -112,10 +114,10 @@ def clip_by_global_norm(
     Returns:
         ``(list of clipped tensors, global norm)``. If the norm is not finite, the tensors become NaN.
     """
-    graph = get_default_graph()
+    builder = current_builder()
     tensors = _tensors(t_list)
     norm = global_norm(tensors, name) if use_norm is None else convert.convert_to_tensor(use_norm)
-    with graph.name_scope(name or "clip_by_global_norm") as scope:
+    with builder.name_scope(name or "clip_by_global_norm") as scope:
         limit = convert.convert_to_tensor(clip_norm, norm.dtype)
         one = convert.constant(1.0, norm.dtype)
         scale = build("Mul", limit, build("Minimum", build("RealDiv", one, norm), build("RealDiv", one, limit)))
@@ -128,7 +130,7 @@ def clip_by_global_norm(
                 continue
             values = _values(t)
             kind = values.dtype.base
-            with graph.colocate_with(values):
+            with builder.colocate_with(values):
                 factor = scale if scale.dtype.base == kind else build("Cast", scale, DstT=kind)
                 # TensorFlow appends the number to the whole name of the scope, inside of that scope.
                 clipped.append(_like(t, build("Identity", build("Mul", values, factor), name=f"{scope}_{i}")))

@@ -9,8 +9,8 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.collections import GraphKeys
-from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.values import dtypes
 from anabranch.ops.control.public_dependencies import group
@@ -37,8 +37,8 @@ def assign_moving_average(
     Returns:
         The updated average (a tensor).
     """
-    graph = get_default_graph()
-    with graph.name_scope(name or "AssignMovingAvg") as scope, graph.colocate_with(variable):
+    builder = current_builder()
+    with builder.name_scope(name or "AssignMovingAvg") as scope, builder.colocate_with(variable):
         decay = convert.convert_to_tensor(decay, name="decay", preferred_dtype=dtypes.float32)
         rest = build("Sub", convert.constant(1.0, decay.dtype.base), decay)
         dtype = variable.dtype.base
@@ -51,8 +51,8 @@ def assign_moving_average(
 
 
 def _debiased(unbiased: Any, value: Any, rest: Any, scope: str) -> Any:
-    graph = get_default_graph()
-    with variable_scope(unbiased.op.name, values=[unbiased, value, rest]), graph.init_scope():
+    builder = current_builder()
+    with variable_scope(slots.name_of(unbiased), values=[unbiased, value, rest]), builder.init_scope():
         biased = get_variable(
             "biased", initializer=Zeros(), shape=unbiased.get_shape(), dtype=unbiased.dtype.base, trainable=False
         )
@@ -102,7 +102,7 @@ class ExponentialMovingAverage:
         """
         chosen = trainable_variables() if var_list is None else list(var_list)
         debiased: set[Any] = set()
-        graph = get_default_graph()
+        builder = current_builder()
         for var in chosen:
             if var.dtype.base not in (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64):
                 raise TypeError(
@@ -112,20 +112,20 @@ class ExponentialMovingAverage:
                     )
                 )
             if _key(var) not in self._averages:
-                with graph.init_scope():
+                with builder.init_scope():
                     if isinstance(var, Variable):
                         average = slots.create_slot(var, var.initialized_value(), self.name)
-                        graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, var)
+                        builder.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, var)
                     else:
                         average = slots.create_zeros_slot(
                             var,
                             self.name,
-                            colocate_with_primary=var.op.type in ("Variable", "VariableV2", "VarHandleOp"),
+                            colocate_with_primary=var._maker is not None and var._maker.definition.makes == "variable",
                         )
                         if self._zero_debias:
                             debiased.add(_key(var))
                 self._averages[_key(var)] = average
-        with graph.name_scope(self.name) as scope:
+        with builder.name_scope(self.name) as scope:
             decay = convert.convert_to_tensor(self._decay, name="decay", preferred_dtype=dtypes.float32)
             if self._num_updates is not None:
                 count = build(
@@ -151,8 +151,8 @@ class ExponentialMovingAverage:
         """Name under which the shadow of ``var`` is saved."""
         found = self.average(var)
         if found is not None:
-            return found.op.name
-        return get_default_graph().unique_name(f"{var.op.name}/{self.name}", mark_as_used=False)
+            return slots.name_of(found)
+        return current_builder().unique_name(f"{slots.name_of(var)}/{self.name}", mark_as_used=False)
 
     def variables_to_restore(self, moving_avg_variables: Iterable[Any] | None = None) -> dict[str, Any]:
         """Names to variables for a ``Saver`` that restores averages into the variables themselves."""
@@ -164,11 +164,11 @@ class ExponentialMovingAverage:
         averaged = list(dict.fromkeys(chosen))
         names = {self.average_name(var): var for var in averaged}
         keys = {_key(var) for var in averaged}
-        for var in get_default_graph().get_collection(GraphKeys.GLOBAL_VARIABLES):
-            if _key(var) not in keys and var.op.name not in names:
-                names[var.op.name] = var
+        for var in current_builder().get_collection(GraphKeys.GLOBAL_VARIABLES):
+            if _key(var) not in keys and slots.name_of(var) not in names:
+                names[slots.name_of(var)] = var
         return names
 
 
 def _key(var: Any) -> Any:
-    return var if isinstance(var, Tensor) else (var.op.graph, var.op.name)
+    return var if isinstance(var, Tensor) else var._handle_tensor()

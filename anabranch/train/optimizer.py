@@ -15,8 +15,8 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import builder_of, current_builder
 from anabranch.core.graph.collections import GraphKeys
-from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.values import dtypes
@@ -145,12 +145,12 @@ class Optimizer:
         self._assert_valid_dtypes([loss])
         if grad_loss is not None:
             self._assert_valid_dtypes([grad_loss])
-        graph = get_default_graph()
+        builder = current_builder()
         if var_list is None:
-            chosen = trainable_variables() + graph.get_collection(GraphKeys.TRAINABLE_RESOURCE_VARIABLES)
+            chosen = trainable_variables() + builder.get_collection(GraphKeys.TRAINABLE_RESOURCE_VARIABLES)
         else:
             chosen = _flat(var_list)
-        chosen += graph.get_collection(GraphKeys._STREAMING_MODEL_PORTS)
+        chosen += builder.get_collection(GraphKeys._STREAMING_MODEL_PORTS)
         for variable in chosen:
             if not isinstance(variable, (Variable, Tensor)):
                 raise TypeError(
@@ -182,8 +182,10 @@ class Optimizer:
 
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Any = None, name: str | None = None
-    ) -> Operation:
+    ) -> Any:
         """An operation that applies gradients to variables; the second half of :meth:`minimize`.
+
+        Where ops run at once the gradients are applied now, and None is returned.
 
         Raises:
             TypeError: a gradient is no tensor. ValueError: there is no gradient at all.
@@ -215,30 +217,30 @@ class Optimizer:
                 f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.\n"
                 + errors.message("None for each variable", "at least one gradient", "check what the loss depends on")
             )
-        graph = get_default_graph()
-        with graph.init_scope():
+        builder = current_builder()
+        with builder.init_scope():
             self._create_slots(var_list)
         updates = []
-        with graph.name_scope(name or self._name) as scope:
+        with builder.name_scope(name or self._name) as scope:
             self._prepare()
             for grad, variable in pairs:
                 if grad is None:
                     continue
-                with graph.name_scope("update_" + variable.op.name), graph.colocate_with(variable):
+                with builder.name_scope("update_" + variable._shared_name), builder.colocate_with(variable):
                     updates.append(self._update(grad, variable))
             if global_step is None:
-                train_op = self._finish(updates, scope)
+                train_op: Any = self._finish(updates, scope)
             else:
                 done = self._finish(updates, "update")
-                with graph.control_dependencies([done]), graph.colocate_with(global_step):
+                with builder.control_dependencies([done]), builder.colocate_with(global_step):
                     if is_resource(global_step):
                         one = convert.constant(1, global_step.dtype.base)
                         train_op = build("AssignAddVariableOp", global_step.handle, one, name=scope)
                     else:
                         train_op = build("AssignAdd", target_of(global_step), 1, name=scope)
         if isinstance(train_op, Tensor):
-            train_op = train_op.op
-        collection = graph.get_collection_ref(GraphKeys.TRAIN_OP)
+            train_op = train_op._maker
+        collection = builder.get_collection_ref(GraphKeys.TRAIN_OP)
         if train_op not in collection:
             collection.append(train_op)
         return train_op
@@ -263,7 +265,7 @@ class Optimizer:
         )
         if constraint is None:
             return update
-        with get_default_graph().control_dependencies([update]):
+        with current_builder().control_dependencies([update]):
             assigned = variable.assign(constraint(variable))
             return getattr(assigned, "op", assigned)
 
@@ -279,9 +281,9 @@ class Optimizer:
 
     def variables(self) -> list[Any]:
         """Slots and other variables of the optimizer in the current default graph, by name."""
-        graph = get_default_graph()
-        found = [v for v in self._non_slots.values() if v.graph is graph]
-        found += [slot for named in self._slots.values() for slot in named.values() if slot.graph is graph]
+        builder = current_builder()
+        found = [*self._non_slots.values(), *(slot for named in self._slots.values() for slot in named.values())]
+        found = [variable for variable in found if variable._builder is builder]
         return sorted(found, key=lambda variable: variable.name)
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
@@ -324,10 +326,10 @@ class Optimizer:
         return named[_key(var)]
 
     def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
-        key = (name, colocate_with.graph)
+        key = (name, builder_of([_key(colocate_with)]))
         found = self._non_slots.get(key)
         if found is None:
-            with get_default_graph().colocate_with(colocate_with):
+            with current_builder().colocate_with(colocate_with):
                 make: Any = Variable  # its class makes one of its two forms
                 found = make(initial_value, name=name, trainable=False, use_resource=is_resource(colocate_with))
             self._non_slots[key] = found
@@ -387,7 +389,8 @@ class Optimizer:
 
 
 def _key(variable: Any) -> Any:
-    return (variable.op.graph, variable.op.name)
+    """What tells variables apart: the handle, which an object made of the same ops in a graph shares."""
+    return variable._handle_tensor() if isinstance(variable, Variable) else variable
 
 
 def _as_gradient(grad: Any) -> Any:

@@ -9,9 +9,10 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
-from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation
+from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import dtypes
 from anabranch.ops.control.public_dependencies import group
 from anabranch.train.optimizer import Optimizer, is_resource, target_of
@@ -55,7 +56,7 @@ class _ByOps(Optimizer):
             use_locking=self._use_locking,
             **attrs,
         )
-        return op.op if hasattr(op, "op") else op
+        return _operation(op)
 
     def _state_inputs(self) -> Sequence[tuple[str, str]]:
         return [(name, name) for name in self._state]
@@ -78,6 +79,11 @@ class _LinearRule(_ByOps):
 
     def _valid_dtypes(self) -> set[dtypes.DType]:
         return super()._valid_dtypes() | {dtypes.complex64, dtypes.complex128}
+
+
+def _operation(update: Any) -> Any:
+    """The operation of an update that gives the variable's reference; others are operations, or have run."""
+    return update._maker if isinstance(update, Tensor) else update
 
 
 def _as(value: Any, variable: Any) -> Any:
@@ -115,7 +121,7 @@ class GradientDescentOptimizer(_LinearRule):
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
         delta = grad.values * self._rate(var)
-        return build("ScatterSub", target_of(var), grad.indices, delta, use_locking=self._use_locking).op
+        return _operation(build("ScatterSub", target_of(var), grad.indices, delta, use_locking=self._use_locking))
 
     def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
         return build("ResourceScatterAdd", handle.handle, indices, -grad * self._rate(handle))
@@ -267,8 +273,11 @@ class AdamOptimizer(Optimizer):
         self._epsilon_t: Any = None
 
     def _get_beta_accumulators(self) -> tuple[Any, Any]:
-        graph = get_default_graph()
-        return self._get_non_slot_variable("beta1_power", graph), self._get_non_slot_variable("beta2_power", graph)
+        builder = current_builder()
+        return (
+            self._get_non_slot_variable("beta1_power", builder),
+            self._get_non_slot_variable("beta2_power", builder),
+        )
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         first = min(var_list, key=lambda var: var.name)
@@ -300,7 +309,7 @@ class AdamOptimizer(Optimizer):
             grad=_as(grad, var),
             use_locking=self._use_locking,
         )
-        return getattr(made, "op", made)
+        return _operation(made)
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         return self._dense("ApplyAdam", grad, var)
@@ -323,12 +332,12 @@ class AdamOptimizer(Optimizer):
         """A slot after ``slot = slot * beta`` and ``slot[indices] += added``: its value, and what to wait for."""
         slot = self.get_slot(var, name)
         decayed = slot.assign(slot * beta, use_locking=self._use_locking)
-        with get_default_graph().control_dependencies([decayed]):
+        with current_builder().control_dependencies([decayed]):
             if not is_resource(slot):
                 value = build("ScatterAdd", target_of(slot), indices, added, use_locking=self._use_locking)
                 return value, value
             scattered = build("ResourceScatterAdd", slot.handle, indices, added)
-            with get_default_graph().control_dependencies([scattered]):
+            with current_builder().control_dependencies([scattered]):
                 value = slot.value()
             return value, value
 
@@ -339,9 +348,9 @@ class AdamOptimizer(Optimizer):
         return self._sparse(grad, handle, indices)
 
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:
-        graph = get_default_graph()
+        builder = current_builder()
         powers = self._get_beta_accumulators()
-        with graph.control_dependencies(update_ops), graph.colocate_with(powers[0]):
+        with builder.control_dependencies(update_ops), builder.colocate_with(powers[0]):
             advanced = [
                 power.assign(power * beta, use_locking=self._use_locking)
                 for power, beta in zip(powers, (self._beta1_t, self._beta2_t), strict=True)
@@ -482,7 +491,7 @@ class ProximalAdagradOptimizer(_ByOps):
         value = self._initial_accumulator_value
         for var in var_list:
             dtype, shape = var.dtype.base, var.get_shape()
-            with get_default_graph().colocate_with(var):
+            with current_builder().colocate_with(var):
                 if shape.is_fully_defined():
                     start = convert.constant(value, dtype, shape)
                 else:

@@ -6,7 +6,7 @@ from typing import Any
 
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
-from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.builder import current_builder
 from anabranch.variables.initializers import Zeros
 from anabranch.variables.resource_variable import ResourceVariable
 from anabranch.variables.scope import get_variable, variable_scope
@@ -27,13 +27,18 @@ def _create(primary: Any, value: Any, shape: Any, dtype: Any) -> Any:
     slice_info = getattr(primary, "_save_slice_info", None)
     if slice_info is not None and slot.get_shape().as_list() == primary.get_shape().as_list():
         # A slot of a partition is a partition of the slot: it is saved under the full slot's name.
-        suffix = slot.op.name[len(primary.op.name) + 1 :]
+        suffix = name_of(slot)[len(name_of(primary)) + 1 :]
         slot._set_save_slice_info(
             type(slice_info)(
                 f"{slice_info.full_name}/{suffix}", slice_info.full_shape, slice_info.var_offset, slice_info.var_shape
             )
         )
     return slot
+
+
+def name_of(primary: Any) -> str:
+    """Name of a variable, or of the operation that makes a tensor, without ':0'."""
+    return primary._shared_name if isinstance(primary, Variable) else primary.op.name
 
 
 def start_of(primary: Any) -> Any:
@@ -43,9 +48,9 @@ def start_of(primary: Any) -> Any:
 
 def create_slot(primary: Any, value: Any, name: str, colocate_with_primary: bool = True) -> Any:
     """A variable with initial value ``value`` (a tensor), named ``<primary>/<name>``."""
-    with variable_scope(None, f"{primary.op.name}/{name}"):
+    with variable_scope(None, f"{name_of(primary)}/{name}"):
         if colocate_with_primary:
-            with get_default_graph().colocate_with(primary):
+            with current_builder().colocate_with(primary):
                 return _create(primary, value, value.get_shape(), value.dtype)
         return _create(primary, value, value.get_shape(), value.dtype)
 
@@ -54,9 +59,9 @@ def create_slot_with_initializer(
     primary: Any, initializer: Any, shape: Any, dtype: Any, name: str, colocate_with_primary: bool = True
 ) -> Any:
     """A variable of ``shape`` and ``dtype`` made by ``initializer``, named ``<primary>/<name>``."""
-    with variable_scope(None, f"{primary.op.name}/{name}"):
+    with variable_scope(None, f"{name_of(primary)}/{name}"):
         if colocate_with_primary:
-            with get_default_graph().colocate_with(primary):
+            with current_builder().colocate_with(primary):
                 return _create(primary, initializer, shape, dtype)
         return _create(primary, initializer, shape, dtype)
 

@@ -95,11 +95,12 @@ def declared_shape(
 
 def check_outside_of_bodies(initial_value: Tensor, name: str) -> None:
     """Refuses an initial value computed inside a branch or loop body: the variable is made outside of it."""
-    if not initial_value.op.body.is_root:
+    maker = initial_value._maker
+    if maker is not None and not maker.body.is_root:
         raise ValueError(
             f"Initializer for variable {name} is from inside a control-flow construct, such as a loop or conditional. "
             "When creating a variable inside a loop or conditional, use a lambda as the initializer.\n"
             + errors.message(
-                f"initial value {initial_value.name!r} of a nested body", "one that can be computed outside", "a lambda"
+                f"initial value {initial_value._label} of a nested body", "one that can be computed outside", "a lambda"
             )
         )

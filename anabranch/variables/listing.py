@@ -10,6 +10,7 @@ from anabranch.core import errors
 from anabranch.core.contract import api
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.convert import constant
 from anabranch.core.graph.graph import get_default_graph
@@ -22,7 +23,7 @@ from anabranch.variables.assignments import is_variable_initialized
 @public("global_variables")
 def global_variables(scope: str | None = None) -> list[Any]:
     """Variables of the model and its training that are shared by all tasks (``tf.Variable``'s default)."""
-    return get_default_graph().get_collection(GraphKeys.GLOBAL_VARIABLES, scope)
+    return current_builder().get_collection(GraphKeys.GLOBAL_VARIABLES, scope)
 
 
 @public("all_variables")
@@ -34,25 +35,25 @@ def all_variables() -> list[Any]:
 @public("local_variables")
 def local_variables(scope: str | None = None) -> list[Any]:
     """Variables of one task that are not saved (counters, metrics)."""
-    return get_default_graph().get_collection(GraphKeys.LOCAL_VARIABLES, scope)
+    return current_builder().get_collection(GraphKeys.LOCAL_VARIABLES, scope)
 
 
 @public("model_variables")
 def model_variables(scope: str | None = None) -> list[Any]:
     """Variables that inference needs, as far as libraries said so."""
-    return get_default_graph().get_collection(GraphKeys.MODEL_VARIABLES, scope)
+    return current_builder().get_collection(GraphKeys.MODEL_VARIABLES, scope)
 
 
 @public("trainable_variables")
 def trainable_variables(scope: str | None = None) -> list[Any]:
     """Variables that optimizers change by default."""
-    return get_default_graph().get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)
+    return current_builder().get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)
 
 
 @public("moving_average_variables")
 def moving_average_variables(scope: str | None = None) -> list[Any]:
     """Variables of which moving averages are kept."""
-    return get_default_graph().get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, scope)
+    return current_builder().get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, scope)
 
 
 @public("variables_initializer", "initializers.variables")
@@ -120,7 +121,7 @@ def report_uninitialized_variables(
     with name_scope(name):
         states = [is_variable_initialized(variable) for variable in variables]
         device = os.environ.get("TF_DEVICE_FOR_UNINITIALIZED_VARIABLE_REPORTING", "/cpu:0")
-        with get_default_graph().device(device):
+        with current_builder().device(device):
             if not variables:
                 return constant([], "string")
             missing = build("LogicalNot", build("Pack", states, axis=0, name="stack"))
@@ -141,6 +142,6 @@ def assert_variables_initialized(var_list: Sequence[Any] | None = None) -> Tenso
     for variable in variables:
         if not hasattr(variable, "op"):
             raise TypeError(errors.message(f"{variable!r} in var_list", "a variable", "pass tf.Variable objects"))
-        with get_default_graph().colocate_with(variable):
+        with current_builder().colocate_with(variable):
             ranks.append(build("Rank", variable))
     return ranks[0] if len(ranks) == 1 else build("Pack", ranks, axis=0, name="stack")

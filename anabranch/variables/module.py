@@ -10,7 +10,7 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
-from anabranch.core.graph.default_graph import get_default_graph
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.graph import Graph
 from anabranch.variables.variable import Variable
 
@@ -37,7 +37,7 @@ class Module:
                 + errors.message(f"name={name!r}", "an identifier", "name='my_module'")
             )
         self._name = name
-        with get_default_graph().name_scope(name) as scope:
+        with current_builder().name_scope(name) as scope:
             self._scope_name = scope
 
     @property
@@ -48,7 +48,7 @@ class Module:
     @property
     def name_scope(self) -> contextlib.AbstractContextManager[Any]:
         """A block in which operations and variables are named after the module."""
-        return get_default_graph().name_scope(self._scope_name)
+        return current_builder().name_scope(self._scope_name)
 
     @property
     def variables(self) -> tuple[Any, ...]:

@@ -11,7 +11,8 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build, build_operation
-from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.builder import current_builder
+from anabranch.core.graph.default_graph import get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, shapes
@@ -56,13 +57,13 @@ class ResourceVariable(Variable):
         )
         self._constraint = constraint
         self._caching_device = caching_device
-        graph = get_default_graph()
+        builder = current_builder()
         is_function = callable(initial_value)
-        with graph.init_scope(), name_scope(name, "Variable", [] if is_function else [initial_value]) as scope:
-            graph = get_default_graph()
+        with builder.init_scope(), name_scope(name, "Variable", [] if is_function else [initial_value]) as scope:
+            builder = current_builder()
             own_name = scope[:-1]
-            with graph.attr_scope({"_class": (f"loc:@{own_name}",)}):
-                with graph.name_scope("Initializer"), graph.device(None):
+            with builder.attr_scope({"_class": (f"loc:@{own_name}",)}):
+                with builder.name_scope("Initializer"), builder.device(None):
                     value = convert.convert_to_tensor(
                         initial_value() if is_function else initial_value, dtype, "initial_value"
                     )
@@ -70,21 +71,25 @@ class ResourceVariable(Variable):
                 # The handle takes whatever is known of the shape, so there is nothing for validate_shape to refuse.
                 raw = arguments.declared_shape(value, None, shape, expected_shape, own_name)
                 self._handle = build("VarHandleOp", dtype=value.dtype.base, shape=raw, shared_name=own_name, name=scope)
-            self._initial_value = value
-            self._name = self._handle.name
+            self._name = f"{own_name}:0"
             self._dtype = value.dtype.base
-            with graph.name_scope("IsInitialized"):
+            if not builder.defers:
+                self._initial_value = self._initializer_op = None
+                build("AssignVariableOp", self._handle, value)
+                return
+            self._initial_value = value
+            with builder.name_scope("IsInitialized"):
                 self._is_initialized_op = build("VarIsInitializedOp", self._handle)
             with (
-                graph.name_scope("Assign") as assign_scope,
-                graph.colocate_with(None, ignore_existing=True),
-                graph.device(self._handle.device),
+                builder.name_scope("Assign") as assign_scope,
+                builder.colocate_with(None, ignore_existing=True),
+                builder.device(self._handle.device),
             ):
                 self._initializer_op = build("AssignVariableOp", self._handle, guarded(scope, value), name=assign_scope)
-            with graph.name_scope("Read"), graph.device(self._handle.device):
+            with builder.name_scope("Read"), builder.device(self._handle.device):
                 self._graph_element = self._snapshot = self._read()
                 if caching_device is not None:
-                    with graph.colocate_with(None, ignore_existing=True), graph.device(caching_device):
+                    with builder.colocate_with(None, ignore_existing=True), builder.device(caching_device):
                         self._cached = self._snapshot = build("Identity", self._graph_element)
         self._add_to_collections(collections)
 
@@ -151,13 +156,13 @@ class ResourceVariable(Variable):
     def value(self) -> Tensor:
         if self._cached is not None:
             return self._cached
-        graph = self.graph
-        with graph.colocate_with(None, ignore_existing=True), graph.device(self._handle.device):
+        builder = self._builder
+        with builder.colocate_with(None, ignore_existing=True), builder.device(self._handle.device):
             return self._read()
 
     def read_value(self) -> Tensor:
-        graph = self.graph
-        with graph.name_scope("Read"), graph.device(self._handle.device):
+        builder = self._builder
+        with builder.name_scope("Read"), builder.device(self._handle.device):
             value = self._read()
         # The identity goes wherever the scopes around the call say; the read is where the variable is.
         return build("Identity", value)
@@ -174,11 +179,12 @@ class ResourceVariable(Variable):
         return build("Identity", value)
 
     # ----------------------------------------------------------------------------------------------------------- writes
-    def _after(self, op: Operation) -> WrittenVariable:
-        return WrittenVariable(self, op)
+    def _after(self, op: Any) -> ResourceVariable:
+        """The variable as it is after a write: where ops run at once, as it is now."""
+        return WrittenVariable(self, op) if self._builder.defers else self
 
     def _write(self, type_name: str, value: Any, name: str | None, read_value: bool) -> Any:
-        with self.graph.as_default():
+        with self._builder.as_default():
             tensor = convert.convert_to_tensor(value, self._dtype)
             self.shape.assert_is_compatible_with(tensor.shape)
             op = build(type_name, self._handle, tensor, name=name)
@@ -200,7 +206,7 @@ class ResourceVariable(Variable):
         return self._write("AssignSubVariableOp", delta, name, read_value)
 
     def _scatter(self, mode: str, indices: Any, updates: Any, use_locking: bool, name: str | None) -> Any:
-        with self.graph.as_default():
+        with self._builder.as_default():
             tensor = convert.convert_to_tensor(updates, self._dtype)
             op = build_operation(f"ResourceScatter{mode}", (self._handle, indices, tensor), {}, name)
         return self._after(op)
@@ -209,7 +215,7 @@ class ResourceVariable(Variable):
         return build("ResourceCountUpTo", self._handle, limit=limit, T=self._dtype)
 
     def _assign_slice(self, bounds: Any, value: Any, name: str | None, masks: dict[str, int]) -> Any:
-        with self.graph.as_default():
+        with self._builder.as_default():
             tensor = convert.convert_to_tensor(value, self._dtype)
             op = build_operation("ResourceStridedSliceAssign", (self._handle, *bounds, tensor), dict(masks), name)
         return self._after(op)
@@ -231,7 +237,7 @@ class WrittenVariable(ResourceVariable):
         self._is_initialized_op = written._is_initialized_op
         self._save_slice_info = written._save_slice_info
         self._parent_op = op
-        with self.graph.control_dependencies([op]):
+        with self._builder.control_dependencies([op]):
             self._graph_element = self._snapshot = self._read()
 
     @property
@@ -240,11 +246,11 @@ class WrittenVariable(ResourceVariable):
         return self._parent_op
 
     def value(self) -> Tensor:
-        with self.graph.control_dependencies([self._parent_op]):
+        with self._builder.control_dependencies([self._parent_op]):
             return super().value()
 
     def read_value(self) -> Tensor:
-        with self.graph.control_dependencies([self._parent_op]):
+        with self._builder.control_dependencies([self._parent_op]):
             return super().read_value()
 
 

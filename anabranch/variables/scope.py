@@ -13,8 +13,8 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.builder import builder_of, current_builder
 from anabranch.core.graph.collections import GraphKeys
-from anabranch.core.graph.graph import get_default_graph, graph_of
 from anabranch.variables.scope_state import (
     ScopeStore,
     VariableAggregation,
@@ -142,7 +142,7 @@ class variable_scope:
         self._default_name = default_name
         self._reuse = None if reuse is False else reuse  # a scope cannot stop reusing
         self._auxiliary = auxiliary_name_scope
-        self._graph = graph_of(list(values or ()))
+        self._builder = builder_of(list(values or ()))
         self._settings = dict(
             initializer=initializer,
             regularizer=regularizer,
@@ -159,20 +159,20 @@ class variable_scope:
 
     def __enter__(self) -> VariableScope:
         with contextlib.ExitStack() as stack:
-            stack.enter_context(self._graph.as_default())
+            stack.enter_context(self._builder.as_default())
             if self._pure is None:
                 scope = self._enter_first(stack)
             else:
                 if self._name_scope is not None:
-                    stack.enter_context(self._graph.name_scope(self._name_scope))
+                    stack.enter_context(self._builder.name_scope(self._name_scope))
                 scope = stack.enter_context(self._pure)
             self._exits.append(stack.pop_all())
         return scope
 
     def _enter_first(self, stack: contextlib.ExitStack) -> VariableScope:
-        graph = self._graph
+        builder = self._builder
         given = self._name_or_scope
-        current = graph.get_name_scope()
+        current = builder.get_name_scope()
         current = current + "/" if current else current
         old_name_scope: str | None = None
         if given is not None:
@@ -184,7 +184,7 @@ class variable_scope:
             name = given if isinstance(given, str) else given.name.split("/")[-1]
             if name or not self._auxiliary:
                 self._name_scope = name if self._auxiliary else current
-                opened = stack.enter_context(graph.name_scope(self._name_scope))
+                opened = stack.enter_context(builder.name_scope(self._name_scope))
                 old_name_scope = opened if isinstance(given, str) else given.original_name_scope
             target = given
         else:
@@ -194,7 +194,7 @@ class variable_scope:
                     + errors.message("reuse with a default name", "a name, as a default name is made unique", "name it")
                 )
             self._name_scope = self._default_name if self._auxiliary else current
-            old_name_scope = stack.enter_context(graph.name_scope(self._name_scope))
+            old_name_scope = stack.enter_context(builder.name_scope(self._name_scope))
             target = scope_store().unique(str(self._default_name))
         pure = PureScope(target, self._reuse, self._settings, old_name_scope)
         scope = stack.enter_context(pure)
@@ -375,7 +375,7 @@ def create_partitioned_variables(
     with variable_scope(name, "PartitionedVariable", reuse=reuse):
         store = variable_store()
         scope = get_variable_scope()
-        with get_default_graph().name_scope(None):
+        with current_builder().name_scope(None):
             whole = store.get_variable(
                 scope.name,
                 shape=shape,

@@ -11,8 +11,8 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.contract.api import public, publish_as
 from anabranch.core.graph import convert
+from anabranch.core.graph.builder import Builder, current_builder
 from anabranch.core.graph.collections import GraphKeys
-from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.values import dtypes
 
 _SCOPES_KEY = ("__varscope",)
@@ -191,7 +191,7 @@ class VariableScope:
 
     def get_collection(self, name: Any) -> list[Any]:
         """Items of a collection whose name starts with the scope's."""
-        return get_default_graph().get_collection(name, self._name + "/" if self._name else self._name)
+        return current_builder().get_collection(name, self._name + "/" if self._name else self._name)
 
     def trainable_variables(self) -> list[Any]:
         """Trainable variables made under the scope's name."""
@@ -228,7 +228,7 @@ class VariableScope:
         """The variable ``name`` of this scope from ``var_store``, with the scope's defaults filled in."""
         full_name = f"{self.name}/{name}" if self.name else name
         # Names of variables depend on variable scopes alone, whatever name scope the caller is in.
-        with get_default_graph().name_scope(None):
+        with current_builder().name_scope(None):
             if dtype is not None and initializer is not None and not callable(initializer):
                 found = convert.convert_to_tensor(initializer).dtype.base
                 if found != dtypes.as_dtype(dtype).base:
@@ -292,12 +292,9 @@ class ScopeStore(threading.local):
         return f"{prefix}_{index}"
 
 
-def scope_store(graph: Graph | None = None) -> ScopeStore:
-    """The scope store of a graph."""
-    found = (graph or get_default_graph()).get_collection_ref(_SCOPES_KEY)
-    if not found:
-        found.append(ScopeStore())
-    return found[0]
+def scope_store(graph: Builder | None = None) -> ScopeStore:
+    """The scope store of a graph, or of the current builder."""
+    return (graph or current_builder()).library_state(_SCOPES_KEY, ScopeStore)
 
 
 @public("get_variable_scope")

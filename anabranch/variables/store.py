@@ -9,8 +9,8 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import Builder, current_builder
 from anabranch.core.graph.collections import GraphKeys
-from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes, shapes
 from anabranch.variables import initializers
@@ -145,7 +145,7 @@ class VariableStore:
                         f"partitioner={partitioner!r}", "a function (shape, dtype)", "tf.fixed_size_partitioner(n)"
                     )
                 )
-            with get_default_graph().name_scope(None):
+            with current_builder().name_scope(None):
                 return self._partitioned(name, partitioner, **arguments)
         if reuse is True and partitioner is None and name in self._partitioned_vars:
             return self._partitioned(name, None, **arguments)
@@ -204,7 +204,7 @@ class VariableStore:
             )
         if initializer is None:
             initializer = self._default_initializer(name, dtype)
-        with get_default_graph().init_scope():
+        with current_builder().init_scope():
             initial: Any = initializer
             variable_dtype = None
             if not from_value:
@@ -224,17 +224,18 @@ class VariableStore:
             )
         self._vars[name] = variable
         if regularizer:
-            graph = get_default_graph()
-            with graph.colocate_with(variable), graph.name_scope(f"{name}/Regularizer/"), graph.init_scope():
+            builder = current_builder()
+            with builder.colocate_with(variable), builder.name_scope(f"{name}/Regularizer/"), builder.init_scope():
                 loss = regularizer(variable)
             if loss is not None:
-                graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
+                builder.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
         return variable
 
     def _existing(self, name: str, shape: shapes.TensorShape, dtype: dtypes.DType, reuse: Any) -> Variable:
         found = self._vars[name]
         if reuse is False:
-            site = found.op.user_site
+            maker = found._handle_tensor()._maker
+            site = None if maker is None else maker.user_site
             where = f" Originally defined at:\n\n{site.full()}\n" if site is not None else "\n"
             raise ValueError(
                 f"Variable {name} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in "
@@ -328,10 +329,10 @@ class VariableStore:
         parts = list(slices_of(sizes, partitions))
         self._check_parts(name, len(parts))
         found = []
-        graph = get_default_graph()
+        builder = current_builder()
         for i, (offset, part) in enumerate(parts):
             part_name = f"{name}/part_{i}"
-            with graph.name_scope(f"{part_name}/PartitionedInitializer"):
+            with builder.name_scope(f"{part_name}/PartitionedInitializer"):
                 part_shape: Any = None
                 if initializer is None:
                     initial: Any = self._default_initializer(name, dtype)
@@ -342,7 +343,7 @@ class VariableStore:
                     tensor = convert.convert_to_tensor(initializer, None if isinstance(initializer, Tensor) else dtype)
                     initial = build("Slice", tensor, offset, part)
                     dtype = initial.dtype.base
-            with graph.name_scope(None):
+            with builder.name_scope(None):
                 variable = self._single(
                     part_name,
                     shape=part_shape,
@@ -406,12 +407,9 @@ def _near(name: str, known: dict[str, Any]) -> str:
     return f" (near: {', '.join(same)})" if same else ""
 
 
-def variable_store(graph: Graph | None = None) -> VariableStore:
-    """The variable store of a graph."""
-    found = (graph or get_default_graph()).get_collection_ref(_STORE_KEY)
-    if not found:
-        found.append(VariableStore())
-    return found[0]
+def variable_store(graph: Builder | None = None) -> VariableStore:
+    """The variable store of a graph, or of the current builder."""
+    return (graph or current_builder()).library_state(_STORE_KEY, VariableStore)
 
 
 def is_reuse(value: Any) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 
 from anabranch.core import errors, sites
 from anabranch.core.contract.api import public
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.collections import GraphKeys
-from anabranch.core.graph.graph import get_default_graph
 from anabranch.variables.scope import PureScope, variable_scope
 from anabranch.variables.scope_state import VariableScope, scope_store
 
@@ -60,7 +60,7 @@ class Template:
             return self._call(args, kwargs)
 
     def _call(self, args: Any, kwargs: Any) -> Any:
-        trainable = get_default_graph().get_collection_ref(GraphKeys.TRAINABLE_VARIABLES)
+        trainable = current_builder().get_collection_ref(GraphKeys.TRAINABLE_VARIABLES)
         before = len(trainable)
         result = self._func(*args, **kwargs)
         if self._variables_created and len(trainable) != before:

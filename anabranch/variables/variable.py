@@ -20,6 +20,7 @@ from anabranch.core import errors
 from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
+from anabranch.core.graph.builder import Builder, builder_of, current_builder
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.indexed_slices import IndexedSlices
@@ -55,7 +56,7 @@ def resource_variables_enabled() -> bool:
 
 class _Creators(threading.local):
     def __init__(self) -> None:
-        self.stack: list[tuple[Graph, Callable[..., Any]]] = []
+        self.stack: list[tuple[Builder, Callable[..., Any]]] = []
 
 
 _creators = _Creators()
@@ -68,7 +69,7 @@ def variable_creator_scope(variable_creator: Callable[..., Any]) -> Iterator[Non
 
     The creator returns a variable, usually by ``next_creator(**kwargs)`` with some arguments changed.
     """
-    _creators.stack.append((get_default_graph(), variable_creator))
+    _creators.stack.append((current_builder(), variable_creator))
     try:
         yield
     finally:
@@ -95,9 +96,9 @@ def make_variable(
     """Makes a variable by way of the creators in force; the call behind ``tf.Variable``, whose arguments it takes."""
     given = dict(locals())
     creator: Callable[..., Any] = _default_creator
-    graph = get_default_graph()
+    builder = current_builder()
     for owner, outer in _creators.stack:
-        if owner is graph:
+        if owner is builder:
             creator = functools.partial(outer, creator)
     return creator(**given)
 
@@ -106,7 +107,9 @@ def _default_creator(**arguments: Any) -> Variable:
     use_resource = arguments.pop("use_resource", None)
     if use_resource is None:
         use_resource = get_variable_scope().use_resource
-    if use_resource is None:
+    if not current_builder().defers:
+        use_resource = True  # a reference is an edge of a graph
+    elif use_resource is None:
         use_resource = _resource_by_default[0]
     return _forms[bool(use_resource)](**arguments)
 
@@ -157,7 +160,7 @@ class Variable(metaclass=_VariableType):
     _name: str
     _trainable: bool
     _initial_value: Tensor | None
-    _initializer_op: Operation
+    _initializer_op: Any  # an operation; None where the variable has its value
     _snapshot: Tensor
     _caching_device: Any = None
     _constraint: Any = None
@@ -179,6 +182,11 @@ class Variable(metaclass=_VariableType):
     def graph(self) -> Graph:
         """The graph of the variable."""
         return self._handle_tensor().graph
+
+    @property
+    def _builder(self) -> Builder:
+        """What applies ops to the variable: its graph, or the current builder where it has a value."""
+        return builder_of([self._handle_tensor()])
 
     @property
     def device(self) -> str:
@@ -380,8 +388,8 @@ class Variable(metaclass=_VariableType):
     def __getitem__(self, key: Any) -> Tensor:
         """A slice of the value; the result's ``assign(value)`` writes to that part of the variable."""
         read = hooks.get_item(self.value(), key)
-        op = read.op
-        if op.type == "StridedSlice":
+        op = read._maker
+        if op is not None and op.type == "StridedSlice":
             masks = {name: op._attrs[name] for name in op._attrs if name.endswith("_mask")}
 
             def assign(value: Any, name: str | None = None) -> Any:
@@ -456,7 +464,7 @@ class Variable(metaclass=_VariableType):
             )
         if self._trainable and GraphKeys.TRAINABLE_VARIABLES not in collections:
             collections = [*collections, GraphKeys.TRAINABLE_VARIABLES]
-        self.graph.add_to_collections(collections, self)
+        self._builder.add_to_collections(collections, self)
 
     # ----------------------------------------------------------------------------------------------------------- Python
     def __iter__(self) -> NoReturn:
@@ -509,7 +517,7 @@ def _convert(value: Variable, dtype: Any = None, name: str | None = None, as_ref
         raise ValueError(
             f"Incompatible type conversion requested to type '{wanted}' for variable of type '{value.dtype.name}'\n"
             + errors.message(
-                f"variable {value.name!r} of {value.dtype.name}", wanted, f"tf.cast({value.op.name}, tf.{wanted})"
+                f"variable {value.name!r} of {value.dtype.name}", wanted, f"tf.cast({value._shared_name}, tf.{wanted})"
             )
         )
     return value._ref() if as_ref else value.value()

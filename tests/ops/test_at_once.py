@@ -251,3 +251,70 @@ def test_a_gradient_rule_run_at_once_agrees_with_finite_differences(name: str) -
 
 def test_enough_rules_are_run_at_once() -> None:
     assert len(DIFFERENTIATED) >= 250
+
+
+# ----------------------------------------------------------------------------------------------------------- libraries
+def test_a_layer_and_its_training_step_run_at_once() -> None:
+    """A dense layer, a loss, clipped gradients and Adam give what they give in a graph."""
+    images = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(4, 3)
+    labels = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5], [0.0, 1.0]], np.float32)
+    start = np.array([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.6]], np.float32)
+
+    def model() -> tuple[tf.layers.Dense, Any, tf.train.Optimizer]:
+        layer = tf.layers.Dense(
+            2,
+            activation=tf.nn.relu,
+            kernel_initializer=tf.constant_initializer(start),
+            kernel_regularizer=lambda w: 0.01 * tf.reduce_sum(tf.square(w)),
+            name="hidden",
+        )
+        logits = layer(tf.constant(images))
+        loss = tf.losses.softmax_cross_entropy(tf.constant(labels), logits, label_smoothing=0.1)
+        return layer, loss + tf.add_n(layer.losses), tf.train.AdamOptimizer(0.05)
+
+    def step(optimizer: tf.train.Optimizer, grads: list[Any], layer: tf.layers.Dense) -> Any:
+        clipped, _ = tf.clip_by_global_norm(grads, 0.5)
+        return optimizer.apply_gradients(zip(clipped, layer.trainable_variables, strict=True))
+
+    with tf.Graph().as_default(), tf.variable_scope("m", use_resource=True):
+        layer, loss, optimizer = model()
+        update = step(optimizer, tf.gradients(loss, layer.trainable_variables), layer)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            expected_loss = session.run(loss)
+            session.run(update)
+            expected = session.run(layer.trainable_variables)
+
+    with AtOnce().as_default() as builder, tf.variable_scope("m"):
+        layer, loss, optimizer = model()
+        assert [variable.name for variable in layer.variables] == ["m/hidden/kernel:0", "m/hidden/bias:0"]
+        handles = [variable.handle for variable in layer.trainable_variables]
+        assert step(optimizer, builder.gradients([loss], handles, [tf.constant(1.0)]), layer) is None
+        np.testing.assert_allclose(loss.array, expected_loss, rtol=1e-6)
+        for variable, value in zip(layer.trainable_variables, expected, strict=True):
+            np.testing.assert_allclose(variable.read_value().array, value, rtol=1e-5, atol=1e-7)
+            assert np.any(value != 0.0)
+
+
+def test_operators_indexing_and_iteration_work_on_values() -> None:
+    with AtOnce().as_default():
+        x = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+        assert ((2.0 - x) @ x / 2.0)[1:, 0].array.tolist() == [-3.5]
+        assert [row.array.tolist() for row in x] == [[1.0, 2.0], [3.0, 4.0]]
+        assert tf.stack([x[0], [5.0, 6.0]]).array.tolist() == [[1.0, 2.0], [5.0, 6.0]]
+        assert tf.reduce_sum(x) > 9.5
+
+
+def test_a_failed_check_is_raised_where_the_op_is_applied() -> None:
+    with AtOnce().as_default(), pytest.raises(tf.errors.InvalidArgumentError, match="indices"):
+        tf.gather(tf.constant([1.0, 2.0]), tf.constant([2]))
+
+
+def test_what_a_call_does_wrong_is_told_as_in_a_graph() -> None:
+    with AtOnce().as_default():
+        with pytest.raises(TypeError, match=r"Input 'y' of 'Mul' Op has type int32 that does not match"):
+            build_operation("Mul", (tf.constant(1.0), tf.constant(1)), {})
+        with pytest.raises(ValueError, match="op 'Cast' without attribute 'DstT'"):
+            build_operation("Cast", (tf.constant(1.0),), {})
+        with pytest.raises(ValueError, match=r"tensor <float32 of shape \[\]> of dtype float32"):
+            tf.convert_to_tensor(tf.constant(1.0), tf.int32)

@@ -41,7 +41,7 @@ def _forget(value: Any, seen: set[int]) -> None:
         for item in value:
             _forget(item, seen)
     elif isinstance(value, Layer):
-        value.built, value._scope, value._graph = False, None, None
+        value.built, value._scope, value._builder = False, None, None
         value._trainable_weights, value._non_trainable_weights = [], []
         value._calls, value._updates, value._losses = [], [], []
         value.__dict__.pop("_cell_scope", None)

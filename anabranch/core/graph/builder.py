@@ -110,6 +110,11 @@ class Builder:
         """The builder that an op on ``values`` belongs to: in a graph, that of the tensors among them."""
         return self
 
+    @property
+    def place(self) -> Any:
+        """Where ops are applied now: what an op here gave may be used again wherever this is the same object."""
+        return self
+
     # ---------------------------------------------------------------------------------------------------------- scopes
     def as_default(self) -> Context[Any]:
         """Makes this the current builder of the thread inside a ``with`` block."""

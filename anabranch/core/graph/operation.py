@@ -138,6 +138,9 @@ class GraphTensor(Tensor):
         )
 
 
+GraphTensor.__name__ = "Tensor"  # what messages call it, and programs that look at a tensor's class
+
+
 class Operation(OpView):
     """A node of a graph."""
 

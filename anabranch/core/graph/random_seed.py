@@ -8,7 +8,7 @@ alone is combined with a fixed graph seed. ``(0, 0)`` means 'no seed' to the ker
 from __future__ import annotations
 
 from anabranch.core.contract.api import public
-from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.builder import current_builder
 
 DEFAULT_GRAPH_SEED = 87654321
 _MAX_INT32 = 2**31 - 1
@@ -17,10 +17,10 @@ _MAX_INT32 = 2**31 - 1
 @public("get_seed", "random.get_seed")
 def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
     """The pair of seeds for an operation with the seed ``op_seed`` in the default graph."""
-    graph = get_default_graph()
-    if graph.seed is not None:
-        op_seed = graph._last_id if op_seed is None else op_seed
-        seeds: tuple[int | None, int | None] = (graph.seed % _MAX_INT32, op_seed % _MAX_INT32)
+    builder = current_builder()
+    if builder.seed is not None:
+        op_seed = builder._last_id if op_seed is None else op_seed
+        seeds: tuple[int | None, int | None] = (builder.seed % _MAX_INT32, op_seed % _MAX_INT32)
     elif op_seed is not None:
         seeds = (DEFAULT_GRAPH_SEED, op_seed % _MAX_INT32)
     else:
@@ -31,4 +31,4 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
 @public("set_random_seed", "random.set_random_seed")
 def set_random_seed(seed: int | None) -> None:
     """Sets the seed of the default graph."""
-    get_default_graph().seed = seed
+    current_builder().seed = seed

@@ -90,6 +90,11 @@ class GraphScopes(GraphElements):
         """The body that new operations of this thread go to."""
         return self._scopes.body or self.root
 
+    @property
+    def place(self) -> Body:
+        """The body that new operations of this thread go to."""
+        return self.current_body
+
     # ----------------------------------------------------------------------------------------------------------- naming
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
         """``name`` under the current name scope, made unique by a suffix ``_1``, ``_2``, ..."""

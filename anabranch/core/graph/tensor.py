@@ -85,7 +85,7 @@ class Tensor:
         return ""
 
     @property
-    def _maker(self) -> OpView | None:
+    def _maker(self) -> Any:
         """The operation of a graph that makes it; None of a value that exists, which does not tell where it is from."""
         return None
 

@@ -8,8 +8,8 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
-from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import name_scope
@@ -28,10 +28,10 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 @public("group")
-def group(*inputs: Any, **kwargs: Any) -> Operation:
+def group(*inputs: Any, **kwargs: Any) -> Any:
     """An operation that runs after all ``inputs`` (ops, tensors, variables, nested lists of them); ``name=`` names it.
 
-    Inputs on several devices are gathered on each device first.
+    Inputs on several devices are gathered on each device first. None where ops run at once: nothing waits.
     """
     name = kwargs.pop("name", None)
     if kwargs:
@@ -41,6 +41,8 @@ def group(*inputs: Any, **kwargs: Any) -> Operation:
             + "\n"
             + errors.message(f"tf.group(..., {', '.join(kwargs)}=)", "name= only", "pass what to group by position")
         )
+    if not current_builder().defers:
+        return None  # all of it has run
     items = list(_leaves(inputs))
     by_device: dict[str, list[Any]] = {}
     for item in items:
@@ -57,21 +59,21 @@ def group(*inputs: Any, **kwargs: Any) -> Operation:
     with name_scope(name, "group_deps", items) as scope:
         if not items:
             return build("NoOp", name=scope)
-        graph = get_default_graph()
+        builder = current_builder()
         if len(by_device) == 1:
             ((device, members),) = by_device.items()
             return _after(members, device, scope)
         gathered = [_after(by_device[device], device, None) for device in sorted(by_device)]
-        with graph.control_dependencies(gathered):
+        with builder.control_dependencies(gathered):
             return build("NoOp", name=scope)
 
 
 def _after(members: Sequence[Any], device: str, name: str | None) -> Operation:
-    graph = get_default_graph()
-    with graph.control_dependencies(members):
+    builder = current_builder()
+    with builder.control_dependencies(members):
         if not device:
             return build("NoOp", name=name)
-        with graph.device(device):
+        with builder.device(device):
             return build("NoOp", name=name)
 
 
@@ -79,8 +81,8 @@ def _after(members: Sequence[Any], device: str, name: str | None) -> Operation:
 def with_dependencies(dependencies: Sequence[Any], output_tensor: Any, name: str | None = None) -> Any:
     """``output_tensor`` (a tensor or IndexedSlices), available only after ``dependencies`` have run."""
     with name_scope(name, "control_dependency", [*dependencies, output_tensor]) as scope:
-        graph = get_default_graph()
-        with graph.colocate_with(output_tensor), graph.control_dependencies(dependencies):
+        builder = current_builder()
+        with builder.colocate_with(output_tensor), builder.control_dependencies(dependencies):
             if isinstance(output_tensor, IndexedSlices):
                 values = build("Identity", output_tensor.values, name=scope)
                 return IndexedSlices(values, output_tensor.indices, output_tensor.dense_shape)
@@ -96,6 +98,8 @@ def tuple_(tensors: Sequence[Any], name: str | None = None, control_inputs: Sequ
         name: name of the scope of the ops made.
         control_inputs: further operations or tensors to wait for.
     """
+    if not current_builder().defers:
+        return list(tensors)
     with name_scope(name, "tuple", [item for item in tensors if item is not None]):
         items = [
             item if item is None or hasattr(item, "op") or isinstance(item, Operation) else convert_to_tensor(item)
@@ -120,7 +124,7 @@ def tuple_(tensors: Sequence[Any], name: str | None = None, control_inputs: Sequ
         result: list[Any] = []
         for item in items:
             if isinstance(item, Operation):
-                with get_default_graph().control_dependencies([gate]):
+                with current_builder().control_dependencies([gate]):
                     result.append(group(item))
             else:
                 result.append(None if item is None else with_dependencies([gate], item))

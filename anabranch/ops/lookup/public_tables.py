@@ -13,9 +13,9 @@ from anabranch.core import errors
 from anabranch.core.contract import inference
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.convert import convert_to_tensor
-from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.sparse_tensor import SparseTensor
@@ -27,7 +27,7 @@ from anabranch.ops.lookup.table_files import LINE_NUMBER, WHOLE_LINE
 @public("tables_initializer", "initializers.tables_initializer", "initializers.tables")
 def tables_initializer(name: str = "init_all_tables") -> Operation:
     """An operation that fills all tables of the graph, those that are filled once."""
-    initializers = get_default_graph().get_collection(GraphKeys.TABLE_INITIALIZERS)
+    initializers = current_builder().get_collection(GraphKeys.TABLE_INITIALIZERS)
     return group(*initializers, name=name)
 
 
@@ -104,7 +104,7 @@ class KeyValueTensorInitializer(TableInitializerBase):
         self._check(table)
         with name_scope(self._name, None, [table.resource_handle, self._keys, self._values]):
             op = build("LookupTableImportV2", table.resource_handle, self._keys, self._values)
-        get_default_graph().add_to_collection(GraphKeys.TABLE_INITIALIZERS, op)
+        current_builder().add_to_collection(GraphKeys.TABLE_INITIALIZERS, op)
         return op
 
 
@@ -164,7 +164,7 @@ class TextFileInitializer(TableInitializerBase):
 
     def initialize(self, table: Any) -> Operation:
         self._check(table)
-        graph = get_default_graph()
+        builder = current_builder()
         with name_scope(self._name, "text_file_init", [table.resource_handle]):
             filename = convert_to_tensor(self._filename_arg, dtypes.string, "asset_filepath")
             op = build(
@@ -176,12 +176,12 @@ class TextFileInitializer(TableInitializerBase):
                 vocab_size=-1 if self._vocab_size is None else self._vocab_size,
                 delimiter=self._delimiter,
             )
-        graph.add_to_collection(GraphKeys.TABLE_INITIALIZERS, op)
+        builder.add_to_collection(GraphKeys.TABLE_INITIALIZERS, op)
         # A placeholder or variable holds no path yet that could be copied into a SavedModel.
-        if inference.partial_value(filename) is not None and filename not in graph.get_collection_ref(
+        if inference.partial_value(filename) is not None and filename not in builder.get_collection_ref(
             GraphKeys.ASSET_FILEPATHS
         ):
-            graph.add_to_collection(GraphKeys.ASSET_FILEPATHS, filename)
+            builder.add_to_collection(GraphKeys.ASSET_FILEPATHS, filename)
         return op
 
 
@@ -413,7 +413,7 @@ class TableSaveable:
 
     def restore(self, restored_tensors: list[Tensor], restored_shapes: Any) -> Operation:
         """The operation that replaces the table's entries by the tensors of a checkpoint."""
-        with get_default_graph().colocate_with(self.op):
+        with current_builder().colocate_with(self.op):
             return build("LookupTableImportV2", self.op, *restored_tensors, name=f"{self._table.name}_table_restore")
 
 
@@ -433,7 +433,7 @@ class _MutableTable(_Table):
     def _add_saveable(self, checkpoint: bool) -> None:
         if checkpoint:
             saveable = TableSaveable(self, self._handle.op.name)
-            get_default_graph().add_to_collection(GraphKeys.SAVEABLE_OBJECTS, saveable)
+            current_builder().add_to_collection(GraphKeys.SAVEABLE_OBJECTS, saveable)
 
 
 @public("contrib.lookup.MutableHashTable", "lookup.experimental.MutableHashTable")

@@ -16,6 +16,7 @@ from anabranch.core.contract import inference
 from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op, String, Type
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
@@ -168,7 +169,7 @@ def verify_tensor_all_finite(
         )
     with name_scope(name, "VerifyFinite", [tensor]):
         tensor = convert_to_tensor(tensor, name="t")
-        with get_default_graph().colocate_with(tensor):
+        with current_builder().colocate_with(tensor):
             checked = check_numerics(tensor, text)
             return with_dependencies([checked], tensor)
 

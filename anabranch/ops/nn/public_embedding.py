@@ -12,7 +12,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
-from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes
 
@@ -124,7 +124,7 @@ def embedding_lookup(
             for table in tables
         ]
         if len(tables) == 1:
-            with get_default_graph().colocate_with(getattr(tables[0], "op", None), ignore_existing=True):
+            with current_builder().colocate_with(getattr(tables[0], "op", None), ignore_existing=True):
                 rows = _clipped(_gather(tables[0], ids, scope), ids, max_norm)
             return build("Identity", rows)
         flat = build("Reshape", ids, [-1])
@@ -135,7 +135,7 @@ def embedding_lookup(
         places = build("DynamicPartition", positions, part, num_partitions=len(tables))
         found = []
         for table, rows_wanted in zip(tables, wanted, strict=True):
-            with get_default_graph().colocate_with(getattr(table, "op", None), ignore_existing=True):
+            with current_builder().colocate_with(getattr(table, "op", None), ignore_existing=True):
                 found.append(_gather(table, rows_wanted, None))
         joined = build("DynamicStitch", places, found, name=scope)
         tail = None

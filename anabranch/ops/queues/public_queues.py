@@ -14,8 +14,8 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.inference import partial_value
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
-from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.random_seed import get_seed
@@ -319,7 +319,7 @@ class FIFOQueue(QueueBase):
             component_types=dtypes,
             shapes=_raw(shapes),
             capacity=capacity,
-            container=get_default_graph()._container,
+            container=current_builder()._container,
             shared_name=shared_name or "",
             name=name,
         )
@@ -360,7 +360,7 @@ class PaddingFIFOQueue(QueueBase):
             component_types=dtypes,
             shapes=_raw(found),
             capacity=capacity,
-            container=get_default_graph()._container,
+            container=current_builder()._container,
             shared_name=shared_name or "",
             name=name,
         )
@@ -411,7 +411,7 @@ class RandomShuffleQueue(QueueBase):
             min_after_dequeue=min_after_dequeue,
             seed=seed1,
             seed2=seed2,
-            container=get_default_graph()._container,
+            container=current_builder()._container,
             shared_name=shared_name or "",
             name=name,
         )
@@ -449,7 +449,7 @@ class PriorityQueue(QueueBase):
             component_types=dtypes,
             shapes=_raw(found),
             capacity=capacity,
-            container=get_default_graph()._container,
+            container=current_builder()._container,
             shared_name=shared_name or "",
             name=name,
         )
