@@ -36,6 +36,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph import body_ops
 from anabranch.core.graph.body import Body, is_transparent_read
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.graph import Graph, graph_of
 from anabranch.core.graph.indexed_slices import IndexedSlices
@@ -90,6 +91,15 @@ def gradients(
         ...     tf.gradients(tf.identity(x), x)
         [<tf.Tensor 'gradients/Fill:0' shape=(2,) dtype=float32>]
     """
+    if not current_builder().defers:
+        raise RuntimeError(
+            "tf.gradients is not supported when eager execution is enabled. Use tf.GradientTape instead.\n"
+            + errors.message(
+                "tf.gradients where ops run at once",
+                "a graph, whose operations show how ys were computed",
+                "with tf.Graph().as_default(): ... around the code that builds ys, or a tape that records it",
+            )
+        )
     method = check_method(aggregation_method)
     unconnected = _unconnected_mode(unconnected_gradients)
     ys, xs, stops = (

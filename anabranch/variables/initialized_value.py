@@ -52,6 +52,8 @@ class AnabranchInitializedResourceValue(Op):
 
 def initialized_value(variable: Any) -> Tensor:
     """A tensor with the variable's value, or with its initial value if it has none."""
+    if not variable._builder.defers:
+        return variable.value()
     initializer = variable.initializer
     # What the initializer assigns is guarded itself, so that chains of variables work.
     assigned = initializer.type in ("Assign", "AssignVariableOp")

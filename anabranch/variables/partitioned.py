@@ -187,18 +187,18 @@ class PartitionedVariable:
         return axes[0]
 
     def _concat(self) -> Tensor:
-        graph = self.graph
+        builder = self._variable_list[0]._builder
         if len(self._variable_list) == 1:
-            with graph.name_scope(None):
+            with builder.name_scope(None):
                 return build("Identity", self._variable_list[0], name=self._name)
-        with graph.name_scope(self._name + "/ConcatPartitions/"):
+        with builder.name_scope(self._name + "/ConcatPartitions/"):
             whole = build("ConcatV2", self._variable_list, self._axis(), name="concat")
-        with graph.name_scope(None):
+        with builder.name_scope(None):
             return build("Identity", whole, name=self._name)
 
     def as_tensor(self) -> Tensor:
         """The parts as one tensor, outside of the control dependencies around the call."""
-        with self.graph.control_dependencies(None):
+        with self._variable_list[0]._builder.control_dependencies(None):
             return self._concat()
 
     def _apply(self, method: str, value: Any, use_locking: bool, name: str | None, read_value: bool) -> list[Any]:

@@ -318,3 +318,18 @@ def test_what_a_call_does_wrong_is_told_as_in_a_graph() -> None:
             build_operation("Cast", (tf.constant(1.0),), {})
         with pytest.raises(ValueError, match=r"tensor <float32 of shape \[\]> of dtype float32"):
             tf.convert_to_tensor(tf.constant(1.0), tf.int32)
+
+
+def test_control_flow_is_pythons_own() -> None:
+    with AtOnce().as_default() as builder:
+        x = tf.constant(3.0)
+        taken = tf.cond(x > 2.0, lambda: x * 2.0, lambda: x.nothing_like_it)
+        assert taken.array == 6.0
+        assert tf.case([(x < 1.0, lambda: x), (x < 4.0, lambda: -x)], default=lambda: x).array == -3.0
+        assert tf.switch_case(tf.constant(1), [lambda: x, lambda: x + 1.0]).array == 4.0
+        i, power = tf.while_loop(lambda i, p: i < 3, lambda i, p: (i + 1, p * x), (tf.constant(0), tf.constant(1.0)))
+        assert (i.array, power.array) == (3, 27.0)
+        assert builder.gradients([power], [x], [tf.constant(1.0)])[0].array == 27.0
+        assert tf.while_loop(lambda n: n < 9, lambda n: n + 1, [tf.constant(0)], maximum_iterations=4).array == 4
+        with pytest.raises(ValueError, match="Number of inputs and outputs of body must match loop_vars: 1, 2"):
+            tf.while_loop(lambda i, p: i < 3, lambda i, p: i + 1, (tf.constant(0), x))

@@ -19,6 +19,7 @@ from anabranch.core.contract import inference
 from anabranch.core.contract.api import public
 from anabranch.core.graph import body_ops, composites
 from anabranch.core.graph.build import build, build_operation
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.indexed_slices import IndexedSlices
@@ -90,6 +91,9 @@ def cond(
         )
     with name_scope(name, "cond", [pred]) as scope:
         pred = _predicate(pred, "pred", site)
+        if not current_builder().defers:
+            result = (true_fn if pred else false_fn)()
+            return result if strict else unpack_singleton(result)
         graph = get_default_graph()
         taken = build_branch(graph, true_fn, "true", "true_fn", site)
         other = build_branch(graph, false_fn, "false", "false_fn", site, done=False)
@@ -122,7 +126,7 @@ def _predicate(pred: Any, what: str, site: Any) -> Tensor:
     if tensor.dtype.base is not dtypes.bool_:
         raise TypeError(
             errors.message(
-                f"{what} {tensor.name!r} of dtype {tensor.dtype.base.name}",
+                f"{what} {tensor._label} of dtype {tensor.dtype.base.name}",
                 "a boolean scalar",
                 "tf.not_equal(x, 0), or tf.cast(x, tf.bool)",
                 at=site,
@@ -132,7 +136,7 @@ def _predicate(pred: Any, what: str, site: Any) -> Tensor:
         raise ValueError(
             f"{what} must be a scalar\n"
             + errors.message(
-                f"{what} {tensor.name!r} of shape {tensor.get_shape()}",
+                f"{what} {tensor._label} of shape {tensor.get_shape()}",
                 "a boolean scalar",
                 "tf.reduce_all(x), or tf.where(x, a, b) to choose element by element",
                 at=site,
@@ -277,12 +281,11 @@ def case(
         )
     predicates = [pred for pred, _ in pairs]
     with name_scope(name, "case", predicates):
-        graph = get_default_graph()
         if default is None:
             default = _checked_last(pairs)
             pairs = pairs[:-1]
         if exclusive:
-            with graph.control_dependencies([_at_most_one(predicates)]):
+            with current_builder().control_dependencies([_at_most_one(predicates)]):
                 return _chained(pairs, default, strict)
         return _chained(pairs, default, strict)
 
@@ -348,7 +351,7 @@ def _checked_last(pairs: list[tuple[Any, Branch]]) -> Branch:
             + [convert_to_tensor(item) for item, _ in pairs],
             summarize=len(pairs),
         )
-        with get_default_graph().control_dependencies([check]):
+        with current_builder().control_dependencies([check]):
             return map_leaves(_behind, fn())
 
     return last
@@ -416,6 +419,9 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Branch | None = Non
                     at=site,
                 )
             )
+        if not current_builder().defers:
+            number = int(inference.partial_value(index))
+            return functions[number if 0 <= number < len(functions) else -1]()
         graph = get_default_graph()
         built = [build_branch(graph, fn, f"branch{i}", roles[i], site) for i, fn in enumerate(functions)]
         return _conditional(built, roles, functions, True, scope, site, index)

@@ -17,12 +17,22 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph import body_ops, composites
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.build import build, build_operation
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, nest, shapes
-from anabranch.ops.control.bodies import as_output, call_site, kind_names, kinds, local, map_leaves, told
+from anabranch.ops.control.bodies import (
+    as_output,
+    call_site,
+    kind_names,
+    kinds,
+    local,
+    map_leaves,
+    told,
+    unpack_singleton,
+)
 
 OWN = 2
 """Variables before those of the program: iterations done, and the most to do."""
@@ -83,9 +93,12 @@ def while_loop(
         given = [given]
     limit = maximum_iterations
     with name_scope(name, "while", [leaf for leaf in composites.flatten(given) if isinstance(leaf, Tensor)]) as scope:
-        graph = get_default_graph()
         first = map_leaves(lambda leaf: None if leaf is None else as_output(leaf), given)
-        builder = _Builder(graph, cond, body, first, site)
+        builder = _Builder(get_default_graph(), cond, body, first, site)
+        if not current_builder().defers:
+            packed = builder.run(_limit(limit, site))
+            single = len(packed) == 1 and not return_same_structure and isinstance(packed, (list, tuple))
+            return packed[0] if single else packed
         builder.choose_shapes(given, shape_invariants)
         limit = _limit(limit, site)
         op = builder.build(limit, parallel_iterations, scope)
@@ -266,6 +279,16 @@ class _Builder:
     def _call(self, fn: Any, arguments: Sequence[Tensor]) -> Any:
         packed = composites.pack(self.first, arguments)
         return fn(*packed)
+
+    def run(self, limit: Tensor | None) -> Any:
+        """The variables after the loop, run now: Python's own loop over values."""
+        self.result = self.first
+        most = None if limit is None else int(inference.partial_value(limit))
+        count = 0
+        while (most is None or count < most) and bool(unpack_singleton(self.cond(*self.result))):
+            self.result = self._checked(self.body(*self.result))
+            count += 1
+        return self.result
 
     def _build_condition(self, body: Body, limit: Tensor | None) -> None:
         with self.graph.building(body):
