@@ -6,6 +6,7 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.operation import Tensor
@@ -13,6 +14,8 @@ from anabranch.core.values import dtypes
 from anabranch.variables.initializers import Zeros
 from anabranch.variables.scope import get_variable
 from anabranch.variables.variable import Variable
+
+_STEPS = ("__global_steps",)  # where there is no graph, and so no collection that would hold it
 
 
 @public("train.global_step")
@@ -28,6 +31,10 @@ def get_global_step(graph: Graph | None = None) -> Any:
     Raises:
         TypeError: what is registered, or called ``global_step:0``, is no integer scalar.
     """
+    builder = graph or current_builder()
+    if not builder.defers:
+        steps: list[Any] = builder.library_state(_STEPS, list)
+        return steps[0] if steps else None
     graph = graph or get_default_graph()
     found = graph.get_collection(GraphKeys.GLOBAL_STEP)
     if len(found) > 1:
@@ -53,14 +60,14 @@ def create_global_step(graph: Graph | None = None) -> Any:
     Raises:
         ValueError: there is one already.
     """
-    graph = graph or get_default_graph()
+    builder = graph or current_builder()
     if get_global_step(graph) is not None:
         raise ValueError(
             '"global_step" already exists.\n'
             + errors.message("a second global step", "one per graph", "tf.train.get_or_create_global_step()")
         )
-    with graph.as_default(), graph.name_scope(None):
-        return get_variable(
+    with builder.as_default(), builder.name_scope(None):
+        step = get_variable(
             GraphKeys.GLOBAL_STEP,
             shape=[],
             dtype=dtypes.int64,
@@ -68,12 +75,14 @@ def create_global_step(graph: Graph | None = None) -> Any:
             trainable=False,
             collections=[GraphKeys.GLOBAL_VARIABLES, GraphKeys.GLOBAL_STEP],
         )
+    if not builder.defers:
+        builder.library_state(_STEPS, list).append(step)
+    return step
 
 
 @public("train.get_or_create_global_step")
 def get_or_create_global_step(graph: Graph | None = None) -> Any:
     """The global step of ``graph``, made if it has none."""
-    graph = graph or get_default_graph()
     step = get_global_step(graph)
     return create_global_step(graph) if step is None else step
 

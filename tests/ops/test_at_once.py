@@ -8,6 +8,7 @@ runs at once as well) with finite differences.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +295,77 @@ def test_a_layer_and_its_training_step_run_at_once() -> None:
         for variable, value in zip(layer.trainable_variables, expected, strict=True):
             np.testing.assert_allclose(variable.read_value().array, value, rtol=1e-5, atol=1e-7)
             assert np.any(value != 0.0)
+
+
+def _ones(*sizes: int) -> Any:
+    return tf.constant(np.linspace(0.1, 1.0, int(np.prod(sizes)), dtype=np.float32).reshape(sizes))
+
+
+def _trained(optimizer: Any, gradient: Callable[[], Any], *shape: int) -> Any:
+    v = tf.Variable(np.ones(shape, np.float32))
+    step = tf.train.get_or_create_global_step()
+    update = optimizer.apply_gradients([(gradient(), v)], global_step=step)
+    with tf.control_dependencies([] if update is None else [update]):
+        return [v.read_value(), step.read_value()]
+
+
+def _averaged() -> Any:
+    v = tf.Variable([1.0, 2.0])
+    average = tf.train.ExponentialMovingAverage(0.9)
+    update = average.apply([v])
+    with tf.control_dependencies([] if update is None else [update]):
+        return average.average(v).read_value()
+
+
+def _cell(kind: Any) -> Any:
+    return kind(4, kernel_initializer=tf.ones_initializer())
+
+
+GRU = tf.nn.rnn_cell.GRUCell
+LIBRARIES: dict[str, Callable[[], Any]] = {
+    "convolution": lambda: tf.layers.conv2d(_ones(1, 5, 5, 2), 3, 3, kernel_initializer=tf.ones_initializer()),
+    "pooling": lambda: tf.layers.max_pooling2d(_ones(1, 4, 4, 2), 2, 2),
+    "batch normalization": lambda: tf.layers.batch_normalization(_ones(4, 3), training=True),
+    "flatten": lambda: tf.layers.flatten(_ones(2, 3, 4)),
+    "dropout": lambda: tf.layers.dropout(_ones(2, 3)),
+    "dynamic_rnn": lambda: tf.nn.dynamic_rnn(_cell(GRU), _ones(2, 5, 3), [5, 2], dtype=tf.float32)[0],
+    "static_rnn": lambda: tf.nn.static_rnn(_cell(GRU), [_ones(2, 3)] * 3, dtype=tf.float32)[1],
+    "map_fn": lambda: tf.map_fn(lambda row: row * 2.0, _ones(3, 2)),
+    "scan": lambda: tf.scan(lambda a, row: a + row, _ones(3, 2)),
+    "mean_squared_error": lambda: tf.losses.mean_squared_error(_ones(2, 3), 2.0 * _ones(2, 3)),
+    "sparse cross entropy": lambda: tf.losses.sparse_softmax_cross_entropy(tf.constant([0, 1]), _ones(2, 3)),
+    "embedding": lambda: tf.nn.embedding_lookup([_ones(3, 2), _ones(2, 2)], tf.constant([0, 3])),
+    "moments": lambda: tf.nn.moments(_ones(3, 4), [0]),
+    "exponential decay": lambda: tf.train.exponential_decay(0.1, tf.constant(3), 10, 0.9),
+    "moving average": _averaged,
+    "gradient descent": lambda: _trained(tf.train.GradientDescentOptimizer(0.1), lambda: _ones(3), 3),
+    "momentum": lambda: _trained(tf.train.MomentumOptimizer(0.1, 0.9), lambda: _ones(3), 3),
+    "adagrad": lambda: _trained(tf.train.AdagradOptimizer(0.1), lambda: _ones(3), 3),
+    "rmsprop": lambda: _trained(tf.train.RMSPropOptimizer(0.1), lambda: _ones(3), 3),
+    "ftrl": lambda: _trained(tf.train.FtrlOptimizer(0.1), lambda: _ones(3), 3),
+    "sparse adam": lambda: _trained(
+        tf.train.AdamOptimizer(0.1), lambda: tf.IndexedSlices(_ones(2, 2), tf.constant([1, 1])), 3, 2
+    ),
+    "sparse tensor": lambda: tf.sparse_tensor_to_dense(tf.SparseTensor([[0, 1]], [2.0], [2, 2])),
+    "python function": lambda: tf.py_func(lambda a: a * 2, [_ones(2)], tf.float32),
+    "assertion": lambda: tf.verify_tensor_all_finite(_ones(2), "not finite"),
+    "template": lambda: tf.make_template("t", lambda: tf.get_variable("v", initializer=_ones(2)))().read_value(),
+}
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_library_gives_at_once_what_it_gives_in_a_graph(name: str) -> None:
+    with tf.Graph().as_default(), tf.variable_scope("m", use_resource=True):
+        fetched = LIBRARIES[name]()
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            expected = session.run(fetched)
+    with AtOnce().as_default():
+        found = LIBRARIES[name]()
+    if isinstance(found, Value):
+        found, expected = [found], [expected]
+    for value, array in zip(found, expected, strict=True):
+        np.testing.assert_allclose(value.array, array, rtol=1e-6, atol=1e-7)
 
 
 def test_operators_indexing_and_iteration_work_on_values() -> None:

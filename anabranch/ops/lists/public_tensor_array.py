@@ -115,7 +115,7 @@ class TensorArray:
         self._colocate_with_first_write_call = bool(colocate_with_first_write_call)
         self._accumulates = False
         self._written: frozenset[int] = frozenset()
-        self._reads: dict[int, Operation] = {}
+        self._reads: dict[int, Any] = {}
         shape = shapes.as_raw(element_shape)
         self._element_shape = _ElementShape(shape, bool(infer_shape) or shape is not None)
         self._size: Any = None
@@ -229,8 +229,9 @@ class TensorArray:
         place = _constant(position)
         if place is None:
             return value
-        first = self._reads.setdefault(place, value.op)
-        if first is value.op or not _runs_after(value.op, first):
+        maker = value._maker
+        first = self._reads.setdefault(place, value if maker is None else maker)
+        if first in (value, maker) or (maker is not None and not _runs_after(maker, first)):
             return value
         return _failing(
             value,

@@ -55,8 +55,13 @@ def _shown(item: Any, summarize: int | None) -> str:
     return str(item)
 
 
+def _name(tensor: Any) -> str:
+    """The tensor's name in a graph, else what it is."""
+    return tensor.name if tensor._maker is not None else tensor._label
+
+
 def _labelled(tensor: Tensor, label: str) -> list[Any]:
-    return [f"{label} ({tensor.name}) = ", tensor]
+    return [f"{label} ({_name(tensor)}) = ", tensor]
 
 
 # -------------------------------------------------------------------------------------------------------- comparisons
@@ -200,7 +205,7 @@ def assert_near(
         if not real.is_floating:
             raise TypeError(
                 errors.message(
-                    f"tensor {x.name!r} of dtype {x.dtype.name}",
+                    f"tensor {x._label} of dtype {x.dtype.name}",
                     "a floating-point tensor",
                     "tf.assert_equal for integers",
                 )
@@ -248,12 +253,12 @@ def _assert_rank(
             if known is not None:
                 if not holds(known, int(wanted)):
                     raise ValueError(
-                        f"{start}Tensor {x.name} must have rank {words}{int(wanted)}.  Received rank {known}, "
+                        f"{start}Tensor {_name(x)} must have rank {words}{int(wanted)}.  Received rank {known}, "
                         f"shape {x.get_shape()}"
                     )
                 return _no_op("static_checks_determined_all_ok")
         if data is None:
-            told = f"Tensor {x.name} must have rank{' ' + words.strip() if words else ''}"
+            told = f"Tensor {_name(x)} must have rank{' ' + words.strip() if words else ''}"
             data = [start, told, rank, "Received shape: ", build("Shape", x)]
         condition = build(op_type, build("Rank", x), rank)
         if wanted is None:
@@ -318,11 +323,12 @@ def assert_rank_in(
             numbers = tuple(int(value) for value in wanted if value is not None)
             if known not in numbers:
                 raise ValueError(
-                    f"{start}Tensor {x.name} must have rank in {numbers}.  Received rank {known}, shape {x.get_shape()}"
+                    f"{start}Tensor {_name(x)} must have rank in {numbers}.  "
+                    f"Received rank {known}, shape {x.get_shape()}"
                 )
             return _no_op("static_checks_determined_all_ok")
         if data is None:
-            data = [start, f"Tensor {x.name} must have rank in", *tensors, "Received shape: ", build("Shape", x)]
+            data = [start, f"Tensor {_name(x)} must have rank in", *tensors, "Received shape: ", build("Shape", x)]
         rank = build("Rank", x)
         condition = build("Equal", rank, tensors[0])
         for other in tensors[1:]:
@@ -339,7 +345,7 @@ def assert_scalar(tensor: Any, name: str | None = None, message: str | None = No
         if shape.ndims is None:
             return build("EnsureShape", tensor, shape=[])
         if shape.ndims != 0:
-            raise ValueError(f"{message or ''}Expected scalar shape for {tensor.name}, saw shape: {shape}.")
+            raise ValueError(f"{message or ''}Expected scalar shape for {_name(tensor)}, saw shape: {shape}.")
         return tensor
 
 
@@ -352,7 +358,7 @@ def assert_type(tensor: Any, tf_type: Any, message: str | None = None, name: str
         tensor = convert_to_tensor(tensor, name="tensor")
         if tensor.dtype != wanted:
             start = f"{message}.  " if message else ""
-            raise TypeError(f"{start}{tensor.name} must be of type tf.{wanted.name}; got tf.{tensor.dtype.name}")
+            raise TypeError(f"{start}{_name(tensor)} must be of type tf.{wanted.name}; got tf.{tensor.dtype.name}")
         return _no_op("statically_determined_correct_type")
 
 
@@ -363,7 +369,7 @@ def assert_integer(x: Any, message: str | None = None, name: str | None = None) 
         x = convert_to_tensor(x, name="x")
         if not x.dtype.is_integer:
             start = f"{message}.  " if message else ""
-            raise TypeError(f'{start}Expected "x" to be integer type.  Found: {x.name} of dtype {x.dtype!r}')
+            raise TypeError(f'{start}Expected "x" to be integer type.  Found: {_name(x)} of dtype {x.dtype!r}')
         return _no_op("statically_determined_was_integer")
 
 
@@ -394,7 +400,7 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DT
             wanted, first = found, tensor
         elif found != wanted:
             as_first = f" as {first.name}" if first is not None else ""
-            raise ValueError(f"{tensor.name}, type={found!r}, must be of the same type ({wanted!r}){as_first}.")
+            raise ValueError(f"{_name(tensor)}, type={found!r}, must be of the same type ({wanted!r}){as_first}.")
     wanted = wanted or dtypes.float32
     if not wanted.is_floating:
         raise ValueError(f"Expected floating point type, got {wanted!r}.")
