@@ -9,20 +9,20 @@ through one cancellation token, which a timeout, ``close`` and Ctrl-C end.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from anabranch.core import errors, sites
+from anabranch.core import cache, errors, sites
+from anabranch.core.cache import Cache
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
+from anabranch.core.live_set import LiveSet
 from anabranch.placement.placer import Placer
 from anabranch.runtime import executor, fetching, interrupts, pipeline, step_stats
 from anabranch.runtime.interpreter import nested
@@ -30,7 +30,8 @@ from anabranch.runtime.plans import direct, shape_families
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.resources import ResourceHandle, ResourceManager
 from anabranch.runtime.v1 import plans as version_one
-from anabranch.xla import engine, memory
+from anabranch.xla import engine, memory, single_op
+from anabranch.xla import program as programs
 
 TIERS = ("auto", "interpreted", "compiled")
 ISOLATION = ("serializable", "read_committed")
@@ -154,9 +155,12 @@ class BaseSession:
         self._graph = graph if graph is not None else get_default_graph()
         self._options, self._config = _read_config(config)
         self._manager = ResourceManager(self._options.seed)
-        self._plans: collections.OrderedDict[Any, tuple[Plan, executor.Executor]] = collections.OrderedDict()
-        self._families: collections.OrderedDict[Any, shape_families.Family | None] = collections.OrderedDict()
-        self._fetch_plans: collections.OrderedDict[Any, fetching.FetchPlan] = collections.OrderedDict()
+        bound = self._options.plan_cache_size
+        self._fetch_plans: Cache[Any, fetching.FetchPlan] = Cache("structures of fetches", bound)
+        self._plans: Cache[Any, shape_families.Planned] = Cache("plans", bound)
+        self._families: Cache[Any, shape_families.Family | None] = Cache("families of shapes", bound)
+        self._callables: LiveSet[fetching.FetchPlan] = LiveSet()
+        """What callables fetch: each knows a plan."""
         self._placer = Placer(
             lambda platform: len(engine.devices(platform)),
             engine.default_platform,
@@ -167,7 +171,7 @@ class BaseSession:
         self._read_committed = self._options.isolation == "read_committed"
         self._closed = False
         self._running: set[CancellationToken] = set()
-        self._pipelines: weakref.WeakSet[pipeline.Pipeline] = weakref.WeakSet()
+        self._pipelines: LiveSet[pipeline.Pipeline] = LiveSet()
         timeout = getattr(self._config, "operation_timeout_in_ms", 0)
         self._default_timeout = timeout / 1000 if timeout else None
         _sessions.add(self)
@@ -263,11 +267,7 @@ class BaseSession:
         if found is None:
             if key is not fetches and not all(type(item) is GraphTensor or type(item) is Operation for item in fetches):
                 return self._new_fetch_plan(fetches)
-            found = self._new_fetch_plan(fetches)
-            with self._lock:
-                self._fetch_plans[key] = found
-                while len(self._fetch_plans) > self._options.plan_cache_size:
-                    self._fetch_plans.popitem(last=False)
+            found = self._fetch_plans.add(key, self._new_fetch_plan(fetches))
         return found
 
     def _new_fetch_plan(self, fetches: Any) -> fetching.FetchPlan:
@@ -376,19 +376,18 @@ class BaseSession:
 
     def _plan(
         self, fetches: Sequence[Any], names: tuple[Tensor, ...], values: tuple[Any, ...]
-    ) -> tuple[Plan, executor.Executor]:
-        key = (tuple(fetches), names, tuple([getattr(value, "shape", value) for value in values]), self._graph._changes)
-        found = self._plans.get(key)
-        if found is not None and found[0].tier == "interpreted":
-            family = self._families.get(shape_families.family_of(fetches, names, values, self._graph._changes))
-            if family is not None and family.is_compiled:
-                found = None  # what the other shapes run is better than a program for this one, to be compiled yet
+    ) -> shape_families.Planned:
+        key = (tuple(fetches), names, tuple([getattr(value, "shape", value) for value in values]))
+        family_key = shape_families.family_of(fetches, names, values)
+        changes = self._graph._changes
+        found: shape_families.Planned | None = self._plans.get(key, changes)
         if found is not None:
-            try:  # (contextlib.suppress would take longer than the call)
-                self._plans.move_to_end(key)
-            except KeyError:
-                pass  # another thread has dropped it this moment
-            return found
+            if found.plan.tier != "interpreted" or family_key is None:
+                return found
+            family = self._families.get(family_key, changes)
+            if family is None or not family.is_compiled:
+                return found
+            # What the other shapes run is better than a program for this one, to be compiled yet.
         shapes = [getattr(value, "shape", None) for value in values]
         runs = 0
 
@@ -396,45 +395,37 @@ class BaseSession:
             return Plan(fetches, names, handle_of, self._placer, self._options, shapes)
 
         with self._graph._lock:
-            self._graph._stamp()
-            family = self._family(fetches, names, values)
+            changes = self._graph._stamp()
+            if found is None:
+                found = self._plans.peek(key, changes)  # another thread may have made it meanwhile
+                if found is not None:
+                    return found
+            family = None
+            if family_key is not None:  # the steps that this one shares a plan with if shapes of feeds keep changing
+                family = self._families.get_or_make(
+                    family_key,
+                    lambda: None if version_one.occurs(fetches, names) else shape_families.Family(),
+                    changes,
+                )
             if family is not None:
                 shared, runs = family.choose(names, values, lambda: self._planned(make_plan(fetches, names)))
                 if shared is not None:
                     return shared
             if family is None and version_one.occurs(fetches, names):
                 planning = _Planning(handle_of, self._placer, self._options)
-                found = version_one.planned(
-                    self._graph, fetches, names, planning, self._manager, self._bodies, make_plan
+                found = shape_families.Planned(
+                    *version_one.planned(self._graph, fetches, names, planning, self._manager, self._bodies, make_plan)
                 )
+                self._bodies.expect(found.plan)
             else:
                 found = self._planned(make_plan(fetches, names))
                 found.plan.runs = runs
-        with self._lock:
-            for old in [old for old in self._plans if old[3] != key[3] and old[:3] == key[:3]]:
-                del self._plans[old]
-            self._plans[key] = found
-            while len(self._plans) > self._options.plan_cache_size:
-                self._plans.popitem(last=False)
+            self._plans.put(key, found, changes)
         return found
 
     def _planned(self, plan: Plan) -> shape_families.Planned:
+        self._bodies.expect(plan)
         return shape_families.Planned(plan, executor.Executor(plan, self._manager, self._bodies))
-
-    def _family(
-        self, fetches: Sequence[Any], names: Sequence[Tensor], values: Sequence[Any]
-    ) -> shape_families.Family | None:
-        """The steps that this one shares a plan with if the shapes of its feeds keep changing."""
-        key = shape_families.family_of(fetches, names, values, self._graph._changes)
-        if key is None:
-            return None
-        if key not in self._families:
-            apart = version_one.occurs(fetches, names)
-            self._families[key] = None if apart else shape_families.Family()
-            while len(self._families) > self._options.plan_cache_size:
-                self._families.popitem(last=False)
-        self._families.move_to_end(key)
-        return self._families[key]
 
     def explain(self, fetches: Any, feed_dict: Any = None) -> str:
         """Says what ``run`` with these fetches and feeds does: segments, programs, host ops, the tier and why."""
@@ -445,6 +436,31 @@ class BaseSession:
             with self._lock:
                 executor.prepare(plan, self._options.tier)
         return plan.explain()
+
+    def explain_caches(self) -> str:
+        """Says what is kept so that it need not be made again: a line for each kind of entries.
+
+        A line tells how many entries there are, how many there may be (of entries that lie in several caches, how many
+        caches that is), how often one was found and how often it was not. First come those of the session, which end
+        with it, then those of the process.
+
+        Example:
+            >>> import anabranch as tf
+            >>> with tf.Session() as session:
+            ...     two = session.run(tf.constant(1.0) + 1.0)
+            ...     "plans" in session.explain_caches()
+            True
+        """
+        own: list[cache.Listed] = [self._fetch_plans, self._plans, self._families, *self._bodies.caches]
+        for plan, _ in self._plans.values():
+            own += plan.caches
+        for family in self._families.values():
+            own += family.caches if family is not None else ()
+        for line in self._pipelines:
+            own += line.caches
+        own += self._placer.caches
+        shared = [*programs.caches(), *single_op.caches(), *cache.memos()]
+        return f"caches of the session\n{cache.report(own)}\ncaches of the process\n{cache.report(shared)}"
 
     # -------------------------------------------------------------------------------------------------------- callables
     def make_callable(
@@ -477,6 +493,7 @@ class BaseSession:
             raise TypeError("`feed_list` must be a list or tuple.")
         graph = self._graph
         fetch_plan = self._new_fetch_plan(fetches)
+        self._callables.add(fetch_plan)
         names = tuple(graph.as_graph_element(item, allow_operation=False) for item in feed_list or ())
 
         def bind(args: Sequence[Any]) -> tuple[Any, ...]:
@@ -556,9 +573,10 @@ class BaseSession:
             line.raise_failure()
 
     def _free(self) -> None:
-        self._plans.clear()
-        self._families.clear()
-        self._fetch_plans.clear()
+        for fetch_plan in self._callables:
+            fetch_plan.hot = None
+        for kept in (self._fetch_plans, self._plans, self._families, self._bodies, *self._pipelines):
+            kept.close()
         self._manager.clear()
         memory.release_memory()
 
@@ -566,23 +584,8 @@ class BaseSession:
         return f"<tf.{type(self).__name__} of {self._graph!r}{' (closed)' if self._closed else ''}>"
 
 
-class _Sessions:
-    """Live sessions of the process, for ``Session.reset``; weak."""
-
-    def __init__(self) -> None:
-        self._live: Any = weakref.WeakSet()
-
-    def add(self, session: BaseSession) -> None:
-        self._live.add(session)
-
-    def discard(self, session: BaseSession) -> None:
-        self._live.discard(session)
-
-    def __iter__(self) -> Any:
-        return iter(list(self._live))
-
-
-_sessions = _Sessions()
+_sessions: LiveSet[BaseSession] = LiveSet()
+"""Live sessions of the process, for ``Session.reset``."""
 
 
 @public("Session")

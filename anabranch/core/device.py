@@ -11,10 +11,10 @@ further out still fill in. `tf.device(None)` hides all scopes outside it.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from anabranch.core.cache import memoized
 from anabranch.core.errors import message
 
 __all__ = ["DeviceScope", "DeviceSpec", "canonical_name", "check_valid", "merge_device", "merge_names"]
@@ -32,7 +32,7 @@ class Fields(NamedTuple):
     device_index: int | None = None
 
 
-@functools.lru_cache(maxsize=4096)
+@memoized("parts of device names", 4096)
 def parse(name: str) -> Fields:
     """Return the parts of a device name; ValueError if it is none."""
     parts: dict[str, Any] = {}
@@ -116,13 +116,13 @@ def _merge(outer: Fields, inner: Fields) -> Fields:
     return Fields(*parts)
 
 
-@functools.lru_cache(maxsize=4096)
+@memoized("merged device names", 4096)
 def merge_names(outer: str, inner: str) -> str:
     """Return the canonical name that has the parts of `inner` and, where it has none, those of `outer`."""
     return _text(_merge(parse(outer), parse(inner)))
 
 
-@functools.lru_cache(maxsize=4096)
+@memoized("canonical device names", 4096)
 def _canonical(name: str) -> str:
     return _text(parse(name))
 

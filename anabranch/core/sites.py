@@ -24,14 +24,12 @@ from collections.abc import Callable
 from types import CodeType, TracebackType
 from typing import Any, NamedTuple, TypeVar
 
+from anabranch.core.cache import memoized
+
 __all__ = ["Frame", "Site", "capture", "filtered_traceback", "full_traceback", "is_internal", "set_full_traceback"]
 
 MAX_FRAMES = 10
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
-# By file name, not by code object: hashing a code object hashes all its constants, and code of equal text in two files
-# compares equal. A program has a bounded number of files; a notebook has one per cell, hence the limit.
-_internal: dict[str, bool] = {}
-_INTERNAL_LIMIT = 20_000
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,17 +49,16 @@ class Frame(NamedTuple):
 
 def is_internal(code: CodeType) -> bool:
     """Return whether the code belongs to the package (or to the interpreter's importer), not to its user."""
-    known = _internal.get(code.co_filename)
-    return _classify(code.co_filename) if known is None else known
+    return _is_internal_file(code.co_filename)
 
 
-def _classify(filename: str) -> bool:
-    if len(_internal) > _INTERNAL_LIMIT:
-        _internal.clear()
+# By file name, not by code object: hashing a code object hashes all its constants, and code of equal text in two files
+# compares equal. A program has a bounded number of files; a notebook has one per cell, hence the bound.
+@memoized("files of user or package", 20_000)
+def _is_internal_file(filename: str) -> bool:
     path = os.path.abspath(filename)
     inside = path.startswith(_PACKAGE) and f"{os.sep}tests{os.sep}" not in path[len(_PACKAGE) - 1 :]
-    known = _internal[filename] = inside or filename.startswith("<frozen ")
-    return known
+    return inside or filename.startswith("<frozen ")
 
 
 class Site:
@@ -124,14 +121,11 @@ def capture(skip: int = 1) -> Site:
     """
     frame = sys._getframe(skip)
     pairs: list[Any] = []
-    internal = _internal
+    internal = _is_internal_file
     room = MAX_FRAMES
     while frame is not None:
         code = frame.f_code
-        known = internal.get(code.co_filename)
-        if known is None:
-            known = _classify(code.co_filename)
-        if not known:
+        if not internal(code.co_filename):
             pairs.append(code)
             pairs.append(frame.f_lasti)
             room -= 1

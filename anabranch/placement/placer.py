@@ -9,10 +9,11 @@ host wherever they were put.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from anabranch.core import device as device_names
 from anabranch.core import errors
+from anabranch.core.cache import Cache
 from anabranch.core.graph.operation import Operation
 
 LOCAL_JOB = "localhost"
@@ -36,7 +37,7 @@ class Placer:
         self._count = count
         self._default = default
         self._soft = soft
-        self._known: dict[str, Device | None] = {"": None}
+        self._known: Cache[str, Device | None] = Cache("devices by name", 1024)
 
     @property
     def default(self) -> Device:
@@ -49,8 +50,9 @@ class Placer:
         Raises:
             InvalidArgumentError: there is no such device and soft placement is off.
         """
-        if name in self._known:
-            return self._known[name]
+        return self._known.get_or_make(name, lambda: self._resolve(name, op))
+
+    def _resolve(self, name: str, op: Operation) -> Device | None:
         fields = device_names.parse(name)
         platform = _PLATFORMS.get((fields.device_type or "").upper())
         index = fields.device_index or 0
@@ -61,8 +63,12 @@ class Placer:
                 raise errors.InvalidArgumentError(None, op, self._refusal(name, op))
         elif platform is not None:
             found = Device(platform, index)
-        self._known[name] = found
         return found
+
+    @property
+    def caches(self) -> list[Cache[Any, Any]]:
+        """The caches that it owns."""
+        return [self._known]
 
     def _exists(self, platform: str | None, index: int) -> bool:
         return (platform == "cpu" and index == 0) or (platform is not None and index < self._count(platform))

@@ -79,7 +79,7 @@ _expansions.append((SparseTensor, _sparse_fetch, _sparse_feed))
 class FetchPlan:
     """A fetch structure, flattened: unique tensors and operations, and how to build the result from their values."""
 
-    __slots__ = ("build", "hot", "simple", "unique")
+    __slots__ = ("__weakref__", "build", "hot", "simple", "unique")
 
     def __init__(self, graph: Graph, fetches: Any):
         self.unique: list[Any] = []

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
+from anabranch.core.cache import Cache
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.operation import Tensor
 from anabranch.runtime.interrupts import Interrupts
@@ -108,7 +109,7 @@ class Pipeline:
         self._lock = threading.RLock()
         self._failure: BaseException | None = None
         """A failure that nobody has been told of."""
-        self._gated: dict[DirectStep, DirectStep | None] = {}
+        self._gated: Cache[DirectStep, DirectStep | None] = Cache("gated forms of steps", 32)
 
     # ----------------------------------------------------------------------------------------------- ending steps
     def writes_any(self, touched: frozenset[Any]) -> bool:
@@ -132,6 +133,15 @@ class Pipeline:
         with self._lock:
             while len(self._steps) >= self._depth:
                 self._settle_first()
+
+    @property
+    def caches(self) -> list[Cache[Any, Any]]:
+        """The caches that it owns."""
+        return [self._gated]
+
+    def close(self) -> None:
+        """Drops what was made for steps in flight: none will be started any more."""
+        self._gated.close()
 
     def told(self) -> None:
         """Somebody knows of the failure."""
@@ -196,7 +206,7 @@ class Pipeline:
     ) -> StepInFlight | None:
         """Starts a step behind those in flight; None if it is not of the kind that can be."""
         manager = self._manager
-        if not _may_fly(direct) or (direct in self._gated and self._gated[direct] is None):
+        if not _may_fly(direct) or self._gated.peek(direct, default=direct) is None:
             return None
         loose: list[Version] = []
         state = direct.state
@@ -248,11 +258,10 @@ class Pipeline:
         if gated is None:
             executable = program.executable(old, arguments, {}, rng, gated=True)
             if executable is None or executable.facts.dynamic:
-                self._gated[direct] = None
+                self._gated.put(direct, None)
                 return None
-            gated = self._gated[direct] = direct.variant(executable)
-            while len(self._gated) > 32:  # of plans that were dropped, or whose variables have changed
-                self._gated.pop(next(iter(self._gated)))
+            gated = direct.variant(executable)
+            self._gated.put(direct, gated)
         facts = gated.executable.facts
         step = StepInFlight(self, build, [])
         interrupts.hold()

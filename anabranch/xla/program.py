@@ -15,7 +15,6 @@ its new value is simply not published.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import functools
 import threading
@@ -26,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.core import errors
+from anabranch.core.cache import Cache, Listed
 from anabranch.core.contract import opdef
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of
@@ -39,6 +39,7 @@ from anabranch.xla.lowering import MAX_EMBEDDED_CONSTANT
 
 UNTRACEABLE = (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError)
 """What tracing raises when it meets what can only fail, or what XLA does not have: interpreting says which."""
+MAX_VARIANTS = 256
 MAX_REFUSED = 64
 
 
@@ -90,29 +91,13 @@ class _Facts:
         return found
 
 
-class _SharedExecutables:
-    """Executables of the whole process by structure; the least recently used go first."""
-
-    def __init__(self, capacity: int = 1024):
-        self._capacity = capacity
-        self._found: collections.OrderedDict[Any, drafts.Forms] = collections.OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: Any) -> drafts.Forms | None:
-        with self._lock:
-            found = self._found.get(key)
-            if found is not None:
-                self._found.move_to_end(key)
-            return found
-
-    def put(self, key: Any, forms: drafts.Forms) -> None:
-        with self._lock:
-            self._found[key] = forms
-            while len(self._found) > self._capacity:
-                self._found.popitem(last=False)
+_shared: Cache[Any, drafts.Forms] = Cache("executables", 1024)
+"""Executables of the whole process by structure."""
 
 
-_shared = _SharedExecutables()
+def caches() -> list[Listed]:
+    """The caches that the process owns."""
+    return [_shared]
 
 
 class Program:
@@ -163,8 +148,8 @@ class Program:
         self.donated_keys = tuple(self.donated)
         self.inputs: tuple[ValueKey, ...] = tuple(key for key in needed if key not in self.donated)
         self.open_axes.update(rows.open_inputs(group, self.inputs))
-        self._variants: dict[Any, Executable] = {}
-        self._refused: dict[Any, Exception] = {}
+        self._variants: Cache[Any, Executable] = Cache("variants of programs", MAX_VARIANTS)
+        self._refused: Cache[Any, Exception] = Cache("arguments refused by tracing", MAX_REFUSED)
         """Why arguments cannot be traced."""
         self._lock = threading.Lock()
         self._guesses: dict[Operation, int] = {}
@@ -220,12 +205,13 @@ class Program:
         found = self._variants.get(key)
         if found is None:
             with self._lock:
-                found = self._variants.get(key)
+                found = self._variants.peek(key)
                 if found is None:
                     if limit is not None and len(self._variants) >= limit:
                         return None
-                    if key in self._refused:
-                        raise self._refused[key].with_traceback(None)
+                    refusal = self._refused.get(key)
+                    if refusal is not None:
+                        raise refusal.with_traceback(None)
                     structure = (self._structure(), key)
                     forms = _shared.get(structure)
                     found = forms.executable() if forms is not None else None
@@ -236,14 +222,13 @@ class Program:
                             self.capacities.tight = True
                             raise
                         except UNTRACEABLE as problem:
-                            if len(self._refused) < MAX_REFUSED:
-                                self._refused[key] = problem
+                            self._refused.put(key, problem)
                             raise
                         _shared.put(structure, forms)
                         found = forms.executable()
                         del source  # from here on the executable holds it, as long as it is a draft
                     assert found is not None
-                    self._variants[key] = found
+                    self._variants.put(key, found)
         return found
 
     def keeping(self, donated: Sequence[Any], inputs: Sequence[Any], rng: np.ndarray, gated: bool) -> Executable:
@@ -253,6 +238,11 @@ class Program:
         with self._lock:
             forms, _ = self._compile(donated, inputs, {}, rng, {}, gated, keeps=True)
             return Executable(forms.function, forms.facts)
+
+    @property
+    def caches(self) -> list[Listed]:
+        """The caches that it owns."""
+        return [self._variants, self._refused]
 
     @property
     def variants(self) -> int:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import collections
-import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from anabranch.core.cache import Cache
 from anabranch.core.contract import kernels, opdef
 from anabranch.xla import engine, kernel_context
 
-_CAPACITY = 512
-_cache: collections.OrderedDict[Any, tuple[Any, list[kernel_context.CheckRecord]]] = collections.OrderedDict()
-_lock = threading.Lock()
+_programs: Cache[Any, tuple[Any, list[kernel_context.CheckRecord]]] = Cache("programs of single ops", 512)
+
+
+def caches() -> list[Cache[Any, Any]]:
+    """The caches that the process owns."""
+    return [_programs]
 
 
 def compile_time_positions(definition: opdef.OpDefinition, attrs: dict[str, Any]) -> frozenset[int]:
@@ -50,10 +52,7 @@ def run_compiled(
         philox is not None,
         precision,
     )
-    with _lock:
-        found = _cache.get(key)
-        if found is not None:
-            _cache.move_to_end(key)
+    found = _programs.get(key)
     if found is None:
         records: list[kernel_context.CheckRecord] = []
 
@@ -75,10 +74,7 @@ def run_compiled(
         # Compiled ahead of time: what is kept holds neither the op, hence its graph, nor these inputs.
         with engine.x64():
             found = (jax.jit(program).lower(*(philox or ()), *dynamic).compile(), records)
-        with _lock:
-            _cache[key] = found
-            while len(_cache) > _CAPACITY:
-                _cache.popitem(last=False)
+        _programs.put(key, found)
     function, records = found
     with engine.x64():
         results, flags = function(*(philox or ()), *dynamic)

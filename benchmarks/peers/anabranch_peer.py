@@ -27,7 +27,7 @@ def without_checks(make):
     """The case with the engine's checks left out: what they cost is the difference."""
 
     def made():
-        program._shared._found.clear()  # the checked program has the same structure
+        program._shared.clear()  # the checked program has the same structure
         kept = kernel_context.TraceContext.check
         kernel_context.TraceContext.check = lambda *args, **kwargs: None
         try:

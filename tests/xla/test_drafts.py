@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core import cache
 from anabranch.xla import drafts
 from anabranch.xla import program as programs
 
 
 @pytest.fixture(autouse=True)
 def _graph(monkeypatch):
-    monkeypatch.setattr(programs, "_shared", programs._SharedExecutables())  # not what other tests compiled
+    monkeypatch.setattr(programs, "_shared", cache.Cache("executables", 1024))  # not what other tests compiled
     with tf.Graph().as_default():
         yield
 

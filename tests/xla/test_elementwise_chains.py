@@ -42,7 +42,7 @@ def lines(monkeypatch: pytest.MonkeyPatch, steps: int) -> int:
         found.append(made.as_text().count("\n"))
         return made
 
-    programs._shared._found.clear()
+    programs._shared.clear()
     with monkeypatch.context() as patch, tf.Graph().as_default():
         patch.setattr(jax.stages.Lowered, "compile", seen)
         (total, feeds), expected = memory(steps)
@@ -54,7 +54,7 @@ def lines(monkeypatch: pytest.MonkeyPatch, steps: int) -> int:
 @pytest.fixture(autouse=True)
 def _unshared() -> Any:
     yield
-    programs._shared._found.clear()
+    programs._shared.clear()
 
 
 def test_code_grows_with_the_length(monkeypatch: pytest.MonkeyPatch) -> None:

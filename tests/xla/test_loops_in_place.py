@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core import cache
 from anabranch.session import SessionOptions
 from anabranch.xla import program
 
@@ -48,12 +49,12 @@ _COPIED = pytest.mark.xfail(
     ],
 )
 def test_no_copies_in_a_loop(function, gradient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "_shared", program._SharedExecutables())
+    monkeypatch.setattr(program, "_shared", cache.Cache("executables", 1024))
     with tf.Graph().as_default(), tf.Session(config=SessionOptions(tier="compiled")) as session:
         x = tf.placeholder(tf.float32, [ROWS, 8])
         y = function(x)
         session.run(tf.gradients(tf.reduce_sum(y * y), x)[0] if gradient else y, {x: np.ones((ROWS, 8))})
-    texts = [found.function.as_text() for found in program._shared._found.values()]
+    texts = [found.function.as_text() for found in program._shared.values()]
     loops = [name for text in texts for name in re.findall(r"body=%([\w.]+)", text)]
     assert loops
     for text in texts:

@@ -35,7 +35,7 @@ def compilations(monkeypatch):
         return compile_(self, *args, **kwargs)
 
     monkeypatch.setattr(programs.Program, "_compile", counted)
-    programs._shared._found.clear()
+    programs._shared.clear()
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
+from anabranch.core.cache import memoized
 from anabranch.core.graph.builder import Builder, current_builder
 from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import constants, dtypes
@@ -16,7 +17,6 @@ ConversionFunction = Callable[..., Any]
 _functions: list[tuple[int, type | tuple[type, ...], ConversionFunction]] = []
 _ONE_VALUE = (bool, int, float, complex, str, bytes, np.generic)
 _pack_tensors: list[Callable[..., Tensor]] = []
-_cache: dict[type, list[tuple[type | tuple[type, ...], ConversionFunction]]] = {}
 
 
 def register_tensor_conversion_function(
@@ -33,7 +33,7 @@ def register_tensor_conversion_function(
         raise TypeError(errors.message(f"conversion_func {conversion_func!r}", "a callable", "pass a function"))
     _functions.append((priority, base_type, conversion_func))
     _functions.sort(key=lambda row: row[0])
-    _cache.clear()
+    _candidates.cache_clear()
 
 
 def set_pack(pack: Callable[..., Tensor]) -> None:
@@ -41,11 +41,9 @@ def set_pack(pack: Callable[..., Tensor]) -> None:
     _pack_tensors[:] = [pack]
 
 
+@memoized("conversions of classes", 1024)
 def _candidates(kind: type) -> list[tuple[Any, ConversionFunction]]:
-    found = _cache.get(kind)
-    if found is None:
-        found = _cache[kind] = [(base, function) for _, base, function in _functions if issubclass(kind, base)]
-    return found
+    return [(base, function) for _, base, function in _functions if issubclass(kind, base)]
 
 
 def constant(

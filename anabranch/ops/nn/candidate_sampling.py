@@ -9,7 +9,6 @@ a plain remainder: TensorFlow rejects a word in 2^32 or fewer. Expected counts f
 from __future__ import annotations
 
 import csv
-import functools
 import math
 import weakref
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
+from anabranch.core.cache import memoized
 from anabranch.core.contract.opdef import PURE, RANDOM, Bool, Float, Int, List, NotDifferentiable, Op, String
 from anabranch.ops.random import philox
 
@@ -246,7 +246,7 @@ class AllCandidateSampler(Op):
 
 
 # --------------------------------------------------------------------------------------------- given class frequencies
-@functools.lru_cache(maxsize=8)
+@memoized("weights of sampled classes", 8)
 def _weights_of(vocab_file: str, unigrams: tuple[float, ...], distortion: float, reserved: int) -> np.ndarray:
     """The weight of each class; those of reserved ids are 0."""
     if vocab_file:
@@ -274,7 +274,7 @@ def _alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return share.astype(np.float32), other
 
 
-@functools.lru_cache(maxsize=8)
+@memoized("tables of sampled classes", 8)
 def _table(
     vocab_file: str, unigrams: tuple[float, ...], distortion: float, reserved: int, shards: int, shard: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

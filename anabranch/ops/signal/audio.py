@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import struct
 from typing import Any
 
 import numpy as np
 
 from anabranch.core import errors
+from anabranch.core.cache import memoized
 from anabranch.core.contract.api import public_op
 from anabranch.core.contract.opdef import PURE, Bool, Float, Int, NotDifferentiable, Op
 
@@ -142,7 +142,7 @@ def _mel(frequency: Any) -> Any:
     return 1127.0 * np.log1p(frequency / 700.0)
 
 
-@functools.lru_cache(maxsize=16)
+@memoized("mel bands", 16)
 def _bands(bins: int, rate: int, low: float, high: float, count: int) -> np.ndarray:
     """Weights ``[bins, count]`` of triangular bands on the mel scale; the mean of the signal belongs to none."""
     start = _mel(low)

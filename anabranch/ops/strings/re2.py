@@ -10,11 +10,12 @@ proportion to the text for patterns with nested repetitions.
 
 from __future__ import annotations
 
-import functools
 import re
 import sys
 import unicodedata
 import warnings
+
+from anabranch.core.cache import memoized
 
 _CLASSES = {
     "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "ascii": r"\x00-\x7f", "blank": r"\t ", "cntrl": r"\x00-\x1f\x7f",
@@ -45,7 +46,7 @@ class InvalidPattern(ValueError):
     """A pattern that RE2 refuses, or one that cannot be said here."""
 
 
-@functools.lru_cache(maxsize=256)
+@memoized("regular expressions", 256)
 def compiled(pattern: str) -> re.Pattern[str]:
     """The pattern for Python.
 
@@ -293,7 +294,7 @@ def _plain(member: str) -> str:
     return member[-1]
 
 
-@functools.lru_cache(maxsize=64)
+@memoized("Unicode categories", 64)
 def _category(name: str, negated: bool) -> str | None:
     """Ranges of the characters of a Unicode category, or of all others; None for what is none."""
     known = {unicodedata.category(chr(code)) for code in range(0x3000)} | {"Cs", "Co", "Cn"}

@@ -9,7 +9,6 @@ as big-endian.
 from __future__ import annotations
 
 import codecs
-import functools
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
+from anabranch.core.cache import memoized
 from anabranch.core.contract import inference
 from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import PURE, Bool, Int, NotDifferentiable, Op, String, Type
@@ -36,7 +36,7 @@ Character = tuple[int | None, int, int]
 """A code point, None for what is no character, and the bytes from which to which it stands."""
 
 
-@functools.lru_cache
+@memoized("codecs", 128)
 def codec_of(name: str) -> str | None:
     """The codec of an encoding's name; None if there is none."""
     try:

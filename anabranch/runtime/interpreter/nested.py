@@ -14,9 +14,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from anabranch.core.cache import Cache, Listed
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of
 from anabranch.core.graph.operation import Operation
@@ -40,59 +41,84 @@ BODIES_FOR_A_SEGMENT = 8
 
 
 class BodyPlans:
-    """The plans of the nested bodies that a session runs. They are shared by all plans whose ops hold the bodies."""
+    """The plans of the nested bodies that a session runs. They are shared by all plans whose ops hold the bodies.
+
+    As many are kept as the session keeps plans, or twice as many as the bodies of one of these if that is more: a step
+    must not drop what it needs next time.
+    """
 
     def __init__(self, outer: Any) -> None:
         self._handle_of = outer.handle_of
         self._placer = outer.placer
         self._options = outer.options
-        self._plans: dict[Any, tuple[int, Plan]] = {}
-        self._straight: dict[Plan, straight.Straight | None] = {}
-        self._spent: dict[Body, float] = {}
+        self._plans: Cache[Any, Plan] = Cache("plans of bodies", outer.options.plan_cache_size)
+        self._spent: Cache[Body, float] = Cache("costs of bodies", outer.options.plan_cache_size)
         self._lock = threading.Lock()
+
+    @property
+    def caches(self) -> list[Listed]:
+        """The caches that it owns, and its plans'."""
+        return [self._plans, self._spent, *(cache for plan in self._plans.values() for cache in plan.caches)]
+
+    def close(self) -> None:
+        """Drops all plans, and keeps none from now on."""
+        self._plans.close()
+        self._spent.close()
+
+    def expect(self, plan: Any) -> None:
+        """Makes room for the bodies of a plan."""
+        most = 2 * _count(plan.held_bodies)
+        for cache in (self._plans, self._spent):
+            cache.bound = max(cache.bound, most)
 
     def straight(self, plan: Plan) -> straight.Straight | None:
         """What runs a body faster than op by op, if it only computes."""
-        if plan not in self._straight:
-            self._straight[plan] = straight.of(plan)
-        return self._straight[plan]
+        with self._lock:
+            if plan.straight is None:
+                plan.straight = (straight.of(plan),)
+        found: straight.Straight | None = plan.straight[0]
+        return found
 
     def spend(self, plan: Any, cost: float) -> None:
         """Notes what interpreting the bodies of ``plan`` has cost in a run."""
-        plan.spent += cost
-        for body in plan.held_bodies:
-            self._spent[body] = self._spent.get(body, 0.0) + cost / len(plan.held_bodies)
+        with self._lock:
+            plan.spent += cost
+            for body in plan.held_bodies:
+                before = self._spent.get(body, default=0.0)
+                self._spent.put(body, before + cost / len(plan.held_bodies))
 
     def spent(self, plan: Any) -> float:
         """What interpreting them has cost so far, whichever plan it was done for."""
-        return max(plan.spent, sum(self._spent.get(body, 0.0) for body in plan.held_bodies))
+        return max(plan.spent, sum(self._spent.peek(body, default=0.0) for body in plan.held_bodies))
 
     def of(self, body: Body, live: tuple[int, ...]) -> Plan:
         """The plan of the outputs ``live`` of ``body``, and of the effects that they bring."""
-        version = body.graph._changes
-        found = self._plans.get((body, live))
-        if found is None or found[0] != version:
-            with body.graph._lock:
-                version = body.graph._stamp()
-                feeds = [arg for arg in body.args if not arg.dtype.is_ref]
-                roots: list[Any] = [*[body.outputs[i] for i in live], *body.control_outputs]
-                if len(live) < len(body.outputs):
-                    roots += effects.needed_anyway(body)
-                plan = Plan(
-                    roots,
-                    feeds,
-                    self._handle_of,
-                    self._placer,
-                    self._options,
-                    [arg._shape for arg in feeds],
-                    nested=True,
-                )
-            if found is not None:
-                plan.runs = found[1].runs
-                self._straight.pop(found[1], None)
-            with self._lock:
-                found = self._plans[body, live] = (version, plan)
-        return found[1]
+        key, graph = (body, live), body.graph
+        plan: Plan | None = self._plans.get(key, graph._changes)
+        if plan is None:
+            with graph._lock:
+                changes = graph._stamp()
+                plan = self._plans.peek(key, changes)  # another thread may have made it meanwhile
+                if plan is None:
+                    plan = self._plan(body, live)
+                    old = self._plans.peek(key)
+                    if old is not None:
+                        plan.runs = old.runs
+                    self._plans.put(key, plan, changes)
+        return plan
+
+    def _plan(self, body: Body, live: tuple[int, ...]) -> Plan:
+        feeds = [arg for arg in body.args if not arg.dtype.is_ref]
+        roots: list[Any] = [*[body.outputs[i] for i in live], *body.control_outputs]
+        if len(live) < len(body.outputs):
+            roots += effects.needed_anyway(body)
+        shapes = [arg._shape for arg in feeds]
+        return Plan(roots, feeds, self._handle_of, self._placer, self._options, shapes, nested=True)
+
+
+def _count(bodies: Iterable[Body]) -> int:
+    """How many bodies these are, with those inside of them."""
+    return sum(1 + _count(use.body for op in body.operations for use in bodies_of(op)) for body in bodies)
 
 
 class Hot(Exception):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
+from anabranch.core.cache import Cache, Listed
 from anabranch.core.contract import kernels
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of
@@ -30,6 +31,8 @@ from anabranch.runtime.state.resources import ResourceHandle
 from anabranch.xla import lowering
 from anabranch.xla import program as programs
 
+MOST_VIEWS = 4096
+"""Views of bodies that a plan keeps: enough for each body that it holds, for some sets of outputs."""
 MAX_HOST_SLICE = 4096
 """Elements up to which a value that must be known at compile time is computed on the host."""
 
@@ -123,7 +126,7 @@ class Plan:
         self.required_static: set[Tensor] = set()
         self.required_bounds: set[Tensor] = set()
         """Integers that bound how often a loop runs: known, rounded up, when the loop is compiled."""
-        self._views: dict[Any, state.BodyView] = {}
+        self._views: Cache[Any, state.BodyView] = Cache("views of bodies", MOST_VIEWS)
         self.live: dict[Operation, tuple[int, ...]] = {}
         """The outputs of ops with bodies that somebody uses; see ``nested.live_outputs``."""
         self.dynamic_on_host = False
@@ -170,6 +173,8 @@ class Plan:
         self.runs = 0
         self.spent = 0.0
         """Modelled microseconds that nested bodies have taken in interpreted runs."""
+        self.straight: Any = None
+        """Of a nested plan, the code that runs it faster than op by op; see ``nested.BodyPlans``."""
         self.held_bodies = tuple([use.body for op in self.analysis.order for use in bodies_of(op)])
         self.tier = ""
         self.why = ""
@@ -639,10 +644,7 @@ class Plan:
     def _view(self, body: Body, outputs: tuple[Tensor, ...]) -> state.BodyView:
         """What runs of a nested body for some of its outputs."""
         key = (body, outputs)
-        found = self._views.get(key)
-        if found is None:
-            found = self._views[key] = state.BodyView(body, self.analysis.variables, outputs)
-        return found
+        return self._views.get_or_make(key, lambda: state.BodyView(body, self.analysis.variables, outputs))
 
     def shapes_certain(self, segment: Segment) -> bool:
         """Whether no value that replaces a variable can turn out to have a wrong shape once buffers are given away."""
@@ -656,6 +658,14 @@ class Plan:
         return True
 
     # -------------------------------------------------------------------------------------------------------- reporting
+    @property
+    def caches(self) -> list[Listed]:
+        """The caches that it owns, and those of its programs."""
+        programs = [
+            item.program for segment in self.segments for item in segment.items if isinstance(item, ProgramItem)
+        ]
+        return [self._views, *(cache for program in programs for cache in program.caches)]
+
     def explain(self) -> str:
         """A text that says what the plan does: segments, programs, host ops, tier and why."""
         lines = [

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from anabranch.core.cache import Cache, Listed
 from anabranch.core.contract import inference
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey
@@ -331,12 +332,17 @@ class Family:
     """Steps with the same fetches and the same feeds, but for their shapes."""
 
     def __init__(self) -> None:
-        self._runs: collections.OrderedDict[Any, int] = collections.OrderedDict()
+        self._runs: Cache[Any, int] = Cache("runs of shapes without a plan", MOST_KEPT)
         """How often each shape came that has no plan of its own."""
         self._exact: list[Any] = []
         self._shape: tuple[shapes.RawShape, ...] | None = None
         self._values: dict[Tensor, np.ndarray | None] = {}
         self._planned: Planned | None = None
+
+    @property
+    def caches(self) -> list[Listed]:
+        """The caches that it owns, and its plan's."""
+        return [self._runs, *(self._planned.plan.caches if self._planned is not None else ())]
 
     @property
     def is_compiled(self) -> bool:
@@ -372,11 +378,10 @@ class Family:
                 found.plan.runs, found.plan.spent = self._planned.plan.runs, self._planned.plan.spent
             self._planned = found
         plan = self._planned.plan
-        runs = self._runs[form] = self._runs.pop(form, 0) + 1
-        while len(self._runs) > MOST_KEPT:
-            self._runs.popitem(last=False)
+        runs = self._runs.get(form, default=0) + 1
+        self._runs.put(form, runs)
         if runs >= policy.MAX_INTERPRETED_RUNS or runs * plan.apart_cost.run >= plan.apart_cost.compile:
-            del self._runs[form]
+            self._runs.discard(form)
             return None, runs
         return self._planned, runs
 
@@ -400,7 +405,7 @@ class Family:
         return changed
 
 
-def family_of(fetches: Sequence[Any], names: Sequence[Tensor], values: Sequence[Any], changes: int) -> Any:
+def family_of(fetches: Sequence[Any], names: Sequence[Tensor], values: Sequence[Any]) -> Any:
     """A key that steps share which differ in the extents of their feeds alone; None if nothing fed has any."""
     ranks = tuple([getattr(value, "ndim", -1) for value in values])
-    return (tuple(fetches), tuple(names), ranks, changes) if any(rank > 0 for rank in ranks) else None
+    return (tuple(fetches), tuple(names), ranks) if any(rank > 0 for rank in ranks) else None

@@ -34,6 +34,7 @@ class TokenPlan:
         self.runs = 0
         self.spent = 0.0
         self.held_bodies = ()
+        self.caches = ()
         ops = [fetch.op if isinstance(fetch, Tensor) else fetch for fetch in fetches if fetch not in self.fed]
         self.ops = needed(ops, self.fed)
         placer.check(self.ops)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core import cache
 from anabranch.core.graph.build import build
 from anabranch.runtime.plans import shape_families
 from anabranch.xla import capacities, program
@@ -35,7 +36,7 @@ def compiled(monkeypatch):
         return made
 
     monkeypatch.setattr(program.Program, "_compile", noted)
-    monkeypatch.setattr(program, "_shared", program._SharedExecutables())  # not what other tests compiled
+    monkeypatch.setattr(program, "_shared", cache.Cache("executables", 1024))  # not what other tests compiled
     return found
 
 
