@@ -17,33 +17,17 @@ import numpy as np
 
 from anabranch.autodiff import gradients as walks
 from anabranch.core.contract import inference
+from anabranch.core.contract.roles import Cost, Role
 from anabranch.core.graph import body_ops
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant
 from anabranch.core.graph.indexed_slices import IndexedSlices
-from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.values import dtypes, shapes
 
 if TYPE_CHECKING:
     from anabranch.autodiff.control_flow import Differentiated
-
-_AGAIN = frozenset(
-    [
-        "Cast",
-        "ConcatV2",
-        "ExpandDims",
-        "Fill",
-        "Identity",
-        "Pack",
-        "Reshape",
-        "Shape",
-        "Size",
-        "Squeeze",
-        "StridedSlice",
-    ]
-)
-"""Ops that arrange positions; computing one in a branch that does not need it costs little and cannot fail."""
 
 
 def unify(parts: Sequence[Differentiated], n: int, variable: Tensor) -> bool:
@@ -181,6 +165,16 @@ def _source(tensor: Tensor) -> Tensor | None:
     return body_ops.outer_of(tensor)
 
 
+def _arranges(op: Operation) -> bool:
+    """Whether an op only arranges positions: computing it in a branch that does not need it costs little and cannot
+    fail.
+    """
+    definition = op.definition
+    if op._control_inputs or definition.checks is not None or definition.cost is not Cost.ELEMENTS:
+        return False
+    return definition.moves or definition.shape_only or definition.role is Role.CAST
+
+
 def _can(tensor: Tensor, body: Body) -> bool:
     """Whether a tensor of another branch, or of its gradient, can be computed again in ``body``."""
     stack, seen = [tensor], {tensor}
@@ -188,14 +182,15 @@ def _can(tensor: Tensor, body: Body) -> bool:
         current = stack.pop()
         if current.op.body is body or current.op.body.encloses(body):
             continue
-        if current.op.type == "_Arg":
+        definition = current.op.definition
+        if definition.role is Role.ARGUMENT:
             source = _source(current)
             if source is None or source.dtype.is_ref:
                 return False
             inputs: Sequence[Tensor] = [source]
-        elif current.op.type == "Const":
+        elif definition.role is Role.CONSTANT:
             continue
-        elif current.op.type in _AGAIN and not current.op._control_inputs:
+        elif _arranges(current.op):
             inputs = current.op._inputs
         else:
             return False
@@ -209,7 +204,7 @@ def _can(tensor: Tensor, body: Body) -> bool:
 def _again(tensor: Tensor, body: Body) -> Tensor:
     if tensor.op.body is body or tensor.op.body.encloses(body):
         return body.capture(tensor)
-    if tensor.op.type == "_Arg":
+    if tensor.op.role is Role.ARGUMENT:
         source = _source(tensor)
         assert source is not None
         return _again(source, body)

@@ -26,6 +26,7 @@ from anabranch.autodiff.control_flow import (
     zeros_for,
 )
 from anabranch.autodiff.input_gradients import is_differentiable
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph import body_ops, composites
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.build import build, build_operation
@@ -96,19 +97,18 @@ def _make(op: Operation, bodies: list[Body]) -> Operation:
     captured = body_ops.line_up(bodies)
     stateful = any(body_ops.is_stateful(body) for body in bodies)
     types = [output.dtype.base for output in bodies[0].outputs]
-    kind = op.type.removeprefix("Stateless").removeprefix("Stateful")
     attrs: dict[str, Any] = {"Tout": types}
-    if kind == "PartitionedCall":
-        kind = f"Stateful{kind}" if stateful else kind
-        inputs: list[Any] = [captured]
+    stateless = "" if stateful else "Stateless"
+    inputs: list[Any] = [captured] if op.role is Role.CALL else [op._inputs[0], captured]
+    if op.role is Role.CALL:
+        kind = "StatefulPartitionedCall" if stateful else "PartitionedCall"
         attrs["f"] = bodies[0]
+    elif body_ops.chosen_by_number(op):
+        kind = f"{stateless}Case"
+        attrs["branches"] = bodies
     else:
-        inputs = [op._inputs[0], captured]
-        if kind == "If":
-            attrs |= {"then_branch": bodies[0], "else_branch": bodies[1]}
-        else:
-            attrs["branches"] = bodies
-        kind = kind if stateful else f"Stateless{kind}"
+        kind = f"{stateless}If"
+        attrs |= {"then_branch": bodies[0], "else_branch": bodies[1]}
     scope = op.graph.get_name_scope()
     made = build_operation(kind, inputs, attrs, f"{scope}/" if scope else None)
     body_ops.own(made)
@@ -166,4 +166,4 @@ def _exposed(op: Operation, number: int, forward: Body, tensor: Tensor) -> tuple
     return outer, optional
 
 
-register(body_ops.CONDITIONALS | body_ops.CALLS, _differentiate)
+register((Role.CONDITIONAL, Role.CALL), _differentiate)

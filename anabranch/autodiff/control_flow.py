@@ -24,6 +24,7 @@ from anabranch.autodiff import gradients as walks
 from anabranch.autodiff.aggregation import AggregationMethod
 from anabranch.autodiff.input_gradients import dtype_of_gradient, is_differentiable, zeros_like
 from anabranch.core.contract import hooks, inference, opdef
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph import body_ops
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.build import build
@@ -32,19 +33,18 @@ from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.values import dtypes, shapes
 
-_FILLED = frozenset(("ZerosLike", "OnesLike"))
-_METADATA = frozenset(("TensorListLength", "TensorListElementShape"))
-"""Ops that look only at the size of a list, and so count as looking at a shape."""
+_METADATA = frozenset((Role.LIST_LENGTH, Role.LIST_SHAPE))
+"""Roles of ops that look only at the size of a list, and so count as looking at a shape."""
 
 _DEFAULTS = walks.Options(AggregationMethod.DEFAULT, False, False, ())
 
 Differentiate = Callable[[Operation, Sequence[Any], Sequence[bool], walks.Options], list[Any]]
-_by_kind: dict[str, Differentiate] = {}
+_by_role: dict[Role, Differentiate] = {}
 
 
-def register(kinds: Iterable[str], differentiate: Differentiate) -> None:
-    """Says how ops of some types are differentiated."""
-    _by_kind.update(dict.fromkeys(kinds, differentiate))
+def register(roles: Iterable[Role], differentiate: Differentiate) -> None:
+    """Says how ops of some roles are differentiated."""
+    _by_role.update(dict.fromkeys(roles, differentiate))
 
 
 def control_flow_gradient(
@@ -63,7 +63,8 @@ def control_flow_gradient(
     count = len(op._inputs)
     if not any(wanted) or all(grad is None for grad in grads) or not body_ops.bodies_of(op):
         return [None] * count
-    found = _by_kind[op.type](op, list(grads), list(wanted), options or _DEFAULTS)
+    assert op.role is not None
+    found = _by_role[op.role](op, list(grads), list(wanted), options or _DEFAULTS)
     return (found + [None] * count)[:count]
 
 
@@ -106,14 +107,14 @@ def zeros_for(body: Body, arg: Tensor) -> Tensor:
 def _is_optional(tensor: Tensor) -> bool:
     """Whether a tensor is an optional that a conditional gives."""
     outer: Tensor | None = tensor
-    while outer is not None and outer.op.type == "_Arg" and body_ops.is_invariant(outer):
+    while outer is not None and outer.op.role is Role.ARGUMENT and body_ops.is_invariant(outer):
         body = outer.op.body
         captured = [source for source, arg in body.captures.items() if arg is outer and source.op.body is body.parent]
         outer = captured[0] if captured else body_ops.outer_of(outer)
-    if outer is None or outer.op.type not in body_ops.CONDITIONALS:
+    if outer is None or outer.op.role is not Role.CONDITIONAL:
         return False
-    uses = body_ops.bodies_of(outer.op)
-    return any(use.body.outputs[outer.value_index].op.type in ("OptionalFromValue", "OptionalNone") for use in uses)
+    given = [use.body.outputs[outer.value_index].op.role for use in body_ops.bodies_of(outer.op)]
+    return Role.OPTIONAL_WRAP in given or Role.OPTIONAL_NONE in given
 
 
 def dense_for(body: Body, gradient: Any, arg: Tensor) -> Tensor:
@@ -147,7 +148,9 @@ def prune(body: Body) -> None:
             needed.add(op)
             waiting += [tensor.op for tensor in op._inputs] + op._control_inputs
     free = {*body.captures.values(), *body.intermediates.values()}
-    removed = [op for op in body.operations if op not in needed and (op.type != "_Arg" or op._outputs[0] in free)]
+    removed = [
+        op for op in body.operations if op not in needed and (op.role is not Role.ARGUMENT or op._outputs[0] in free)
+    ]
     _remove(body, removed)
 
 
@@ -186,7 +189,7 @@ def placeholders(body: Body) -> list[tuple[Tensor, Tensor]]:
     return [
         (tensor, arg)
         for tensor, arg in body.intermediates.items()
-        if arg.op.type == "_Arg" and arg.op.body is body and arg not in captured
+        if body_ops.is_argument(arg, body) and arg not in captured
     ]
 
 
@@ -218,7 +221,7 @@ def move_shapes(body: Body) -> None:
         if arg in outputs or not consumers or not all(_looks_at_shape(consumer) for consumer in consumers):
             continue
         for consumer in consumers:
-            if consumer.type == "ShapeN":
+            if consumer.definition.inputs[0].is_list:
                 _split_shapes(body, consumer)
                 removed.append(consumer)
                 continue
@@ -231,7 +234,7 @@ def move_shapes(body: Body) -> None:
 def _looks_at_shape(op: Operation) -> bool:
     if op._control_inputs or op._control_outputs:
         return False
-    return op.type in _METADATA or (op.definition.shape_only and op._inputs[0].dtype.base is not dtypes.variant)
+    return op.role in _METADATA or (op.definition.shape_only and op._inputs[0].dtype.base is not dtypes.variant)
 
 
 def _split_shapes(body: Body, op: Operation) -> None:
@@ -255,9 +258,11 @@ def _shape_fact(body: Body, op: Operation, tensor: Tensor) -> Tensor:
         graph.name_scope(None),
         graph.name_scope(op.name + "/"),
     ):
-        if op.type in _FILLED:
-            value = 0 if op.type == "ZerosLike" else 1
+        if op.definition.elementwise:  # zeros, or ones
             dtype = tensor.dtype.base
+            filled = inference.fold(op.definition, op._attrs, [np.zeros((), dtype.np)], op)
+            assert filled is not None
+            value = filled[0].item()
             if shapes.is_static(tensor._shape):
                 known = np_full(tensor._shape, value, dtype)
                 return constant(known, dtype)

@@ -181,8 +181,8 @@ def _made_at(handle: Tensor) -> Tensor:
     """The output of the op that made a handle, behind identities and the captures of nested bodies."""
     while True:
         op = handle.op
-        if op.type in ("Identity", "Enter") and op._inputs:
-            handle = op._inputs[0]
+        if op.definition.passes is not None and op.definition.effect.kind == "pure":
+            handle = op._inputs[op.definition.passed_position(handle.value_index, op._attrs)]
             continue
         captured = [outer for outer, arg in op.body.captures.items() if arg is handle]
         if not captured:

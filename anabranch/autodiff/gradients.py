@@ -33,14 +33,16 @@ from anabranch.autodiff.input_gradients import checked, is_differentiable, with_
 from anabranch.core import errors
 from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph import body_ops
-from anabranch.core.graph.body import Body, is_transparent_read
+from anabranch.core.graph.body import Body
 from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.graph import Graph, graph_of
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.passing import is_transparent_read
 from anabranch.core.values import dtypes, shapes
 
 
@@ -271,7 +273,7 @@ class Walk:
         itself.
         """
         tensor = self.graph._twins.get(tensor, tensor)
-        while tensor.op.type == "_Arg" and tensor.op.body is not self.within:
+        while tensor.op.role is Role.ARGUMENT and tensor.op.body is not self.within:
             body = tensor.op.body
             captured = self.captured.get(body)
             if captured is None:
@@ -406,7 +408,7 @@ class Walk:
 def _reads(tensors: Sequence[Tensor]) -> dict[Tensor, Tensor]:
     found: dict[Tensor, Tensor] = {}
     for tensor in tensors:
-        if is_transparent_read(tensor):
+        if is_transparent_read(tensor.op):
             found.setdefault(tensor.op._inputs[0], tensor)
     return found
 

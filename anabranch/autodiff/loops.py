@@ -37,21 +37,19 @@ from anabranch.autodiff.control_flow import (
 )
 from anabranch.autodiff.input_gradients import dtype_of_gradient, is_differentiable, zeros_like
 from anabranch.core.contract import inference, opdef
+from anabranch.core.contract.roles import Cost, Role
 from anabranch.core.graph import body_ops
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.build import build, build_operation
 from anabranch.core.graph.convert import constant
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.passing import origin, passed
 from anabranch.core.values import dtypes, shapes
 
 NO_GRADIENT = "_no_gradient"
 MOST_RECOMPUTED = 16
 """Operations that are computed again for one value; where there are more, the value is kept."""
-_HEAVY = frozenset(
-    ("Einsum", "Cholesky", "Svd", "Qr", "SelfAdjointEigV2", "MatrixInverse", "MatrixSolve", "TopKV2", "Unique", "Where",
-     "FFT", "IFFT")
-)  # fmt: skip
 
 
 def _differentiate(op: Operation, grads: Sequence[Any], wanted: Sequence[bool], options: walks.Options) -> list[Any]:
@@ -231,10 +229,10 @@ class _Loop:
 
     def _length(self, tensor: Tensor) -> Tensor | None:
         """The length of a list that the loop only writes to, which is that before the loop."""
-        if tensor.op.type != "TensorListLength":
+        if tensor.op.role is not Role.LIST_LENGTH:
             return None
         source = _of_same_length(tensor.op._inputs[0])
-        if source.op.type != "_Arg" or source.op.body is not self.forward:
+        if not body_ops.is_argument(source, self.forward):
             return None
         index = source.op._attrs["index"]
         if _of_same_length(self.forward.outputs[index]) is not self.forward.args[index]:
@@ -256,9 +254,9 @@ class _Loop:
         if known is not None and not self._is_placeholder(known):
             return known
         op = tensor.op
-        if op.type == "_Arg":
+        if op.role is Role.ARGUMENT:
             made = self._counted(op._attrs["index"])
-        elif op.type == "Const":
+        elif op.role is Role.CONSTANT:
             made = body.capture(tensor)
         else:
             copy = body_ops.copy_op(op, [self._recompute(source) for source in op._inputs], body)
@@ -270,7 +268,7 @@ class _Loop:
         return made
 
     def _is_placeholder(self, arg: Tensor) -> bool:
-        return arg.op.type == "_Arg" and arg not in self.body.captures.values()
+        return arg.op.role is Role.ARGUMENT and arg not in self.body.captures.values()
 
     def _counted(self, index: int) -> Tensor:
         """A variable that does not change, or grows by a constant, at the start of the iteration."""
@@ -393,10 +391,10 @@ def _in_order(body: Body) -> list[Operation]:
 def _is_unchanged(body: Body, index: int) -> bool:
     """Whether a loop leaves a variable as it is, and gradients too: an identity may have a rule of the user's."""
     output = body.outputs[index]
-    while output.op.type == "Identity":
-        if registry.OVERRIDE in output.op._attrs:
+    while (source := passed(output)) is not None:
+        if registry.OVERRIDE in output.op._attrs or not output.op.definition.passes_gradient:  # type: ignore[attr-defined]
             return False
-        output = output.op._inputs[0]
+        output = source
     return output is body.args[index]
 
 
@@ -405,48 +403,43 @@ def step_of(body: Body, index: int) -> int | None:
     arg, output = body.args[index], body.outputs[index]
     if not arg.dtype.is_integer or arg._shape != ():
         return None
-    while output.op.type == "Identity" and not output.op._control_inputs:
-        output = output.op._inputs[0]
-    op = output.op
-    if op.type not in ("Add", "AddV2", "Sub"):
+    op = origin(output, waiting=False).op
+    symbol = op.definition.symbol
+    if symbol not in ("+", "-") or len(op._inputs) != 2:
         return None
-    first, second = (_behind_identities(tensor) for tensor in op._inputs)
-    if second is arg and op.type != "Sub":
+    first, second = (origin(tensor, waiting=False) for tensor in op._inputs)
+    if second is arg and symbol == "+":
         first, second = second, first
     known = inference.partial_value(second)
     if first is not arg or not isinstance(known, np.ndarray) or known.size != 1:
         return None
-    return -int(known.item()) if op.type == "Sub" else int(known.item())
+    return -int(known.item()) if symbol == "-" else int(known.item())
 
 
 def _of_same_length(tensor: Tensor) -> Tensor:
     """Another tensor of the same body that is a list as long as ``tensor``, as far back as can be seen."""
     while True:
         op = tensor.op
-        if op.type in ("Identity", "AddN") or (
-            op.type == "TensorListSetItem" and not op._attrs["resize_if_index_out_of_bounds"]
+        role = op.role
+        if op.definition.symbol == "+" or (
+            role is Role.LIST_WRITE and op._attrs.get("resize_if_index_out_of_bounds") is False
         ):
             tensor = op._inputs[0]
             continue
-        if op.type not in body_ops.LOOPS and op.type not in body_ops.CONDITIONALS:
+        if (handed_on := passed(tensor)) is not None:
+            tensor = handed_on
+            continue
+        if role not in (Role.LOOP, Role.CONDITIONAL):
             return tensor
         uses = [use for use in body_ops.bodies_of(op) if use.attr != "cond"]
         sources = [_of_same_length(use.body.outputs[tensor.value_index]) for use in uses]
-        inside = [
-            source.op.type == "_Arg" and source.op.body is use.body for source, use in zip(sources, uses, strict=True)
-        ]
-        if not all(inside) or (op.type in body_ops.LOOPS and sources[0].op._attrs["index"] != tensor.value_index):
+        inside = [body_ops.is_argument(source, use.body) for source, use in zip(sources, uses, strict=True)]
+        if not all(inside) or (role is Role.LOOP and sources[0].op._attrs["index"] != tensor.value_index):
             return tensor
         outer = {op._inputs[use.first + source.op._attrs["index"]] for source, use in zip(sources, uses, strict=True)}
         if len(outer) != 1:
             return tensor
         tensor = outer.pop()
-
-
-def _behind_identities(tensor: Tensor) -> Tensor:
-    while tensor.op.type == "Identity" and not tensor.op._control_inputs:
-        tensor = tensor.op._inputs[0]
-    return tensor
 
 
 def _counter_of(op: Operation) -> int:
@@ -478,7 +471,7 @@ def _recomputable(loop: _Loop, tensor: Tensor, plan: dict[Tensor, Any]) -> bool:
         if len(plan) > MOST_RECOMPUTED:
             return False
         op = current.op
-        if op.type == "_Arg":
+        if op.role is Role.ARGUMENT:
             index = op._attrs["index"]
             if not loop.invariant[index] and step_of(loop.forward, index) is None:
                 return False
@@ -490,7 +483,7 @@ def _recomputable(loop: _Loop, tensor: Tensor, plan: dict[Tensor, Any]) -> bool:
             or not definition.deterministic
             or op._control_inputs
             or (definition.flops is not None and not _invariant(loop, op))
-            or definition.type_name in _HEAVY
+            or definition.cost is Cost.HEAVY
         ):
             return False
         stack.extend(op._inputs)
@@ -506,7 +499,7 @@ def _invariant(loop: _Loop, op: Operation) -> bool:
         if current in seen:
             continue
         seen.add(current)
-        if current.type == "_Arg":
+        if current.role is Role.ARGUMENT:
             if not loop.invariant[current._attrs["index"]]:
                 return False
         elif current.definition.is_stateful or len(seen) > MOST_RECOMPUTED:
@@ -515,4 +508,4 @@ def _invariant(loop: _Loop, op: Operation) -> bool:
     return True
 
 
-register(body_ops.LOOPS, _differentiate)
+register((Role.LOOP,), _differentiate)

@@ -10,8 +10,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from anabranch.core.graph.body import Body, is_read
-from anabranch.core.graph.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of
+from anabranch.core.contract.roles import Role
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.body_ops import bodies_of
+from anabranch.core.graph.passing import is_read
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.rewrite import reach
 
@@ -74,7 +76,7 @@ def needed_inside(body: Body) -> set[Operation]:
 def needed_anyway(body: Body) -> list[Operation]:
     """The effects in a body that happen whichever of its outputs are used: those of functions, not of branches."""
     owner = body.owner
-    if owner is None or owner.definition.type_name not in CALLS:
+    if owner is None or owner.role is not Role.CALL:
         return []
     return [op for op in needed_inside(body) if kind_of(op) not in ("pure", "read")]
 
@@ -90,7 +92,7 @@ def inner_ops(op: Operation) -> Iterator[Operation]:
 def acting_outputs(op: Operation) -> list[Tensor]:
     """The outputs of a conditional or loop that an effect leads to: computing one makes its effects happen."""
     found: dict[int, None] = {}
-    for use in bodies_of(op) if op.definition.type_name not in CALLS else ():
+    for use in bodies_of(op) if op.role is not Role.CALL else ():
         fed = fed_args(use.body)
         for i, output in enumerate(use.body.outputs if use.attr != "cond" else ()):
             inside = reach.needed_ops(reach.body_roots([output], (), fed), fed)
@@ -121,9 +123,9 @@ def summary(op: Operation) -> Summary | None:
             _include(part, inner)
         found.include(part)
         needs.append(part.needs)
-    if needs and op.definition.type_name in CONDITIONALS:
+    if needs and op.role is Role.CONDITIONAL:
         found.needs = set.intersection(*needs)  # a branch that is not taken needs nothing
-    elif needs and op.definition.type_name in LOOPS:
+    elif needs and op.role is Role.LOOP:
         found.needs = needs[0]  # nor does a body that is never run
     op._effects = (stamp, found)
     return found

@@ -10,14 +10,15 @@ import heapq
 from collections.abc import Iterable
 
 from anabranch.core import errors
-from anabranch.core.graph import body
+from anabranch.core.contract.roles import Role
+from anabranch.core.graph import passing
 from anabranch.core.graph.body_ops import is_invariant, outer_of
 from anabranch.core.graph.operation import Operation, Tensor
 
 
 def is_transparent_read(op: Operation, fed: frozenset[Tensor]) -> bool:
     """Whether ``op`` is a positionless read of a ref (``w/read``)."""
-    return op.type == "Identity" and body.is_transparent_read(op._outputs[0]) and op._inputs[0] not in fed
+    return passing.is_transparent_read(op) and op._inputs[0] not in fed
 
 
 def maker_of(tensor: Tensor) -> Operation:
@@ -31,14 +32,14 @@ def maker_of(tensor: Tensor) -> Operation:
         op = seen.op
         if op.definition.makes is not None:
             return op
-        outer = outer_of(seen) if op.type == "_Arg" and is_invariant(seen) else None
+        outer = outer_of(seen) if op.role is Role.ARGUMENT and is_invariant(seen) else None
         if outer is not None:
             seen = outer
             continue
         if op.definition.effect.kind == "write" and seen.dtype.is_ref:
             seen = op._inputs[op.definition.resource_positions(op._attrs)[0]]
-        elif op.type in ("Identity", "RefIdentity", "DeepCopy", "StopGradient") and op._inputs:
-            seen = op._inputs[0]
+        elif (source := passing.passed(seen)) is not None:
+            seen = source
         else:
             raise errors.UnimplementedError(
                 None,
@@ -66,7 +67,7 @@ def needed_ops(fetches: Iterable[Operation], fed: frozenset[Tensor]) -> set[Oper
             source = tensor.op
             if is_transparent_read(source, fed):
                 source = source._inputs[0].op  # the reader takes the value itself; w/read need not run
-            if source not in needed and source.type != "_Arg":
+            if source not in needed and source.role is not Role.ARGUMENT:
                 stack.append(source)
         stack.extend(control for control in op._control_inputs if control not in needed)
     return needed
@@ -78,7 +79,7 @@ def parents(op: Operation, fed: frozenset[Tensor], needed: set[Operation]) -> li
     for tensor in op._inputs:
         if tensor not in fed and is_transparent_read(tensor.op, fed):
             source = tensor.op._inputs[0].op
-            if source.type != "_Arg":
+            if source.role is not Role.ARGUMENT:
                 found.append(source)
     return found + op._control_inputs
 
@@ -86,8 +87,8 @@ def parents(op: Operation, fed: frozenset[Tensor], needed: set[Operation]) -> li
 def body_roots(outputs: Iterable[Tensor], controls: Iterable[Operation], fed: frozenset[Tensor]) -> list[Operation]:
     """The ops that a nested body must run to give ``outputs``."""
     return [
-        *(output.op for output in outputs if output not in fed and output.op.type != "_Arg"),
-        *(op for op in controls if op.type != "_Arg"),
+        *(output.op for output in outputs if output not in fed and output.op.role is not Role.ARGUMENT),
+        *(op for op in controls if op.role is not Role.ARGUMENT),
     ]
 
 

@@ -162,7 +162,7 @@ def analyse(
     # Variables that a feed stands for, or for the value that all read.
     instead: dict[Operation, Tensor] = {}
     for tensor in fed:
-        read = tensor.op.type == "Identity" and reach.is_transparent_read(tensor.op, frozenset())
+        read = reach.is_transparent_read(tensor.op, frozenset())
         source = tensor.op._inputs[0] if read else tensor
         if source.dtype.is_ref and (not read or source not in fed):
             maker = reach.maker_of(source)

@@ -21,6 +21,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import kernels
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import shapes
@@ -116,7 +117,8 @@ class Executor:
         return frozenset(
             op
             for op in plan.analysis.order
-            if op.type == "ReadVariableOp"
+            if op.definition.effect.kind == "read"
+            and op.definition.passes is not None
             and op._outputs[0] not in plan.fetches
             and op._outputs[0] not in plan.fed
             and all(
@@ -395,7 +397,11 @@ class Executor:
     def _check_shape(self, key: StateKey, slot: Slot, value: Any) -> None:
         if slot.shape is not None and not shapes.is_compatible(slot.shape, tuple(value.shape)):
             writer = self.plan.producer(key)
-            if writer is not None and not writer._attrs.get("validate_shape", True) and writer.type == "Assign":
+            if (
+                writer is not None
+                and not writer._attrs.get("validate_shape", True)
+                and writer.definition.inputs[0].is_ref
+            ):
                 return
             raise errors.InvalidArgumentError(
                 None,
@@ -680,7 +686,7 @@ class Executor:
     ) -> None:
         """Runs a program's ops one by one on the host."""
         for op in item.program.group.ops:
-            if op.type != "Const" and op.definition.makes is None:
+            if op.role is not Role.CONSTANT and op.definition.makes is None:
                 step.token.raise_if_cancelled()
                 self._run_host(
                     HostItem(op, self.plan.sources(op), self.plan.analysis.state_of(op).writes),

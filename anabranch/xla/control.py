@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
-from anabranch.core.graph.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of, passes_through
+from anabranch.core.graph.body_ops import bodies_of, chosen_by_number, passes_through
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey
 from anabranch.core.values import dtypes
@@ -27,8 +28,8 @@ from anabranch.xla import capacities, deferred_products, engine, kernel_context,
 from anabranch.xla.lists import TracedOptional
 from anabranch.xla.lowering import BoundNeeded, CutNeeded, HostNeeded, Scope, Streams, Wiring, lowerings
 
-LOWERED = frozenset(("OptionalNone", "OptionalFromValue", "OptionalGetValue", "OptionalHasValue"))
-"""Ops without bodies that are traced here."""
+OPTIONALS = frozenset((Role.OPTIONAL_NONE, Role.OPTIONAL_WRAP, Role.OPTIONAL_UNWRAP, Role.OPTIONAL_TEST))
+"""Roles of the ops without bodies that are traced here."""
 
 
 # --------------------------------------------------------------------------------------------------------- bodies
@@ -91,11 +92,11 @@ class _Staged:
             for arg, tensor in zip(body.args, op._inputs[index_offset:], strict=False):
                 bound = scope.upper.get(tensor)
                 if bound is not None and (
-                    op.type not in LOOPS or passes_through(op._attrs["body"], arg.op._attrs["index"])
+                    op.role is not Role.LOOP or passes_through(op._attrs["body"], arg.op._attrs["index"])
                 ):
                     inner.upper[arg] = bound
                 partial = scope.partial.get(tensor)
-                if partial is not None and op.type not in LOOPS:
+                if partial is not None and op.role is not Role.LOOP:
                     inner.partial[arg] = partial
             for member in self.view.ops:
                 inner.everything(member, None)
@@ -159,10 +160,10 @@ def _staged(scope: Scope, op: Operation, body: Body, first: int, outputs: Sequen
 
 def _from_outside(op: Operation, body: Body, first: int, tensor: Tensor) -> Tensor | None:
     """What a tensor of ``body`` is outside of ``op``; None if it is computed inside, or changes there."""
-    if tensor.op.type != "_Arg" or tensor.op.body is not body:
+    if tensor.op.role is not Role.ARGUMENT or tensor.op.body is not body:
         return None
     index = tensor.op._attrs["index"]
-    return None if op.type in LOOPS and not passes_through(op._attrs["body"], index) else op._inputs[first + index]
+    return None if op.role is Role.LOOP and not passes_through(op._attrs["body"], index) else op._inputs[first + index]
 
 
 def _outer_cut(scope: Scope, op: Operation, body: Body, first: int, cut: CutNeeded) -> Exception:
@@ -176,7 +177,7 @@ def _outer_cut(scope: Scope, op: Operation, body: Body, first: int, cut: CutNeed
             continue
         seen.add(tensor)
         inner = tensor.op
-        if inner.type == "_Arg":
+        if inner.role is Role.ARGUMENT:
             args[inner._attrs["index"]] = None
         elif inner.definition.is_stateful or bodies_of(inner):
             return HostNeeded(op, f"{cut.op.name} needs a value that an iteration computes")
@@ -184,7 +185,7 @@ def _outer_cut(scope: Scope, op: Operation, body: Body, first: int, cut: CutNeed
             stack.extend(inner._inputs)
     sources = scope.wiring.sources[op]
     for index in args:
-        if op.type in LOOPS and not passes_through(op._attrs["body"], index):
+        if op.role is Role.LOOP and not passes_through(op._attrs["body"], index):
             return HostNeeded(op, f"{cut.op.name} needs a value that changes between iterations")
         key = sources[first + index]
         if key is None or isinstance(key, StateKey):
@@ -279,7 +280,7 @@ def conditional(scope: Scope, op: Operation, ok: Any) -> None:
         return
     jax = engine.jax()
     jnp = jax.numpy
-    if op.type in ("Case", "StatelessCase"):
+    if chosen_by_number(op):
         index = jnp.where((chosen >= 0) & (chosen < len(uses)), chosen, len(uses) - 1).astype(jnp.int32)
     elif chosen.ndim:
         index = jnp.int32(0 if chosen.size else 1)
@@ -354,7 +355,7 @@ def truth(value: Any) -> bool:
 
 def branch_of(op: Operation, value: Any, count: int) -> int:
     """The branch that a predicate or an index chooses; an index out of range chooses the last one."""
-    if op.definition.type_name in ("Case", "StatelessCase"):
+    if chosen_by_number(op):
         index = int(value)
         return index if 0 <= index < count else count - 1
     return 0 if truth(value) else 1
@@ -553,11 +554,12 @@ def carried_by(view: Callable[[Body, tuple[Tensor, ...]], Any], op: Operation, o
 def optional(scope: Scope, op: Operation, ok: Any) -> None:
     """Optionals: a value that one branch of a conditional has and the other has not."""
     operands = scope.operands(op)
-    if op.type == "OptionalNone":
+    role = op.role
+    if role is Role.OPTIONAL_NONE:
         scope.env[op._outputs[0]] = TracedOptional(None)
-    elif op.type == "OptionalFromValue":
+    elif role is Role.OPTIONAL_WRAP:
         scope.env[op._outputs[0]] = TracedOptional(tuple(operands))
-    elif op.type == "OptionalHasValue":
+    elif role is Role.OPTIONAL_TEST:
         raise HostNeeded(op, "whether an optional has a value")
     else:
         values = operands[0].values
@@ -567,9 +569,7 @@ def optional(scope: Scope, op: Operation, ok: Any) -> None:
             scope.env[output] = value
 
 
-lowerings.update(dict.fromkeys(CONDITIONALS, conditional))
-lowerings.update(dict.fromkeys(CALLS, call))
-lowerings.update(dict.fromkeys(LOOPS, loop))
-lowerings.update(dict.fromkeys(LOWERED, optional))
+lowerings.update({Role.CONDITIONAL: conditional, Role.CALL: call, Role.LOOP: loop})
+lowerings.update(dict.fromkeys(OPTIONALS, optional))
 assert dtypes.variant  # lists and optionals are of this dtype
 assert padded_arrays  # its ops are known by now

@@ -14,6 +14,7 @@ import numpy as np
 
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.passing import origin
 from anabranch.core.values import shapes
 from anabranch.xla import engine
 from anabranch.xla.lowering import Scope
@@ -40,10 +41,8 @@ def find(op: Operation, carried: Sequence[int], bound: int | None, operands: Seq
 
 def _product(body: Body, index: int) -> tuple[Tensor, Tensor] | None:
     arg, output = body.args[index], body.outputs[index]
-    added = output.op
-    while added.type == "Identity":
-        added = added._inputs[0].op
-    if added.type not in ("AddN", "Add", "AddV2") or len(added._inputs) != 2 or len(arg._consumers) != 1:
+    added = origin(output).op
+    if added.definition.symbol != "+" or len(added._inputs) != 2 or len(arg._consumers) != 1:
         return None
     if sum(other is arg for other in body.outputs):
         return None
@@ -51,12 +50,11 @@ def _product(body: Body, index: int) -> tuple[Tensor, Tensor] | None:
     other = second if first is arg else first if second is arg else None
     if other is None:
         return None
-    made = other.op
-    while made.type == "Identity":  # a gate of the gradients of one op: its control inputs are computed anyway
-        made = made._inputs[0].op
-    if made.type != "MatMul" or not made._attrs["transpose_a"] or made._attrs["transpose_b"]:
+    product = origin(other).op  # behind a gate of the gradients of one op: its control inputs are computed anyway
+    factors = product.definition.factors(product._attrs) if product.definition.factors is not None else None
+    if factors is None or len(factors) != 2 or product._outputs[0].dtype != product._inputs[0].dtype.base:
         return None
-    a, b = made._inputs
+    a, b = (product._inputs[position] for position in factors)
     return a, b
 
 

@@ -13,20 +13,11 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from anabranch.core.contract import inference
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.xla import engine
 
 LONGEST = 8
 """Ops in a chain before a result with several takers is kept in memory."""
-_RULES = (inference.elementwise, inference.unchanged, inference.merged)
-_MOVES = frozenset(
-    (
-        "AddN", "BroadcastTo", "ConcatV2", "ExpandDims", "Identity", "Pack", "Pad", "PadV2", "Reshape", "Select",
-        "SelectV2", "Slice", "Split", "SplitV", "Squeeze", "StridedSlice", "Tile", "Transpose", "Unpack",
-    )
-)  # fmt: skip
-"""Ops that are fused, too, though they do not work element by element."""
 
 
 class Chains:
@@ -38,7 +29,7 @@ class Chains:
 
     def settled(self, op: Operation, values: Sequence[Any]) -> Sequence[Any]:
         """The results of ``op``, one for each output, behind a call where a chain is to end."""
-        if not self._cuts or (op.definition.shape not in _RULES and op.type not in _MOVES):
+        if not self._cuts or not (op.definition.elementwise or op.definition.moves):  # both are fused
             return values
         length = 1 + max([self._length.get(tensor, 0) for tensor in op._inputs], default=0)
         made = []

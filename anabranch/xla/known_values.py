@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from anabranch.core.contract import kernels
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
-from anabranch.core.graph.body_ops import LOOPS, bodies_of, is_invariant, outer_of
+from anabranch.core.graph.body_ops import bodies_of, is_invariant, outer_of
 from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.passing import passed
 from anabranch.core.graph.state_key import ValueKey
 from anabranch.core.values import dtypes
 
@@ -46,13 +48,14 @@ def follow_from_shapes(values: Iterable[ValueKey | None], fed: Container[Tensor]
             continue
         seen.add(tensor)
         maker = tensor.op
-        if maker.type == "_Arg":
+        role = maker.role
+        if role is Role.ARGUMENT:
             stack.append(outer_of(tensor) if is_invariant(tensor) else None)
-        elif maker.type == "TensorListPopBack":
+        elif role is Role.LIST_POP:
             kept = _kept(maker._inputs[0])
             if kept is None or not pushes_known(kept):
                 return False
-        elif maker.type != "Const":
+        elif role is not Role.CONSTANT:
             if not folds(maker):
                 return False
             if not maker.definition.shape_only:
@@ -64,27 +67,30 @@ def follow_from_shapes(values: Iterable[ValueKey | None], fed: Container[Tensor]
 
 def pushes_known(tensor: Tensor) -> bool:
     """Whether all that an iteration does with a list, which is ``tensor`` then, is to push what follows from shapes."""
-    while tensor.op.type == "TensorListPushBack":
+    while tensor.op.role is Role.LIST_PUSH:
         value = tensor.op._inputs[1]
         if not value.dtype.is_integer or not follow_from_shapes([value]):
             return False
         tensor = tensor.op._inputs[0]
-    return tensor.op.type == "_Arg"
+    return tensor.op.role is Role.ARGUMENT
 
 
 def _kept(tensor: Tensor) -> Tensor | None:
     """What an iteration of the loop that filled a list leaves of it; None if no loop did."""
     while True:
         op = tensor.op
-        if op.type == "_Arg":
+        role = op.role
+        if role is Role.ARGUMENT:
             outer = outer_of(tensor)
             if outer is None:
                 return None
             tensor = outer
-        elif op.type in LOOPS:
+        elif role is Role.LOOP:
             body: Body = op._attrs["body"]
             return body.outputs[tensor.value_index]
-        elif op.type in ("Identity", "TensorListPopBack"):
+        elif role is Role.LIST_POP:
             tensor = op._inputs[0]
+        elif (source := passed(tensor)) is not None:
+            tensor = source
         else:
             return None

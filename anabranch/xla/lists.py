@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.core import errors
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation
 from anabranch.core.values import dtypes, list_values
 from anabranch.core.values.list_values import HostList, TracedList, from_host, set_backend, to_host
@@ -324,8 +325,7 @@ def _length(scope: Scope, op: Operation) -> bool:
     return True
 
 
-specials["TensorListReserve"] = _reserve
-specials["TensorListLength"] = _length
+specials.update({Role.LIST_NEW: [_reserve], Role.LIST_LENGTH: [_length]})
 
 
 @engine.when_loaded

@@ -15,6 +15,8 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract import inference, kernels, opdef
+from anabranch.core.contract.opdef import OpDefinition
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.graph.operation import Operation, Tensor
@@ -28,11 +30,21 @@ MAX_EMBEDDED_CONSTANT = 1024
 emits_checks: set[str] = set()
 """Op types whose kernels were seen to call ``ctx.check``; learnt while tracing."""
 
-lowerings: dict[str, Callable[[Scope, Operation, Any], None]] = {}
+lowerings: dict[Role, Callable[[Scope, Operation, Any], None]] = {}
 """How ops with bodies, and optionals, are traced: filled by :mod:`anabranch.xla.control`."""
 
-specials: dict[str, Callable[[Scope, Operation], bool]] = {}
-"""How ops are traced that are given what has a size of its own (lists, padded arrays); False: as any other."""
+specials: dict[Role, list[Callable[[Scope, Operation], bool]]] = {}
+"""How ops of a role are traced that are given what has a size of its own (lists, padded arrays): the first that does
+not answer False; where all do, like any other op."""
+
+specials_of_kinds: list[tuple[Callable[[OpDefinition], bool], Callable[[Scope, Operation], bool]]] = []
+"""The same for ops of a kind that their definition tells."""
+
+
+def _specials_of(definition: OpDefinition) -> tuple[Callable[[Scope, Operation], bool], ...]:
+    of_role = specials.get(definition.role, ()) if definition.role is not None else ()
+    return (*of_role, *(special for is_kind, special in specials_of_kinds if is_kind(definition)))
+
 
 row_operands: list[Callable[[Scope, Operation, Sequence[Any]], tuple[list[Any], list[Any]] | None]] = []
 """What a write of padded rows makes of its operands, for its checks and its kernel: filled by :mod:`.rows`."""
@@ -177,9 +189,9 @@ class Scope:
         definition = op.definition
         if definition.makes is not None:
             return
-        if op.type == "Const" and op._outputs[0] in self.wiring.constants:
+        if definition.role is Role.CONSTANT and op._outputs[0] in self.wiring.constants:
             return
-        lower = lowerings.get(op.type)
+        lower = lowerings.get(definition.role) if definition.role is not None else None
         if lower is not None:
             self._enter(op)
             try:
@@ -187,8 +199,7 @@ class Scope:
             except kernels.NotCompilable as reason:
                 raise HostNeeded(op, str(reason)) from None
             return
-        special = specials.get(op.type)
-        if special is not None and special(self, op):
+        if any(special(self, op) for special in _specials_of(definition)):
             return
         checked, operands = self._taken(op)
         known = all(isinstance(value, np.ndarray) for value in operands)
@@ -318,7 +329,7 @@ class Scope:
         if definition.kernel is None or definition.data_dependent_shape:
             if any(value.size > MAX_EMBEDDED_CONSTANT for value in operands):
                 return False
-        elif op.type != "Const":
+        elif definition.role is not Role.CONSTANT:
             shapes_ = inference.infer(definition, TraceShapes(op, operands, self.partial), len(op._outputs))
             for shape in shapes_:
                 if shape is None or None in shape or int(np.prod(shape, dtype=np.int64)) > MAX_EMBEDDED_CONSTANT:  # type: ignore[arg-type]

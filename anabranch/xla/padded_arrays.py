@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation
 from anabranch.core.values import shapes
 from anabranch.core.values.list_values import TracedList
@@ -21,7 +22,7 @@ from anabranch.ops.lists.host_kernels import given_shape
 from anabranch.ops.state import scatter_rules
 from anabranch.xla import engine
 from anabranch.xla.capacities import Padded
-from anabranch.xla.lowering import Scope, TraceShapes, specials
+from anabranch.xla.lowering import Scope, TraceShapes, specials, specials_of_kinds
 
 
 def _first(scope: Scope, op: Operation) -> Padded | None:
@@ -31,27 +32,33 @@ def _first(scope: Scope, op: Operation) -> Padded | None:
 
 
 def _hand_on(scope: Scope, op: Operation) -> bool:
-    """Identity and its like."""
-    value = _first(scope, op)
-    if value is None:
+    """What only passes its operands."""
+    values = [None if key is None else scope.env.get(key) for key in scope.wiring.sources[op]]
+    if not any(isinstance(value, Padded) for value in values):
         return False
-    scope.env[op._outputs[0]] = value
+    for output in op._outputs:
+        if output not in scope.wiring.fed:
+            scope.env[output] = values[op.definition.passed_position(output.value_index, op._attrs)]
     return True
 
 
 def _shape(scope: Scope, op: Operation) -> bool:
-    value = _first(scope, op)
-    if value is None:
+    """The shapes of operands, with the sizes that they have in a run."""
+    values = scope.operands(op)
+    if not any(isinstance(value, Padded) for value in values):
         return False
     jnp = engine.jax().numpy
     dtype = op._attrs["out_type"].np
-    sizes: list[Any] = list(value.array.shape)
-    for axis, size in zip(value.axes, value.sizes, strict=True):
-        sizes[axis] = size
-    (output,) = op._outputs
-    scope.env[output] = jnp.stack([jnp.asarray(size, dtype) for size in sizes])
-    scope.partial[output] = value.shape
-    scope.most[output] = tuple(value.array.shape)
+    for value, output in zip(values, op._outputs, strict=True):
+        if not isinstance(value, Padded):
+            scope.env[output] = np.array(value.shape, dtype)
+            continue
+        sizes: list[Any] = list(value.array.shape)
+        for axis, size in zip(value.axes, value.sizes, strict=True):
+            sizes[axis] = size
+        scope.env[output] = jnp.stack([jnp.asarray(size, dtype) for size in sizes])
+        scope.partial[output] = value.shape
+        scope.most[output] = tuple(value.array.shape)
     return True
 
 
@@ -149,9 +156,10 @@ def _from_tensor(scope: Scope, op: Operation) -> bool:
     return True
 
 
-for _type in ("Identity", "Snapshot", "StopGradient", "PreventGradient"):
-    specials[_type] = _hand_on
-specials.update(Shape=_shape, StridedSlice=_slice, Gather=_gather, GatherV2=_gather, TensorListFromTensor=_from_tensor)
+specials_of_kinds.append((lambda definition: definition.only_passes, _hand_on))  # type: ignore[attr-defined]
+specials.update(
+    {Role.SHAPE: [_shape], Role.SUBSCRIPT: [_slice], Role.ROWS: [_gather], Role.LIST_OF_ROWS: [_from_tensor]}
+)
 
 
 @engine.when_loaded

@@ -27,6 +27,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.cache import Cache, Listed
 from anabranch.core.contract import opdef
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.graph.operation import Operation, Tensor
@@ -136,7 +137,7 @@ class Program:
                 if key is not None and key not in produced:
                     needed[key] = None
             if (
-                op.type == "Const"
+                op.role is Role.CONSTANT
                 and op._attrs["value"].size > MAX_EMBEDDED_CONSTANT
                 and op._attrs["value"].dtype != object
             ):
@@ -552,8 +553,9 @@ class Program:
 
 
 def _row_index(op: Operation, indices: Any) -> Any:
-    """Index of the rows that a row write touches: rows of dimension 0, or tuples of coordinates for ``ScatterNd``."""
-    if "ScatterNd" in op.type:
+    """Index of the rows that a row write touches: rows of dimension 0, or tuples of coordinates."""
+    assert op.definition.predication is not None
+    if op.definition.predication.coordinates:
         return tuple(indices[..., i] for i in range(indices.shape[-1]))
     return indices
 

@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.core.contract import opdef
+from anabranch.core.contract.opdef import OpDefinition
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes, shapes
@@ -37,9 +39,6 @@ LEAST_OPS = 3
 """Of a block."""
 LONGEST_BLOCK = 2048
 LEAST_TERMS = 8
-SPREADS = ("Split", "Unpack")
-"""Ops that make many tensors of one."""
-JOINS = ("ConcatV2", "Pack")
 _CANDIDATES = 24
 """How many periods are looked at in one stretch of ops."""
 
@@ -194,7 +193,9 @@ def find(
     terms = {term for one in sums for term in one.terms}
     apart = terms.union((one.op for one in sums), (one.op for one in shape_ops))
     # What random ops draw are rows: none of them is in a block.
-    sequence = [op for op in ops if op.type != "Const" and op not in apart and op.definition.effect.kind != "random"]
+    sequence = [
+        op for op in ops if op.role is not Role.CONSTANT and op not in apart and op.definition.effect.kind != "random"
+    ]
     search = _Search(sequence, sources, writes, takers, kept, fed)
     rolls = search.rolls()
     while rolls:
@@ -222,27 +223,26 @@ def saved(units: Sequence[Unit]) -> int:
 def _sum_of(
     op: Operation, sources: Sources, takers: Mapping[ValueKey, list[Operation]], kept: frozenset[ValueKey]
 ) -> Sum | None:
-    if op.type != "AddN" or len(op._inputs) < LEAST_TERMS:
+    if op.definition.symbol != "+" or len(op._inputs) < LEAST_TERMS:
         return None
     terms = []
     for key in sources[op]:
         if not isinstance(key, Tensor) or key in kept or len(takers[key]) != 1:
             return None
         terms.append(key.op)
-    kind = terms[0].type
-    if any(term.type != kind or term not in sources for term in terms):
+    definition = terms[0].definition
+    if definition.factors is None or any(term.definition is not definition or term not in sources for term in terms):
         return None
-    if kind == "BiasAddGrad":
-        if any(term._attrs["data_format"] == "NCHW" for term in terms):
-            return None
-        return Sum(op, terms, [], [_known(sources[term][0]) for term in terms])
-    if kind != "MatMul" or op._outputs[0].dtype.base.np is None or op._outputs[0].dtype.base.np.kind != "f":
+    found = {definition.factors(term._attrs) for term in terms}
+    factors = found.pop()
+    if found or factors is None:
         return None
-    if any(not term._attrs["transpose_a"] or term._attrs["transpose_b"] for term in terms):
+    keys = [[_known(sources[term][position]) for term in terms] for position in factors]
+    if len(keys) == 1:
+        return Sum(op, terms, [], keys[0])
+    if op._outputs[0].dtype.base.np is None or op._outputs[0].dtype.base.np.kind != "f":
         return None
-    if not all(_pays(term) for term in terms):
-        return None
-    return Sum(op, terms, [_known(sources[term][0]) for term in terms], [_known(sources[term][1]) for term in terms])
+    return Sum(op, terms, *keys) if all(_pays(term) for term in terms) else None
 
 
 def _known(key: ValueKey | None) -> ValueKey:
@@ -398,7 +398,7 @@ class _Search:
 
     def _is_variable(self, key: ValueKey | None) -> bool:
         """Whether a value is what a variable holds, perhaps in another dtype."""
-        while isinstance(key, Tensor) and key.op.type in ("Cast", "Identity", "ReadVariableOp"):
+        while isinstance(key, Tensor) and _has_value_of_source(key.op.definition):
             key = self.sources.get(key.op, (None,))[-1]
         return isinstance(key, StateKey)
 
@@ -409,7 +409,7 @@ class _Search:
         tensors = [key for key in keys if isinstance(key, Tensor)]
         if len(tensors) != len(keys):
             return None
-        if all(tensor.op.type == "Const" for tensor in tensors):
+        if all(tensor.op.role is Role.CONSTANT for tensor in tensors):
             value = opdef.attr_key(tensors[0].op._attrs["value"])
             if all(opdef.attr_key(tensor.op._attrs["value"]) == value for tensor in tensors):
                 return Shared(tensors[0])
@@ -424,6 +424,11 @@ def _follows(first: list[Any], later: list[Any]) -> bool:
         one == other if other[0] == "inner" else one[0] != "inner" and other != "far"
         for one, other in zip(first, later, strict=True)
     )
+
+
+def _has_value_of_source(definition: OpDefinition) -> bool:
+    """Whether an op gives what it takes, perhaps in another dtype."""
+    return definition.passes is not None or definition.role is Role.CAST
 
 
 def _follows_from_shapes(op: Operation) -> bool:
@@ -462,10 +467,11 @@ def _pieces(
     """Slices of one tensor by constants, a row of them."""
     groups: dict[Any, list[tuple[tuple[int, ...], Operation]]] = collections.defaultdict(list)
     for op in ops:
-        if op.type != "Slice" or not fed.isdisjoint(op._outputs):
+        if op.role is not Role.WINDOW or not fed.isdisjoint(op._outputs):
             continue
         source, begin, size = sources[op]
-        ends = [key.op._attrs["value"] for key in (begin, size) if isinstance(key, Tensor) and key.op.type == "Const"]
+        known = [key for key in (begin, size) if isinstance(key, Tensor) and key.op.role is Role.CONSTANT]
+        ends = [key.op._attrs["value"] for key in known]
         if isinstance(source, Tensor) and len(ends) == 2 and _numeric(source):
             groups[source, tuple(ends[1].tolist())].append((tuple(ends[0].tolist()), op))
     found = []
@@ -498,7 +504,7 @@ def _maps(ops: Sequence[Operation], rolls: Sequence[Roll], pieces: Sequence[Piec
     for one in pieces:
         family.update({op._outputs[0]: one for op in one.ops})
     for op in ops:
-        if op.type in SPREADS and len(op._outputs) >= LEAST_TERMS:
+        if op.role is Role.SPLIT and len(op._outputs) >= LEAST_TERMS:
             family.update(dict.fromkeys(op._outputs, op))
     found: list[Roll] = []
     number = {op: search.numbers[i] for i, op in enumerate(search.sequence)}

@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.contract import kernels
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.state_key import ValueKey
 from anabranch.xla import capacities as room
 from anabranch.xla import engine, lowering, repeated_blocks
 from anabranch.xla.repeated_blocks import (
-    JOINS,
     LEAST_TERMS,
-    SPREADS,
     Carried,
     FromShapes,
     Inner,
@@ -177,39 +176,43 @@ def _cut(values: Values, unit: Pieces) -> None:
 
 def _move(run: lowering.Scope, values: Values, op: Operation) -> bool:
     """Traces an op that only takes one array apart, or puts rows together; False if it is not such a one."""
-    if op.type not in (*SPREADS, *JOINS) or not run.wiring.fed.isdisjoint(op._outputs):
+    definition = op.definition
+    if definition.role not in (Role.SPLIT, Role.JOIN) or not run.wiring.fed.isdisjoint(op._outputs):
         return False
     keys = [key for key in run.wiring.sources[op] if key is not None]
-    if op.type in SPREADS:
-        array = values[keys[-1]]
+    stacks = "axis" in op._attrs
+    at = definition.input_range("value" if definition.role is Role.SPLIT else "values", op._attrs)
+    (axis,) = (
+        [op._attrs["axis"]] if stacks else [values[key] for i, key in enumerate(keys) if not at.start <= i < at.stop]
+    )
+    if definition.role is Role.SPLIT:
+        array = values[keys[at.start]]
         count = len(op._outputs)
-        axis = op._attrs["axis"] if op.type == "Unpack" else values[keys[0]]
         if count < LEAST_TERMS or not hasattr(array, "aval") or not (isinstance(axis, int) or np.ndim(axis) == 0):
             return False
         if not isinstance(axis, (int, np.ndarray)) or not -array.ndim <= int(axis) < array.ndim:
             return False
         axis = int(axis) % array.ndim
         length = array.shape[axis]
-        if length != count if op.type == "Unpack" else not length or length % count:
+        if length != count if stacks else not length or length % count:
             return False
-        _spread(values, op._outputs, array, axis, 0 if op.type == "Unpack" else length // count)
+        _spread(values, op._outputs, array, axis, 0 if stacks else length // count)
         return True
-    joined = keys if op.type == "Pack" else keys[:-1]
+    joined = keys[at]
     if sum(key in values.rows and not dict.__contains__(values, key) for key in joined) < LEAST_TERMS:
         return False
-    axis = op._attrs["axis"] if op.type == "Pack" else values[keys[-1]]
     if not isinstance(axis, (int, np.ndarray)) or np.ndim(axis):
         return False
     try:
         array = values.stacked(joined)
     except NotRolled:
         return False
-    rank = array.ndim - (op.type != "Pack")
+    rank = array.ndim - (not stacks)
     if not -rank <= int(axis) < rank:
         return False
     axis = int(axis) % rank
     array = engine.jax().numpy.moveaxis(array, 0, axis)
-    if op.type != "Pack":
+    if not stacks:
         array = array.reshape(
             (*array.shape[:axis], array.shape[axis] * array.shape[axis + 1], *array.shape[axis + 2 :])
         )

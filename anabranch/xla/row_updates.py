@@ -17,27 +17,23 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.contract import kernels
+from anabranch.core.contract.opdef import OpDefinition
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.xla import capacities, engine
 from anabranch.xla import lowering as scopes
 from anabranch.xla import padded_arrays as _padded  # noqa: F401  (its entries of `specials` come first)
 from anabranch.xla.capacities import Padded
-from anabranch.xla.lowering import Scope, specials
-
-DISTINCT = ("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
-ARITHMETIC = frozenset(
-    ("Abs", "Add", "AddV2", "Cast", "Div", "Inv", "Maximum", "Minimum", "Mul", "Neg", "Pow", "RealDiv", "Reciprocal")
-    + ("Rsqrt", "Sign", "Sqrt", "Square", "SquaredDifference", "Sub", "Tanh", "ZerosLike")
-)
-"""Ops that compute each row from the same row of their operands, and from scalars."""
-HANDED_ON = frozenset(("Identity", "Snapshot", "StopGradient", "PreventGradient"))
+from anabranch.xla.lowering import Scope, specials, specials_of_kinds
 
 
 def open_inputs(group: Any, inputs: Sequence[Any]) -> dict[int, tuple[int, ...]]:
     """Inputs of a program that it may take padded in dimension 0: ``{position: (0,)}``."""
     found: dict[int, tuple[int, ...]] = {}
     for i, key in enumerate(inputs):
-        if isinstance(key, Tensor) and key.op.type in DISTINCT and key is key.op._outputs[0] and key not in group.fed:
+        if not isinstance(key, Tensor) or key in group.fed:
+            continue
+        if key.op.role is Role.DISTINCT and key is key.op._outputs[0]:
             rank = key._shape
             if rank is not None and len(rank) == 1 and _serves(group, key):
                 found[i] = (0,)
@@ -57,11 +53,13 @@ def _serves(group: Any, distinct: Tensor) -> bool:
             continue
         if any(output in group.fed for output in op._outputs):
             return False
-        if op.type == "Shape" and at == [0]:
+        definition = op.definition
+        role = definition.role
+        if role is Role.SHAPE and at == [0] and len(op._outputs) == 1:
             forms.add(op._outputs[0])
-        elif op.type == "StridedSlice" and told == [0] and sources[0] in forms and _first_element(op):
+        elif role is Role.SUBSCRIPT and told == [0] and sources[0] in forms and _first_element(op):
             sizes.add(op._outputs[0])
-        elif op.type == "UnsortedSegmentSum":
+        elif role is Role.ROW_SUMS:
             ids = sources[1]
             if at or told != [2] or sources[2] not in sizes:
                 return False
@@ -70,11 +68,20 @@ def _serves(group: Any, distinct: Tensor) -> bool:
             padded.add(op._outputs[0])
         elif told:
             return False
-        elif op.type in HANDED_ON or (op.type in ARITHMETIC and _by_row(op, at)) or _takes_rows(op, at):
+        elif definition.only_passes:
+            padded.update(
+                output for output in op._outputs if definition.passed_position(output.value_index, op._attrs) in at
+            )
+        elif (is_arithmetic(definition) and _by_row(op, at)) or _takes_rows(op, at):
             padded.add(op._outputs[0])
-        elif not (writes_rows(op, at) or (op.type in ("Gather", "GatherV2") and at == [0])):
+        elif not (writes_rows(op, at) or (role is Role.ROWS and at == [0])):
             return False
     return True
+
+
+def is_arithmetic(definition: OpDefinition) -> bool:
+    """Whether ops compute each row of their only output from the same row of their operands, and from scalars."""
+    return definition.elementwise and definition.kernel is not None and len(definition.outputs) == 1
 
 
 def _first_element(op: Operation) -> bool:
@@ -84,7 +91,7 @@ def _first_element(op: Operation) -> bool:
         op._attrs["shrink_axis_mask"] == 1
         and not op._attrs["ellipsis_mask"]
         and not op._attrs["new_axis_mask"]
-        and begin.type == "Const"
+        and begin.role is Role.CONSTANT
         and begin._attrs["value"].tolist() == [0]
     )
 
@@ -95,18 +102,18 @@ def _by_row(op: Operation, at: Sequence[int]) -> bool:
 
 def _takes_rows(op: Operation, at: Sequence[int]) -> bool:
     """Whether an op gathers rows of dimension 0 by padded indices."""
-    if op.type not in ("Gather", "GatherV2", "ResourceGather") or list(at) != [1] or op._attrs.get("batch_dims"):
+    if op.role is not Role.ROWS or list(at) != [1] or op._attrs.get("batch_dims"):
         return False
-    if op.type != "GatherV2":
+    if len(op._inputs) == 2:
         return True
     axis = op._inputs[2].op
-    return axis.type == "Const" and int(axis._attrs["value"]) == 0
+    return axis.role is Role.CONSTANT and int(axis._attrs["value"]) == 0
 
 
 def writes_rows(op: Operation, at: Sequence[int]) -> bool:
     """Whether an op writes rows, and all that changes in size, its inputs ``at``, is how many."""
     predication = op.definition.predication
-    if predication is None or predication.kind != "rows" or "Nd" in op.type or "Div" in op.type:
+    if predication is None or predication.kind != "rows" or predication.coordinates:
         return False
     place = op.definition.input_range(predication.indices, op._attrs).start
     resources = op.definition.resource_positions(op._attrs)
@@ -133,9 +140,27 @@ def _arithmetic(scope: Scope, op: Operation) -> bool:
     definition = op.definition
     assert definition.kernel is not None
     arrays = [value.array if isinstance(value, Padded) else value for value in operands]
+    checks = len(scope.context.checks)
     (made,) = kernels.outputs_of(definition, op._attrs, definition.kernel(scope.context, arrays, op._attrs))
+    if definition.checks is not None or len(scope.context.checks) > checks:  # these are not to see the padding
+        del scope.context.checks[checks:]
+        arrays = [_repeated(value) if isinstance(value, Padded) else value for value in operands]
+        if definition.checks is not None:
+            definition.checks(scope.context, arrays, op._attrs)
+        (made,) = kernels.outputs_of(definition, op._attrs, definition.kernel(scope.context, arrays, op._attrs))
     scope.env[op._outputs[0]] = Padded(made, (0,), first.sizes)
     return True
+
+
+def _repeated(value: Padded) -> Any:
+    """An array that is padded in dimension 0 with its first row in place of the padding; with ones if it has none."""
+    jnp = engine.jax().numpy
+    array = jnp.asarray(value.array)
+    if not array.shape[0]:
+        return array
+    first = jnp.where(value.sizes[0] > 0, array[:1], jnp.ones_like(array[:1]))
+    inside = jnp.arange(array.shape[0]) < value.sizes[0]
+    return jnp.where(inside.reshape(-1, *[1] * (array.ndim - 1)), array, first)
 
 
 def _segment_sum(scope: Scope, op: Operation) -> bool:
@@ -144,7 +169,7 @@ def _segment_sum(scope: Scope, op: Operation) -> bool:
     most = scope.upper.get(op._inputs[2])
     if most is None or isinstance(count, np.ndarray) or isinstance(data, Padded) or isinstance(ids, Padded):
         return False
-    if op._inputs[1].op.type not in DISTINCT:  # other numbers might be too large, which is an error
+    if op._inputs[1].op.role is not Role.DISTINCT:  # other numbers might be too large, which is an error
         return False
     scope._enter(op)
     assert op.definition.kernel is not None
@@ -160,8 +185,7 @@ def _gather(scope: Scope, op: Operation) -> bool:
     operands = scope.operands(op)
     indices = operands[1]
     if not isinstance(indices, Padded) or isinstance(operands[0], Padded) or indices.axes != (0,):
-        earlier = _gathers_of_padded.get(op.type)
-        return earlier is not None and earlier(scope, op)
+        return False
     if not _takes_rows(op, [1]):
         return False
     scope._enter(op)
@@ -175,28 +199,26 @@ def _gather(scope: Scope, op: Operation) -> bool:
     return True
 
 
-_gathers_of_padded = {name: specials[name] for name in ("Gather", "GatherV2")}
-for _type in ARITHMETIC:
-    specials[_type] = _arithmetic
-specials["UnsortedSegmentSum"] = _segment_sum
-for _type in ("Gather", "GatherV2", "ResourceGather"):
-    specials[_type] = _gather
+specials_of_kinds.append((is_arithmetic, _arithmetic))
+specials[Role.ROW_SUMS] = [_segment_sum]
+specials[Role.ROWS].append(_gather)
 
 
 def row_operands(scope: Scope, op: Operation, operands: Sequence[Any]) -> tuple[list[Any], list[Any]] | None:
     """Operands of a write of padded rows: as its checks are to see them, and as its kernel is.
 
-    Past the size the checks see row 0, the kernel indices that are out of range, each once.
+    Past the size the checks see row 0 and values of the first row, the kernel indices that are out of range, each once.
     """
     at = [i for i, value in enumerate(operands) if isinstance(value, Padded)]
     if not writes_rows(op, at) or _one_size(operands) is None or operands[0].shape[0] == 0:
         return None
     assert op.definition.predication is not None
     place = op.definition.input_range(op.definition.predication.indices, op._attrs).start
-    arrays = [value.array if isinstance(value, Padded) else value for value in operands]
+    arrays = [_repeated(value) if isinstance(value, Padded) else value for value in operands]
     indices = operands[place]
     beyond = np.iinfo(indices.dtype).max - engine.jax().numpy.arange(indices.array.shape[0], dtype=indices.dtype)
-    checked, written = list(arrays), list(arrays)
+    checked = arrays
+    written = [value.array if isinstance(value, Padded) else value for value in operands]
     checked[place] = capacities.filled(scope.context.xp, indices, 0)
     written[place] = capacities.filled(scope.context.xp, indices, beyond)
     return checked, written

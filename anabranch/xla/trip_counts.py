@@ -13,16 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.core.contract import inference
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
-from anabranch.core.graph.body_ops import CONDITIONALS, LOOPS, BodyUse, bodies_of, passes_through
+from anabranch.core.graph.body_ops import BodyUse, bodies_of, is_argument, passes_through
 from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.passing import origin, passed
 from anabranch.core.values import shapes
 from anabranch.core.values.list_values import TracedList
 from anabranch.xla import engine, known_values
 from anabranch.xla.capacities import Padded
 from anabranch.xla.lowering import BoundNeeded, HostNeeded, Scope
 
-_COMPARISONS = {"Less": (0, False), "LessEqual": (0, True), "Greater": (1, False), "GreaterEqual": (1, True)}
+_COMPARISONS = {"<": (0, False), "<=": (0, True), ">": (1, False), ">=": (1, True)}
 """Which operand is the smaller one, and whether both may be equal."""
 
 
@@ -80,16 +82,19 @@ def unread(op: Operation, index: int) -> bool:
         if len(tensor._consumers) != 1 or tensor in body.outputs:
             return False
         (user,) = tensor._consumers
-        if user.type in LOOPS:
+        if user.role is Role.LOOP:
             place = user._inputs.index(tensor)
             if not unread(user, place):
                 return False
             tensor = user._outputs[place]
             continue
-        puts = user.type in ("TensorListPushBack", "TensorListSetItem") and user._inputs[0] is tensor
-        if not puts and user.type != "Identity":
+        if user.role in (Role.LIST_PUSH, Role.LIST_WRITE):
+            results = [user._outputs[0]] if user._inputs[0] is tensor else []
+        else:
+            results = [result for result in user._outputs if passed(result) is tensor]
+        if len(results) != 1:
             return False
-        tensor = user._outputs[0]
+        (tensor,) = results
     return not tensor._consumers and sum(other is output for other in body.outputs) == 1
 
 
@@ -147,10 +152,10 @@ def _bounds(scope: Scope, op: Operation, operands: Sequence[Any]) -> Iterator[tu
     """For each comparison in the condition: the bound that it gives, or the input that would have to be known."""
     condition: Body = op._attrs["cond"]
     for test in _conjunction(condition.outputs[0]):
-        if test.type not in _COMPARISONS:
+        if test.definition.symbol not in _COMPARISONS:
             continue
-        smaller, equal = _COMPARISONS[test.type]
-        low, high = (_plain(test._inputs[smaller]), _plain(test._inputs[1 - smaller]))
+        smaller, equal = _COMPARISONS[test.definition.symbol]
+        low, high = (origin(test._inputs[smaller]), origin(test._inputs[1 - smaller]))
         step = _step(op, _argument(condition, low), operands)
         if step is not None and step > 0:  # a counter that goes up to a limit
             start = operands[_argument(condition, low)]
@@ -180,22 +185,16 @@ def _trips(distance: int, step: int, equal: bool) -> int:
 
 
 def _conjunction(tensor: Tensor) -> Iterator[Operation]:
-    op = _plain(tensor).op
-    if op.type == "LogicalAnd":
+    op = origin(tensor).op
+    if op.definition.symbol == "and":
         for part in op._inputs:
             yield from _conjunction(part)
     else:
         yield op
 
 
-def _plain(tensor: Tensor) -> Tensor:
-    while tensor.op.type == "Identity":
-        tensor = tensor.op._inputs[0]
-    return tensor
-
-
 def _argument(body: Body, tensor: Tensor) -> int:
-    return tensor.op._attrs["index"] if tensor.op.type == "_Arg" and tensor.op.body is body else -1
+    return tensor.op._attrs["index"] if is_argument(tensor, body) else -1
 
 
 def _step(op: Operation, index: int, operands: Sequence[Any]) -> int | None:
@@ -205,18 +204,19 @@ def _step(op: Operation, index: int, operands: Sequence[Any]) -> int | None:
     body: Body = op._attrs["body"]
     if not body.args[index].dtype.is_integer:
         return None
-    update = _plain(body.outputs[index]).op
-    if update.type not in ("Add", "AddV2", "Sub"):
+    update = origin(body.outputs[index]).op
+    symbol = update.definition.symbol
+    if symbol not in ("+", "-") or len(update._inputs) != 2:
         return None
-    left, right = (_plain(tensor) for tensor in update._inputs)
-    if update.type != "Sub" and right is body.args[index]:
+    left, right = (origin(tensor) for tensor in update._inputs)
+    if symbol == "+" and right is body.args[index]:
         left, right = right, left
     if left is not body.args[index]:
         return None
     amount = _constant(op, body, right, operands)
     if amount is None:
         return None
-    return -amount if update.type == "Sub" else amount
+    return -amount if symbol == "-" else amount
 
 
 def _constant(op: Operation, body: Body, tensor: Tensor, operands: Sequence[Any]) -> int | None:
@@ -232,9 +232,9 @@ def _evaluated(op: Operation, body: Body, tensor: Tensor, operands: Sequence[Any
     """What a tensor of a loop's body or condition is in all iterations: an array, a shape alone, or None."""
     inner = tensor.op
     definition = inner.definition
-    if inner.type == "Const":
+    if definition.role is Role.CONSTANT:
         return inner._attrs["value"]
-    if inner.type == "_Arg":
+    if definition.role is Role.ARGUMENT:
         place = _argument(body, tensor)
         return operands[place] if place >= 0 and passes_through(op._attrs["body"], place) else None
     if not depth or inner.body is not body or definition.effect.kind != "pure":
@@ -255,10 +255,12 @@ def _limit(
     if found is not None or exact:
         return found, None
     source = tensor.op
-    if source.type == "StridedSlice" and source._inputs[0].op.type == "Shape":  # of a padded array: its capacity
-        begin, place = source._inputs[1].op, _argument(condition, _plain(source._inputs[0].op._inputs[0]))
+    of = source._inputs[0] if source.role is Role.SUBSCRIPT else None
+    if of is not None and of.op.role is Role.SHAPE:  # of a padded array: its capacity
+        begin, place = source._inputs[1].op, _argument(condition, origin(of.op._inputs[of.value_index]))
         value = operands[place] if place >= 0 and passes_through(op._attrs["body"], place) else None
-        if isinstance(value, Padded) and begin.type == "Const" and source._attrs["shrink_axis_mask"] == 1:
+        known = begin.role is Role.CONSTANT
+        if isinstance(value, Padded) and known and source._attrs["shrink_axis_mask"] == 1:
             return int(value.array.shape[int(begin._attrs["value"][0])]), None
     place = _argument(condition, tensor)
     if place < 0 or not passes_through(op._attrs["body"], place):
@@ -275,9 +277,8 @@ def _upper(scope: Scope, tensor: Tensor, value: Any) -> tuple[int | None, Tensor
 
 
 # --------------------------------------------------------------------------------------------------------------- lists
-_KEEP_LENGTH = ("Identity", "TensorListPopBack", "TensorListSetItem", "TensorListScatterIntoExistingList",
-                "TensorListResize")  # fmt: skip
-_NEW = ("TensorListReserve", "TensorListFromTensor", "AddN", "ZerosLike")
+_KEEP_LENGTH = (Role.LIST_POP, Role.LIST_WRITE, Role.LIST_RESIZE)
+_NEW = (Role.LIST_EMPTY, Role.LIST_NEW, Role.LIST_OF_ROWS)
 
 
 class _Growth(NamedTuple):
@@ -301,15 +302,19 @@ def _growth(body: Body, tensor: Tensor) -> _Growth | None:
     inside = pops = False
     while True:
         op = tensor.op
-        if op.type == "_Arg":
+        role = op.role
+        if role is Role.ARGUMENT:
             if op.body is not body:
                 return None
             return _Growth(op._attrs["index"], pushes, tuple(writes), inside, pops)
-        if op.type in _NEW:
+        if (source := passed(tensor)) is not None:
+            tensor = source
+            continue
+        if role in _NEW or op.definition.elementwise:  # sums of lists, and their zeros
             return _Growth(None, 0)
-        if op.type == "TensorListPushBack":
+        if role is Role.LIST_PUSH:
             pushes += 1
-        elif op.type in CONDITIONALS:
+        elif role is Role.CONDITIONAL:
             found = [_through(body, op, use, tensor.value_index) for use in bodies_of(op)]
             if any(part is None or part.place != found[0].place for part in found):  # type: ignore[union-attr]
                 return None
@@ -321,7 +326,7 @@ def _growth(body: Body, tensor: Tensor) -> _Growth | None:
                 inside or any(part.inside for part in parts),
                 pops or any(part.pops for part in parts),
             )
-        elif op.type in LOOPS:
+        elif role is Role.LOOP:
             inner = _growth(op._attrs["body"], op._attrs["body"].outputs[tensor.value_index])
             if inner is None:
                 return None
@@ -331,13 +336,13 @@ def _growth(body: Body, tensor: Tensor) -> _Growth | None:
                 return None
             inside = inside or inner.inside or bool(inner.pushes or inner.writes)
             pops = pops or inner.pops
-        elif op.type not in _KEEP_LENGTH:
+        elif role not in _KEEP_LENGTH:
             return None
-        elif op.type == "TensorListPopBack":
+        elif role is Role.LIST_POP:
             pops = True
         elif op._attrs.get("resize_if_index_out_of_bounds"):
             writes.append(op._inputs[1])
-        tensor = op._inputs[tensor.value_index if op.type in LOOPS else 0]
+        tensor = op._inputs[tensor.value_index if role is Role.LOOP else 0]
 
 
 def _through(body: Body, op: Operation, use: BodyUse, output: int) -> _Growth | None:
@@ -356,12 +361,13 @@ def _through(body: Body, op: Operation, use: BodyUse, output: int) -> _Growth | 
 def _highest(op: Operation, index: Tensor, most: int, operands: Sequence[Any]) -> int | None:
     """The largest value of an index that is one of the loop's counters, or that many away from it."""
     body: Body = op._attrs["body"]
-    index = _plain(index)
+    index = origin(index)
     offset: int | None = 0
-    if index.op.type in ("Add", "AddV2", "Sub"):
-        offset = _constant(op, body, _plain(index.op._inputs[1]), operands)
-        offset = -offset if offset is not None and index.op.type == "Sub" else offset
-        index = _plain(index.op._inputs[0])
+    symbol = index.op.definition.symbol
+    if symbol in ("+", "-") and len(index.op._inputs) == 2:
+        offset = _constant(op, body, origin(index.op._inputs[1]), operands)
+        offset = -offset if offset is not None and symbol == "-" else offset
+        index = origin(index.op._inputs[0])
     place = _argument(body, index)
     step = _step(op, place, operands)
     if offset is None or step is None or not isinstance(operands[place], np.ndarray):

@@ -17,6 +17,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract import kernels
 from anabranch.core.contract.opdef import Op, OpDefinition  # noqa: F401  (Op is re-exported for rule authors)
+from anabranch.core.contract.roles import Role
 from anabranch.core.values import dtypes, shapes
 
 MAX_FOLDED_SIZE = 4096
@@ -171,11 +172,19 @@ def infer(definition: OpDefinition, context: ShapeContext, count: int) -> list[R
 
 
 # ------------------------------------------------------------------------------------------------- shared shape rules
+def _by_element(rule: Any) -> Any:
+    """Marks a shape rule whose pure ops compute element by element, unless they say that they move elements."""
+    rule.by_element = True
+    return rule
+
+
+@_by_element
 def unchanged(c: ShapeContext) -> RawShape:
-    """Shape rule: the output has the first input's shape."""
+    """Shape rule: the output has the first input's shape, and the op computes element by element."""
     return c.shapes[0]
 
 
+@_by_element
 def elementwise(c: ShapeContext) -> RawShape:
     """Shape rule: all inputs are broadcast against each other."""
     result = c.shapes[0]
@@ -184,6 +193,7 @@ def elementwise(c: ShapeContext) -> RawShape:
     return result
 
 
+@_by_element
 def merged(c: ShapeContext) -> RawShape:
     """Shape rule: all inputs have one shape."""
     result: RawShape = None
@@ -258,7 +268,7 @@ def partial_value(tensor: Any) -> Any:
 
 
 def _worth_folding(op: Any) -> bool:
-    if op.type == "PlaceholderWithDefault":
+    if op.definition.role is Role.PLACEHOLDER:
         return False  # it is there to be fed
     for output in op._outputs:
         size = shapes.num_elements(output._shape)

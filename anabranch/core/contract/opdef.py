@@ -45,13 +45,14 @@ from anabranch.core.contract.attrs import (
     attr_key,
     parse_args,
 )
+from anabranch.core.contract.roles import BODIES, SYMBOLS, Cost, Role
 from anabranch.core.values import dtypes
 
 __all__ = [
-    "BODY", "DERIVED", "IO", "PURE", "PURE_BODY", "RANDOM", "REQUIRED", "SELECT", "ArgSpec", "Attr", "Bool", "Effect",
-    "Float", "Func", "Int", "List", "NotDifferentiable", "Op", "OpDefinition", "Predication", "Shape", "String",
-    "TensorAttr", "Type", "all_definitions", "attr_key", "channel", "define", "find", "lookup", "read", "rows",
-    "set_family_loader", "write",
+    "BODY", "DERIVED", "IO", "PURE", "PURE_BODY", "RANDOM", "REQUIRED", "SELECT", "ArgSpec", "Attr", "Bool", "Cost",
+    "Effect", "Float", "Func", "Int", "List", "NotDifferentiable", "Op", "OpDefinition", "Predication", "Role",
+    "Shape", "String", "TensorAttr", "Type", "all_definitions", "attr_key", "channel", "define", "find", "lookup",
+    "pass_gradient", "read", "rows", "set_family_loader", "write",
 ]  # fmt: skip
 
 
@@ -108,18 +109,23 @@ class Predication:
     ``select``: the new value replaces the old one under a condition (fuses into an element-wise update).
     ``rows``: only rows named by the operand ``indices`` change; a failed check turns them into out-of-range indices,
     which the kernel must drop (``.at[indices].op(..., mode="drop")``): the cost follows the rows, not the table.
+    ``coordinates``: the last dimension of the indices holds the coordinates of a slice instead of being rows.
     """
 
     kind: str
     indices: str = ""
+    coordinates: bool = False
 
 
 SELECT = Predication("select")
 
 
-def rows(indices: str = "indices") -> Predication:
-    """Predication of a write that touches only the rows of dimension 0 named by the operand ``indices``."""
-    return Predication("rows", indices)
+def rows(indices: str = "indices", coordinates: bool = False) -> Predication:
+    """Predication of a write that touches only the rows of dimension 0 named by the operand ``indices``.
+
+    With ``coordinates`` its last dimension holds the coordinates of a slice.
+    """
+    return Predication("rows", indices, coordinates)
 
 
 # ---------------------------------------------------------------------------------------------------------- gradients
@@ -138,6 +144,11 @@ DERIVED: Any = type(
         "__doc__": "The gradient is the vector-Jacobian product of the op's own kernel.",
     },
 )()
+
+
+def pass_gradient(op: Any, *grads: Any) -> list[Any]:
+    """Rule of an op that passes its operand on: the gradients pass, too."""
+    return list(grads)
 
 
 # -------------------------------------------------------------------------------------------------------- definitions
@@ -172,6 +183,13 @@ class OpDefinition:
     aggregate: bool = False
     commutative: bool = False
     flops: Callable[..., float] | None = None
+    passes: str | None = None
+    elementwise: bool = False
+    moves: bool = False
+    symbol: str | None = None
+    factors: Callable[..., Any] | None = None
+    cost: Cost = Cost.ELEMENTS
+    role: Role | None = None
     version: int = 1
     # Where it is defined, noted by `define`: the module, the line of the class statement or of the table's row, and the
     # class (None for a row).
@@ -194,6 +212,9 @@ class OpDefinition:
         inferred = {spec.type_attr for spec in self.inputs} | {spec.number_attr for spec in self.inputs}
         inferred |= {spec.type_list_attr for spec in self.inputs}
         put(self, "inferred_attrs", frozenset(name for name in inferred if name))
+        only = self.passes is not None and self.effect.kind == "pure" and self.checks is None and self.role is None
+        put(self, "only_passes", only)
+        put(self, "passes_gradient", only and self.gradient is pass_gradient)
 
     def __repr__(self) -> str:
         return f"OpDefinition({self.type_name})"
@@ -215,6 +236,12 @@ class OpDefinition:
     def data_dependent_shape(self) -> bool:
         """Whether the shape of an output depends on the data of an input that is not known at compile time."""
         return self.bound is not None
+
+    def passed_position(self, output: int, attrs: dict[str, Any]) -> int:
+        """The flat position of the input that output number ``output`` is; the op must pass an operand."""
+        assert self.passes is not None
+        found = self.input_range(self.passes, attrs)
+        return found.start + output if found.stop - found.start > 1 else found.start
 
     def input_range(self, name: str, attrs: dict[str, Any]) -> slice:
         """Positions in the flat input list that the argument ``name`` stands for."""
@@ -435,6 +462,7 @@ def define(type_name: str, doc: str | None, *, signature: str, **fields: Any) ->
     fields["compile_time"] = compile_time
     if fields.get("traced") is not None and not compile_time:
         _refuse(type_name, "traced(c) without compile_time", "compile_time inputs to do without", "remove it")
+    fields.update(_claims(type_name, inputs, outputs, fields))
     if type_name in _registry:
         _refuse(type_name, "defined twice", "one definition", "remove one of them or choose another type name")
     module, line = calling_statement()
@@ -443,6 +471,78 @@ def define(type_name: str, doc: str | None, *, signature: str, **fields: Any) ->
     )
     _registry[type_name] = definition
     return definition
+
+
+_ROLES_OF_LISTS = frozenset(role for role in Role if role.name.startswith(("LIST_", "OPTIONAL_")))
+
+
+def _claims(
+    type_name: str, inputs: tuple[ArgSpec, ...], outputs: tuple[ArgSpec, ...], fields: dict[str, Any]
+) -> dict[str, Any]:
+    """The fields about what the system may know of an op, derived from others where the block does not give them."""
+    effect: Effect = fields["effect"]
+    role: Role | None = fields.get("role")
+    passes: str | None = fields.get("passes")
+    if passes is not None:
+        operand = next((spec for spec in inputs if spec.name == passes), None)
+        if operand is None or passes in (effect.resources if effect.kind == "write" else ()):
+            _refuse(
+                type_name,
+                f"passes {passes!r}",
+                f"an input among {[spec.name for spec in inputs]} that is not what it writes to",
+                "name the input that the op hands on",
+            )
+        elif effect.kind not in ("read", "write") and any(not _same_type(operand, spec) for spec in outputs):
+            _refuse(
+                type_name,
+                f"passes {passes!r} with outputs of other types",
+                "outputs of the type of the input that it hands on",
+                "remove passes, or give both one type attribute",
+            )
+    of_values = effect.kind == "pure" and not any(spec.is_ref for spec in outputs)
+    hands_on = passes is not None and of_values and role is None
+    moves = fields.get("moves", hands_on)
+    elementwise = fields.get("elementwise")
+    if elementwise is None:
+        by_rule = getattr(fields["shape"], "by_element", False) and role is not Role.FLOW and not moves
+        elementwise = of_values and (hands_on or by_rule)
+    if (moves or elementwise) and effect.kind != "pure":
+        _refuse(type_name, f"moves or elementwise on a {effect.kind} op", "a pure op", "remove the field")
+    if moves and fields.get("flops") is not None:
+        _refuse(type_name, "moves and flops", "one of them: what moves does no arithmetic", "remove one of them")
+    predication = fields.get("predication")
+    by_index = predication is not None and predication.kind == "rows"
+    cost = fields.get("cost", Cost.INDEXED if by_index else Cost.ELEMENTS)
+    if elementwise and cost is not Cost.ELEMENTS:
+        _refuse(type_name, f"elementwise and {cost}", "an element-wise op of cost ELEMENTS", "remove one of them")
+    symbol = fields.get("symbol")
+    if symbol is not None and symbol not in SYMBOLS:
+        _refuse(type_name, f"symbol {symbol!r}", f"a symbol among {sorted(SYMBOLS)}", "remove it")
+    if symbol is not None and not elementwise:
+        _refuse(type_name, f"symbol {symbol!r} on an op that is not elementwise", "an elementwise op", "remove it")
+    if symbol not in (None, "+", "and") and fields.get("commutative"):
+        _refuse(
+            type_name, f"symbol {symbol!r} on a commutative op", "operands that change places", "remove one of them"
+        )
+    if role in BODIES and (effect.kind != "body" or not inputs or inputs[-1].type_list_attr is None):
+        _refuse(
+            type_name,
+            f"role {role} with effect {effect.kind} and {len(inputs)} inputs",
+            "effect = BODY, and the bodies' arguments as the last input, a list",
+            "write signature = 'input: [Tin] -> output: [Tout]', or remove the role",
+        )
+    variant = any(spec.dtype is dtypes.variant for spec in inputs + outputs)
+    if role in _ROLES_OF_LISTS and not variant:
+        _refuse(type_name, f"role {role} without a variant", "a variant among inputs or outputs", "remove the role")
+    return {"moves": moves, "elementwise": elementwise, "cost": cost}
+
+
+def _same_type(first: ArgSpec, second: ArgSpec) -> bool:
+    return (first.dtype, first.type_attr, first.type_list_attr) == (
+        second.dtype,
+        second.type_attr,
+        second.type_list_attr,
+    )
 
 
 class Op:

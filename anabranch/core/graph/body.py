@@ -5,9 +5,9 @@ See :mod:`anabranch.core.graph.graph` for how bodies, graphs and the operations 
 
 What a body may use: its own tensors, those of the bodies around it, and, if it is the *gradient body* of a forward
 body, those of that one. Each such use goes through an argument. A reference (a variable's `VariableV2` output) is
-captured as a reference, so that it can be assigned to inside; a plain read of one (an `Identity` of it without control
-inputs, ``w/read``) is captured as the reference, too: its value is read where it is consumed. A tensor of the forward
-body becomes an *intermediate*: what brings it into the gradient body is settled when that body is complete.
+captured as a reference, so that it can be assigned to inside; a plain read of one (like an `Identity` of it without
+control inputs, ``w/read``) is captured as the reference, too: its value is read where it is consumed. A tensor of the
+forward body becomes an *intermediate*: what brings it into the gradient body is settled when that body is complete.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from anabranch.core import errors
 from anabranch.core.contract import inference, opdef
 from anabranch.core.contract.attrs import NamedAttrs
 from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.passing import is_transparent_read
 from anabranch.core.values import shapes
 from anabranch.core.values.dtypes import DType
 
@@ -106,7 +107,7 @@ class Body:
                 )
             )
         outer = self.parent.capture(tensor)
-        if is_transparent_read(outer):
+        if is_transparent_read(outer.op):
             outer = outer.op._inputs[0]
         found = self.captures.get(outer)
         if found is None:
@@ -140,16 +141,6 @@ class Body:
 
     def __repr__(self) -> str:
         return f"<Body {self.name!r} of {len(self.operations)} ops>"
-
-
-def is_read(op: Operation) -> bool:
-    """Whether an op does nothing but read a reference."""
-    return op.type == "Identity" and op._inputs[0].dtype.is_ref
-
-
-def is_transparent_read(tensor: Tensor) -> bool:
-    """Whether a tensor is a plain read of a reference: an `Identity` of it that waits for nothing else."""
-    return is_read(tensor.op) and not tensor.op._control_inputs
 
 
 def capture_name(tensor: Tensor) -> str:

@@ -16,16 +16,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from anabranch.core.contract import inference
+from anabranch.core.contract.attrs import ArgSpec
+from anabranch.core.contract.roles import BODIES, Role
 from anabranch.core.graph import body as bodies
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
+from anabranch.core.graph.passing import origin
+from anabranch.core.graph.regions import MERGES, NEXTS
 from anabranch.core.values import shapes
-
-CONDITIONALS = frozenset(("If", "StatelessIf", "Case", "StatelessCase"))
-LOOPS = frozenset(("While", "StatelessWhile"))
-CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
-
-_FIRST = {**dict.fromkeys(CONDITIONALS, 1), **dict.fromkeys(LOOPS | CALLS, 0)}
 
 
 class BodyUse(NamedTuple):
@@ -38,9 +36,9 @@ class BodyUse(NamedTuple):
 
 def bodies_of(op: Operation) -> tuple[BodyUse, ...]:
     """The bodies of a conditional, loop or call, in the order of its attributes; none for other ops."""
-    first = _FIRST.get(op.definition.type_name)
-    if first is None:
+    if op.role not in BODIES:
         return ()
+    first = first_argument(op)
     found = []
     for key, spec in op.definition.attrs.items():
         if spec.element == "func":
@@ -53,6 +51,16 @@ def bodies_of(op: Operation) -> tuple[BodyUse, ...]:
     return tuple(found)
 
 
+def first_argument(op: Operation) -> int:
+    """The input of an op with bodies that argument 0 of these stands for: what comes before it chooses a branch."""
+    return len(op.definition.inputs) - 1
+
+
+def chosen_by_number(op: Operation) -> bool:
+    """Whether a conditional takes the number of a branch, instead of a predicate."""
+    return any(isinstance(value, tuple) for value in (op._attrs[use.attr] for use in bodies_of(op)))
+
+
 def outer_of(arg: Tensor) -> Tensor | None:
     """The tensor of the enclosing body that an argument of an owned body stands for; None for other tensors.
 
@@ -60,16 +68,20 @@ def outer_of(arg: Tensor) -> Tensor | None:
     """
     op = arg.op
     owner = op.body.owner
-    if op.type != "_Arg" or owner is None:
+    if op.role is not Role.ARGUMENT or owner is None or owner.role not in BODIES:
         return None
-    first = _FIRST.get(owner.definition.type_name)
-    return None if first is None else owner._inputs[first + op._attrs["index"]]
+    return owner._inputs[first_argument(owner) + op._attrs["index"]]
+
+
+def is_argument(tensor: Tensor, body: Body) -> bool:
+    """Whether a tensor is an argument of ``body``."""
+    return tensor.op.role is Role.ARGUMENT and tensor.op.body is body
 
 
 def is_invariant(arg: Tensor) -> bool:
     """Whether an argument of a loop's condition or body has the same value in all iterations."""
     owner = arg.op.body.owner
-    if owner is None or owner.definition.type_name not in LOOPS:
+    if owner is None or owner.role is not Role.LOOP:
         return True
     index = arg.op._attrs["index"]
     body: Body = owner._attrs["body"]
@@ -77,11 +89,8 @@ def is_invariant(arg: Tensor) -> bool:
 
 
 def passes_through(body: Body, index: int) -> bool:
-    """Whether output ``index`` of a loop's body is its argument ``index``, as it is or behind identities."""
-    output = body.outputs[index]
-    while output.op.type == "Identity" and output is not body.args[index]:
-        output = output.op._inputs[0]
-    return output is body.args[index]
+    """Whether output ``index`` of a loop's body is its argument ``index``, as it is or behind ops that only pass it."""
+    return origin(body.outputs[index]) is body.args[index]
 
 
 def needs_reference(body: Body, index: int) -> bool:
@@ -103,7 +112,7 @@ def _taken_as_reference(arg: Tensor) -> bool:
 def is_stateful(body: Body) -> bool:
     """Whether running a body may do more than compute its outputs from its arguments."""
     for op in body.operations:
-        if op.type == "_Arg":
+        if op.role is Role.ARGUMENT:
             if op._outputs[0].dtype.is_ref:
                 return True
         elif op.definition.effect.kind == "body":
@@ -176,13 +185,13 @@ def add_input(op: Operation, tensor: Tensor) -> tuple[Tensor, ...]:
             arg._handle = tensor._handle
         op._inputs = (*op._inputs, tensor)
         tensor._consumers.append(op)
-        if op.definition.type_name in LOOPS:
+        if op.role is Role.LOOP:
             loop: Body = op._attrs["body"]
             loop.outputs.append(loop.args[-1])
-            _append_attr(op, "T", tensor.dtype.base)
+            _append_type(op, op.definition.inputs[-1], tensor.dtype.base)
             _append_output(op, tensor._shape, tensor._handle)
         else:
-            _append_attr(op, "Tin", tensor.dtype.base)
+            _append_type(op, op.definition.inputs[-1], tensor.dtype.base)
         _disordered(op, tensor)
         graph._note_change(op)
     return made
@@ -199,7 +208,7 @@ def add_output(op: Operation, tensors: Sequence[Tensor]) -> Tensor:
             shape = shapes.generalize(shape, tensor._shape)
             if tensor._handle != handle:
                 handle = None
-        _append_attr(op, "Tout", tensors[0].dtype.base)
+        _append_type(op, op.definition.outputs[-1], tensors[0].dtype.base)
         _append_output(op, shape, handle)
         graph._note_change(op)
     return op._outputs[-1]
@@ -223,11 +232,16 @@ def _append_attr(op: Operation, key: str, value: Any) -> None:
     op._attrs[key] = (*op._attrs[key], value)
 
 
+def _append_type(op: Operation, spec: ArgSpec, dtype: Any) -> None:
+    assert spec.type_list_attr is not None
+    _append_attr(op, spec.type_list_attr, dtype)
+
+
 def _append_output(op: Operation, shape: shapes.RawShape, handle: Any) -> None:
     listed = op._attrs.get("output_shapes")
     if listed:
         _append_attr(op, "output_shapes", shape)
-    dtype = op._attrs["T" if op.definition.type_name in LOOPS else "Tout"][-1]
+    dtype = op._attrs[op.definition.outputs[-1].type_list_attr or ""][-1]
     output = GraphTensor(op, len(op._outputs), dtype, shape)
     output._handle = handle
     op._outputs = (*op._outputs, output)
@@ -252,9 +266,9 @@ def _find_intermediate(body: Body, tensor: Tensor) -> Tensor:
     argument of its own, a placeholder until the gradient body is complete.
     """
     op = tensor.op
-    if op.type == "Const":
+    if op.role is Role.CONSTANT:
         return copy_op(op, (), body)._outputs[0]
-    if op.type == "_Arg" and is_invariant(tensor):
+    if op.role is Role.ARGUMENT and is_invariant(tensor):
         outer = outer_of(tensor)
         if outer is not None:
             return body.capture(outer)
@@ -331,8 +345,8 @@ def restore_order(graph: Any) -> None:
 
 
 def _sources(op: Operation) -> list[Operation]:
-    if op.type in ("Merge", "RefMerge"):
-        starts = [t.op for t in op._inputs if t.op.type not in ("NextIteration", "RefNextIteration")]
+    if op.type in MERGES:
+        starts = [t.op for t in op._inputs if t.op.type not in NEXTS]
     else:
         starts = [tensor.op for tensor in op._inputs]
     return starts + op._control_inputs

@@ -32,6 +32,7 @@ from anabranch.core import device as devices
 from anabranch.core import errors, sites
 from anabranch.core.contract import hooks, inference, opdef
 from anabranch.core.contract.opdef import REQUIRED, OpDefinition
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph import body_ops, default_graph
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.default_graph import get_default_graph, reset_default_graph
@@ -320,7 +321,7 @@ class Graph(GraphScopes):
         while found.body is not body:
             kept.append(found)
             owner = found.body.owner
-            if owner is None or owner.type not in body_ops.CONDITIONALS | body_ops.CALLS:
+            if owner is None or owner.role not in (Role.CONDITIONAL, Role.CALL):
                 raise ValueError(
                     errors.message(
                         f"control input {control.name!r} inside the nested body {control.body.name!r}",

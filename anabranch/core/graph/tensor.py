@@ -25,6 +25,7 @@ from anabranch.core import errors
 from anabranch.core.contract import hooks
 from anabranch.core.contract.inference import HandleData
 from anabranch.core.contract.opdef import OpDefinition
+from anabranch.core.contract.roles import Role
 from anabranch.core.values import shapes
 from anabranch.core.values.dtypes import DType
 
@@ -198,6 +199,11 @@ class OpView:
     def type(self) -> str:
         """Name of the op type."""
         return self.definition.type_name
+
+    @property
+    def role(self) -> Role | None:
+        """The part that the op plays in the graph, if it is a special one."""
+        return self.definition.role
 
     @property
     def inputs(self) -> Inputs:

@@ -24,11 +24,12 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract import inference
 from anabranch.core.contract.attrs import Attr, NamedAttrs
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
-from anabranch.core.graph.body_ops import LOOPS
 from anabranch.core.graph.body_ops import bodies_of as body_uses
 from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.regions import MERGES, NEXTS
 from anabranch.core.graphdef.function_def import bodies_of
 from anabranch.core.values import dtypes, shapes
 
@@ -140,7 +141,7 @@ def _body(graph: Graph, body: Body) -> Iterator[_Problem]:
     parent = body.parent
     assert parent is not None
     for index, arg in enumerate(body.args):
-        if arg.op.type != "_Arg" or arg.op.body is not body or arg.op._attrs.get("index") != index:
+        if arg.op.role is not Role.ARGUMENT or arg.op.body is not body or arg.op._attrs.get("index") != index:
             yield arg.op, f"argument {index} of body {body.name!r} is {arg.name}, which is not its _Arg of that index"
     for outer, inner in body.captures.items():
         if inner not in body.args:
@@ -164,7 +165,7 @@ def _body(graph: Graph, body: Body) -> Iterator[_Problem]:
 
 def is_back_edge(source: Operation, target: Operation) -> bool:
     """Whether an edge closes a loop, which is legal."""
-    return source.type in ("NextIteration", "RefNextIteration") and target.type in ("Merge", "RefMerge")
+    return source.type in NEXTS and target.type in MERGES
 
 
 def _inputs(graph: Graph, op: Operation) -> Iterator[_Problem]:
@@ -278,7 +279,7 @@ def _lined_up(op: Operation) -> Iterator[_Problem]:
         for control in body.control_outputs:
             if control.body is not body:
                 yield control, f"control output {control.name!r} of body {body.name!r} is in {control.body.name!r}"
-        if op.type not in LOOPS:
+        if op.role is not Role.LOOP:
             returned = [output.dtype.base for output in op._outputs]
         elif use.attr == "cond":
             returned = [body.outputs[0].dtype.base] if len(body.outputs) == 1 else []

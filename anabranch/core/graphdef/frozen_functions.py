@@ -11,22 +11,45 @@ from collections.abc import Callable
 from typing import Any
 
 from anabranch.core import errors
+from anabranch.core.contract import opdef
+from anabranch.core.contract.roles import BODIES, Role
 from anabranch.core.protos import graph_pb2
 from anabranch.core.values import dtypes
-
-_TYPES = {
-    **dict.fromkeys(("If", "StatelessIf", "Case", "StatelessCase"), ("Tin", 1)),
-    **dict.fromkeys(("While", "StatelessWhile"), ("T", 0)),
-    **dict.fromkeys(("PartitionedCall", "StatefulPartitionedCall"), ("Tin", 0)),
-}
-"""Op types that hold functions: the attribute with their inputs' types, and the first input that they cover."""
-
-_PASSED = frozenset(("Identity", "Enter", "Switch"))
 
 
 def holds_functions(op_type: str) -> bool:
     """Whether nodes of this type call functions with their inputs."""
-    return op_type in _TYPES
+    definition = opdef.find(op_type)
+    return definition is not None and definition.role in BODIES
+
+
+def _types_of(op_type: str) -> tuple[str, int]:
+    """Of a type that holds functions: the attribute with their inputs' types, and the first input that it covers."""
+    definition = opdef.lookup(op_type)
+    attr = definition.inputs[-1].type_list_attr
+    assert attr is not None
+    return attr, len(definition.inputs) - 1
+
+
+def passed_attr(op_type: str) -> str | None:
+    """The type attribute of an op that hands its first input on, whatever is in it; None for other ops."""
+    definition = opdef.find(op_type)
+    if definition is None or definition.passes is None or definition.effect.kind != "pure":
+        return None
+    operand = definition.inputs[0]
+    return None if operand.name != definition.passes or operand.is_list else operand.type_attr
+
+
+def reads_whole(op_type: str) -> bool:
+    """Whether an op gives the value of the variable whose handle it takes."""
+    definition = opdef.find(op_type)
+    return definition is not None and definition.effect.kind == "read" and definition.passes is not None
+
+
+def reads_rows(op_type: str) -> bool:
+    """Whether an op gives rows of the variable whose handle it takes."""
+    definition = opdef.find(op_type)
+    return definition is not None and definition.effect.kind == "read" and definition.role is Role.ROWS
 
 
 class Freezer:
@@ -45,10 +68,10 @@ class Freezer:
 
     def node(self, node: Any, values: dict[int, int]) -> None:
         """Changes a node that calls functions: its inputs at the positions ``values`` are values of these types now."""
-        attr, first = _TYPES[node.op]
+        attr, first = _types_of(node.op)
         for position, dtype in values.items():
             node.attr[attr].list.type[position - first] = dtype
-            if attr == "T" and len(node.attr["output_shapes"].list.shape) > position:
+            if len(node.attr["output_shapes"].list.shape) > position and opdef.lookup(node.op).role is Role.LOOP:
                 node.attr["output_shapes"].list.shape[position].Clear()
                 node.attr["output_shapes"].list.shape[position].unknown_rank = True
         if "_read_only_resource_inputs" in node.attr:
@@ -63,7 +86,7 @@ class Freezer:
 
     def references(self, node: Any, positions: set[int], variable: str) -> None:
         """Refuses functions that take a variable among these inputs as a reference: they write to it."""
-        _, first = _TYPES[node.op]
+        _, first = _types_of(node.op)
         for value in node.attr.values():
             names = [value.func.name] if value.WhichOneof("value") == "func" else [f.name for f in value.list.func]
             for name in names:
@@ -132,18 +155,20 @@ class Freezer:
     def _inner(
         self, node: Any, taken: dict[int, int], types: dict[str, int], renamed: dict[str, str], added: list[Any]
     ) -> None:
-        if node.op in _TYPES:
+        passed = passed_attr(node.op)
+        if holds_functions(node.op):
             self.node(node, taken)
-            if node.op.endswith("While"):
+            if opdef.lookup(node.op).role is Role.LOOP:
                 for position, dtype in taken.items():
                     types[f"{node.name}:output:{position}"] = dtype
-        elif node.op in _PASSED:
-            node.attr["T"].type = taken[0]
-            types[f"{node.name}:output:0"] = taken[0]
-        elif node.op == "ReadVariableOp":
+        elif passed is not None and 0 in taken:
+            node.attr[passed].type = taken[0]
+            for output in opdef.lookup(node.op).outputs:
+                types[f"{node.name}:{output.name}:0"] = taken[0]
+        elif reads_whole(node.op):
             as_identity(node)
             renamed[f"{node.name}:value:0"] = f"{node.name}:output:0"
-        elif node.op == "ResourceGather":
+        elif reads_rows(node.op):
             axis = graph_pb2.NodeDef(name=f"{node.name}/axis", op="Const")
             axis.attr["dtype"].type = dtypes.int32.enum
             axis.attr["value"].tensor.dtype = dtypes.int32.enum
@@ -193,4 +218,13 @@ def refusal(node: Any, variable: str) -> Exception:
     )
 
 
-__all__ = ["Freezer", "as_gather", "as_identity", "holds_functions", "refusal"]
+__all__ = [
+    "Freezer",
+    "as_gather",
+    "as_identity",
+    "holds_functions",
+    "passed_attr",
+    "reads_rows",
+    "reads_whole",
+    "refusal",
+]

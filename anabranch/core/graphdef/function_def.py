@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from anabranch.core.contract.attrs import NamedAttrs
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph import body_ops
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.operation import Operation, Tensor
@@ -146,11 +147,13 @@ def function_def(body: Body) -> Any:
         proto.ret[name] = inside.get(output) or output_name(output)
     needed = needed_ops(body)
     for op in body.operations:
-        if op.type == "_Arg" or op not in needed:
+        if op.role is Role.ARGUMENT or op not in needed:
             continue
         node = proto.node_def.add(name=op.name, op=op.type, device=op._device)
         node.input.extend(inside.get(item) or output_name(item) for item in op._inputs)
-        node.input.extend(f"^{name}" for name in sorted(c.name for c in op._control_inputs if c.type != "_Arg"))
+        node.input.extend(
+            f"^{name}" for name in sorted(c.name for c in op._control_inputs if c.role is not Role.ARGUMENT)
+        )
         write_attrs(op, node)
         if op.definition.is_stateful and op.definition.effect.kind != "feed":
             signature.is_stateful = True

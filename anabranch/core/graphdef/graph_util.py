@@ -1,7 +1,7 @@
 """Surgery on GraphDefs: `tf.graph_util`.
 
-Policy. These functions take and return messages and know op types by name, as other programs' graphs hold types that
-need no definition for that. What is given is never changed.
+Policy. These functions take and return messages, which may hold types without a definition: of these nothing is known.
+What is given is never changed.
 """
 
 from __future__ import annotations
@@ -12,16 +12,23 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
+from anabranch.core.contract import opdef
 from anabranch.core.contract.api import public
+from anabranch.core.contract.roles import Role
 from anabranch.core.graphdef import attr_values, frozen_functions
 from anabranch.core.protos import graph_pb2
 from anabranch.core.values import dtypes
 
-_VARIABLES = frozenset(("Variable", "VariableV2", "AutoReloadVariable"))
-_VARIABLE_OPS = frozenset(
-    ("Assign", "AssignAdd", "AssignSub", "Queue", "ScatterAdd", "ScatterSub", "ScatterUpdate", "TruncatedNormal",
-     "Variable", "VariableV2")
-)  # fmt: skip
+
+def _makes_variable(op_type: str) -> bool:
+    definition = opdef.find(op_type)
+    return definition is not None and definition.makes == "variable"
+
+
+def _gives_ref(op_type: str) -> bool:
+    """Whether the first output of a type is a reference, and not a handle or a value."""
+    definition = opdef.find(op_type)
+    return definition is not None and bool(definition.outputs) and definition.outputs[0].is_ref
 
 
 def node_name(text: str) -> str:
@@ -33,14 +40,16 @@ def node_name(text: str) -> str:
 def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
     """Whether a NodeDef or operation needs the host: strings, int32 constants of shapes, variables if pinned there."""
     proto = getattr(node, "node_def", node)
-    if pin_variables_on_cpu and proto.op in _VARIABLE_OPS:
+    if pin_variables_on_cpu and _gives_ref(proto.op):  # a variable, or what writes to one
         return True
+    definition = opdef.find(proto.op)
+    if definition is None:
+        return False
     dtype = proto.attr["dtype"].type if "dtype" in proto.attr else None
-    if proto.op == "Const":
+    if definition.role is Role.CONSTANT:
         return dtype in (dtypes.string.enum, dtypes.int32.enum)
-    return proto.op in ("DynamicStitch", "ParallelDynamicStitch") and (
-        "T" in proto.attr and proto.attr["T"].type == dtypes.int32.enum
-    )
+    of_shapes = "T" in proto.attr and proto.attr["T"].type == dtypes.int32.enum
+    return definition.data_dependent_shape and of_shapes
 
 
 def _copy_without_nodes(proto: Any) -> Any:
@@ -96,9 +105,16 @@ def extract_sub_graph(graph_def: Any, dest_nodes: Sequence[str]) -> Any:
     return found
 
 
+def _hands_on(op_type: str) -> bool:
+    """Whether a type hands its input on and does nothing that a trained program needs."""
+    definition = opdef.find(op_type)
+    return frozen_functions.passed_attr(op_type) is not None and definition is not None and definition.role is None
+
+
 @public("graph_util.remove_training_nodes")
 def remove_training_nodes(input_graph: Any, protected_nodes: Iterable[str] | None = None) -> Any:
-    """The GraphDef without `Identity` and `CheckNumerics` nodes: their consumers take their input instead.
+    """The GraphDef without nodes that hand their input on, like `Identity` and `CheckNumerics`: their consumers take
+    their input instead.
 
     Nodes that take part in control edges stay, and so do ``protected_nodes``.
     """
@@ -108,7 +124,7 @@ def remove_training_nodes(input_graph: Any, protected_nodes: Iterable[str] | Non
     spliced = {
         node.name: node.input[0]
         for node in input_graph.node
-        if node.op in ("Identity", "CheckNumerics") and node.name not in protected | controls and len(node.input) == 1
+        if _hands_on(node.op) and node.name not in protected | controls and len(node.input) == 1
     }
     found = _copy_without_nodes(input_graph)
     for node in input_graph.node:
@@ -157,9 +173,11 @@ def convert_variables_to_constants(
     fetches: dict[str, Any] = {}
     for node in graph.node:
         if (white is None or node.name in white) and node.name not in black:
-            if node.op in _VARIABLES:
+            if not _makes_variable(node.op):
+                continue
+            if _gives_ref(node.op):
                 fetches[node.name] = sess.graph.get_tensor_by_name(f"{node.name}:0")
-            elif node.op == "VarHandleOp":
+            else:
                 fetches[node.name] = _read_of(sess.graph, node.name)
     values = dict(zip(fetches, sess.run(list(fetches.values())), strict=True)) if fetches else {}
 
@@ -171,22 +189,22 @@ def convert_variables_to_constants(
             _append_call(found, node, freezer, nodes, values)
         elif node.name in values:
             found.node.append(_constant(node.name, node.attr["dtype"].type, values[node.name]))
-        elif variable in values and node.op == "ReadVariableOp":
+        elif variable in values and frozen_functions.reads_whole(node.op):
             read = found.node.add()
             read.CopyFrom(node)
             frozen_functions.as_identity(read)
-        elif variable in values and node.op == "ResourceGather":
+        elif variable in values and frozen_functions.reads_rows(node.op):
             _append_gather(found, node)
-        elif variable in values and node.op in ("Identity", "Enter", "Switch", "RefIdentity", "RefEnter", "RefSwitch"):
+        elif variable in values and (passed_attr := frozen_functions.passed_attr(node.op)) is not None:
             passed = found.node.add()
             passed.CopyFrom(node)
-            dtype = nodes[variable].attr["dtype"] if variable is not None else node.attr["T"]
-            if node.op.startswith("Ref"):
-                passed.op = node.op[3:]
-            passed.attr["T"].CopyFrom(dtype)
+            dtype = nodes[variable].attr["dtype"] if variable is not None else node.attr[passed_attr]
+            if _gives_ref(node.op):
+                passed.op = node.op.removeprefix("Ref")
+            passed.attr[passed_attr].CopyFrom(dtype)
         else:
             found.node.add().CopyFrom(node)
-            if variable in values and nodes[variable or ""].op == "VarHandleOp":
+            if variable in values and not _gives_ref(nodes[variable or ""].op):
                 raise frozen_functions.refusal(node, variable or "")
     freezer.drop_replaced(found)
     return found
@@ -197,11 +215,12 @@ def _variable_behind(nodes: dict[str, Any], text: str) -> str | None:
     name = node_name(text)
     while name in nodes:
         node = nodes[name]
-        if node.op in _VARIABLES or node.op == "VarHandleOp":
+        if _makes_variable(node.op):
             return name
-        if node.op not in ("Identity", "Enter", "Switch", "RefIdentity", "RefEnter", "RefSwitch"):
+        passed_attr = frozen_functions.passed_attr(node.op)
+        if passed_attr is None:
             return None
-        if node.op in ("Identity", "Enter", "Switch") and node.attr["T"].type != dtypes.resource.enum:
+        if not _gives_ref(node.op) and node.attr[passed_attr].type != dtypes.resource.enum:
             return None
         name = node_name(node.input[0])
     return None
@@ -210,7 +229,7 @@ def _variable_behind(nodes: dict[str, Any], text: str) -> str | None:
 def _read_of(graph: Any, name: str) -> Any:
     """A tensor that reads the variable behind a handle op."""
     for consumer in graph.get_operation_by_name(name).outputs[0].consumers():
-        if consumer.type == "ReadVariableOp":
+        if frozen_functions.reads_whole(consumer.type):
             return consumer.outputs[0]
     raise ValueError(
         errors.message(
@@ -248,7 +267,7 @@ def _append_call(
         variable = None if text.startswith("^") else _variable_behind(nodes, text)
         if variable is None or variable not in values:
             continue
-        if nodes[variable].op == "VarHandleOp":
+        if not _gives_ref(nodes[variable].op):
             handles[position] = nodes[variable].attr["dtype"].type
         else:
             freezer.references(node, {position}, variable)

@@ -23,8 +23,8 @@ from anabranch.core.contract import inference
 from anabranch.core.contract.api import public
 from anabranch.core.contract.attrs import NamedAttrs
 from anabranch.core.contract.inference import HandleData
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
-from anabranch.core.graph.body_ops import LOOPS
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.graph import GRAPH_DEF_VERSION, Graph, get_default_graph, graph_of
 from anabranch.core.graph.operation import Operation, Tensor
@@ -428,7 +428,7 @@ class _Import:
     def _changed(self, node: Node) -> set[int]:
         """Positions of inputs that a loop changes: its arguments are not what its inputs are."""
         body = node.attrs.get("body")
-        if node.definition.type_name not in LOOPS or not isinstance(body, NamedAttrs) or body.name not in self.library:
+        if node.definition.role is not Role.LOOP or not isinstance(body, NamedAttrs) or body.name not in self.library:
             return set()
         function = self.library[body.name]
         arguments, results = function.signature.input_arg, function.signature.output_arg

@@ -19,11 +19,9 @@ from anabranch.core import errors
 from anabranch.core.contract import opdef
 from anabranch.core.contract.attrs import REQUIRED, NamedAttrs
 from anabranch.core.contract.opdef import OpDefinition
+from anabranch.core.graph.regions import MERGES, NEXTS
 from anabranch.core.graphdef import attr_values
 from anabranch.core.values import dtypes
-
-_MERGES = frozenset(("Merge", "RefMerge"))
-_NEXT_ITERATIONS = frozenset(("NextIteration", "RefNextIteration"))
 
 # Attributes that TensorFlow gave to ops after its version 1, with their defaults; a definition need not have them.
 _ADDED_LATER: dict[str, Any] = {
@@ -328,7 +326,7 @@ def check_edges(nodes: dict[str, Node], outside: dict[Source, dtypes.DType], out
                         f"which has {len(outputs)} outputs",
                     )
                 found = outputs[edge[1]]
-                if node.definition.type_name in _MERGES and start.definition.type_name in _NEXT_ITERATIONS:
+                if node.definition.type_name in MERGES and start.definition.type_name in NEXTS:
                     back.append(position)
             if found.base != dtype.base or (dtype.is_ref and not found.is_ref):
                 raise refuse(

@@ -129,6 +129,7 @@ class SpaceToDepth(Op):
     signature = "input: T -> output: T"
     attrs = _BLOCK_ATTRS
     effect = PURE
+    moves = True
     gradient = _opposite("DepthToSpace")
 
     def shape(c):
@@ -144,6 +145,7 @@ class DepthToSpace(Op):
     signature = "input: T -> output: T"
     attrs = _BLOCK_ATTRS
     effect = PURE
+    moves = True
     gradient = _opposite("SpaceToDepth")
 
     def shape(c):
@@ -287,6 +289,7 @@ class SpaceToBatchND(Op):
     signature = "input: T, block_shape: Tblock_shape, paddings: Tpaddings -> output: T"
     attrs = {"T": Type(), "Tblock_shape": Index(), "Tpaddings": Index()}
     effect = PURE
+    moves = True
     compile_time = ("block_shape", "paddings")
 
     def shape(c):
@@ -305,6 +308,7 @@ class BatchToSpaceND(Op):
     signature = "input: T, block_shape: Tblock_shape, crops: Tcrops -> output: T"
     attrs = {"T": Type(), "Tblock_shape": Index(), "Tcrops": Index()}
     effect = PURE
+    moves = True
     compile_time = ("block_shape", "crops")
 
     def shape(c):
@@ -323,6 +327,7 @@ class SpaceToBatch(Op):
     signature = "input: T, paddings: Tpaddings -> output: T"
     attrs = {"T": Type(), "Tpaddings": Index(), "block_size": Int(minimum=2)}
     effect = PURE
+    moves = True
     compile_time = ("paddings",)
 
     def shape(c):
@@ -342,6 +347,7 @@ class BatchToSpace(Op):
     signature = "input: T, crops: Tidx -> output: T"
     attrs = {"T": Type(), "block_size": Int(minimum=2), "Tidx": Index()}
     effect = PURE
+    moves = True
     compile_time = ("crops",)
 
     def shape(c):
@@ -362,6 +368,7 @@ class OneHot(Op):
     signature = "indices: TI, depth: int32, on_value: T, off_value: T -> output: T"
     attrs = {"axis": Int(-1), "T": Type(), "TI": Type("uint8 int8 int32 int64", "int64")}
     effect = PURE
+    moves = True
     compile_time = ("depth",)
     gradient = NotDifferentiable("indices are integers")
 
@@ -515,6 +522,7 @@ class ExtractImagePatches(Op):
         "padding": String(allowed="SAME VALID"),
     }
     effect = PURE
+    moves = True
     gradient = _patch_gradient(2)
 
     def shape(c):
@@ -535,6 +543,7 @@ class ExtractVolumePatches(Op):
         "padding": String(allowed="SAME VALID"),
     }
     effect = PURE
+    moves = True
     gradient = _patch_gradient(3)
 
     def shape(c):

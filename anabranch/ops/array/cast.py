@@ -16,7 +16,7 @@ from anabranch.core import errors
 from anabranch.core.contract import inference
 from anabranch.core.contract.api import public, public_op
 from anabranch.core.contract.kernels import uses_lax
-from anabranch.core.contract.opdef import PURE, Bool, NotDifferentiable, Op, Type, define
+from anabranch.core.contract.opdef import PURE, Bool, NotDifferentiable, Op, Role, Type, define
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
@@ -96,6 +96,7 @@ class Cast(Op):
     signature = "x: SrcT -> y: DstT"
     attrs = {"SrcT": Type(), "DstT": Type(), "Truncate": Bool(False)}
     effect = PURE
+    role = Role.CAST
     shape = inference.unchanged
 
     def value(c):

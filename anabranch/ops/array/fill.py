@@ -23,6 +23,7 @@ class Fill(Op):
     signature = "dims: index_type, value: T -> output: T"
     attrs = {"T": Type(), "index_type": Index()}
     effect = PURE
+    moves = True
     compile_time = ("dims",)
 
     def shape(c):
@@ -174,6 +175,7 @@ class Tile(Op):
     signature = "input: T, multiples: Tmultiples -> output: T"
     attrs = {"T": Type(), "Tmultiples": Index()}
     effect = PURE
+    moves = True
     compile_time = ("multiples",)
 
     def shape(c):
@@ -242,6 +244,7 @@ class BroadcastTo(Op):
     signature = "input: T, shape: Tidx -> output: T"
     attrs = {"T": Type(), "Tidx": Index()}
     effect = PURE
+    moves = True
     compile_time = ("shape",)
 
     def shape(c):

@@ -13,7 +13,7 @@ import numpy as np
 
 from anabranch.core.contract.api import public_op
 from anabranch.core.contract.kernels import borrows
-from anabranch.core.contract.opdef import PURE, Bool, Int, Op, String, Type, define
+from anabranch.core.contract.opdef import PURE, Bool, Cost, Int, Op, Role, String, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.values import shapes
@@ -126,6 +126,9 @@ class Gather(Op):
     signature = "params: Tparams, indices: Tindices -> output: Tparams"
     attrs = {"validate_indices": Bool(True), "Tparams": Type(), "Tindices": Type("int32 int64")}
     effect = PURE
+    role = Role.ROWS
+    cost = Cost.INDEXED
+    moves = True
 
     def shape(c):
         return _gathered_shape(c, 0, 0)
@@ -152,6 +155,9 @@ class GatherV2(Op):
         "Taxis": Type("int32 int64"),
     }
     effect = PURE
+    role = Role.ROWS
+    cost = Cost.INDEXED
+    moves = True
     compile_time = ("axis",)
 
     def shape(c):
@@ -232,6 +238,8 @@ class GatherNd(Op):
     signature = "params: Tparams, indices: Tindices -> output: Tparams"
     attrs = {"Tparams": Type(), "Tindices": Type("int16 int32 int64"), "bad_indices_policy": String("")}
     effect = PURE
+    cost = Cost.INDEXED
+    moves = True
 
     def shape(c):
         _policy(c)
@@ -329,6 +337,7 @@ class ScatterNd(Op):
     signature = "indices: Tindices, updates: T, shape: Tindices -> output: T"
     attrs = {"T": Type(), "Tindices": Type("int16 int32 int64"), "bad_indices_policy": String("")}
     effect = PURE
+    cost = Cost.INDEXED
     compile_time = ("shape",)
 
     def shape(c):
@@ -427,6 +436,8 @@ for _name, _mode, _told, _rule in _SCATTERS:
             "bad_indices_policy": String(""),
         },
         effect=PURE,
+        cost=Cost.INDEXED,
+        moves=_mode == "Update",
         shape=_scatter_shape,
         kernel=_scatter_kernel(_mode),
         gradient=_rule,
@@ -443,6 +454,7 @@ class ScatterNdNonAliasingAdd(Op):
         "bad_indices_policy": String(""),
     }
     effect = PURE
+    cost = Cost.INDEXED
     shape = _scatter_shape
     kernel = _scatter_kernel("Add")
     gradient = _add_gradient

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.contract.opdef import PURE, Int, NotDifferentiable, Op, Type
+from anabranch.core.contract.opdef import PURE, Int, NotDifferentiable, Op, Role, Type
 from anabranch.core.contract.opdef import Shape as ShapeAttr
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
@@ -33,6 +33,8 @@ class Pack(Op):
     signature = "values: N * T -> output: T"
     attrs = {"N": Int(minimum=1), "T": Type(), "axis": Int(0)}
     effect = PURE
+    role = Role.JOIN
+    moves = True
 
     def shape(c):
         merged: shapes.RawShape = None
@@ -74,6 +76,8 @@ class Unpack(Op):
     signature = "value: T -> output: num * T"
     attrs = {"num": Int(minimum=0), "T": Type(), "axis": Int(0)}
     effect = PURE
+    role = Role.SPLIT
+    moves = True
 
     def shape(c):
         raw, num = c.shapes[0], c.attrs["num"]
@@ -247,6 +251,8 @@ class ConcatV2(Op):
     signature = "values: N * T, axis: Tidx -> output: T"
     attrs = {"N": Int(minimum=2), "T": Type(), "Tidx": Index()}
     effect = PURE
+    role = Role.JOIN
+    moves = True
     compile_time = ("axis",)
 
     def shape(c):
@@ -269,6 +275,8 @@ class Concat(Op):
     signature = "concat_dim: int32, values: N * T -> output: T"
     attrs = {"N": Int(minimum=2), "T": Type()}
     effect = PURE
+    role = Role.JOIN
+    moves = True
     compile_time = ("concat_dim",)
 
     def shape(c):
@@ -370,6 +378,8 @@ class Split(Op):
     signature = "split_dim: int32, value: T -> output: num_split * T"
     attrs = {"num_split": Int(minimum=1), "T": Type()}
     effect = PURE
+    role = Role.SPLIT
+    moves = True
     compile_time = ("split_dim",)
 
     def shape(c):
@@ -439,6 +449,7 @@ class SplitV(Op):
     signature = "value: T, size_splits: Tlen, split_dim: int32 -> output: num_split * T"
     attrs = {"num_split": Int(minimum=1), "T": Type(), "Tlen": Type("int8 int32 int64", "int64")}
     effect = PURE
+    moves = True
     compile_time = ("size_splits", "split_dim")
 
     def shape(c):
@@ -488,6 +499,7 @@ class ParallelConcat(Op):
     signature = "values: N * T -> output: T"
     attrs = {"N": Int(minimum=1), "T": Type(), "shape": ShapeAttr()}
     effect = PURE
+    moves = True
     gradient = NotDifferentiable("use tf.stack where a gradient shall flow")
 
     def shape(c):

@@ -11,7 +11,7 @@ from anabranch.core import errors
 from anabranch.core.contract import opdef
 from anabranch.core.contract.api import public, public_op
 from anabranch.core.contract.kernels import uses_lax
-from anabranch.core.contract.opdef import IO, PURE, Bool, List, NotDifferentiable, Op, String, Type
+from anabranch.core.contract.opdef import IO, PURE, Bool, Cost, List, NotDifferentiable, Op, String, Type
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
 from anabranch.ops.shared.array_rules import dense
@@ -43,6 +43,7 @@ class DataFormatDimMap(Op):
     signature = "x: T -> y: T"
     attrs = dict(_FORMATS)
     effect = PURE
+    elementwise = True
     gradient = _WHOLE
 
     def shape(c):
@@ -70,6 +71,7 @@ class DataFormatVecPermute(Op):
     signature = "x: T -> y: T"
     attrs = dict(_FORMATS)
     effect = PURE
+    moves = True
     gradient = _WHOLE
 
     def shape(c):
@@ -137,6 +139,7 @@ class NthElement(Op):
     signature = "input: T, n: int32 -> values: T"
     attrs = {"reverse": Bool(False), "T": Type(REALS)}
     effect = PURE
+    cost = Cost.HEAVY
 
     def shape(c):
         c.with_rank("n", 0)
@@ -202,6 +205,8 @@ class InplaceUpdate(Op):
     signature = "x: T, i: int32, v: T -> y: T"
     attrs = {"T": Type()}
     effect = PURE
+    moves = True
+    cost = Cost.INDEXED
     shape = _in_place_shape
     gradient = NotDifferentiable("TensorFlow has no gradient of it")
 
@@ -215,6 +220,7 @@ class InplaceAdd(Op):
     signature = "x: T, i: int32, v: T -> y: T"
     attrs = {"T": Type()}
     effect = PURE
+    cost = Cost.INDEXED
     shape = _in_place_shape
     gradient = NotDifferentiable("TensorFlow has no gradient of it")
 
@@ -228,6 +234,7 @@ class InplaceSub(Op):
     signature = "x: T, i: int32, v: T -> y: T"
     attrs = {"T": Type()}
     effect = PURE
+    cost = Cost.INDEXED
     shape = _in_place_shape
     gradient = NotDifferentiable("TensorFlow has no gradient of it")
 

@@ -85,6 +85,7 @@ class Pad(Op):
     signature = "input: T, paddings: Tpaddings -> output: T"
     attrs = {"T": Type(), "Tpaddings": Index()}
     effect = PURE
+    moves = True
     compile_time = ("paddings",)
     shape = _padded_shape
 
@@ -103,6 +104,7 @@ class PadV2(Op):
     signature = "input: T, paddings: Tpaddings, constant_values: T -> output: T"
     attrs = {"T": Type(), "Tpaddings": Index()}
     effect = PURE
+    moves = True
     compile_time = ("paddings",)
     shape = _padded_shape
 
@@ -130,6 +132,7 @@ class MirrorPad(Op):
     signature = "input: T, paddings: Tpaddings -> output: T"
     attrs = _MIRROR_ATTRS
     effect = PURE
+    moves = True
     compile_time = ("paddings",)
 
     def shape(c):

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from anabranch.core.contract.api import public_op
-from anabranch.core.contract.opdef import PURE, Int, NotDifferentiable, Op, Type
+from anabranch.core.contract.opdef import PURE, Cost, Int, NotDifferentiable, Op, Role, Type
 from anabranch.core.errors import InvalidArgumentError
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
@@ -32,6 +32,7 @@ class Where(Op):
     signature = "input: T -> index: int64"
     attrs = {"T": Type(NUMBERS + " bool", "bool")}
     effect = PURE
+    cost = Cost.HEAVY
     gradient = NotDifferentiable("its result is positions")
 
     def shape(c):
@@ -123,6 +124,8 @@ class Unique(Op):
     signature = "x: T -> y: T, idx: out_idx"
     attrs = {"T": Type(), "out_idx": Index()}
     effect = PURE
+    cost = Cost.HEAVY
+    role = Role.DISTINCT
     gradient = _POSITIONS
 
     def shape(c):
@@ -141,6 +144,8 @@ class UniqueV2(Op):
     signature = "x: T, axis: Taxis -> y: T, idx: out_idx"
     attrs = {"T": Type(), "Taxis": Index("int64"), "out_idx": Index()}
     effect = PURE
+    cost = Cost.HEAVY
+    role = Role.DISTINCT
     gradient = _POSITIONS
     shape = _unique_axis_shapes
 
@@ -158,6 +163,8 @@ class UniqueWithCounts(Op):
     signature = "x: T -> y: T, idx: out_idx, count: out_idx"
     attrs = {"T": Type(), "out_idx": Index()}
     effect = PURE
+    cost = Cost.HEAVY
+    role = Role.DISTINCT
     gradient = _POSITIONS
 
     def shape(c):
@@ -176,6 +183,8 @@ class UniqueWithCountsV2(Op):
     signature = "x: T, axis: Taxis -> y: T, idx: out_idx, count: out_idx"
     attrs = {"T": Type(), "Taxis": Index("int64"), "out_idx": Index()}
     effect = PURE
+    cost = Cost.HEAVY
+    role = Role.DISTINCT
     gradient = _POSITIONS
 
     def shape(c):
@@ -196,6 +205,7 @@ class ListDiff(Op):
     signature = "x: T, y: T -> out: T, idx: out_idx"
     attrs = {"T": Type(), "out_idx": Index()}
     effect = PURE
+    cost = Cost.HEAVY
     gradient = _POSITIONS
 
     def shape(c):

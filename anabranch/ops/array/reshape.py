@@ -9,7 +9,7 @@ import numpy as np
 
 from anabranch.core.contract import inference
 from anabranch.core.contract.api import public_op
-from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op, Type
+from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op, Role, Type, pass_gradient
 from anabranch.core.contract.opdef import Shape as ShapeAttr
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
@@ -24,6 +24,7 @@ class Shape(Op):
     signature = "input: T -> output: out_type"
     attrs = {"T": Type(), "out_type": Index()}
     effect = PURE
+    role = Role.SHAPE
     shape_only = True
     gradient = _INTEGERS
 
@@ -45,6 +46,7 @@ class ShapeN(Op):
     signature = "input: N * T -> output: N * out_type"
     attrs = {"N": Int(minimum=1), "T": Type(), "out_type": Index()}
     effect = PURE
+    role = Role.SHAPE
     shape_only = True
     gradient = _INTEGERS
 
@@ -114,6 +116,7 @@ class Reshape(Op):
     signature = "tensor: T, shape: Tshape -> output: T"
     attrs = {"T": Type(), "Tshape": Index()}
     effect = PURE
+    moves = True
     compile_time = ("shape",)
     gradient = _shape_gradient(2)
 
@@ -231,6 +234,7 @@ class ExpandDims(Op):
     signature = "input: T, dim: Tdim -> output: T"
     attrs = {"T": Type(), "Tdim": Index()}
     effect = PURE
+    moves = True
     compile_time = ("dim",)
     gradient = _shape_gradient(2)
 
@@ -272,6 +276,7 @@ class Squeeze(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type(), "squeeze_dims": List("int", (), minimum=0)}
     effect = PURE
+    moves = True
     gradient = _shape_gradient(1)
 
     def shape(c):
@@ -326,6 +331,7 @@ class EnsureShape(Op):
     signature = "input: T -> output: T"
     attrs = {"shape": ShapeAttr(), "T": Type()}
     effect = PURE
+    passes = "input"
 
     def shape(c):
         return shapes.merge(c.attrs["shape"], c.shapes[0])
@@ -333,7 +339,7 @@ class EnsureShape(Op):
     def value(c):
         return c.partial(0)
 
-    def kernel(ctx, inputs, attrs):
+    def checks(ctx, inputs, attrs):
         (x,) = inputs
         require(
             ctx,
@@ -342,7 +348,9 @@ class EnsureShape(Op):
             f"{getattr(ctx.op, 'name', '')} {shapes.show(tuple(x.shape))}",
             shapes.show(attrs["shape"]),
         )
-        return x
+
+    def kernel(ctx, inputs, attrs):
+        return inputs[0]
 
     def gradient(op, grad):
         return [build("Reshape", grad, shape_of(op.inputs[0]))]
@@ -354,6 +362,8 @@ class GuaranteeConst(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type()}
     effect = PURE
+    gradient = pass_gradient
+    passes = "input"
     shape = inference.unchanged
 
     def value(c):
@@ -362,9 +372,6 @@ class GuaranteeConst(Op):
     def kernel(ctx, inputs, attrs):
         return inputs[0]
 
-    def gradient(op, grad):
-        return [grad]
-
 
 class DeepCopy(Op):
     """A copy of `x` that shares no memory with it."""
@@ -372,13 +379,12 @@ class DeepCopy(Op):
     signature = "x: T -> y: T"
     attrs = {"T": Type()}
     effect = PURE
+    gradient = pass_gradient
+    passes = "x"
     shape = inference.unchanged
 
     def kernel(ctx, inputs, attrs):
         return ctx.xp.array(inputs[0])
-
-    def gradient(op, grad):
-        return [grad]
 
 
 guarantee_const = public_op("GuaranteeConst", "guarantee_const")

@@ -7,7 +7,7 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.contract import inference, opdef
 from anabranch.core.contract.api import public
-from anabranch.core.contract.opdef import PURE, List, NotDifferentiable, Op, Shape, TensorAttr, Type
+from anabranch.core.contract.opdef import PURE, List, NotDifferentiable, Op, Role, Shape, TensorAttr, Type
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.values import dtypes
@@ -19,6 +19,7 @@ class Const(Op):
     signature = "-> output: dtype"
     attrs = {"value": TensorAttr(), "dtype": Type()}
     effect = PURE
+    role = Role.CONSTANT
     gradient = NotDifferentiable("a constant has no inputs")
 
     def shape(c):
@@ -37,6 +38,7 @@ class Placeholder(Op):
     signature = "-> output: dtype"
     attrs = {"dtype": Type(), "shape": Shape(None)}
     effect = opdef.Effect("feed")
+    role = Role.PLACEHOLDER
     gradient = NotDifferentiable("a placeholder has no inputs")
 
     def shape(c):
@@ -65,6 +67,8 @@ class PlaceholderWithDefault(Op):
     signature = "input: dtype -> output: dtype"
     attrs = {"dtype": Type(), "shape": Shape()}
     effect = PURE
+    passes = "input"
+    role = Role.PLACEHOLDER
 
     def shape(c):
         return c.attrs["shape"]
@@ -89,6 +93,8 @@ class Identity(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type()}
     effect = PURE
+    gradient = opdef.pass_gradient
+    passes = "input"
     value = _pass_value
 
     def shape(c):
@@ -100,9 +106,6 @@ class Identity(Op):
     def kernel(ctx, inputs, attrs):
         return inputs[0]
 
-    def gradient(op, grad):
-        return [grad]
-
 
 class IdentityN(Op):
     """The inputs, unchanged, as one op."""
@@ -110,15 +113,14 @@ class IdentityN(Op):
     signature = "input: [T] -> output: [T]"
     attrs = {"T": List("type", minimum=1)}
     effect = PURE
+    gradient = opdef.pass_gradient
+    passes = "input"
 
     def shape(c):
         return list(c.shapes)
 
     def kernel(ctx, inputs, attrs):
         return tuple(inputs)
-
-    def gradient(op, *grads):
-        return list(grads)
 
 
 class Snapshot(Op):
@@ -127,14 +129,13 @@ class Snapshot(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type()}
     effect = PURE
+    gradient = opdef.pass_gradient
+    passes = "input"
     value = _pass_value
     shape = inference.unchanged
 
     def kernel(ctx, inputs, attrs):
         return inputs[0]
-
-    def gradient(op, grad):
-        return [grad]
 
 
 class StopGradient(Op):
@@ -143,6 +144,7 @@ class StopGradient(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type()}
     effect = PURE
+    passes = "input"
     value = _pass_value
     shape = inference.unchanged
     gradient = NotDifferentiable("stop_gradient is there to stop it")
@@ -157,6 +159,7 @@ class PreventGradient(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type(), "message": opdef.String("")}
     effect = PURE
+    passes = "input"
     value = _pass_value
     shape = inference.unchanged
 
@@ -172,6 +175,7 @@ class NoOp(Op):
 
     signature = "->"
     effect = PURE
+    role = Role.ORDERING
     shape = inference.no_outputs
     gradient = NotDifferentiable("it has no outputs")
 
@@ -185,6 +189,7 @@ class _Arg(Op):
     signature = "-> output: T"
     attrs = {"T": Type(), "index": opdef.Int(minimum=0)}
     effect = opdef.Effect("feed")
+    role = Role.ARGUMENT
     gradient = NotDifferentiable("its value comes from outside of the body")
     shape = inference.unknown
 

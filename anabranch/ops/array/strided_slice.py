@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.contract.kernels import KernelContext
-from anabranch.core.contract.opdef import PURE, SELECT, Int, NotDifferentiable, Op, Type, write
+from anabranch.core.contract.opdef import PURE, SELECT, Int, NotDifferentiable, Op, Role, Type, write
 from anabranch.core.errors import InvalidArgumentError
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
@@ -109,6 +109,8 @@ class StridedSlice(Op):
     signature = "input: T, begin: Index, end: Index, strides: Index -> output: T"
     attrs = {**_SLICE_ATTRS, "Index": Type("int16 int32 int64")}
     effect = PURE
+    role = Role.SUBSCRIPT
+    moves = True
     compile_time = _SPEC
     traced = _traced
 
@@ -153,6 +155,7 @@ class StridedSliceGrad(Op):
     signature = "shape: Index, begin: Index, end: Index, strides: Index, dy: T -> output: T"
     attrs = _SLICE_ATTRS
     effect = PURE
+    moves = True
     compile_time = ("shape", *_SPEC)
 
     def traced(c):
@@ -277,6 +280,7 @@ class TensorStridedSliceUpdate(Op):
     signature = "input: T, begin: Index, end: Index, strides: Index, value: T -> output: T"
     attrs = _SLICE_ATTRS
     effect = PURE
+    moves = True
     compile_time = _SPEC
     traced = _traced
 
@@ -307,6 +311,8 @@ class Slice(Op):
     signature = "input: T, begin: Index, size: Index -> output: T"
     attrs = {"T": Type(), "Index": Type("int32 int64")}
     effect = PURE
+    role = Role.WINDOW
+    moves = True
     compile_time = ("begin", "size")
 
     def traced(c):

@@ -8,7 +8,7 @@ import numpy as np
 
 from anabranch.core.contract import inference
 from anabranch.core.contract.api import public_op
-from anabranch.core.contract.opdef import PURE, Int, NotDifferentiable, Op, Type
+from anabranch.core.contract.opdef import PURE, Cost, Int, NotDifferentiable, Op, Type
 from anabranch.core.errors import InvalidArgumentError
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
@@ -71,6 +71,7 @@ class Transpose(Op):
     signature = "x: T, perm: Tperm -> y: T"
     attrs = {"T": Type(), "Tperm": Index()}
     effect = PURE
+    moves = True
     compile_time = ("perm",)
     shape = _transposed_shape
 
@@ -135,6 +136,7 @@ class Reverse(Op):
         )
     }
     effect = PURE
+    moves = True
     compile_time = ("dims",)
     shape = inference.unchanged
 
@@ -159,6 +161,7 @@ class ReverseV2(Op):
     signature = "tensor: T, axis: Tidx -> output: T"
     attrs = {"Tidx": Index(), "T": Type(_REVERSIBLE)}
     effect = PURE
+    moves = True
     compile_time = ("axis",)
 
     def shape(c):
@@ -192,6 +195,8 @@ class ReverseSequence(Op):
     signature = "input: T, seq_lengths: Tlen -> output: T"
     attrs = {"seq_dim": Int(), "batch_dim": Int(0), "T": Type(), "Tlen": Index("int64")}
     effect = PURE
+    moves = True
+    cost = Cost.INDEXED
 
     def shape(c):
         lengths = c.with_rank("seq_lengths", 1)
@@ -256,6 +261,7 @@ class Roll(Op):
     signature = "input: T, shift: Tshift, axis: Taxis -> output: T"
     attrs = {"T": Type(), "Tshift": Type("int32 int64"), "Taxis": Type("int32 int64")}
     effect = PURE
+    moves = True
     compile_time = ("axis",)
 
     def shape(c):

@@ -17,7 +17,7 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.contract import hooks
 from anabranch.core.contract.inference import ShapeContext
-from anabranch.core.contract.opdef import BODY, PURE_BODY, Func, Int, List, Op, String, Type
+from anabranch.core.contract.opdef import BODY, PURE_BODY, Func, Int, List, Op, Role, String, Type
 from anabranch.core.graph.body import Body
 from anabranch.core.values import shapes
 
@@ -185,6 +185,7 @@ class If(Op):
     signature = "cond: Tcond, input: [Tin] -> output: [Tout]"
     attrs = _IF
     effect = BODY
+    role = Role.CONDITIONAL
     shape = _predicate_shapes
     gradient = _gradient
 
@@ -195,6 +196,7 @@ class StatelessIf(Op):
     signature = "cond: Tcond, input: [Tin] -> output: [Tout]"
     attrs = _IF
     effect = PURE_BODY
+    role = Role.CONDITIONAL
     shape = _predicate_shapes
     gradient = _gradient
 
@@ -205,6 +207,7 @@ class Case(Op):
     signature = "branch_index: int32, input: [Tin] -> output: [Tout]"
     attrs = _CASE
     effect = BODY
+    role = Role.CONDITIONAL
     shape = _case_shapes
     gradient = _gradient
 
@@ -215,6 +218,7 @@ class StatelessCase(Op):
     signature = "branch_index: int32, input: [Tin] -> output: [Tout]"
     attrs = _CASE
     effect = PURE_BODY
+    role = Role.CONDITIONAL
     shape = _case_shapes
     gradient = _gradient
 
@@ -225,6 +229,7 @@ class While(Op):
     signature = "input: [T] -> output: [T]"
     attrs = _WHILE
     effect = BODY
+    role = Role.LOOP
     shape = _loop_shapes
     gradient = _gradient
 
@@ -235,6 +240,7 @@ class StatelessWhile(Op):
     signature = "input: [T] -> output: [T]"
     attrs = _WHILE
     effect = PURE_BODY
+    role = Role.LOOP
     shape = _loop_shapes
     gradient = _gradient
 
@@ -245,6 +251,7 @@ class PartitionedCall(Op):
     signature = "args: [Tin] -> output: [Tout]"
     attrs = _CALL
     effect = PURE_BODY
+    role = Role.CALL
     shape = _called_shapes
     gradient = _gradient
 
@@ -255,5 +262,6 @@ class StatefulPartitionedCall(Op):
     signature = "args: [Tin] -> output: [Tout]"
     attrs = _CALL
     effect = BODY
+    role = Role.CALL
     shape = _called_shapes
     gradient = _gradient

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.contract.opdef import PURE, List, NotDifferentiable, Op
+from anabranch.core.contract.opdef import PURE, List, NotDifferentiable, Op, Role
 from anabranch.core.graph.build import build
 from anabranch.core.values.optional_values import HostOptional
 
@@ -15,6 +15,7 @@ class OptionalNone(Op):
 
     signature = "-> optional: variant"
     effect = PURE
+    role = Role.OPTIONAL_NONE
     gradient = NotDifferentiable("it has no inputs")
 
     def shape(c):
@@ -30,6 +31,7 @@ class OptionalFromValue(Op):
     signature = "components: [Toutput_types] -> optional: variant"
     attrs = {"Toutput_types": List("type", minimum=1)}
     effect = PURE
+    role = Role.OPTIONAL_WRAP
 
     def shape(c):
         return ()
@@ -52,6 +54,7 @@ class OptionalGetValue(Op):
     signature = "optional: variant -> components: [output_types]"
     attrs = {"output_types": List("type", minimum=1), "output_shapes": List("shape", minimum=1)}
     effect = PURE
+    role = Role.OPTIONAL_UNWRAP
 
     def shape(c):
         return list(c.attrs["output_shapes"])
@@ -78,6 +81,7 @@ class OptionalHasValue(Op):
 
     signature = "optional: variant -> has_value: bool"
     effect = PURE
+    role = Role.OPTIONAL_TEST
     gradient = NotDifferentiable("its output is a bool")
 
     def shape(c):

@@ -49,6 +49,7 @@ class Print(Op):
         "summarize": Int(3),
     }
     effect = channel()
+    passes = "input"
     shape = inference.unchanged
 
     def host_kernel(ctx, inputs, attrs):

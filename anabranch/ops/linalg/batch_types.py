@@ -53,6 +53,8 @@ for _name, _signature, _attrs in _ROWS:
         signature=_signature,
         attrs=_attrs,
         effect=PURE,
+        moves=_successor.moves,
+        cost=_successor.cost,
         compile_time=_successor.compile_time,
         shape=_successor.shape,
         value=_successor.value,

@@ -46,6 +46,7 @@ class MatrixBandPart(Op):
     signature = "input: T, num_lower: Tindex, num_upper: Tindex -> band: T"
     attrs = {"T": Type(), "Tindex": Type(INDEX, "int64")}
     effect = PURE
+    moves = True
     shape = _band_shape
 
     def kernel(ctx, inputs, attrs):
@@ -85,6 +86,7 @@ class MatrixDiag(Op):
     signature = "diagonal: T -> output: T"
     attrs = {"T": Type()}
     effect = PURE
+    moves = True
 
     def shape(c):
         raw = c.with_rank_at_least(0, 1)
@@ -118,6 +120,7 @@ class MatrixDiagPart(Op):
     signature = "input: T -> diagonal: T"
     attrs = {"T": Type()}
     effect = PURE
+    moves = True
 
     def shape(c):
         return _part_shape(c.with_rank_at_least(0, 2))
@@ -139,6 +142,7 @@ class MatrixSetDiag(Op):
     signature = "input: T, diagonal: T -> output: T"
     attrs = {"T": Type()}
     effect = PURE
+    moves = True
 
     def shape(c):
         raw = c.with_rank_at_least(0, 2)
@@ -377,6 +381,7 @@ for _version in ("V2", "V3"):
         signature="diagonal: T, k: int32, num_rows: int32, num_cols: int32, padding_value: T -> output: T",
         attrs=_attrs,
         effect=PURE,
+        moves=True,
         shape=_diag_range_shape,
         compile_time=("k", "num_rows", "num_cols"),
         kernel=_diag_range_kernel,
@@ -388,6 +393,7 @@ for _version in ("V2", "V3"):
         signature="input: T, k: int32, padding_value: T -> diagonal: T",
         attrs=_attrs,
         effect=PURE,
+        moves=True,
         shape=_part_range_shape,
         compile_time=("k",),
         kernel=_part_range_kernel,
@@ -399,6 +405,7 @@ for _version in ("V2", "V3"):
         signature="input: T, diagonal: T, k: int32 -> output: T",
         attrs=_attrs,
         effect=PURE,
+        moves=True,
         shape=_set_range_shape,
         compile_time=("k",),
         kernel=_set_range_kernel,
@@ -418,6 +425,7 @@ class Diag(Op):
     signature = "diagonal: T -> output: T"
     attrs = {"T": Type(_TENSOR_TYPES)}
     effect = PURE
+    moves = True
 
     def shape(c):
         raw = c.with_rank_at_least(0, 1)
@@ -440,6 +448,7 @@ class DiagPart(Op):
     signature = "input: T -> diagonal: T"
     attrs = {"T": Type(_TENSOR_TYPES)}
     effect = PURE
+    moves = True
 
     def shape(c):
         raw = c.shapes[0]

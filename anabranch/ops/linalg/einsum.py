@@ -15,7 +15,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
-from anabranch.core.contract.opdef import PURE, Int, Op, String, Type
+from anabranch.core.contract.opdef import PURE, Cost, Int, Op, String, Type
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
@@ -113,6 +113,7 @@ class Einsum(Op):
     signature = "inputs: N * T -> output: T"
     attrs = {"equation": String(), "N": Int(minimum=1), "T": Type()}
     effect = PURE
+    cost = Cost.HEAVY
 
     def shape(c):
         inputs, output = parse(c.attrs["equation"])

@@ -13,7 +13,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.kernels import uses_lax
-from anabranch.core.contract.opdef import PURE, Bool, Op, Type
+from anabranch.core.contract.opdef import Bool, Cost, Op, PURE, Type
 from anabranch.core.graph.build import build, build_operation
 from anabranch.core.values import shapes
 from anabranch.ops.linalg.rules import (
@@ -65,6 +65,7 @@ class SelfAdjointEigV2(Op):
     signature = "input: T -> e: T, v: T"
     attrs = {"compute_v": Bool(True), "T": Type(FLOATS)}
     effect = PURE
+    cost = Cost.HEAVY
 
     def shape(c):
         raw = square(c)
@@ -102,6 +103,7 @@ class SelfAdjointEig(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type("double float half")}
     effect = PURE
+    cost = Cost.HEAVY
 
     def shape(c):
         raw = square(c)
@@ -149,6 +151,7 @@ class Qr(Op):
     signature = "input: T -> q: T, r: T"
     attrs = {"full_matrices": Bool(False), "T": Type(FLOATS)}
     effect = PURE
+    cost = Cost.HEAVY
 
     def shape(c):
         raw = c.with_rank_at_least(0, 2)
@@ -230,6 +233,7 @@ class Svd(Op):
     signature = "input: T -> s: T, u: T, v: T"
     attrs = {"compute_uv": Bool(True), "full_matrices": Bool(False), "T": Type(FLOATS)}
     effect = PURE
+    cost = Cost.HEAVY
 
     def shape(c):
         raw = c.with_rank_at_least(0, 2)
@@ -357,6 +361,7 @@ class MatrixExponential(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type(FLOATS)}
     effect = PURE
+    cost = Cost.HEAVY
     shape = square_shape
 
     @uses_lax

@@ -148,6 +148,11 @@ def _matrix_gradients(op: Any, a: Any, b: Any, grad: Any) -> list[Any]:
     return [_matmul(b, grad, True, True), _matmul(grad, a, True, True)]
 
 
+def _row_factors(attrs):
+    """Of ``a^T b``, which adds up over the rows of both."""
+    return (0, 1) if attrs["transpose_a"] and not attrs["transpose_b"] else None
+
+
 class MatMul(Op):
     """The product of the matrices `a`, `[n, k]`, and `b`, `[k, m]`; either may be given transposed."""
 
@@ -162,6 +167,7 @@ class MatMul(Op):
     effect = PURE
     shape = _matrix_shape
     flops = _flops
+    factors = _row_factors
 
     def kernel(ctx, inputs, attrs):
         a, b = inputs
@@ -191,6 +197,7 @@ class SparseMatMul(Op):
     effect = PURE
     shape = _matrix_shape
     flops = _flops
+    factors = _row_factors
 
     def kernel(ctx, inputs, attrs):
         a, b = inputs

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.contract.api import public_op
-from anabranch.core.contract.opdef import PURE, NotDifferentiable, Op, Type
+from anabranch.core.contract.opdef import PURE, Cost, NotDifferentiable, Op, Type
 from anabranch.core.graph.build import build
 from anabranch.ops.linalg.rules import FLOATS, each, matrices, square_shape, transposed
 from anabranch.ops.shared.array_rules import dense
@@ -76,6 +76,7 @@ class MatrixSquareRoot(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type(FLOATS)}
     effect = PURE
+    cost = Cost.HEAVY
     shape = square_shape
 
     def host_kernel(ctx, inputs, attrs):
@@ -109,6 +110,7 @@ class MatrixLogarithm(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type("complex64 complex128")}
     effect = PURE
+    cost = Cost.HEAVY
     shape = square_shape
     gradient = NotDifferentiable("TensorFlow has no gradient of it")
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.kernels import uses_lax
-from anabranch.core.contract.opdef import DERIVED, PURE, Bool, Op, Type
+from anabranch.core.contract.opdef import DERIVED, PURE, Bool, Cost, Op, Type
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
 from anabranch.ops.linalg.rules import (
@@ -58,6 +58,7 @@ class Cholesky(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type(FLOATS)}
     effect = PURE
+    cost = Cost.HEAVY
     shape = square_shape
 
     def kernel(ctx, inputs, attrs):
@@ -81,6 +82,7 @@ class CholeskyGrad(Op):
     signature = "l: T, grad: T -> output: T"
     attrs = {"T": Type("half float double")}
     effect = PURE
+    cost = Cost.HEAVY
     gradient = DERIVED
 
     def shape(c):
@@ -127,6 +129,7 @@ class MatrixInverse(Op):
     signature = "input: T -> output: T"
     attrs = {"adjoint": Bool(False), "T": Type(FLOATS)}
     effect = PURE
+    cost = Cost.HEAVY
     shape = square_shape
 
     def kernel(ctx, inputs, attrs):
@@ -162,6 +165,7 @@ class MatrixDeterminant(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type("half float double complex64 complex128")}
     effect = PURE
+    cost = Cost.HEAVY
     shape = _batch_scalars
 
     def kernel(ctx, inputs, attrs):
@@ -181,6 +185,7 @@ class LogMatrixDeterminant(Op):
     signature = "input: T -> sign: T, log_abs_determinant: T"
     attrs = {"T": Type("half float double complex64 complex128")}
     effect = PURE
+    cost = Cost.HEAVY
 
     def shape(c):
         return [_batch_scalars(c), _batch_scalars(c)]
@@ -217,6 +222,7 @@ class Lu(Op):
     signature = "input: T -> lu: T, p: output_idx_type"
     attrs = {"T": Type(FLOATS), "output_idx_type": Type("int32 int64", "int32")}
     effect = PURE
+    cost = Cost.HEAVY
     gradient = DERIVED
 
     def shape(c):
@@ -264,6 +270,7 @@ class MatrixSolve(Op):
     signature = "matrix: T, rhs: T -> output: T"
     attrs = {"adjoint": Bool(False), "T": Type(FLOATS)}
     effect = PURE
+    cost = Cost.HEAVY
 
     def shape(c):
         return _system_shape(c, False)
@@ -291,6 +298,7 @@ class MatrixTriangularSolve(Op):
     signature = "matrix: T, rhs: T -> output: T"
     attrs = {"lower": Bool(True), "adjoint": Bool(False), "T": Type("bfloat16 " + FLOATS)}
     effect = PURE
+    cost = Cost.HEAVY
 
     def shape(c):
         return _system_shape(c, True)
@@ -360,6 +368,7 @@ class MatrixSolveLs(Op):
     signature = "matrix: T, rhs: T, l2_regularizer: double -> output: T"
     attrs = {"T": Type(FLOATS), "fast": Bool(True)}
     effect = PURE
+    cost = Cost.HEAVY
 
     def shape(c):
         a, rhs = c.with_rank_at_least(0, 2), c.with_rank_at_least(1, 2)

@@ -13,7 +13,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.kernels import uses_lax
-from anabranch.core.contract.opdef import PURE, Bool, Op, Type
+from anabranch.core.contract.opdef import PURE, Bool, Cost, Op, Type
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
@@ -163,6 +163,7 @@ class TridiagonalSolve(Op):
     signature = "diagonals: T, rhs: T -> output: T"
     attrs = {"partial_pivoting": Bool(True), "perturb_singular": Bool(False), "T": Type(_TYPES)}
     effect = PURE
+    cost = Cost.HEAVY
 
     def shape(c):
         diagonals, rhs = c.with_rank_at_least("diagonals", 2), c.with_rank_at_least("rhs", 2)

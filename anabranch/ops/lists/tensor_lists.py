@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.contract.opdef import PURE, Bool, Int, NotDifferentiable, Op, Shape, Type
+from anabranch.core.contract.opdef import PURE, Bool, Int, NotDifferentiable, Op, Role, Shape, Type
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.values import dtypes, shapes
@@ -138,6 +138,7 @@ class EmptyTensorList(Op):
     signature = "element_shape: shape_type, max_num_elements: int32 -> handle: variant"
     attrs = {"element_dtype": Type(), "shape_type": Type(INDEX)}
     effect = PURE
+    role = Role.LIST_EMPTY
     compile_time = ("element_shape", "max_num_elements")
     kernel = lowerings.traced_empty
     gradient = NotDifferentiable("it has no elements")
@@ -156,6 +157,7 @@ class TensorListReserve(Op):
     signature = "element_shape: shape_type, num_elements: int32 -> handle: variant"
     attrs = {"element_dtype": Type(), "shape_type": Type(INDEX)}
     effect = PURE
+    role = Role.LIST_NEW
     compile_time = ("element_shape", "num_elements")
     kernel = lowerings.traced_reserve
     host_kernel = kernels.host_reserve
@@ -176,6 +178,7 @@ class TensorListFromTensor(Op):
     signature = "tensor: element_dtype, element_shape: shape_type -> output_handle: variant"
     attrs = {"element_dtype": Type(), "shape_type": Type(INDEX)}
     effect = PURE
+    role = Role.LIST_OF_ROWS
     kernel = lowerings.traced_from
     host_kernel = kernels.host_from
 
@@ -290,6 +293,7 @@ class TensorListPushBack(Op):
     signature = "input_handle: variant, tensor: element_dtype -> output_handle: variant"
     attrs = {"element_dtype": Type()}
     effect = PURE
+    role = Role.LIST_PUSH
     kernel = lowerings.traced_push
     host_kernel = kernels.host_push
 
@@ -307,6 +311,7 @@ class TensorListPopBack(Op):
     signature = "input_handle: variant, element_shape: int32 -> output_handle: variant, tensor: element_dtype"
     attrs = {"element_dtype": Type()}
     effect = PURE
+    role = Role.LIST_POP
     kernel = lowerings.traced_pop
     host_kernel = kernels.host_pop
 
@@ -347,6 +352,7 @@ class TensorListSetItem(Op):
     signature = "input_handle: variant, index: int32, item: element_dtype -> output_handle: variant"
     attrs = {"element_dtype": Type(), "resize_if_index_out_of_bounds": Bool(False)}
     effect = PURE
+    role = Role.LIST_WRITE
     kernel = lowerings.traced_set
     host_kernel = kernels.host_set
 
@@ -369,6 +375,7 @@ class TensorListScatterIntoExistingList(Op):
     signature = "input_handle: variant, tensor: element_dtype, indices: int32 -> output_handle: variant"
     attrs = {"element_dtype": Type()}
     effect = PURE
+    role = Role.LIST_WRITE
     kernel = lowerings.traced_scatter_into
     host_kernel = kernels.host_scatter_into
 
@@ -389,6 +396,7 @@ class TensorListResize(Op):
     signature = "input_handle: variant, size: int32 -> output_handle: variant"
     attrs: ClassVar[dict[str, Any]] = {}
     effect = PURE
+    role = Role.LIST_RESIZE
     compile_time = ("size",)
     kernel = lowerings.traced_resize
 
@@ -535,6 +543,7 @@ class TensorListLength(Op):
     signature = "input_handle: variant -> length: int32"
     attrs: ClassVar[dict[str, Any]] = {}
     effect = PURE
+    role = Role.LIST_LENGTH
     gradient = NotDifferentiable("a size is no continuous function")
 
     def shape(c):
@@ -553,6 +562,7 @@ class TensorListElementShape(Op):
     signature = "input_handle: variant -> element_shape: shape_type"
     attrs = {"shape_type": Type(INDEX)}
     effect = PURE
+    role = Role.LIST_SHAPE
     gradient = NotDifferentiable("a shape is no continuous function")
 
     def shape(c):

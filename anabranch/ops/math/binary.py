@@ -340,13 +340,16 @@ def _not_zero(x: Any) -> Any:
 
 _binary(
     "Add", "`x + y`; strings are joined.", f"{FLOATS} uint8 int8 int16 int32 int64 {COMPLEX} string",
-    _add, _add_gradient, value=partial_value_of(lambda a, b: a + b),
+    _add, _add_gradient, value=partial_value_of(lambda a, b: a + b), symbol="+",
 )  # fmt: skip
 _binary(
     "AddV2", "`x + y`.", f"{FLOATS} uint8 uint16 uint32 uint64 int8 int16 int32 int64 {COMPLEX}",
     _numpy("add"), _add_gradient, value=partial_value_of(lambda a, b: a + b), commutative=True, aggregate=True,
+    symbol="+",
 )  # fmt: skip
-_binary("Sub", "`x - y`.", _ALL, _numpy("subtract"), _sub_gradient, value=partial_value_of(lambda a, b: a - b))
+_binary(
+    "Sub", "`x - y`.", _ALL, _numpy("subtract"), _sub_gradient, value=partial_value_of(lambda a, b: a - b), symbol="-",
+)  # fmt: skip
 _binary(
     "Mul", "`x * y`.", _ALL, _numpy("multiply"), _with(lambda x, y, grad: (mul(grad, y), mul(x, grad))),
     value=partial_value_of(lambda a, b: a * b), commutative=True,

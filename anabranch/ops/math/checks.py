@@ -73,16 +73,19 @@ class CheckNumerics(Op):
     signature = "tensor: T -> output: T"
     attrs = {"T": Type("bfloat16 half float double"), "message": String()}
     effect = PURE
+    passes = "tensor"
     shape = inference.unchanged
     gradient = _numbers_gradient
 
-    def kernel(ctx, inputs, attrs):
+    def checks(ctx, inputs, attrs):
         (x,) = inputs
         nan, inf = ctx.xp.any(ctx.xp.isnan(x)), ctx.xp.any(ctx.xp.isinf(x))
         text = _literal(attrs["message"]) + " : Tensor had {} values"
         for bad, what in ((nan & inf, "Inf and NaN"), (inf, "Inf"), (nan, "NaN")):
             ctx.check(~bad, errors.InvalidArgumentError, text.replace("{}", what))
-        return x
+
+    def kernel(ctx, inputs, attrs):
+        return inputs[0]
 
 
 class CheckNumericsV2(Op):
@@ -91,10 +94,11 @@ class CheckNumericsV2(Op):
     signature = "tensor: T -> output: T"
     attrs = {"T": Type("bfloat16 half float double"), "message": String()}
     effect = PURE
+    passes = "tensor"
     shape = inference.unchanged
     gradient = _numbers_gradient
 
-    def kernel(ctx, inputs, attrs):
+    def checks(ctx, inputs, attrs):
         (x,) = inputs
         found = [
             (ctx.xp.any(x == -np.inf), "-Inf"),
@@ -110,7 +114,9 @@ class CheckNumericsV2(Op):
             names = [name for _, name in present]
             told = " and ".join(names) if len(names) < 3 else ", ".join(names[:-1]) + f", and {names[-1]}"
             ctx.check(~bad, errors.InvalidArgumentError, text.replace("{}", told))
-        return x
+
+    def kernel(ctx, inputs, attrs):
+        return inputs[0]
 
 
 # ------------------------------------------------------------------------------------------------------------- public

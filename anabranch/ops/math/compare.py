@@ -39,20 +39,21 @@ def _elementwise(name: str) -> Callable[..., Any]:
     return kernel
 
 
-for _type, _doc, _name in (
-    ("Less", "`x < y`.", "less"),
-    ("LessEqual", "`x <= y`.", "less_equal"),
-    ("Greater", "`x > y`.", "greater"),
-    ("GreaterEqual", "`x >= y`.", "greater_equal"),
+for _type, _symbol, _name in (
+    ("Less", "<", "less"),
+    ("LessEqual", "<=", "less_equal"),
+    ("Greater", ">", "greater"),
+    ("GreaterEqual", ">=", "greater_equal"),
 ):
     define(
-        _type, _doc, signature="x: T, y: T -> z: bool", attrs={"T": Type(_ORDERED)}, effect=PURE,
-        shape=inference.elementwise, kernel=_elementwise(_name), gradient=_BOOLS,
+        _type, f"`x {_symbol} y`.", signature="x: T, y: T -> z: bool", attrs={"T": Type(_ORDERED)}, effect=PURE,
+        shape=inference.elementwise, symbol=_symbol, kernel=_elementwise(_name), gradient=_BOOLS,
     )  # fmt: skip
 for _type, _doc, _name in (("LogicalAnd", "`x and y`.", "logical_and"), ("LogicalOr", "`x or y`.", "logical_or")):
     define(
         _type, _doc, signature="x: bool, y: bool -> z: bool", effect=PURE, shape=inference.elementwise,
         kernel=_elementwise(_name), gradient=NotDifferentiable("it is a function of bools"), commutative=True,
+        symbol="and" if _name == "logical_and" else None,
     )  # fmt: skip
 
 
@@ -89,7 +90,7 @@ for _type, _doc, _name in (
     define(
         _type, _doc, signature="x: T, y: T -> z: bool",
         attrs={"T": Type(), "incompatible_shape_error": Bool(True)}, effect=PURE, shape=_equality_shape,
-        kernel=_equality(_name, _type == "NotEqual"), gradient=_BOOLS, commutative=True,
+        elementwise=True, kernel=_equality(_name, _type == "NotEqual"), gradient=_BOOLS, commutative=True,
     )  # fmt: skip
 
 
@@ -174,6 +175,7 @@ class Select(Op):
     signature = "condition: bool, t: T, e: T -> output: T"
     attrs = {"T": Type()}
     effect = PURE
+    moves = True
 
     def shape(c):
         condition, t, e = c.shapes
@@ -208,6 +210,8 @@ class SelectV2(Op):
     signature = "condition: bool, t: T, e: T -> output: T"
     attrs = {"T": Type()}
     effect = PURE
+    moves = True
+    elementwise = True
     shape = inference.elementwise
 
     def kernel(ctx, inputs, attrs):
@@ -230,6 +234,7 @@ class ClipByValue(Op):
     signature = "t: T, clip_value_min: T, clip_value_max: T -> output: T"
     attrs = {"T": Type(NUMBERS)}
     effect = PURE
+    elementwise = True
 
     def shape(c):
         found = c.shapes[0]

@@ -49,6 +49,8 @@ class AddN(Op):
     signature = "inputs: N * T -> sum: T"
     attrs = {"N": Int(minimum=1), "T": Type(f"{NUMBERS} variant")}
     effect = PURE
+    elementwise = True
+    symbol = "+"
     aggregate = True
     commutative = True
     kernel = _sum
@@ -66,6 +68,8 @@ class AccumulateNV2(Op):
     signature = "inputs: N * T -> sum: T"
     attrs = {"N": Int(minimum=1), "T": Type(NUMBERS), "shape": Shape()}
     effect = PURE
+    elementwise = True
+    symbol = "+"
     aggregate = True
     commutative = True
     kernel = _sum

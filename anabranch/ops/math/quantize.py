@@ -97,6 +97,7 @@ class FakeQuantWithMinMaxArgs(Op):
     signature = "inputs: float -> outputs: float"
     attrs = dict(_ARGS)
     effect = PURE
+    elementwise = True
 
     def shape(c):
         _check_range(c)
@@ -116,6 +117,7 @@ class FakeQuantWithMinMaxArgsGradient(Op):
     signature = "gradients: float, inputs: float -> backprops: float"
     attrs = dict(_ARGS)
     effect = PURE
+    elementwise = True
     gradient = _SECOND
 
     def shape(c):
@@ -134,6 +136,7 @@ class FakeQuantWithMinMaxVars(Op):
     signature = "inputs: float, min: float, max: float -> outputs: float"
     attrs = dict(_FAKE)
     effect = PURE
+    elementwise = True
 
     def shape(c):
         _bounds(c, False)
@@ -174,6 +177,7 @@ class FakeQuantWithMinMaxVarsPerChannel(Op):
     signature = "inputs: float, min: float, max: float -> outputs: float"
     attrs = dict(_FAKE)
     effect = PURE
+    elementwise = True
 
     def shape(c):
         _bounds(c, True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public, publish_as
-from anabranch.core.contract.opdef import PURE, Type, define
+from anabranch.core.contract.opdef import PURE, Cost, Role, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.public_scopes import name_scope
@@ -322,6 +322,7 @@ for _name, _types, _ufunc, _mode, _empty, _start, _sorted_grad, _unsorted_grad i
         effect=PURE,
         shape=_sorted_shape,
         bound=lambda c: None,
+        cost=Cost.INDEXED,
         host_kernel=_sorted_kernel(_ufunc, _empty),
         gradient=_sorted_grad,
     )
@@ -337,6 +338,8 @@ for _name, _types, _ufunc, _mode, _empty, _start, _sorted_grad, _unsorted_grad i
         effect=PURE,
         shape=unsorted_shape,
         compile_time=("num_segments",),
+        cost=Cost.INDEXED,
+        role=Role.ROW_SUMS if _name == "Sum" else None,
         kernel=_unsorted_kernel(_mode, _ufunc, _start),
         gradient=_unsorted_grad,
     )
@@ -349,6 +352,7 @@ define(
     effect=PURE,
     shape=_sorted_shape,
     bound=lambda c: None,
+    cost=Cost.INDEXED,
     host_kernel=_sorted_kernel(np.add, 0, mean=True),
     gradient=_mean_gradient,
 )

@@ -13,7 +13,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.api import publish_as
-from anabranch.core.contract.opdef import PURE, Bool, Type, define
+from anabranch.core.contract.opdef import PURE, Bool, Cost, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.ops.math.segment import check_sorted, known_segments, reduce_sorted, rows_of
@@ -225,6 +225,7 @@ for _mode, _what, _types in (
         signature="data: T, indices: Tidx, segment_ids: Tsegmentids -> output: T",
         attrs={"T": Type(_types), **_index, "sparse_gradient": Bool(False)},
         effect=PURE,
+        cost=Cost.INDEXED,
         shape=_shape,
         bound=lambda c: None,
         host_kernel=_kernel(_mode),
@@ -242,6 +243,7 @@ for _mode, _what, _types in (
             "sparse_gradient": Bool(False),
         },
         effect=PURE,
+        cost=Cost.INDEXED,
         shape=_sized_shape,
         compile_time=("num_segments",),
         kernel=_sized_kernel(_mode),
@@ -253,6 +255,7 @@ for _mode, _what, _types in (
         signature="grad: T, indices: Tidx, segment_ids: Tsegmentids, output_dim0: int32 -> output: T",
         attrs={"T": Type(_FLOATS), **_index},
         effect=PURE,
+        cost=Cost.INDEXED,
         shape=_sized_shape,
         compile_time=("output_dim0",),
         kernel=_grad_kernel(_mode),

@@ -277,7 +277,7 @@ def _filled(fill: Any) -> dict[str, Any]:
             c.set_handle(0, *handle)
         return c.shapes[0]
 
-    return {"kernel": kernel, "value": value, "shape_only": True, "shape": shape, "effect": PURE}
+    return {"kernel": kernel, "value": value, "shape_only": True, "elementwise": True, "shape": shape, "effect": PURE}
 
 
 define(

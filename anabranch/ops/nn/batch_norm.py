@@ -368,6 +368,7 @@ class BatchNormWithGlobalNormalization(Op):
         "scale_after_normalization": Bool(),
     }
     effect = PURE
+    elementwise = True
     gradient = DERIVED
 
     def shape(c):

@@ -104,6 +104,9 @@ class BiasAddGrad(Op):
     attrs = {"T": Type(_NUMBERS), "data_format": String("NHWC", "NHWC NCHW")}
     effect = PURE
 
+    def factors(attrs):
+        return (0,) if attrs["data_format"] != "NCHW" else None
+
     def shape(c):
         value = c.with_rank_at_least(0, 2)
         return (None,) if value is None else (value[channel_axis(c.attrs["data_format"], len(value))],)

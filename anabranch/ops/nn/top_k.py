@@ -13,7 +13,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public, public_op
-from anabranch.core.contract.opdef import PURE, Bool, Int, NotDifferentiable, Op, Type
+from anabranch.core.contract.opdef import PURE, Bool, Cost, Int, NotDifferentiable, Op, Type
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
@@ -138,6 +138,7 @@ class TopKV2(Op):
         "index_type": Type("int16 int32 int64", "int32"),
     }
     effect = PURE
+    cost = Cost.HEAVY
     compile_time = ("k",)
 
     def shape(c):
@@ -158,6 +159,7 @@ class TopK(Op):
     signature = "input: T -> values: T, indices: int32"
     attrs = {"k": Int(minimum=0), "sorted": Bool(True), "T": Type(_REALS)}
     effect = PURE
+    cost = Cost.HEAVY
 
     def shape(c):
         return _shape_of(c, c.attrs["k"])
@@ -207,6 +209,7 @@ class InTopK(Op):
     signature = "predictions: float, targets: T -> precision: bool"
     attrs = {"k": Int(), "T": Type("int32 int64", "int32")}
     effect = PURE
+    cost = Cost.HEAVY
     gradient = NotDifferentiable("its output is a bool")
     shape = _in_top_k_shape
 
@@ -220,6 +223,7 @@ class InTopKV2(Op):
     signature = "predictions: float, targets: T, k: T -> precision: bool"
     attrs = {"T": Type("int32 int64", "int32")}
     effect = PURE
+    cost = Cost.HEAVY
     gradient = NotDifferentiable("its output is a bool")
 
     def shape(c):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.contract.opdef import PURE, Type, define
+from anabranch.core.contract.opdef import PURE, Cost, Type, define
 from anabranch.core.graph.build import build
 
 _NAMES = {1: "", 2: "2D", 3: "3D"}
@@ -68,7 +68,13 @@ def _complex(rank: int, inverse: bool) -> None:
 
     told = f"over the last {rank} dimensions" if rank > 1 else "over the last dimension"
     what = f"The {'inverse ' if inverse else ''}discrete Fourier transform {told}."
-    fields: dict[str, Any] = {"effect": PURE, "shape": shape, "kernel": kernel, "gradient": gradient}
+    fields: dict[str, Any] = {
+        "effect": PURE,
+        "cost": Cost.HEAVY,
+        "shape": shape,
+        "kernel": kernel,
+        "gradient": gradient,
+    }
     define(
         name,
         what,
@@ -176,6 +182,7 @@ def _real(rank: int) -> None:
         signature="input: Treal, fft_length: int32 -> output: Tcomplex",
         attrs={"Treal": Type("float double", "float"), "Tcomplex": Type("complex64 complex128", "complex64")},
         effect=PURE,
+        cost=Cost.HEAVY,
         compile_time=("fft_length",),
         shape=shape,
         kernel=kernel,
@@ -223,6 +230,7 @@ def _inverse_real(rank: int) -> None:
         signature="input: Tcomplex, fft_length: int32 -> output: Treal",
         attrs={"Treal": Type("float double", "float"), "Tcomplex": Type("complex64 complex128", "complex64")},
         effect=PURE,
+        cost=Cost.HEAVY,
         compile_time=("fft_length",),
         shape=shape,
         kernel=kernel,

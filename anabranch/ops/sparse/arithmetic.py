@@ -14,7 +14,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.kernels import borrows
-from anabranch.core.contract.opdef import PURE, Bool, NotDifferentiable, Op, Type, define
+from anabranch.core.contract.opdef import PURE, Bool, Cost, NotDifferentiable, Op, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
 from anabranch.ops.math.binary import _div
@@ -60,6 +60,7 @@ class SparseTensorDenseMatMul(Op):
     signature = "a_indices: Tindices, a_values: T, a_shape: int64, b: T -> product: T"
     attrs = {"T": Type(), "Tindices": Type(INDEX, "int64"), "adjoint_a": Bool(False), "adjoint_b": Bool(False)}
     effect = PURE
+    cost = Cost.INDEXED
     compile_time = ("a_shape",)
 
     def shape(c):
@@ -178,6 +179,8 @@ class SparseToDense(Op):
     signature = "sparse_indices: Tindices, output_shape: Tindices, sparse_values: T, default_value: T -> dense: T"
     attrs = {"validate_indices": Bool(True), "T": Type(), "Tindices": Type(INDEX)}
     effect = PURE
+    moves = True
+    cost = Cost.INDEXED
     compile_time = ("output_shape",)
 
     def shape(c):

@@ -80,6 +80,7 @@ class Assign(Op):
     signature = "ref: Ref(T), value: T -> output_ref: Ref(T)"
     attrs = {"T": Type(), "validate_shape": Bool(True), "use_locking": Bool(True)}
     effect = write("ref", reads=False)
+    passes = "value"
     predication = SELECT
     allows_uninitialized = True
     gradient = _WRITES
@@ -191,7 +192,8 @@ def slice_fields(mode: str) -> dict[str, Any]:
     def kernel(ctx, inputs, attrs):
         return scatter_rules.scatter_slices(ctx, mode, *inputs, drop=attrs["bad_indices_policy"] == "IGNORE")
 
-    return {"checks": checks, "kernel": kernel, "predication": rows("indices"), "gradient": _WRITES}
+    predication = rows("indices", coordinates=True)
+    return {"checks": checks, "kernel": kernel, "predication": predication, "gradient": _WRITES}
 
 
 def _row_shape(c):

@@ -17,10 +17,12 @@ from anabranch.core.contract.opdef import (
     PURE,
     SELECT,
     Bool,
+    Cost,
     Int,
     List,
     NotDifferentiable,
     Op,
+    Role,
     Shape,
     String,
     Type,
@@ -83,6 +85,7 @@ class ReadVariableOp(Op):
     signature = "resource: resource -> value: dtype"
     attrs = {"dtype": Type()}
     effect = read("resource")
+    passes = "resource"
 
     def shape(c):
         return variable_shape(c, dtype=c.attrs["dtype"], doing="read")
@@ -172,6 +175,7 @@ class AssignVariableOp(Op):
     signature = "resource: resource, value: dtype ->"
     attrs = {"dtype": Type(), "validate_shape": Bool(False)}
     effect = write("resource", reads=False)
+    passes = "value"
     predication = SELECT
     allows_uninitialized = True
     shape = _assigned_shape
@@ -245,6 +249,8 @@ class ResourceGather(Op):
     signature = "resource: resource, indices: Tindices -> output: dtype"
     attrs = {"batch_dims": Int(0), "validate_indices": Bool(True), "dtype": Type(), "Tindices": Type("int32 int64")}
     effect = read("resource")
+    role = Role.ROWS
+    cost = Cost.INDEXED
 
     def shape(c):
         return scatter_rules.gather_shape(
@@ -286,6 +292,7 @@ class ResourceGatherNd(Op):
     signature = "resource: resource, indices: Tindices -> output: dtype"
     attrs = {"dtype": Type(), "Tindices": Type("int32 int64")}
     effect = read("resource")
+    cost = Cost.INDEXED
 
     def shape(c):
         return scatter_rules.gather_slices_shape(

@@ -42,6 +42,7 @@ class RefIdentity(Op):
     signature = "input: Ref(T) -> output: Ref(T)"
     attrs = {"T": Type()}
     effect = PURE
+    passes = "input"
     allows_uninitialized = True
 
     def shape(c):

@@ -16,7 +16,7 @@ from anabranch.core import errors
 from anabranch.core.contract import inference
 from anabranch.core.contract.api import public
 from anabranch.core.contract.inference import ShapeContext
-from anabranch.core.contract.opdef import PURE, Bool, Int, NotDifferentiable, Op, String, Type, define
+from anabranch.core.contract.opdef import PURE, Bool, Int, NotDifferentiable, Op, Role, String, Type, define
 from anabranch.core.graph import composites
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
@@ -72,7 +72,9 @@ def _kept_shape(c: ShapeContext) -> Any:
     return c.shapes[0]
 
 
-def _define(name: str, doc: str, signature: str, attrs: dict[str, Any], shape: Any, kernel: Any) -> None:
+def _define(
+    name: str, doc: str, signature: str, attrs: dict[str, Any], shape: Any, kernel: Any, passes: str | None = None
+) -> None:
     define(
         name,
         doc,
@@ -82,6 +84,8 @@ def _define(name: str, doc: str, signature: str, attrs: dict[str, Any], shape: A
         shape=shape,
         gradient=_BY_REGION,
         host_kernel=kernel,
+        passes=passes,
+        role=Role.FLOW,
         allows_uninitialized=name == "RefSwitch",
     )
 
@@ -95,6 +99,7 @@ for _ref, _kind, _told in (("", "T", ""), ("Ref", "Ref(T)", " As a reference."))
         {"T": Type()},
         _switch_shapes,
         _never,
+        passes="data",
     )
     _define(
         f"{_ref}Merge",
@@ -112,6 +117,7 @@ for _ref, _kind, _told in (("", "T", ""), ("Ref", "Ref(T)", " As a reference."))
         _FRAME,
         _kept_shape,
         _same,
+        passes="data",
     )
     _define(
         f"{_ref}Exit",
@@ -137,6 +143,7 @@ _define(
     {"num_outs": Int(minimum=1), "T": Type()},
     _switch_shapes,
     _never,
+    passes="data",
 )
 _define(
     "LoopCond",

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anabranch.core.cache import Cache, Listed
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
-from anabranch.core.graph.body_ops import CALLS, CONDITIONALS, LOOPS, bodies_of
+from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes, list_values
@@ -301,7 +302,7 @@ def live_outputs(plan: Plan, op: Operation) -> tuple[int, ...]:
         fetched = frozenset(plan.fetches)
         fetched |= plan.analysis.awaited
         used = [i for i, output in enumerate(op._outputs) if output in plan.consumers or output in fetched]
-        if op.definition.type_name in LOOPS:
+        if op.role is Role.LOOP:
             used = control.carried_by(plan._view, op, used)
         found = plan.live[op] = tuple(used)
     return found
@@ -361,17 +362,17 @@ def _execute(
     live: tuple[int, ...] | None = None,
 ) -> list[Any]:
     """Runs an op with bodies. Of its outputs only those in ``live`` are looked at (None: all)."""
-    kind = op.definition.type_name
+    role = op.role
     uses = bodies_of(op)
     live = tuple(range(len(op._outputs))) if live is None else live
-    chosen = uses[control.branch_of(op, to_host(operands[0]), len(uses))] if kind in CONDITIONALS else uses[-1]
+    chosen = uses[control.branch_of(op, to_host(operands[0]), len(uses))] if role is Role.CONDITIONAL else uses[-1]
     waits = False
     if restart:
         alone = policy.compiling_body(runner.bodies.of(chosen.body, live).cost)
         waits = runner.plan.cost.compile <= BODIES_FOR_A_SEGMENT * alone
-    if kind in CONDITIONALS:
+    if role is Role.CONDITIONAL:
         results = _Body(runner, chosen.body, live, manager, step, waits).run(operands[1:])
-    elif kind in LOOPS:
+    elif role is Role.LOOP:
         condition = _Body(runner, uses[0].body, (0,), manager, step, waits)
         inner = _Body(runner, chosen.body, live, manager, step, waits)
         changing = inner.live if len(inner.live) < inner.count else None
@@ -390,6 +391,6 @@ def _execute(
                 if step.nested_cost[0] > most:
                     raise Hot
     else:
-        assert kind in CALLS
+        assert role is Role.CALL
         results = _Body(runner, chosen.body, live, manager, step, waits).run(operands)
     return list(results)

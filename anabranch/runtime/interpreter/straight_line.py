@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.contract import kernels
+from anabranch.core.contract import inference, kernels
+from anabranch.core.contract.opdef import OpDefinition
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values.host_list import HostList
@@ -34,7 +36,6 @@ MOST_FORMS = 4
 """So many kinds of arguments get code of their own."""
 MOST_MISSES = 16
 """After so many runs that no code served, none is tried any more."""
-FREE = frozenset(("Identity", "NoOp", "StopGradient"))
 _ARRAYS = (np.ndarray, np.generic)
 
 
@@ -89,9 +90,14 @@ def of(plan: Any) -> Straight | None:
     return Straight(plan) if all(_computes(op) for op in segment.ops) else None
 
 
+def _is_free(definition: OpDefinition) -> bool:
+    """Whether an op costs nothing here: its results are names of what there is."""
+    return definition.only_passes or definition.role is Role.ORDERING  # type: ignore[attr-defined]
+
+
 def _computes(op: Operation) -> bool:
     definition = op.definition
-    if op.type in FREE:
+    if _is_free(definition):
         return True
     if definition.effect.kind not in ("pure", "read") or definition.may_block or kernels.needs_lax(definition):
         return False
@@ -191,7 +197,7 @@ class _Builder:
         return list(found)
 
     def _add(self, op: Operation) -> None:
-        if op.type in FREE:
+        if _is_free(op.definition):
             for output, source in zip(op._outputs, self._sources(op), strict=False):
                 self._names[output], self._values[output] = self._names[source], self._values[source]
                 if source in self._known:
@@ -228,8 +234,10 @@ class _Builder:
             text = f"{''.join(f'{target}, ' for target in targets)}= {call}" if targets else call
         cost = policy.STRAIGHT_OP if short else policy.STRAIGHT_KERNEL
         cost += sum(policy.straight_elements(value.size) for value in made if isinstance(value, _ARRAYS))
-        if op.type == "MatMul":
-            cost += 2 * policy.STRAIGHT_PER_FLOP * operands[0].size * made[0].shape[-1]
+        if definition.flops is not None:
+            given = [getattr(value, "shape", None) for value in operands]
+            context_of_shapes = inference.ShapeContext(definition, attrs, op._inputs, given)
+            cost += policy.STRAIGHT_PER_FLOP * float(definition.flops(context_of_shapes))
         may_fail = not short or op.type in unchecked.MAY_FAIL
         self._lines.append(_Line(text, targets, names, may_fail, cost))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes
@@ -21,8 +22,9 @@ def needs_host(
         return any(needs_host(inner, inner._inputs, fed) for inner in effects.inner_ops(op)) or any(
             isinstance(key, StateKey) and key.maker._outputs[0].dtype.base.name == "string" for key in sources
         )
-    if definition.makes is not None or op.type == "Const" or op.type in control.LOWERED:
-        return definition.makes is None and op._outputs[0].dtype.base is dtypes.string and op.type != "Const"
+    constant = definition.role is Role.CONSTANT
+    if definition.makes is not None or constant or definition.role in control.OPTIONALS:
+        return definition.makes is None and op._outputs[0].dtype.base is dtypes.string and not constant
     if definition.kernel is None or definition.data_dependent_shape:
         return not (known_values.folds(op) and known_values.follow_from_shapes(sources, fed))
     if effect.kind in ("io", "channel", "feed") or (effect.kind == "read" and definition.allows_uninitialized):
@@ -36,7 +38,7 @@ def needs_host(
         if isinstance(key, StateKey):
             if key.maker._outputs[0].dtype.base is dtypes.string:
                 return True
-        elif _only_on_host(key) and key not in constants and key.op.type != "Const" and position not in owned:
+        elif _only_on_host(key) and key not in constants and key.op.role is not Role.CONSTANT and position not in owned:
             return True
     return False
 

@@ -19,6 +19,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.cache import Cache, Listed
 from anabranch.core.contract import kernels
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.graph.operation import Operation, Tensor
@@ -108,7 +109,8 @@ class Plan:
         for fetch in fetches:
             op = fetch.op if isinstance(fetch, Tensor) else fetch
             if isinstance(fetch, Tensor) and (
-                fetch in self.fed or (fetch.dtype.is_ref and (op.definition.makes == "variable" or op.type == "_Arg"))
+                fetch in self.fed
+                or (fetch.dtype.is_ref and (op.definition.makes == "variable" or op.role is Role.ARGUMENT))
             ):
                 continue
             ops.append(op)
@@ -136,7 +138,7 @@ class Plan:
         self.constants: dict[Tensor, np.ndarray] = {
             op._outputs[0]: op._attrs["value"]
             for op in self.analysis.order
-            if op.type == "Const" and op._outputs[0] not in self.fed
+            if op.role is Role.CONSTANT and op._outputs[0] not in self.fed
         }
         self.handles: dict[Tensor, ResourceHandle] = {}
         self.makers: dict[ResourceHandle, Operation] = {}
@@ -147,7 +149,7 @@ class Plan:
                     self.handles[output] = handle_of(op)
                 self.makers.setdefault(handle_of(op), op)
             for tensor in op._inputs:
-                if tensor.op.type == "_Arg" and tensor.dtype.is_ref:
+                if tensor.op.role is Role.ARGUMENT and tensor.dtype.is_ref:
                     maker = reach.maker_of(tensor)
                     if maker.definition.makes != "variable":
                         self.handles[tensor] = handle_of(maker)
@@ -156,7 +158,7 @@ class Plan:
             for maker in within.makers if within is not None else ():
                 self.makers.setdefault(handle_of(maker), maker)
         for tensor in self.feeds:
-            if tensor.op.type == "_Arg" and tensor.dtype.base is dtypes.resource:
+            if tensor.op.role is Role.ARGUMENT and tensor.dtype.base is dtypes.resource:
                 maker = reach.maker_of(tensor)
                 self.makers.setdefault(handle_of(maker), maker)
         self._sources = {op: self.analysis.sources(op) for op in self.analysis.order}
@@ -185,7 +187,7 @@ class Plan:
         for op in self.analysis.order:
             if (
                 op.definition.effect.kind == "feed"
-                and op.type != "_Arg"
+                and op.role is not Role.ARGUMENT
                 and any(output not in self.fed for output in op._outputs)
             ):
                 assert op.definition.host_kernel is not None
@@ -236,7 +238,7 @@ class Plan:
                 if analysis.segment[op] == index
                 and op is not channel
                 and op.definition.makes is None
-                and op.type != "Const"
+                and op.role is not Role.CONSTANT
                 and op not in analysis.channels
                 and op.definition.effect.kind != "feed"
             ]
@@ -459,7 +461,7 @@ class Plan:
 
     def _arrange_segment(self, segment: Segment) -> list[Any]:
         self._host_slices = self._find_host_slices(segment)
-        ops = [op for op in segment.ops if op.type != "NoOp"]  # whose control edges are followed
+        ops = [op for op in segment.ops if op.role is not Role.ORDERING]  # whose control edges are followed
         inside = set(ops)
         on_host = {op: self.runs_on_host(op) for op in ops}
         parents: dict[Operation, list[tuple[Operation, bool]]] = {}

@@ -10,14 +10,14 @@ deterministic, so a program takes the same tiers in the same runs each time.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Container
 from typing import Any
 
 import numpy as np
 
-from anabranch.core.contract import inference, kernels
-from anabranch.core.graph.body_ops import LOOPS
+from anabranch.core.contract import inference, kernels, roles
+from anabranch.core.contract.opdef import OpDefinition
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.rewrite import effects
 from anabranch.xla import repeated_blocks
@@ -27,7 +27,7 @@ HOST_OP = 8.0
 """Interpreting one op, besides its work."""
 HOST_PER_ELEMENT = 0.0015
 HOST_PER_FLOP = 0.00003
-SCATTERED = {"SparseTensorDenseMatMul": 0.0003}
+HOST_PER_INDEXED_FLOP = 0.0003
 """The same for ops that look their operands up element by element."""
 HOST_PER_DRAW = 0.011
 """Drawing one random number."""
@@ -50,19 +50,12 @@ COMPILE_BASE = 40_000.0
 COMPILE_OP = 3_000.0
 COMPILE_LARGE_OP = 80_000.0
 """Compiling an op that looks up or adds up rows by their numbers, or draws: its checks and loops are much code."""
-LARGE_OPS = re.compile(
-    r"(Resource|Sparse)?(Gather|Scatter|Segment|UnsortedSegment)|SparseTensorDenseMatMul|TensorScatter"
-)
 COMPILE_BODY_OP = 12_000.0
 """Compiling an op of a loop, whose lists and checks become several of a program's."""
 COMPILE_LOOPS = 1_000_000.0
 """The most that a plan's loops cost besides their ops: JAX's start, lists, bounds. A long body has more plain ops."""
 COMPILE_REPEATED = 500.0
 """For an op of a block that repeats, which is compiled once for all blocks; see ``xla/repeated_blocks.py``."""
-MOVES = frozenset(
-    ("Assign", "AssignVariableOp", "Identity", "PlaceholderWithDefault", "ReadVariableOp", "Reshape", "Select", "NoOp")
-)
-"""What a plan that saves or restores does beside its files: a program would copy what the host hands on."""
 LOOP_RUNS = 20
 """How often a loop is taken to run before it has."""
 MAX_INTERPRETED_RUNS = 64
@@ -123,7 +116,16 @@ def cost_of(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> f
         except (TypeError, ValueError):
             flops = 0.0
     per_element = HOST_PER_DRAW if definition.effect.kind == "random" else HOST_PER_ELEMENT
-    return HOST_OP + elements * per_element + flops * SCATTERED.get(op.type, HOST_PER_FLOP)
+    per_flop = HOST_PER_INDEXED_FLOP if definition.cost is roles.Cost.INDEXED else HOST_PER_FLOP
+    return HOST_OP + elements * per_element + flops * per_flop
+
+
+def _only_moves(definition: OpDefinition) -> bool:
+    """Whether an op does no work that a program does better: it hands values on, or rearranges them.
+
+    A plan that saves or restores does nothing else beside its files; a program would copy what the host hands on.
+    """
+    return definition.moves or definition.passes is not None or definition.role in (Role.CONSTANT, Role.ORDERING)
 
 
 def estimate(plan: Any, only: Container[Operation] | None = None) -> Cost:
@@ -138,14 +140,14 @@ def estimate(plan: Any, only: Container[Operation] | None = None) -> Cost:
     cost.moves_files = any(op.definition.effect.kind == "io" for op in plan.analysis.order)
     for op in plan.analysis.order:
         definition = op.definition
-        if definition.kernel is not None and op.type not in MOVES and op.type != "Const":
+        if definition.kernel is not None and not _only_moves(definition):
             cost.moves_files = False
         counts = only is None or op in only
         if definition.effect.kind == "body":
             if counts:
                 _add_bodies(cost, op, own)
             continue
-        if op.type == "Const" or definition.makes is not None or (not op._outputs and op.type == "NoOp"):
+        if definition.makes is not None or definition.role in (Role.CONSTANT, Role.ORDERING):
             continue
         for output, shape in zip(op._outputs, infer(op, plan, known), strict=True):
             known.setdefault(output, (shape, None))
@@ -160,7 +162,7 @@ def estimate(plan: Any, only: Container[Operation] | None = None) -> Cost:
         if definition.kernel is not None and not definition.data_dependent_shape:
             cost.compilable += 1
             compilable.append(op)
-            large += definition.effect.kind == "random" or LARGE_OPS.match(op.type) is not None
+            large += definition.effect.kind == "random" or definition.cost is roles.Cost.INDEXED
     repeated = _repeated(plan, compilable) if only is None else 0
     cost.compile = COMPILE_BASE + COMPILE_OP * (cost.compilable - repeated) + COMPILE_REPEATED * repeated
     cost.compile += _of_loops(cost.in_loops) + COMPILE_LARGE_OP * large * (1 - repeated / max(1, len(compilable)))
@@ -183,12 +185,12 @@ def _repeated(plan: Any, ops: list[Operation]) -> int:
 
 def _add_bodies(cost: Cost, op: Operation, own: set[str]) -> None:
     """Adds the bodies of ``op``: what one interpreted run costs comes to light when it happens (``plan.spent``)."""
-    loop = op.definition.type_name in LOOPS
+    loop = op.role is Role.LOOP
     times = LOOP_RUNS if loop else 1
     cost.loops |= loop
     for inner in effects.inner_ops(op):
         definition = inner.definition
-        if inner.type == "Const" or definition.makes is not None or definition.effect.kind == "body":
+        if definition.role is Role.CONSTANT or definition.makes is not None or definition.effect.kind == "body":
             continue
         cost.bodies += HOST_OP * times
         if kernels.needs_lax(definition) and inner.type not in own:

@@ -25,6 +25,7 @@ import numpy as np
 
 from anabranch.core.cache import Cache, Listed
 from anabranch.core.contract import inference
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey
 from anabranch.core.values import dtypes, shapes
@@ -116,7 +117,7 @@ class Varying:
             self._watched = [
                 output
                 for op in plan.analysis.order
-                if op.type != "Const" and op.definition.makes is None and op.definition.effect.kind != "feed"
+                if op.role is not Role.CONSTANT and op.definition.makes is None and op.definition.effect.kind != "feed"
                 if plan.needs_host(op)
                 for output in op._outputs
                 if output.dtype.base.np is not None and not output.dtype.is_ref and not _fixed(output, known)
@@ -201,7 +202,7 @@ def inferred(plan: Any) -> dict[Tensor, tuple[Any, Any]]:
     for tensor, shape in zip(plan.feeds, plan.feed_shapes, strict=True):
         known[tensor] = (varying.open.get(tensor, shape), varying.values.get(tensor))
     for op in plan.analysis.order:
-        if op.type == "Const" or op.definition.makes is not None or op.definition.effect.kind == "body":
+        if op.role is Role.CONSTANT or op.definition.makes is not None or op.definition.effect.kind == "body":
             continue
         for output, shape in zip(op._outputs, policy.infer(op, plan, known), strict=True):
             known.setdefault(output, (shape, None))
@@ -220,7 +221,7 @@ def _fold(op: Operation, known: dict[Tensor, tuple[Any, Any]]) -> None:
     """Computes what follows from values that are known, and whose size nothing else tells."""
     values = []
     for tensor in op._inputs:
-        value = tensor.op._attrs["value"] if tensor.op.type == "Const" else known.get(tensor, (None, None))[1]
+        value = tensor.op._attrs["value"] if tensor.op.role is Role.CONSTANT else known.get(tensor, (None, None))[1]
         if not isinstance(value, np.ndarray) or value.size > MOST_VALUES:
             return
         values.append(value)
@@ -242,7 +243,7 @@ def reached(plan: Any) -> frozenset[Operation]:
     from_there: set[Any] = {*varying.open, *varying.changed}
     found: set[Operation] = set()
     for op in plan.analysis.order:
-        if op.type == "Const" or op.definition.makes is not None or op.definition.effect.kind == "feed":
+        if op.role is Role.CONSTANT or op.definition.makes is not None or op.definition.effect.kind == "feed":
             continue
         sources = plan.sources(op)
         inputs = [key for key in sources if key in from_there]
@@ -301,7 +302,7 @@ def _small_pieces(plan: Any, apart: set[Operation], known: dict[Tensor, tuple[An
 
     touching: set[Operation] = set()
     for op in plan.analysis.order:
-        if op in apart or op.type == "Const" or op.definition.makes is not None or plan.needs_host(op):
+        if op in apart or op.role is Role.CONSTANT or op.definition.makes is not None or plan.needs_host(op):
             continue
         head[op] = op
     for op in plan.analysis.order:

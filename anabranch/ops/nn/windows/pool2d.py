@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.contract.opdef import PURE, Bool, List, Op, String, Type
+from anabranch.core.contract.opdef import PURE, Bool, Cost, List, Op, String, Type
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
 from anabranch.ops.nn.windows import pooling_rules
@@ -320,6 +320,8 @@ class MaxPoolGradGradWithArgmax(Op):
     signature = "input: T, grad: T, argmax: Targmax -> output: T"
     attrs = _argmax_attrs(Type("int32 int64"))
     effect = PURE
+    cost = Cost.INDEXED
+    moves = True
 
     def shape(c):
         c.same_shape("input", "grad")
