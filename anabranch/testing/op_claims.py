@@ -184,7 +184,9 @@ def _moves_labels(
 
     operands = list(one.flat)
     for i in moved:
-        operands[i] = relabelled(operands[i])
+        new = relabelled(operands[i])
+        assert new is not None
+        operands[i] = new
     expected = [relabelled(value) for value in found]
     if any(value is None for value in expected):
         return False

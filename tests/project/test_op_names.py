@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from sources import ROOT, listing, parsed, place, python_files
 
@@ -49,7 +50,7 @@ def system_files() -> Iterator[Path]:
             yield path
 
 
-def _strings(node: ast.AST) -> Iterator[ast.Constant]:
+def _strings(node: ast.AST) -> Iterator[Any]:
     """The strings of a literal: itself, or what a list, tuple, set or dictionary (as keys) holds."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node

@@ -189,6 +189,7 @@ class OpDefinition:
     symbol: str | None = None
     factors: Callable[..., Any] | None = None
     cost: Cost = Cost.ELEMENTS
+    straight: Callable[..., Any] | None = None
     role: Role | None = None
     version: int = 1
     # Where it is defined, noted by `define`: the module, the line of the class statement or of the table's row, and the
@@ -212,9 +213,9 @@ class OpDefinition:
         inferred = {spec.type_attr for spec in self.inputs} | {spec.number_attr for spec in self.inputs}
         inferred |= {spec.type_list_attr for spec in self.inputs}
         put(self, "inferred_attrs", frozenset(name for name in inferred if name))
-        only = self.passes is not None and self.effect.kind == "pure" and self.checks is None and self.role is None
-        put(self, "only_passes", only)
-        put(self, "passes_gradient", only and self.gradient is pass_gradient)
+        only = self.passes is not None and self.effect.kind == "pure" and self.checks is None
+        put(self, "only_passes", only and self.role in (None, Role.COPY))
+        put(self, "passes_gradient", self.only_passes and self.gradient is pass_gradient)  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
         return f"OpDefinition({self.type_name})"
@@ -500,7 +501,7 @@ def _claims(
                 "remove passes, or give both one type attribute",
             )
     of_values = effect.kind == "pure" and not any(spec.is_ref for spec in outputs)
-    hands_on = passes is not None and of_values and role is None
+    hands_on = passes is not None and of_values and role in (None, Role.COPY)
     moves = fields.get("moves", hands_on)
     elementwise = fields.get("elementwise")
     if elementwise is None:
@@ -515,6 +516,8 @@ def _claims(
     cost = fields.get("cost", Cost.INDEXED if by_index else Cost.ELEMENTS)
     if elementwise and cost is not Cost.ELEMENTS:
         _refuse(type_name, f"elementwise and {cost}", "an element-wise op of cost ELEMENTS", "remove one of them")
+    if fields.get("straight") is not None and effect.kind != "pure":
+        _refuse(type_name, f"straight code of a {effect.kind} op", "a pure op", "remove the field")
     symbol = fields.get("symbol")
     if symbol is not None and symbol not in SYMBOLS:
         _refuse(type_name, f"symbol {symbol!r}", f"a symbol among {sorted(SYMBOLS)}", "remove it")

@@ -29,6 +29,7 @@ class Role(enum.Enum):
     CONSTANT = "a value that its attribute `value` holds"
     PLACEHOLDER = "what a step may feed"
     ARGUMENT = "an argument of a nested body, number `index`"
+    COPY = "its operand as it is when the op runs: of a variable, not the value that those who take it would read"
     ORDERING = "nothing but a place for control edges"
     FLOW = "control flow of graphs of version 1: what it hands on may be dead, or of another iteration"
 

@@ -40,7 +40,8 @@ def is_transparent_read(op: Operation) -> bool:
     """
     return (
         op.definition.passes_gradient  # type: ignore[attr-defined]
-        and len(op._inputs) == 1
+        and op.role is None
+        and not op.definition.inputs[0].is_list
         and op._inputs[0].dtype.is_ref
         and not op._outputs[0].dtype.is_ref
         and not op._control_inputs

@@ -108,7 +108,11 @@ def extract_sub_graph(graph_def: Any, dest_nodes: Sequence[str]) -> Any:
 def _hands_on(op_type: str) -> bool:
     """Whether a type hands its input on and does nothing that a trained program needs."""
     definition = opdef.find(op_type)
-    return frozen_functions.passed_attr(op_type) is not None and definition is not None and definition.role is None
+    return (
+        frozen_functions.passed_attr(op_type) is not None
+        and definition is not None
+        and definition.role in (None, Role.COPY)
+    )
 
 
 @public("graph_util.remove_training_nodes")

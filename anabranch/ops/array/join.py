@@ -12,6 +12,7 @@ from anabranch.core.contract.opdef import Shape as ShapeAttr
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.values import shapes
+from anabranch.ops.shared import unchecked
 from anabranch.ops.shared.array_rules import (
     Index,
     axis_in,
@@ -251,6 +252,7 @@ class ConcatV2(Op):
     signature = "values: N * T, axis: Tidx -> output: T"
     attrs = {"N": Int(minimum=2), "T": Type(), "Tidx": Index()}
     effect = PURE
+    straight = unchecked.concat
     role = Role.JOIN
     moves = True
     compile_time = ("axis",)
@@ -378,6 +380,7 @@ class Split(Op):
     signature = "split_dim: int32, value: T -> output: num_split * T"
     attrs = {"num_split": Int(minimum=1), "T": Type()}
     effect = PURE
+    straight = unchecked.split
     role = Role.SPLIT
     moves = True
     compile_time = ("split_dim",)

@@ -379,6 +379,7 @@ class DeepCopy(Op):
     signature = "x: T -> y: T"
     attrs = {"T": Type()}
     effect = PURE
+    role = Role.COPY
     gradient = pass_gradient
     passes = "x"
     shape = inference.unchanged

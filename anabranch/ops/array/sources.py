@@ -129,6 +129,7 @@ class Snapshot(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type()}
     effect = PURE
+    role = Role.COPY
     gradient = opdef.pass_gradient
     passes = "input"
     value = _pass_value

@@ -17,6 +17,7 @@ from anabranch.core.errors import InvalidArgumentError
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
 from anabranch.ops.array.slice_regions import MASKS, BadSlice, Region, put, region, resolve, sliced_shape, take
+from anabranch.ops.shared import unchecked
 from anabranch.ops.shared.array_rules import dense, ints, refuse, require, shape_of
 
 
@@ -311,6 +312,7 @@ class Slice(Op):
     signature = "input: T, begin: Index, size: Index -> output: T"
     attrs = {"T": Type(), "Index": Type("int32 int64")}
     effect = PURE
+    straight = unchecked.window
     role = Role.WINDOW
     moves = True
     compile_time = ("begin", "size")

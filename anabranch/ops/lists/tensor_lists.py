@@ -20,6 +20,7 @@ from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.shapes import RawShape
 from anabranch.ops.lists import host_kernels as kernels
 from anabranch.ops.lists import xla_kernels as lowerings
+from anabranch.ops.shared import unchecked
 from anabranch.ops.shared.array_rules import refuse, shape_of
 
 INDEX = "int32 int64"
@@ -293,6 +294,7 @@ class TensorListPushBack(Op):
     signature = "input_handle: variant, tensor: element_dtype -> output_handle: variant"
     attrs = {"element_dtype": Type()}
     effect = PURE
+    straight = unchecked.push
     role = Role.LIST_PUSH
     kernel = lowerings.traced_push
     host_kernel = kernels.host_push
@@ -311,6 +313,7 @@ class TensorListPopBack(Op):
     signature = "input_handle: variant, element_shape: int32 -> output_handle: variant, tensor: element_dtype"
     attrs = {"element_dtype": Type()}
     effect = PURE
+    straight = unchecked.pop
     role = Role.LIST_POP
     kernel = lowerings.traced_pop
     host_kernel = kernels.host_pop
@@ -352,6 +355,7 @@ class TensorListSetItem(Op):
     signature = "input_handle: variant, index: int32, item: element_dtype -> output_handle: variant"
     attrs = {"element_dtype": Type(), "resize_if_index_out_of_bounds": Bool(False)}
     effect = PURE
+    straight = unchecked.set_item
     role = Role.LIST_WRITE
     kernel = lowerings.traced_set
     host_kernel = kernels.host_set
@@ -436,6 +440,7 @@ class TensorListGetItem(Op):
     signature = "input_handle: variant, index: int32, element_shape: Tshape -> item: element_dtype"
     attrs = {"element_dtype": Type(), "Tshape": Type(INDEX, "int32")}
     effect = PURE
+    straight = unchecked.get_item
     kernel = lowerings.traced_get
     host_kernel = kernels.host_get
 

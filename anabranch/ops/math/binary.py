@@ -19,6 +19,7 @@ from anabranch.core.contract.opdef import PURE, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.values import dtypes
 from anabranch.ops.math import xla_trigonometry
+from anabranch.ops.shared import unchecked
 from anabranch.ops.shared.broadcast_gradients import (
     add,
     conj,
@@ -341,18 +342,20 @@ def _not_zero(x: Any) -> Any:
 _binary(
     "Add", "`x + y`; strings are joined.", f"{FLOATS} uint8 int8 int16 int32 int64 {COMPLEX} string",
     _add, _add_gradient, value=partial_value_of(lambda a, b: a + b), symbol="+",
+    straight=unchecked.ufunc(np.add),
 )  # fmt: skip
 _binary(
     "AddV2", "`x + y`.", f"{FLOATS} uint8 uint16 uint32 uint64 int8 int16 int32 int64 {COMPLEX}",
     _numpy("add"), _add_gradient, value=partial_value_of(lambda a, b: a + b), commutative=True, aggregate=True,
-    symbol="+",
+    symbol="+", straight=unchecked.ufunc(np.add),
 )  # fmt: skip
 _binary(
     "Sub", "`x - y`.", _ALL, _numpy("subtract"), _sub_gradient, value=partial_value_of(lambda a, b: a - b), symbol="-",
+    straight=unchecked.ufunc(np.subtract),
 )  # fmt: skip
 _binary(
     "Mul", "`x * y`.", _ALL, _numpy("multiply"), _with(lambda x, y, grad: (mul(grad, y), mul(x, grad))),
-    value=partial_value_of(lambda a, b: a * b), commutative=True,
+    value=partial_value_of(lambda a, b: a * b), commutative=True, straight=unchecked.ufunc(np.multiply),
 )  # fmt: skip
 _binary(
     "Div", "`x / y`; integers are divided and cut towards zero.", _ALL, _div, _with(_quotient_rule("RealDiv")),

@@ -22,6 +22,7 @@ from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, shapes
 from anabranch.ops.math.binary import check_broadcast
 from anabranch.ops.math.unary import with_values
+from anabranch.ops.shared import unchecked
 from anabranch.ops.shared.broadcast_gradients import reduce_to_shape_of, zeros_like
 from anabranch.ops.shared.numerics import INTEGERS, NUMBERS, widened
 
@@ -48,12 +49,13 @@ for _type, _symbol, _name in (
     define(
         _type, f"`x {_symbol} y`.", signature="x: T, y: T -> z: bool", attrs={"T": Type(_ORDERED)}, effect=PURE,
         shape=inference.elementwise, symbol=_symbol, kernel=_elementwise(_name), gradient=_BOOLS,
+        straight=unchecked.ufunc(getattr(np, _name)),
     )  # fmt: skip
 for _type, _doc, _name in (("LogicalAnd", "`x and y`.", "logical_and"), ("LogicalOr", "`x or y`.", "logical_or")):
     define(
         _type, _doc, signature="x: bool, y: bool -> z: bool", effect=PURE, shape=inference.elementwise,
         kernel=_elementwise(_name), gradient=NotDifferentiable("it is a function of bools"), commutative=True,
-        symbol="and" if _name == "logical_and" else None,
+        symbol="and" if _name == "logical_and" else None, straight=getattr(unchecked, _name),
     )  # fmt: skip
 
 
@@ -175,6 +177,7 @@ class Select(Op):
     signature = "condition: bool, t: T, e: T -> output: T"
     attrs = {"T": Type()}
     effect = PURE
+    straight = unchecked.select
     moves = True
 
     def shape(c):

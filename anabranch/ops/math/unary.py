@@ -21,6 +21,7 @@ from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import shapes
 from anabranch.ops.math import xla_trigonometry
+from anabranch.ops.shared import unchecked
 from anabranch.ops.shared.broadcast_gradients import add, conj, div, mul, neg, reciprocal, square, sub, zeros_like
 from anabranch.ops.shared.numerics import COMPLEX, FLOATS, make_complex, widened
 
@@ -229,7 +230,10 @@ _unary(
 )  # fmt: skip
 _unary("Sinh", "Hyperbolic sine.", _FLOATS_COMPLEX, _numpy("sinh"), _scaled_by(_call("Cosh")))
 _unary("Cosh", "Hyperbolic cosine.", _FLOATS_COMPLEX, _numpy("cosh"), _scaled_by(_call("Sinh")))
-_unary("Tanh", "Hyperbolic tangent.", _FLOATS_COMPLEX, _numpy("tanh"), _by_op("TanhGrad", conjugate=True))
+_unary(
+    "Tanh", "Hyperbolic tangent.", _FLOATS_COMPLEX, _numpy("tanh"), _by_op("TanhGrad", conjugate=True),
+    straight=unchecked.tanh,
+)  # fmt: skip
 _unary(
     "Asinh", "Inverse of the hyperbolic sine.",
     _FLOATS_COMPLEX, _numpy("arcsinh"), lambda op, grad: div(grad, build("Cosh", conj(op.outputs[0]))),
@@ -242,7 +246,10 @@ _unary(
     "Atanh", "Inverse of the hyperbolic tangent; nan outside of [-1, 1].",
     _FLOATS_COMPLEX, _numpy("arctanh"), _scaled_by(lambda x: reciprocal(sub(1.0, square(x)))),
 )  # fmt: skip
-_unary("Sigmoid", "`1 / (1 + exp(-x))`.", _FLOATS_COMPLEX, _sigmoid, _by_op("SigmoidGrad", conjugate=True))
+_unary(
+    "Sigmoid", "`1 / (1 + exp(-x))`.", _FLOATS_COMPLEX, _sigmoid, _by_op("SigmoidGrad", conjugate=True),
+    straight=unchecked.sigmoid,
+)  # fmt: skip
 _unary("Floor", "Greatest integer that is not greater.", FLOATS, _plain("floor"), _no_gradient)
 _unary("Ceil", "Smallest integer that is not smaller.", FLOATS, _plain("ceil"), _no_gradient)
 _unary(
@@ -375,16 +382,20 @@ def _second_reciprocal(op, grad):
     return [mul(mul(mul(conj(grad), -2.0), dy), y), build("ReciprocalGrad", y, grad)]
 
 
-def _gradient_op(type_name: str, doc: str, function: Callable[..., Any], gradient: Callable[..., Any]) -> None:
+def _gradient_op(
+    type_name: str, doc: str, function: Callable[..., Any], gradient: Callable[..., Any], straight: Any = None
+) -> None:
     define(
         type_name, doc, signature="y: T, dy: T -> z: T", attrs={"T": Type(_FLOATS_COMPLEX)}, effect=PURE,
         shape=inference.merged, gradient=gradient,
-        kernel=lambda ctx, inputs, attrs: function(ctx, inputs[0], inputs[1]),
+        kernel=lambda ctx, inputs, attrs: function(ctx, inputs[0], inputs[1]), straight=straight,
     )  # fmt: skip
 
 
-_gradient_op("SigmoidGrad", "`dy * y * (1 - y)`, where `y = sigmoid(x)`.", _sigmoid_grad, _second_sigmoid)
-_gradient_op("TanhGrad", "`dy * (1 - y * y)`, where `y = tanh(x)`.", _tanh_grad, _second_tanh)
+_gradient_op(
+    "SigmoidGrad", "`dy * y * (1 - y)`, where `y = sigmoid(x)`.", _sigmoid_grad, _second_sigmoid, unchecked.sigmoid_grad
+)
+_gradient_op("TanhGrad", "`dy * (1 - y * y)`, where `y = tanh(x)`.", _tanh_grad, _second_tanh, unchecked.tanh_grad)
 _gradient_op("SqrtGrad", "`dy * 0.5 / conj(y)`, where `y = sqrt(x)`.", _sqrt_grad, _second_sqrt)
 _gradient_op("RsqrtGrad", "`dy * -0.5 * conj(y) ** 3`, where `y = rsqrt(x)`.", _rsqrt_grad, _second_rsqrt)
 _gradient_op("ReciprocalGrad", "`-dy * conj(y) ** 2`, where `y = 1 / x`.", _reciprocal_grad, _second_reciprocal)

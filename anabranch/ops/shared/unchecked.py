@@ -1,10 +1,11 @@
 """What kernels do once their checks have passed, for the ops that the bodies of loops consist of.
 
 A loop that the interpreter runs computes the same ops on operands of the same shapes again and again, and most of the
-time of a small op is its checks and the way to its kernel. :func:`form` gives, for operands of certain dtypes and
-shapes, a function of such operands alone that computes the very same, bit for bit; whoever calls it sees to it that
-dtypes and shapes are those (``runtime/interpreter/straight_line.py``). What may still fail, since values decide it,
-raises :class:`Changed`: then the kernel is to be asked. An op that has no entry here is run by its kernel.
+time of a small op is its checks and the way to its kernel. The makers here give, for operands of certain dtypes and
+shapes, a *form*: a function of such operands alone that computes the very same, bit for bit; whoever calls it sees to
+it that dtypes and shapes are those (``runtime/interpreter/straight_line.py``). What may still fail, since values decide
+it, raises :class:`Changed`: then the kernel is to be asked. An op names its maker in its block (``straight``); one that
+has none is run by its kernel.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from anabranch.core.values import shapes
 from anabranch.core.values.host_list import HostList
 
 Form = Callable[..., Any]
-MAY_FAIL = frozenset(("TensorListGetItem", "TensorListPopBack", "TensorListSetItem"))
-"""Ops whose form may raise :class:`Changed`."""
+Maker = Callable[[Sequence[Any], Sequence[bool], dict[str, Any]], Form | None]
+"""Makes a form for operands like these, or gives None. The second argument says which of them are the same at each
+call, the third is the op's attributes."""
 _PLAIN = frozenset(np.dtype(name) for name in ("float32", "float64", "int32", "int64"))
 _FLOATS = frozenset(np.dtype(name) for name in ("float32", "float64"))
 _BOOL = np.dtype(bool)
@@ -29,10 +31,10 @@ class Changed(Exception):
     """Operands are not of the kind that a form is made for, or a check may fail."""
 
 
-def form(type_name: str, operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
-    """A function of operands like these, or None. ``known`` says which of them are the same at each call."""
-    make = _FORMS.get(type_name)
-    return make(operands, known, attrs) if make is not None else None
+def may_change(make: Maker) -> Maker:
+    """Marks the maker of forms that may raise :class:`Changed`."""
+    make.may_change = True  # type: ignore[attr-defined]
+    return make
 
 
 # --------------------------------------------------------------------------------------------------- element by element
@@ -49,14 +51,16 @@ def _alike(operands: Sequence[Any], dtypes: frozenset[Any]) -> bool:
     return True
 
 
-def _ufunc(function: Any, dtypes: frozenset[Any] = _PLAIN) -> Any:
+def ufunc(function: Any, dtypes: frozenset[Any] = _PLAIN) -> Maker:
+    """The maker of an op that is a function of NumPy, element by element."""
+
     def make(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
         return function if _alike(operands, dtypes) else None
 
     return make
 
 
-def _of_arrays(function: Form, of_scalars: Form) -> Any:
+def of_arrays(function: Form, of_scalars: Form) -> Any:
     """A function that works in place, and one that does not, for scalars, which have no place."""
 
     def make(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
@@ -85,13 +89,19 @@ def _tanh_grad(y: Any, dy: Any) -> Any:
     return np.multiply(dy, found, found)
 
 
-def _add_n(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+sigmoid = of_arrays(_sigmoid, lambda x: 1 / (1 + np.exp(-x)))
+sigmoid_grad = of_arrays(_sigmoid_grad, lambda y, dy: dy * y * (1 - y))
+tanh = ufunc(np.tanh, _FLOATS)
+tanh_grad = of_arrays(_tanh_grad, lambda y, dy: dy * (1 - y * y))
+
+
+def add_n(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     if len(operands) != 2 or not _alike(operands, _PLAIN) or operands[0].shape != operands[1].shape:
         return None
     return np.add
 
 
-def _select(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+def select(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     condition, one, other = operands
     if not _alike(operands[1:], _PLAIN) or one.shape != other.shape or isinstance(condition, HostList):
         return None
@@ -104,7 +114,7 @@ def _select(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any
 
 
 # ------------------------------------------------------------------------------------------------------------- matrices
-def _matmul(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+def matmul(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     a, b = operands
     if a.dtype not in _FLOATS or a.dtype != b.dtype or a.ndim != 2 or b.ndim != 2:
         return None
@@ -120,14 +130,14 @@ def _matmul(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any
     return lambda a, b: np.matmul(a.T, b.T)
 
 
-def _bias_add(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+def bias_add(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     value, bias = operands
     if attrs["data_format"] != "NHWC" or not _alike(operands, _PLAIN) or bias.shape != value.shape[-1:]:
         return None
     return np.add
 
 
-def _bias_add_grad(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+def bias_add_grad(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     (grad,) = operands
     if attrs["data_format"] != "NHWC" or grad.dtype not in _FLOATS or grad.ndim < 2:
         return None
@@ -139,7 +149,7 @@ def _reduction(axes: tuple[int, ...], dtype: Any, keep: bool) -> Form:
     return lambda x, *_: reduce(x, axes, dtype, None, keep)
 
 
-def _sum(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+def sum_of_axes(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     x, axes = operands
     if not known[1] or x.dtype not in _FLOATS:
         return None
@@ -158,7 +168,7 @@ def _axis(value: Any, rank: int) -> int | None:
     return int(np.ravel(value)[0]) % rank
 
 
-def _concat(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+def concat(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     *values, place = operands
     axis = _axis(place, values[0].ndim) if known[-1] else None
     if axis is None or any(value.dtype != values[0].dtype for value in values):
@@ -172,7 +182,7 @@ def _concat(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any
     return lambda *values: join(values[:-1], axis)
 
 
-def _split(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+def split(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     place, x = operands
     axis = _axis(place, x.ndim) if known[0] else None
     if axis is None or x.shape[axis] % attrs["num_split"]:
@@ -183,7 +193,7 @@ def _split(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]
     return lambda _, x: [x[part] for part in parts]
 
 
-def _slice(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+def window(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     x, begin, size = operands
     if not (known[1] and known[2]) or not len(begin) == len(size) == x.ndim:
         return None
@@ -207,19 +217,20 @@ def _may_hold(value: Any, attrs: dict[str, Any], shape: tuple[int, ...]) -> bool
     )
 
 
-def _push(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+def push(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     value, item = operands
     return HostList.push if _may_hold(value, attrs, item.shape) and value.limit < 0 else None
 
 
-def _pop(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+@may_change
+def pop(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     value = operands[0]
     item = value.get(value.length - 1) if isinstance(value, HostList) and value.length else None
     if item is None or not _may_hold(value, attrs, item.shape):
         return None
     shape = item.shape
 
-    def pop(value: HostList, _: Any) -> Any:
+    def take(value: HostList, _: Any) -> Any:
         if not value._length:
             raise Changed
         found = value.pop()
@@ -228,7 +239,7 @@ def _pop(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) 
             raise Changed
         return found
 
-    return pop if _is_shape(operands[1], known[1], shape) else None
+    return take if _is_shape(operands[1], known[1], shape) else None
 
 
 def _is_shape(given: Any, known: bool, shape: tuple[int, ...]) -> bool:
@@ -242,7 +253,8 @@ def _is_shape(given: Any, known: bool, shape: tuple[int, ...]) -> bool:
     return shapes.is_compatible(wanted, shape)
 
 
-def _get_item(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+@may_change
+def get_item(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     value, index, given = operands
     place = int(index)
     item = value.get(place) if isinstance(value, HostList) and 0 <= place < value.length else None
@@ -262,7 +274,8 @@ def _get_item(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, A
     return get
 
 
-def _set_item(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+@may_change
+def set_item(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     value, _, item = operands
     if not _may_hold(value, attrs, item.shape):
         return None
@@ -276,32 +289,5 @@ def _set_item(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, A
     return put
 
 
-_FORMS: dict[str, Callable[[Sequence[Any], Sequence[bool], dict[str, Any]], Form | None]] = {
-    "Add": _ufunc(np.add),
-    "AddN": _add_n,
-    "AddV2": _ufunc(np.add),
-    "BiasAdd": _bias_add,
-    "BiasAddGrad": _bias_add_grad,
-    "ConcatV2": _concat,
-    "Greater": _ufunc(np.greater),
-    "GreaterEqual": _ufunc(np.greater_equal),
-    "Less": _ufunc(np.less),
-    "LessEqual": _ufunc(np.less_equal),
-    "LogicalAnd": _ufunc(np.logical_and, frozenset((_BOOL,))),
-    "LogicalOr": _ufunc(np.logical_or, frozenset((_BOOL,))),
-    "MatMul": _matmul,
-    "Mul": _ufunc(np.multiply),
-    "Select": _select,
-    "Sigmoid": _of_arrays(_sigmoid, lambda x: 1 / (1 + np.exp(-x))),
-    "SigmoidGrad": _of_arrays(_sigmoid_grad, lambda y, dy: dy * y * (1 - y)),
-    "Slice": _slice,
-    "Split": _split,
-    "Sub": _ufunc(np.subtract),
-    "Sum": _sum,
-    "Tanh": _ufunc(np.tanh, _FLOATS),
-    "TanhGrad": _of_arrays(_tanh_grad, lambda y, dy: dy * (1 - y * y)),
-    "TensorListGetItem": _get_item,
-    "TensorListPopBack": _pop,
-    "TensorListPushBack": _push,
-    "TensorListSetItem": _set_item,
-}
+logical_and = ufunc(np.logical_and, frozenset((_BOOL,)))
+logical_or = ufunc(np.logical_or, frozenset((_BOOL,)))

@@ -25,7 +25,7 @@ from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values.host_list import HostList
-from anabranch.ops.shared import host_blas, unchecked
+from anabranch.ops.shared import host_blas
 from anabranch.ops.shared.unchecked import Changed
 from anabranch.runtime.plans import policy
 from anabranch.runtime.values import to_host
@@ -221,7 +221,8 @@ class _Builder:
                 self._names[output] = f"v{output.op._id}_{output.value_index}"
         if constant and op._outputs:
             return
-        function = unchecked.form(op.type, operands, known, attrs)
+        make = definition.straight
+        function = make(operands, known, attrs) if make is not None else None
         short = function is not None
         name = f"f{len(self._scope)}"
         self._scope[name] = function if short else _kernel(op, context, forms)
@@ -238,7 +239,7 @@ class _Builder:
             given = [getattr(value, "shape", None) for value in operands]
             context_of_shapes = inference.ShapeContext(definition, attrs, op._inputs, given)
             cost += policy.STRAIGHT_PER_FLOP * float(definition.flops(context_of_shapes))
-        may_fail = not short or op.type in unchecked.MAY_FAIL
+        may_fail = not short or getattr(make, "may_change", False)
         self._lines.append(_Line(text, targets, names, may_fail, cost))
 
 
