@@ -392,7 +392,7 @@ def _is_unchanged(body: Body, index: int) -> bool:
     """Whether a loop leaves a variable as it is, and gradients too: an identity may have a rule of the user's."""
     output = body.outputs[index]
     while (source := passed(output)) is not None:
-        if registry.OVERRIDE in output.op._attrs or not output.op.definition.passes_gradient:  # type: ignore[attr-defined]
+        if registry.OVERRIDE in output.op._attrs or not output.op.definition.passes_gradient:
             return False
         output = source
     return output is body.args[index]

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of
-from anabranch.core.graph.passing import is_read
 from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.passing import is_read
 from anabranch.rewrite import reach
 
 

@@ -156,7 +156,7 @@ def _from_tensor(scope: Scope, op: Operation) -> bool:
     return True
 
 
-specials_of_kinds.append((lambda definition: definition.only_passes, _hand_on))  # type: ignore[attr-defined]
+specials_of_kinds.append((lambda definition: definition.only_passes, _hand_on))
 specials.update(
     {Role.SHAPE: [_shape], Role.SUBSCRIPT: [_slice], Role.ROWS: [_gather], Role.LIST_OF_ROWS: [_from_tensor]}
 )

@@ -21,7 +21,7 @@ DRIVEN = [item for item in ROWS if item.cases]
 NOT_CLAIMED = {
     "QuantizeAndDequantize": "without `range_given` its scale is that of the whole tensor",
 }
-PASSING = [item for item in DRIVEN if item.definition.only_passes]  # type: ignore[attr-defined]
+PASSING = [item for item in DRIVEN if item.definition.only_passes]
 
 
 def by_type(rows: list[Row]) -> pytest.MarkDecorator:
@@ -168,7 +168,7 @@ def test_claims_are_derived() -> None:
         assert opdef.lookup("Identity").elementwise
         assert opdef.lookup("Identity").moves
         assert opdef.lookup("ResourceScatterAdd").cost is Cost.INDEXED
-        assert not opdef.lookup("CheckNumerics").only_passes  # type: ignore[attr-defined]
-        assert not opdef.lookup("StopGradient").passes_gradient  # type: ignore[attr-defined]
+        assert not opdef.lookup("CheckNumerics").only_passes
+        assert not opdef.lookup("StopGradient").passes_gradient
     finally:
         del opdef._registry["TestDerived"]

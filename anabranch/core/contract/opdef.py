@@ -197,6 +197,8 @@ class OpDefinition:
     module: str = ""
     line: int = 0
     block: type | None = None
+    only_passes: bool = dataclasses.field(init=False, default=False)
+    passes_gradient: bool = dataclasses.field(init=False, default=False)
 
     # -- derived once, for the hot path of building -----------------------------------------------------------------
     def __post_init__(self) -> None:
@@ -215,7 +217,7 @@ class OpDefinition:
         put(self, "inferred_attrs", frozenset(name for name in inferred if name))
         only = self.passes is not None and self.effect.kind == "pure" and self.checks is None
         put(self, "only_passes", only and self.role in (None, Role.COPY))
-        put(self, "passes_gradient", self.only_passes and self.gradient is pass_gradient)  # type: ignore[attr-defined]
+        put(self, "passes_gradient", self.only_passes and self.gradient is pass_gradient)
 
     def __repr__(self) -> str:
         return f"OpDefinition({self.type_name})"
@@ -325,7 +327,7 @@ def _refuse(type_name: str, given: str, expected: str, instead: str) -> None:
     raise TypeError(errors.message(f"op {type_name!r}: {given}", expected, instead))
 
 
-_FIELDS = {field.name for field in dataclasses.fields(OpDefinition)} - {
+_FIELDS = {field.name for field in dataclasses.fields(OpDefinition) if field.init} - {
     "type_name", "doc", "inputs", "outputs", "module", "line", "block",
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ def passed(tensor: Tensor) -> Tensor | None:
     """The input that a tensor is; None if its op computes it."""
     op = tensor.op
     definition = op.definition
-    if not definition.only_passes:  # type: ignore[attr-defined]
+    if not definition.only_passes:
         return None
     return op._inputs[definition.passed_position(tensor.value_index, op._attrs)]
 
@@ -33,19 +33,21 @@ def origin(tensor: Tensor, waiting: bool = True) -> Tensor:
     return tensor
 
 
+def is_read(op: Operation) -> bool:
+    """Whether an op does nothing but read a reference."""
+    definition = op.definition
+    if not definition.only_passes or definition.inputs[0].is_list:
+        return False
+    return op._inputs[0].dtype.is_ref and not op._outputs[0].dtype.is_ref
+
+
 def is_transparent_read(op: Operation) -> bool:
     """Whether an op is a plain read of a reference, like an `Identity` of it, that waits for nothing else.
 
     Such a read has no position of its own: whoever takes its value reads the variable, and gradients go to it.
     """
-    return (
-        op.definition.passes_gradient  # type: ignore[attr-defined]
-        and op.role is None
-        and not op.definition.inputs[0].is_list
-        and op._inputs[0].dtype.is_ref
-        and not op._outputs[0].dtype.is_ref
-        and not op._control_inputs
-    )
+    plain = op.definition.passes_gradient and op.role is None
+    return plain and is_read(op) and not op._control_inputs
 
 
-__all__ = ["is_transparent_read", "origin", "passed"]
+__all__ = ["is_read", "is_transparent_read", "origin", "passed"]

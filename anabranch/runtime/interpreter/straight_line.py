@@ -92,7 +92,7 @@ def of(plan: Any) -> Straight | None:
 
 def _is_free(definition: OpDefinition) -> bool:
     """Whether an op costs nothing here: its results are names of what there is."""
-    return definition.only_passes or definition.role is Role.ORDERING  # type: ignore[attr-defined]
+    return definition.only_passes or definition.role is Role.ORDERING
 
 
 def _computes(op: Operation) -> bool:

@@ -16,7 +16,7 @@ TIERS = pytest.mark.parametrize("tier", ["interpreted", "compiled"])
 PASSING = sorted(
     name
     for name, item in opdef.all_definitions().items()
-    if item.only_passes and not any(spec.is_ref for spec in item.inputs)  # type: ignore[attr-defined]
+    if item.only_passes and not any(spec.is_ref for spec in item.inputs)
 )
 ALL = pytest.mark.parametrize("name", PASSING)
 
@@ -115,7 +115,7 @@ def test_reads_of_references(name: str, tier: str) -> None:
     with tf.Graph().as_default() as graph:
         variable = tf.Variable(1.0, use_resource=False)
         read = through(name, variable._ref())
-        plain = definition.passes_gradient and definition.role is None  # type: ignore[attr-defined]
+        plain = definition.passes_gradient and definition.role is None
         assert passing.is_transparent_read(read.op) == plain
         with tf.control_dependencies([tf.assign(variable, 5.0)]):
             later = read + 1.0
