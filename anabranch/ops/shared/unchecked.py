@@ -96,12 +96,14 @@ tanh_grad = of_arrays(_tanh_grad, lambda y, dy: dy * (1 - y * y))
 
 
 def add_n(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """Two terms."""
     if len(operands) != 2 or not _alike(operands, _PLAIN) or operands[0].shape != operands[1].shape:
         return None
     return np.add
 
 
 def select(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """A condition of the operands' shape, a scalar, or one per row."""
     condition, one, other = operands
     if not _alike(operands[1:], _PLAIN) or one.shape != other.shape or isinstance(condition, HostList):
         return None
@@ -115,6 +117,7 @@ def select(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]
 
 # ------------------------------------------------------------------------------------------------------------- matrices
 def matmul(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """Matrices of one float dtype."""
     a, b = operands
     if a.dtype not in _FLOATS or a.dtype != b.dtype or a.ndim != 2 or b.ndim != 2:
         return None
@@ -131,6 +134,7 @@ def matmul(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]
 
 
 def bias_add(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """A bias along the last dimension."""
     value, bias = operands
     if attrs["data_format"] != "NHWC" or not _alike(operands, _PLAIN) or bias.shape != value.shape[-1:]:
         return None
@@ -138,6 +142,7 @@ def bias_add(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, An
 
 
 def bias_add_grad(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """Sums over all dimensions but the last."""
     (grad,) = operands
     if attrs["data_format"] != "NHWC" or grad.dtype not in _FLOATS or grad.ndim < 2:
         return None
@@ -150,6 +155,7 @@ def _reduction(axes: tuple[int, ...], dtype: Any, keep: bool) -> Form:
 
 
 def sum_of_axes(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """Sums over axes that are the same at each call."""
     x, axes = operands
     if not known[1] or x.dtype not in _FLOATS:
         return None
@@ -169,6 +175,7 @@ def _axis(value: Any, rank: int) -> int | None:
 
 
 def concat(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """Arrays along an axis that is the same at each call."""
     *values, place = operands
     axis = _axis(place, values[0].ndim) if known[-1] else None
     if axis is None or any(value.dtype != values[0].dtype for value in values):
@@ -183,6 +190,7 @@ def concat(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]
 
 
 def split(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """Equal parts along an axis that is the same at each call."""
     place, x = operands
     axis = _axis(place, x.ndim) if known[0] else None
     if axis is None or x.shape[axis] % attrs["num_split"]:
@@ -194,6 +202,7 @@ def split(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any])
 
 
 def window(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """A part whose place and size are the same at each call."""
     x, begin, size = operands
     if not (known[1] and known[2]) or not len(begin) == len(size) == x.ndim:
         return None
@@ -218,12 +227,14 @@ def _may_hold(value: Any, attrs: dict[str, Any], shape: tuple[int, ...]) -> bool
 
 
 def push(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """A list that has no limit."""
     value, item = operands
     return HostList.push if _may_hold(value, attrs, item.shape) and value.limit < 0 else None
 
 
 @may_change
 def pop(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """The last element, of a shape that was seen."""
     value = operands[0]
     item = value.get(value.length - 1) if isinstance(value, HostList) and value.length else None
     if item is None or not _may_hold(value, attrs, item.shape):
@@ -255,6 +266,7 @@ def _is_shape(given: Any, known: bool, shape: tuple[int, ...]) -> bool:
 
 @may_change
 def get_item(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """An element, of a shape that was seen."""
     value, index, given = operands
     place = int(index)
     item = value.get(place) if isinstance(value, HostList) and 0 <= place < value.length else None
@@ -276,6 +288,7 @@ def get_item(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, An
 
 @may_change
 def set_item(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """An index inside of the list."""
     value, _, item = operands
     if not _may_hold(value, attrs, item.shape):
         return None
