@@ -200,7 +200,11 @@ def test_destroying_a_variable():
 def test_contracts():
     """Effects and predication say what the runtime needs to know."""
     scatter, assign = opdef.lookup("ScatterNdAdd"), opdef.lookup("Assign")
-    assert (scatter.effect.kind, scatter.effect.reads, scatter.predication) == ("write", True, opdef.rows("indices"))
+    assert (scatter.effect.kind, scatter.effect.reads, scatter.predication) == (
+        "write",
+        True,
+        opdef.rows("indices", coordinates=True),
+    )
     assert (assign.effect.reads, assign.allows_uninitialized, assign.predication) == (False, True, opdef.SELECT)
     assert opdef.lookup("VarIsInitializedOp").effect.presence
     assert opdef.lookup("VariableV2").makes == opdef.lookup("VarHandleOp").makes == "variable"
