@@ -333,19 +333,6 @@ def widened(array: np.ndarray) -> np.ndarray:
     return array.astype(np.complex128) if dtype.is_complex else array.copy()
 
 
-def load_rows(folder: Path) -> list[Row]:
-    """All rows of a folder whose files have a list ``ROWS`` each."""
-    rows: list[Row] = []
-    for path in sorted(folder.glob("[!_]*.py")):
-        spec = importlib.util.spec_from_file_location(f"cases_{path.stem}", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        rows += module.ROWS
-    return rows
-
-
 def instances(driven: Row, names: Sequence[str | None] | None = None) -> Iterator[Instance]:
     """The calls of a row: the first case in every dtype, others in the main one; in ``names`` if given, without those
     that have no gradient.

@@ -13,7 +13,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.kernels import uses_lax
-from anabranch.core.contract.opdef import Bool, Cost, Op, PURE, Type
+from anabranch.core.contract.opdef import PURE, Bool, Cost, Op, Type
 from anabranch.core.graph.build import build, build_operation
 from anabranch.core.values import shapes
 from anabranch.ops.linalg.rules import (
