@@ -10,6 +10,9 @@ import os
 
 import hypothesis
 
+# What one test compiles, no other finds on disk; tests of the cache have folders of their own.
+os.environ["ANABRANCH_CACHE"] = "off"
+
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50, database=None)
 hypothesis.settings.register_profile("search", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

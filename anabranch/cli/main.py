@@ -7,8 +7,9 @@ anabranch saved-model show|run       what a SavedModel holds, and calls of its s
 anabranch checkpoint ls|show|diff    what checkpoints hold, and where two differ
 anabranch graph summary|to-text|freeze|ops
 anabranch where NAME...              where a public name or an op type is defined: file and line
+anabranch cache info|clear           the compiled programs that are kept on disk
 
-The last four have ``--json``; exit status 1 says that an answer is 'no' (checkpoints differ, a graph has op types that
+The last five have ``--json``; exit status 1 says that an answer is 'no' (checkpoints differ, a graph has op types that
 are not defined), 2 that something is wrong, which is told on standard error.
 """
 
@@ -29,6 +30,7 @@ _LOADED_WHEN_NAMED = {
     "checkpoint": ("anabranch.cli.checkpoint_command", "list, show and compare checkpoints"),
     "graph": ("anabranch.cli.graph_command", "summarise, print, freeze and check graphs"),
     "where": ("anabranch.cli.where_command", "say in which file and line a public name or an op type is defined"),
+    "cache": ("anabranch.cli.cache_command", "show and clear the compiled programs that are kept on disk"),
 }
 
 

@@ -99,18 +99,18 @@ class _Elsewhere:
     """A client of XLA whose compilations are made by another process; in all else the client itself."""
 
     def __init__(self, client: Any) -> None:
-        self._client = client
+        self.client = client
         self.code = b""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
+        return getattr(self.client, name)
 
     def compile_and_load(self, module: Any, executable_devices: Any, compile_options: Any, **_: Any) -> Any:
         bytecode = io.BytesIO()
         module.operation.write_bytecode(bytecode)
-        devices = " ".join(map(str, (len(self._client.devices()), *(device.id for device in executable_devices))))
+        devices = " ".join(map(str, (len(self.client.devices()), *(device.id for device in executable_devices))))
         self.code = _answer(devices.encode(), bytecode.getvalue(), compile_options.SerializeAsString())
-        return self._client.deserialize_executable(self.code, executable_devices, compile_options)
+        return self.client.deserialize_executable(self.code, executable_devices, compile_options)
 
 
 def compiled_elsewhere(lowered: Any) -> tuple[Any, bytes]:
@@ -127,7 +127,9 @@ def compiled_elsewhere(lowered: Any) -> tuple[Any, bytes]:
     elsewhere, inner = copy.copy(lowered), copy.copy(lowering)
     inner.compile_args = {**lowering.compile_args, "backend": client}
     elsewhere._lowering = inner
-    return elsewhere.compile(), client.code
+    compiled = elsewhere.compile()
+    compiled._executable._unloaded_executable.backend = client.client
+    return compiled, client.code
 
 
 def _answer(*request: bytes) -> bytes:

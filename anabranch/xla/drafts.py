@@ -17,6 +17,7 @@ than it saved, a plan for which the user asked for the compiled tier.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 import weakref
@@ -117,12 +118,42 @@ def runs_as_draft(jaxpr: Any) -> int:
     return int(runs) if runs >= FEWEST_RUNS else 0
 
 
-class Source:
-    """What a program was lowered to, as long as its final form may still have to be made of it."""
+class Disk:
+    """Where the final form of a program is kept; the base class keeps nothing."""
 
-    def __init__(self, lowered: Any, around: Callable[[], contextlib.AbstractContextManager[Any]]) -> None:
-        self._lowered = lowered
+    def has_final(self) -> bool:
+        """Whether it is there."""
+        return False
+
+    def final(self) -> Any:
+        """The form that is there, or None."""
+        return None
+
+    def keep_final(self, compiled: Any, code: bytes | None) -> None:
+        """Keeps the form that has been compiled; ``code`` is its machine code if that came from another process."""
+
+
+class Source:
+    """What a program is lowered to, as long as its final form may still have to be made of it."""
+
+    def __init__(
+        self,
+        lower: Callable[[], Any],
+        around: Callable[[], contextlib.AbstractContextManager[Any]],
+        disk: Disk | None = None,
+    ) -> None:
+        self._lower = lower
         self._around = around
+        self._disk = disk if disk is not None else Disk()
+
+    @functools.cached_property
+    def _lowered(self) -> Any:
+        return self._lower()
+
+    def prepare(self) -> None:
+        """Does what has to be done of Python's before the final form can be made in the background."""
+        if not self._disk.has_final():
+            self._lowered  # noqa: B018
 
     def draft(self) -> Any:
         """The quickly compiled form; None where XLA does not know how."""
@@ -137,12 +168,20 @@ class Source:
     def final(self) -> Any:
         """The optimised form."""
         with self._around():
-            return self._lowered.compile()
+            found = self._disk.final()
+            if found is None:
+                found = self._lowered.compile()
+                self._disk.keep_final(found, None)
+            return found
 
     def final_elsewhere(self) -> Any:
         """The optimised form, compiled by a process of its own."""
         with self._around():
-            return background.compiled_elsewhere(self._lowered)[0]
+            found = self._disk.final()
+            if found is None:
+                found, code = background.compiled_elsewhere(self._lowered)
+                self._disk.keep_final(found, code)
+            return found
 
     def best_from_a_thread(self) -> Any:
         """The optimised form, for a thread of the background: a CPU's is compiled elsewhere if it can be."""
@@ -186,6 +225,11 @@ class Forms:
         """Starts to compile the final form, unless that has been done."""
         with self._lock:
             if self._final is None and self._compiling is None and self.problem is None and source is not None:
+                try:
+                    source.prepare()
+                except Exception as problem:
+                    self.problem = problem
+                    return
                 self._compiling = background.start(lambda: self._compile_elsewhere(source), "anabranch-final-form")
 
     def best(self, source: Source | None) -> Any:

@@ -6,6 +6,7 @@ No global configuration of JAX is changed. 64-bit types are enabled around each 
 from __future__ import annotations
 
 import functools
+import io
 import logging
 import os
 import sys
@@ -54,6 +55,42 @@ def jaxpr_as_function(closed: Any) -> Any:
     import jax.extend.core
 
     return jax.extend.core.jaxpr_as_fun(closed)
+
+
+def jaxlib_version() -> str:
+    """The version of XLA's package."""
+    import jaxlib
+
+    return jaxlib.__version__
+
+
+def serialized(compiled: Any, code: bytes | None = None) -> bytes:
+    """A compiled function as JAX serialises it; ``code`` takes the place of its machine code, as an executable that was
+    loaded itself may not be serialised again.
+    """
+    from jax.experimental import serialize_executable
+
+    unloaded = compiled._executable._unloaded_executable
+    if unloaded.host_callbacks or unloaded.keepalive:
+        raise NotImplementedError("it calls functions of this process")
+    if code is None:
+        return serialize_executable.serialize(compiled)[0]
+    executable = unloaded.xla_executable
+
+    class Pickler(serialize_executable._JaxPjrtPickler):
+        def persistent_id(self, value: Any) -> Any:
+            return ("exec", code) if value is executable else super().persistent_id(value)
+
+    with io.BytesIO() as file:
+        Pickler(file).dump((unloaded, jax().tree_util.tree_leaves(compiled.args_info), compiled._no_kwargs))
+        return file.getvalue()
+
+
+def loaded(payload: bytes, inputs: Any, outputs: Any, device: Any) -> Any:
+    """The function that :func:`serialized` was given, on a device; ``inputs`` and ``outputs`` are tree structures."""
+    from jax.experimental import serialize_executable
+
+    return serialize_executable.deserialize_and_load(payload, inputs, outputs, device.client, [device])
 
 
 def x64() -> Any:

@@ -33,7 +33,17 @@ from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values.list_values import TracedList
-from anabranch.xla import capacities, drafts, engine, kernel_context, lists, lowering, repeated_blocks, rolled_blocks
+from anabranch.xla import (
+    capacities,
+    drafts,
+    engine,
+    kernel_context,
+    lists,
+    lowering,
+    repeated_blocks,
+    rolled_blocks,
+    stored_programs,
+)
 from anabranch.xla import row_updates as rows
 from anabranch.xla.drafts import Executable
 from anabranch.xla.lowering import MAX_EMBEDDED_CONSTANT
@@ -82,6 +92,23 @@ class _Facts:
         self.spare: Any = None
         """The compiled form that leaves its variables' old values alone; see ``Program.keeping``."""
 
+    def plain(self) -> Any:
+        """As JSON; see :meth:`read`."""
+        told = {name: getattr(self, name) for name in _PLAIN_FACTS}
+        outputs = [[i, stored_programs.plain(value)] for i, value in self.known_outputs.items()]
+        return {**told, "records": [stored_programs.plain_record(it) for it in self.records], "known_outputs": outputs}
+
+    @classmethod
+    def read(cls, told: Any) -> _Facts:
+        """What :meth:`plain` has written."""
+        facts = cls()
+        for name in _PLAIN_FACTS:
+            setattr(facts, name, told[name])
+        facts.loops = [(blocks, ops) for blocks, ops in told["loops"]]
+        facts.records = [stored_programs.read_record(record) for record in told["records"]]
+        facts.known_outputs = {i: stored_programs.read(value) for i, value in told["known_outputs"]}
+        return facts
+
     def amounts(self, results: Sequence[Any]) -> list[int]:
         """How many blocks each random op took."""
         if not self.dynamic:
@@ -90,6 +117,40 @@ class _Facts:
         for place, amount in zip(self.dynamic, np.asarray(results[-1]).tolist(), strict=True):
             found[place] = amount
         return found
+
+
+_PLAIN_FACTS = ("consumed", "traced_outputs", "tentative", "dynamic", "loops", "guessed")
+
+
+class _OnDisk(drafts.Disk):
+    """Where a program's forms are kept on disk, if it has a name there."""
+
+    def __init__(self, name: str | None, facts: _Facts, arguments: tuple[Any, ...], device: Any) -> None:
+        self._name = name
+        self._facts = facts
+        self._arguments = arguments
+        self._device = device
+
+    def keep(self, form: str, compiled: Any, runs: int, code: bytes | None = None) -> None:
+        """Keeps a form of a program that makes ``runs`` runs in its first."""
+        if self._name is not None:
+            try:
+                told = {"facts": self._facts.plain(), "runs": runs}
+            except stored_programs.NotStorable:
+                self._name = None
+            else:
+                stored_programs.save(self._name, form, told, compiled, code)
+
+    def has_final(self) -> bool:
+        return stored_programs.has(self._name, stored_programs.FINAL)
+
+    def final(self) -> Any:
+        device = engine.jax_device(self._device)
+        found = stored_programs.load(self._name, stored_programs.FINAL, self._arguments, device)
+        return None if found is None else found[1]
+
+    def keep_final(self, compiled: Any, code: bytes | None) -> None:
+        self.keep(stored_programs.FINAL, compiled, 0, code)
 
 
 _shared: Cache[Any, drafts.Forms] = Cache("executables", 1024)
@@ -217,8 +278,12 @@ class Program:
                     forms = _shared.get(structure)
                     found = forms.executable() if forms is not None else None
                     if found is None:
+                        stored = stored_programs.key(
+                            structure, stored_programs.definitions(self.flat_ops), self.platform
+                        )
+                        asked = (donated, inputs, static, rng, bounds or {}, gated)
                         try:
-                            forms, source = self._compile(donated, inputs, static, rng, bounds or {}, gated)
+                            forms, source = self._load(*asked, stored) or self._compile(*asked, stored=stored)
                         except capacities.TooRoomy:
                             self.capacities.tight = True
                             raise
@@ -357,7 +422,82 @@ class Program:
         bounds: dict[int, int],
         gated: bool,
         keeps: bool = False,
+        stored: str | None = None,
     ) -> tuple[drafts.Forms, drafts.Source]:
+        """Traces and compiles, and keeps on disk under the name ``stored`` what can be kept."""
+        facts, traced, lowered = self._lowered(donated, inputs, static, rng, bounds, gated, keeps)
+        disk = _OnDisk(stored, facts, self._arguments(donated, inputs, static, rng, gated), self.device)
+        source = drafts.Source(lambda: lowered, self._around)
+        if self.may_draft and self.platform == "cpu" and not gated and not keeps:
+            runs = drafts.runs_as_draft(traced.jaxpr)
+            draft = source.draft() if runs else None
+            if draft is not None:
+                if not facts.guessed:  # the same trace cannot be had later
+                    disk.keep(stored_programs.FIRST, draft, runs)
+                    source = drafts.Source(lambda: lowered, self._around, disk)
+                return drafts.Forms(facts, draft, runs, source=source), source
+        final = source.best_from_a_thread() if keeps else source.final()
+        disk.keep(stored_programs.FIRST, final, 0)
+        return drafts.Forms(facts, final=final), source
+
+    def _load(
+        self,
+        donated: Sequence[Any],
+        inputs: Sequence[Any],
+        static: dict[int, np.ndarray],
+        rng: np.ndarray,
+        bounds: dict[int, int],
+        gated: bool,
+        stored: str | None,
+    ) -> tuple[drafts.Forms, drafts.Source] | None:
+        """What an earlier process has kept on disk under the name ``stored``; None if there is nothing."""
+        if not stored_programs.has(stored, stored_programs.FIRST):
+            return None
+        arguments = self._arguments(donated, inputs, static, rng, gated)
+        with self._around():
+            found = stored_programs.load(stored, stored_programs.FIRST, arguments, engine.jax_device(self.device))
+        if found is None:
+            return None
+        told, function = found
+        facts = _Facts.read(told["facts"])
+        like_donated, like_inputs = engine.jax().tree.map(
+            lambda value: engine.jax().ShapeDtypeStruct(value.shape, value.dtype), (tuple(donated), tuple(inputs))
+        )
+
+        def lower() -> Any:
+            with self._lock:
+                return self._lowered(like_donated, like_inputs, static, rng, bounds, gated)[2]
+
+        source = drafts.Source(lower, self._around, _OnDisk(stored, facts, arguments, self.device))
+        if told["runs"]:
+            return drafts.Forms(facts, function, told["runs"], source=source), source
+        return drafts.Forms(facts, final=function), source
+
+    def _arguments(
+        self, donated: Sequence[Any], inputs: Sequence[Any], static: dict[int, np.ndarray], rng: Any, gated: bool
+    ) -> tuple[Any, ...]:
+        """A tree like that of the program's arguments."""
+        dynamic = tuple(value for i, value in enumerate(inputs) if i not in static)
+        like = engine.jax().tree.map(lambda _: 0, (tuple(donated), dynamic, tuple(self.constants.values()), rng))
+        return (*like, *((0,) if gated else ()))
+
+    @contextlib.contextmanager
+    def _around(self) -> Iterator[None]:
+        """What holds while the program is traced, compiled and loaded."""
+        on_device = engine.jax().default_device(engine.jax_device(self.device)) if self.device is not None else None
+        with engine.x64(), on_device or contextlib.nullcontext():
+            yield
+
+    def _lowered(
+        self,
+        donated: Sequence[Any],
+        inputs: Sequence[Any],
+        static: dict[int, np.ndarray],
+        rng: np.ndarray,
+        bounds: dict[int, int],
+        gated: bool,
+        keeps: bool = False,
+    ) -> tuple[_Facts, Any, Any]:
         facts = _Facts()
 
         def function(donated: Any, inputs: Any, constants: Any, rng: Any, before: Any = None) -> Any:
@@ -374,26 +514,12 @@ class Program:
             jitted = jit(function, **({"donate_argnums": (0,)} if self.donated_keys else {}))
         dynamic = tuple(value for i, value in enumerate(inputs) if i not in static)
         # Compiled ahead of time: the executable keeps neither the graph nor this program alive.
-        jax = engine.jax()
-        device = engine.jax_device(self.device) if self.device is not None else None
-
-        @contextlib.contextmanager
-        def around() -> Iterator[None]:
-            with engine.x64(), jax.default_device(device) if device is not None else contextlib.nullcontext():
-                yield
-
-        with around(), warnings.catch_warnings():
+        with self._around(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
             gate = (kernel_context.OPEN,) if gated else ()
             buffers = ((tuple(donated) if self.platform == "cpu" else ()),) if keeps else ()
             traced = jitted.trace(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
-            source = drafts.Source(traced.lower(), around)
-            if self.may_draft and self.platform == "cpu" and not gated and not keeps:
-                runs = drafts.runs_as_draft(traced.jaxpr)
-                draft = source.draft() if runs else None
-                if draft is not None:
-                    return drafts.Forms(facts, draft, runs, source=source), source
-            return drafts.Forms(facts, final=source.best_from_a_thread() if keeps else source.final()), source
+            return facts, traced, traced.lower()
 
     # -- tracing ------------------------------------------------------------------------------------------------------
     def _trace(

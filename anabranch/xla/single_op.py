@@ -9,7 +9,7 @@ import numpy as np
 
 from anabranch.core.cache import Cache
 from anabranch.core.contract import kernels, opdef
-from anabranch.xla import engine, kernel_context
+from anabranch.xla import engine, kernel_context, stored_programs
 
 _programs: Cache[Any, tuple[Any, list[kernel_context.CheckRecord]]] = Cache("programs of single ops", 512)
 
@@ -71,9 +71,20 @@ def run_compiled(
             records[:] = [record._replace(op=None) for record in kernel_context.record_checks(checks)]
             return results, kernel_context.pack_checks(checks) if checks else None
 
+        name = stored_programs.key(
+            ("one op", definition.type_name, definition.version, key[1:], philox is not None),
+            [definition] if op is None else stored_programs.definitions([op]),
+            engine.default_platform(),
+        )
         # Compiled ahead of time: what is kept holds neither the op, hence its graph, nor these inputs.
         with engine.x64():
-            found = (jax.jit(program).lower(*(philox or ()), *dynamic).compile(), records)
+            arguments = (*(philox or ()), *dynamic)
+            stored = stored_programs.load(name, stored_programs.FIRST, arguments, engine.jax_device(None))
+            if stored is not None:
+                found = (stored[1], [stored_programs.read_record(record) for record in stored[0]])
+            else:
+                found = (jax.jit(program).lower(*arguments).compile(), records)
+                stored_programs.save_records(name, found[0], records)
         _programs.put(key, found)
     function, records = found
     with engine.x64():
