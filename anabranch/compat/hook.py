@@ -119,7 +119,7 @@ def _from_place(place: str, name: str) -> Any:
         raise AttributeError(name)
     found = getattr(home, name)
     if isinstance(found, types.ModuleType) and place == "top":
-        raise AttributeError(name)  # tf.nn is no name of math_ops
+        raise AttributeError(name)  # tf.nn is not a name of math_ops
     return found
 
 

@@ -51,7 +51,7 @@ def parse(name: str) -> Fields:
                 )
             values = [short, *values] if short else [_spelled(values[0]), *values[1:]]
             if len(values) > 2 or not values[0]:
-                raise _invalid(name, f"'{part}' is no device", "'/device:GPU:0'")
+                raise _invalid(name, f"'{part}' is not a device", "'/device:GPU:0'")
             parts["device_type"] = values[0]
             parts["device_index"] = _index(name, part, values[1]) if len(values) == 2 else None
         elif key in ("job", "replica", "task") and len(values) == 1 and values[0]:
@@ -61,7 +61,7 @@ def parse(name: str) -> Fields:
         elif len(values) == 1 and key not in ("job", "replica", "task", "device"):
             raise _invalid(
                 name,
-                f"'{part}' is no part of a device name",
+                f"'{part}' is not a part of a device name",
                 f"'/device:{key.upper()}:{values[0]}' for a device of that type",
             )
         else:
@@ -78,7 +78,7 @@ def _index(name: str, part: str, text: str) -> int | None:
     if not (text.isascii() and text.isdigit()):
         key = part.rpartition(":")[0]
         told = f"invalid literal for int() with base 10: {text!r}\n"
-        raise _invalid(name, f"'{text}' in '{part}' is no number", f"'/{key}:0', or '/{key}:*' for any", told)
+        raise _invalid(name, f"'{text}' in '{part}' is not a number", f"'/{key}:0', or '/{key}:*' for any", told)
     return int(text)
 
 
@@ -149,7 +149,7 @@ def _not_a_device(device: object) -> str:
 
 
 def check_valid(spec: str) -> None:
-    """Raise ValueError if the text is no device name."""
+    """Raise ValueError if the text is not a device name."""
     parse(spec)
 
 

@@ -46,7 +46,7 @@ def parse_spec(text: str) -> tuple[tuple[int, ...], Slice, tuple[int, ...]]:
     try:
         shape = tuple(int(size) for size in sizes)
     except ValueError:
-        raise refuse("a size is no number") from None
+        raise refuse("a size is not a number") from None
     pieces = parts.split(":") if parts else []
     if len(pieces) != len(shape):
         raise refuse(f"{len(shape)} sizes and {len(pieces)} parts of the slice")

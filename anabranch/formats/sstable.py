@@ -144,7 +144,7 @@ class Table:
         self.path = path
         footer = read(size - FOOTER, FOOTER) if size >= FOOTER else b""
         if len(footer) != FOOTER or footer[-8:] != struct.pack("<Q", MAGIC):
-            raise _lost(path, "not an sstable (bad magic number): the file is cut off, or is no checkpoint")
+            raise _lost(path, "not an sstable (bad magic number): the file is cut off, or is not a checkpoint")
         try:
             at = 0
             places = []

@@ -18,7 +18,7 @@ _LETTERS = {1: "W", 2: "HW", 3: "DHW"}
 
 
 def channels_first(data_format: str) -> bool:
-    """Whether ``data_format`` puts channels right behind the batch; ValueError if it is no format."""
+    """Whether ``data_format`` puts channels right behind the batch; ValueError if it is not a format."""
     found = str(data_format).lower()
     if found not in ("channels_first", "channels_last"):
         raise ValueError(
@@ -40,7 +40,7 @@ def numbers(value: Any, count: int, name: str) -> tuple[int, ...]:
     """A tuple of ``count`` positive integers; one number stands for all of them.
 
     Raises:
-        ValueError: another count, or something that is no positive integer.
+        ValueError: another count, or something that is not a positive integer.
     """
     given = (value,) * count if not isinstance(value, (list, tuple)) else tuple(value)
     try:

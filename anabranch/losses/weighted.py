@@ -47,7 +47,7 @@ class Reduction:
 
     @classmethod
     def validate(cls, key: Any) -> None:
-        """ValueError if ``key`` is no reduction."""
+        """ValueError if ``key`` is not a reduction."""
         if key not in cls.all():
             raise ValueError(
                 f"Invalid ReductionKey {key}.\n"

@@ -493,7 +493,7 @@ def _parts(count: int | None) -> Any:
 
 
 def assert_like_rnncell(name: str, cell: Any) -> None:
-    """Refuses what is no cell.
+    """Refuses what is not a cell.
 
     Raises:
         TypeError: it has no ``output_size``, ``state_size``, ``zero_state``, or cannot be called.

@@ -129,7 +129,7 @@ def dynamic_rnn(
         ``(outputs, state)``: outputs of all steps, ``[batch, time, ...]`` (or time first), and the last state.
 
     Raises:
-        TypeError: ``cell`` is no cell.
+        TypeError: ``cell`` is not a cell.
         ValueError: shapes or dtypes do not fit, or there is neither a state nor a dtype.
 
     Example:

@@ -40,7 +40,7 @@ def static_rnn(
         ``(outputs, state)``: one output for each step, and the last state.
 
     Raises:
-        TypeError: ``cell`` is no cell or ``inputs`` no list. ValueError: it is empty, or there is no state nor dtype.
+        TypeError: ``cell`` is not a cell, or ``inputs`` is not a list. ValueError: it is empty, or there is no state nor dtype.
     """
     assert_like_rnncell("cell", cell)
     if not isinstance(inputs, (list, tuple)) or nest.is_namedtuple(inputs):

@@ -98,7 +98,7 @@ class SavedModelBuilder:
 
         Raises:
             AssertionError: variables have been saved already, or a signature is not complete. TypeError: ``main_op``
-            is no operation. KeyError: a signature's name is reserved.
+            is not an operation. KeyError: a signature's name is reserved.
         """
         if self._has_saved_variables:
             raise AssertionError(

@@ -80,7 +80,7 @@ class Inliner:
         return found
 
     def callee(self, node: Any) -> tuple[str, Any] | None:
-        """Name and attributes of the function that a node calls; None if it is no call."""
+        """Name and attributes of the function that a node calls; None if it is not a call."""
         if node.op in CALLS:
             return node.attr["f"].func.name, node.attr["f"].func.attr
         if node.op in self.library and opdef.find(node.op) is None:

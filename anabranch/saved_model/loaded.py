@@ -61,7 +61,7 @@ class LoadedModel:
         return {} if self._objects is None else self._objects.functions()
 
     def function(self, name: str = "__call__", trace: int = 0) -> Any:
-        """A function of a TensorFlow 2 model that is no signature, such as the ``__call__`` of a Keras layer.
+        """A function of a TensorFlow 2 model that is not a signature, such as the ``__call__`` of a Keras layer.
 
         Args:
             name: attribute of the model that holds it; those of attributes of attributes are joined by dots.
@@ -251,7 +251,7 @@ class _Objects:
         return found
 
     def function(self, path: str, trace: int) -> Signature:
-        """Builds a function that is no signature."""
+        """Builds a function that is not a signature."""
         function = self.objects.concrete(self._paths()[path])[trace]
         with self.graph.as_default():
             made = self._callable(path, function, None)
@@ -267,7 +267,7 @@ class _Objects:
         (function,) = self.objects.concrete(node) or (None,)
         if function is None:
             raise ValueError(
-                errors.message(f"signature {name!r}, which is no function", "a function", "save the model again")
+                errors.message(f"signature {name!r}, which is not a function", "a function", "save the model again")
             )
         info = self.meta.signature_def.get(name, None)
         try:

@@ -22,7 +22,7 @@ class Signature:
         outputs: tensors that are fetched, by name, or such lists.
         effects: operations that run, too.
         defaults: values of inputs that may be left out.
-        leaves: how inputs and outputs (by name) that are no tensors are made of some.
+        leaves: how inputs and outputs (by name) that are not tensors are made of some.
     """
 
     def __init__(

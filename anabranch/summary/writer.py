@@ -253,6 +253,6 @@ def summary_iterator(path: Any) -> Iterator[Any]:
             try:
                 yield event_pb2.Event.FromString(record)
             except Exception as problem:
-                raise errors.DataLossError(None, None, f"{path}: a record is no event ({problem})") from None
+                raise errors.DataLossError(None, None, f"{path}: a record is not an event ({problem})") from None
 
     return events()

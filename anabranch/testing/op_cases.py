@@ -13,7 +13,7 @@ cases: inputs drawn from a domain, or given. The first case runs for every dtype
 
 Inputs stand in the order of the signature; a list argument is a Python list of inputs. For an op that writes state, the
 operand that holds the resource is the variable's value before, and the reference returns the new value of each written
-resource, in the order of the effect, then the outputs that are no references. A known gap is data: ``gaps={"order 2":
+resource, in the order of the effect, then the outputs that are not references. A known gap is data: ``gaps={"order 2":
 "why"}`` lets that check fail, and makes its success an error.
 
 The checks are in :mod:`anabranch.testing.op_checks`.

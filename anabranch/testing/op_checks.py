@@ -49,7 +49,7 @@ class Built:
 
     @property
     def outputs(self) -> list[Tensor]:
-        """Outputs that are no references."""
+        """Outputs that are not references."""
         return [output for output in self.op._outputs if not output.dtype.is_ref]
 
 

@@ -81,7 +81,7 @@ def read_message(path: str, kind: Any, what: str) -> Any:
         raise OSError(
             f"Cannot parse file {path}: {problem}.\n"
             + errors.message(
-                f"{path!r} of {len(data)} bytes, which is no binary {what} ({binary}) and no text",
+                f"{path!r} of {len(data)} bytes, which is neither a binary {what} ({binary}) nor text",
                 f"a {what}, binary or text",
                 "check that the file is whole and holds what its name says",
             )

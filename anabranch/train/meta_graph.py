@@ -262,7 +262,7 @@ def write_collection(
         name = name.decode()
     if not isinstance(name, str):
         warnings.warn(
-            f"collection {name!r} is not written to the MetaGraph: its name is no string but {type(name).__name__}",
+            f"collection {name!r} is not written to the MetaGraph: its name is not a string but {type(name).__name__}",
             stacklevel=2,
         )
         return

@@ -188,7 +188,7 @@ class Optimizer:
         Where ops run at once the gradients are applied now, and None is returned.
 
         Raises:
-            TypeError: a gradient is no tensor. ValueError: there is no gradient at all.
+            TypeError: a gradient is not a tensor. ValueError: there is no gradient at all.
         """
         pairs = []
         for grad, variable in tuple(grads_and_vars):

@@ -29,7 +29,7 @@ def get_global_step(graph: Graph | None = None) -> Any:
     """The global step of ``graph``, or None if it has none.
 
     Raises:
-        TypeError: what is registered, or called ``global_step:0``, is no integer scalar.
+        TypeError: what is registered, or called ``global_step:0``, is not an integer scalar.
     """
     builder = graph or current_builder()
     if not builder.defers:

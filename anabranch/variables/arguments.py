@@ -36,7 +36,7 @@ def checked_modes(
 
 
 def check_arguments(initial_value: Any, constraint: Any) -> None:
-    """Refuses a variable without an initial value, and a constraint that is no function."""
+    """Refuses a variable without an initial value, and a constraint that is not a function."""
     if initial_value is None:
         raise ValueError(
             "initial_value must be specified.\n"

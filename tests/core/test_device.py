@@ -44,22 +44,22 @@ def test_canonical_names(name, canonical):
     [
         (
             "/gpu:x",
-            r"'/gpu:x': 'x' in 'gpu:x' is no number\nExpected: parts such.*\nInstead: '/gpu:0', or '/gpu:\*'",
+            r"'/gpu:x': 'x' in 'gpu:x' is not a number\nExpected: parts such.*\nInstead: '/gpu:0', or '/gpu:\*'",
         ),
-        ("/device:GPU:x", r"'x' in 'device:GPU:x' is no number\n.*\nInstead: '/device:GPU:0'"),
-        ("/task:-1", r"'-1' in 'task:-1' is no number"),
+        ("/device:GPU:x", r"'x' in 'device:GPU:x' is not a number\n.*\nInstead: '/device:GPU:0'"),
+        ("/task:-1", r"'-1' in 'task:-1' is not a number"),
         ("/task:x", r"invalid literal for int\(\) with base 10: 'x'"),
         (
             "/job:a/cpu:0/gpu:1",
             r"Multiple device types are not allowed .*/gpu:1.\n.*it names two devices",
         ),
         ("/job:a/job:b", r"it gives the job twice"),
-        ("/xpu:0", r"'xpu:0' is no part of a device name\n.*\nInstead: '/device:XPU:0'"),
+        ("/xpu:0", r"'xpu:0' is not a part of a device name\n.*\nInstead: '/device:XPU:0'"),
         ("/job:", r"'job:' is not complete"),
         ("/job", r"'job' is not complete"),
         ("/job:a:b", r"'job:a:b' is not complete"),
         ("/device:CPU:0:1", r"'device:CPU:0:1' is not complete"),
-        ("/cpu:0:1", r"'cpu:0:1' is no device"),
+        ("/cpu:0:1", r"'cpu:0:1' is not a device"),
         ("nonsense", r"'nonsense' is not complete"),
     ],
 )

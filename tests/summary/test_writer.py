@@ -182,7 +182,7 @@ def test_a_damaged_file(tmp_path):
         next(found)
     with tf.python_io.TFRecordWriter(tmp_path / "other") as records:
         records.write(b"\x0a\xff")
-    with pytest.raises(tf.errors.DataLossError, match="a record is no event"):
+    with pytest.raises(tf.errors.DataLossError, match="a record is not an event"):
         list(tf.train.summary_iterator(tmp_path / "other"))
 
 

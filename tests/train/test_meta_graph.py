@@ -242,7 +242,7 @@ def test_what_cannot_be_written_is_told() -> None:
     told = " ".join(str(item.message) for item in found)
     assert "'objects'" in told
     assert "'mixed'" in told
-    assert "its name is no string but tuple" in told
+    assert "its name is not a string but tuple" in told
 
 
 def test_registered_functions() -> None:

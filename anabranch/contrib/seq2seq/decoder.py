@@ -84,7 +84,7 @@ def dynamic_decode(
         ``(final_outputs, final_state, final_sequence_lengths)``; lengths are int32, as ``finished`` is shaped.
 
     Raises:
-        TypeError: ``decoder`` is no decoder, or unknown arguments. ValueError: ``maximum_iterations`` is no scalar.
+        TypeError: ``decoder`` is not a decoder, or unknown arguments. ValueError: ``maximum_iterations`` is not a scalar.
     """
     if kwargs:
         raise TypeError(

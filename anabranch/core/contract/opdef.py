@@ -439,7 +439,7 @@ def define(type_name: str, doc: str | None, *, signature: str, **fields: Any) ->
             "write def consumes(c): ... (128-bit blocks that one execution reserves)",
         )
     if fields.get("total") is not None and (effect.kind != "pure" or fields.get("kernel") is not None):
-        _refuse(type_name, "total on an op that is no pure op of the host", "host_kernel and PURE", "remove it")
+        _refuse(type_name, "total on an op that is not a pure op of the host", "host_kernel and PURE", "remove it")
     if fields.get("may_block") and effect.kind not in ("channel", "io"):
         _refuse(type_name, "may_block on a non-channel op", "effect = channel(...) or IO", "change the effect")
     if effect.kind == "channel" and fields.get("kernel") is not None:

@@ -151,7 +151,7 @@ def _body(graph: Graph, body: Body) -> Iterator[_Problem]:
         if outer.dtype.base != inner.dtype.base:
             yield inner.op, f"body {body.name!r} captures {_tensor(outer)} as {_tensor(inner)}"
         if body.owner is not None and outer.op.body is parent and outer not in body.owner._inputs:
-            yield body.owner, f"{outer.name}, which body {body.name!r} captures, is no input of {body.owner.name!r}"
+            yield body.owner, f"{outer.name}, which body {body.name!r} captures, is not an input of {body.owner.name!r}"
     for output in body.outputs:
         if output.op.body is not body:
             yield output.op, f"body {body.name!r} returns {output.name} of body {output.op.body.name!r}"

@@ -119,7 +119,7 @@ def output_name(tensor: Tensor) -> str:
         if position < count:
             return f"{op.name}:{spec.name}:{position}"
         position -= count
-    raise AssertionError(f"{tensor.name} is no output of {op.type}")
+    raise AssertionError(f"{tensor.name} is not an output of {op.type}")
 
 
 def function_def(body: Body) -> Any:

@@ -327,7 +327,7 @@ class _Import:
                 if group not in nodes:
                     raise import_nodes.refuse(
                         node.proto,
-                        f"colocation with {group!r}, which is no node of the graph",
+                        f"colocation with {group!r}, which is not a node of the graph",
                         "colocation with one of its nodes",
                         "validate_colocation_constraints=False, if the placement does not matter",
                         f"Node {node.name!r} expects to be colocated with unknown node {group!r}",

@@ -308,7 +308,7 @@ def check_edges(nodes: dict[str, Node], outside: dict[Source, dtypes.DType], out
                 if start is None:
                     raise refuse(
                         node.proto,
-                        f"input {edge[0]!r}, which is no node of the graph",
+                        f"input {edge[0]!r}, which is not a node of the graph",
                         "inputs among its nodes",
                         f"add the node, or map it: input_map={{'{edge[0]}:{edge[1]}': tensor}}",
                         f"Node {node.name!r}: Unknown input node {edge[0]!r}",
@@ -342,7 +342,7 @@ def check_edges(nodes: dict[str, Node], outside: dict[Source, dtypes.DType], out
             if name not in nodes and name not in controls:
                 raise refuse(
                     node.proto,
-                    f"control input {name!r}, which is no node of the graph",
+                    f"control input {name!r}, which is not a node of the graph",
                     "control inputs among its nodes",
                     f"add the node, or map it: input_map={{'^{name}': op}}",
                     f"Node {node.name!r}: Unknown input node '^{name}'",
@@ -350,7 +350,7 @@ def check_edges(nodes: dict[str, Node], outside: dict[Source, dtypes.DType], out
 
 
 def in_order(nodes: dict[str, Node], outside: Iterable[Source], outside_controls: Iterable[str]) -> list[Node]:
-    """The nodes in an order in which they can be built; ValueError that shows a cycle that is no loop's."""
+    """The nodes in an order in which they can be built; ValueError that shows a cycle that is not a loop's."""
     mapped, mapped_controls = set(outside), set(outside_controls)
     position = {name: i for i, name in enumerate(nodes)}
     listed = list(nodes.values())

@@ -103,7 +103,7 @@ def acceptance(dtype: DType) -> _Acceptance:
 
 
 def check_kinds(value: Any, types: set[type]) -> None:
-    """Refuse leaves that are no values, and strings among numbers."""
+    """Refuse leaves that are not values, and strings among numbers."""
     text = any(issubclass(t, (str, bytes)) for t in types)
     for leaf in leaves(value):
         if is_symbolic(leaf):

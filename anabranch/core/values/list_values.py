@@ -535,7 +535,7 @@ def from_host(value: HostList, xp: Any = np, capacity: int | None = None) -> Tra
     """A list of the interpreter for a program, with room for ``capacity`` elements if that is given.
 
     Raises:
-        NotCompilable: its elements have different shapes, or are no numbers.
+        NotCompilable: its elements have different shapes, or are not numbers.
     """
     made = _traced(value)
     size = value.length

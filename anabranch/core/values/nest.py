@@ -117,7 +117,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
     """A structure like ``structure`` whose leaves are the items of ``flat_sequence``.
 
     Raises:
-        TypeError: ``flat_sequence`` is no sequence.
+        TypeError: ``flat_sequence`` is not a sequence.
         ValueError: it has not as many items as ``structure`` has leaves.
     """
     _no_composites(expand_composites)

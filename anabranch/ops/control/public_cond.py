@@ -65,7 +65,7 @@ def cond(
         fn2: old name of ``false_fn``.
 
     Raises:
-        TypeError: ``pred`` is a Python bool or no boolean, a branch is no function, or their results differ in type.
+        TypeError: ``pred`` is a Python bool or not a boolean, a branch is not a function, or their results differ in type.
         ValueError: results differ in structure, dtype, or there are none.
 
     Example:

@@ -76,7 +76,7 @@ def while_loop(
         The variables after the last iteration, in the structure that ``body`` returned; of a single one, the variable.
 
     Raises:
-        TypeError: ``cond`` or ``body`` is no function, ``cond`` returns no boolean, or ``body`` another dtype.
+        TypeError: ``cond`` or ``body`` is not a function, ``cond`` returns no boolean, or ``body`` another dtype.
         ValueError: no variables; ``body`` returns another structure, or a shape that does not fit the invariant.
 
     Example:

@@ -85,7 +85,7 @@ class TensorArray:
         name: name of the op.
 
     Raises:
-        ValueError: neither ``size`` nor ``handle``, or both. TypeError: ``handle`` or ``flow`` is no tensor.
+        ValueError: neither ``size`` nor ``handle``, or both. TypeError: ``handle`` or ``flow`` is not a tensor.
 
     Example:
         >>> import anabranch as tf
@@ -260,7 +260,7 @@ class TensorArray:
                 resize_if_index_out_of_bounds=self._dynamic_size,
                 name="TensorArrayWriteV3",
             )
-            if self._accumulates:  # what nobody has written is no summand
+            if self._accumulates:  # what nobody has written is not a summand
                 flow = build("AddN", [self._flow, flow])
             if place is not None and place in self._written and not self._accumulates:
                 flow = _failing(

@@ -201,7 +201,7 @@ def _read_rows(rows: Any, given: Any) -> Any:
 
 def _traced_places(ctx: Any, indices: Any, size: Any, verb: str) -> None:
     if len(indices.shape) != 1:
-        raise NotCompilable("indices that are no vector")
+        raise NotCompilable("indices that are not a vector")
     if indices.shape[0] == 0:
         return
     if _known(indices) and _known(size):

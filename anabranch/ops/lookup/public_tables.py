@@ -86,8 +86,8 @@ class KeyValueTensorInitializer(TableInitializerBase):
     Args:
         keys: ``[n]``.
         values: ``[n]``.
-        key_dtype: dtype of ``keys``, if they are no tensor.
-        value_dtype: dtype of ``values``, if they are no tensor.
+        key_dtype: dtype of ``keys``, if they are not tensors.
+        value_dtype: dtype of ``values``, if they are not tensors.
         name: name of the ops.
     """
 

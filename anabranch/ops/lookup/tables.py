@@ -33,7 +33,7 @@ from anabranch.core.values import shapes
 from anabranch.ops.lookup.table_files import read_pairs
 from anabranch.ops.lookup.table_objects import Table, as_array, keys_list, values_list
 
-_NO_GRADIENT = NotDifferentiable("a table maps keys to values, which is no smooth function")
+_NO_GRADIENT = NotDifferentiable("a table maps keys to values, which is not a smooth function")
 
 
 # ---------------------------------------------------------------------------------------------------------- the makers
@@ -69,7 +69,7 @@ _MAKERS = {
     "HashTable": ({}, "A table that is filled once and then only read."),
     "MutableHashTable": ({}, "A table from scalars to scalars that may change."),
     "MutableHashTableOfTensors": (_OF_TENSORS, "A table from scalars to tensors of ``value_shape`` that may change."),
-    "MutableDenseHashTable": (_DENSE, "A table that may change; ``empty_key`` and ``deleted_key`` are no keys of it."),
+    "MutableDenseHashTable": (_DENSE, "A table that may change; ``empty_key`` and ``deleted_key`` are not keys of it."),
 }
 
 

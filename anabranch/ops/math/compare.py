@@ -86,8 +86,8 @@ def _equality(name: str, unequal: bool) -> Callable[..., Any]:
 
 
 for _type, _doc, _name in (
-    ("Equal", "Whether elements are equal; False for shapes that do not broadcast, if these are no error.", "equal"),
-    ("NotEqual", "Whether elements differ; True for shapes that do not broadcast, if these are no error.", "not_equal"),
+    ("Equal", "Whether elements are equal; False for shapes that do not broadcast, if that is not an error.", "equal"),
+    ("NotEqual", "Whether elements differ; True for shapes that do not broadcast, if that is not an error.", "not_equal"),
 ):
     define(
         _type, _doc, signature="x: T, y: T -> z: bool",

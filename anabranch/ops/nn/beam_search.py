@@ -1,7 +1,7 @@
 """The way back through a beam search: whole beams out of what each step chose and where it came from.
 
 Policy. The beams of a batch entry are read from its last step backwards; what lies after the first end token, and after
-``max_sequence_lengths``, is the end token. A parent that is no beam fails the step wherever a beam goes through it.
+``max_sequence_lengths``, is the end token. A parent that is not a beam fails the step wherever a beam goes through it.
 """
 
 from __future__ import annotations

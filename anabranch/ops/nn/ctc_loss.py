@@ -96,7 +96,7 @@ def _check_labels(ctx: Any, labels: Any, count: Any, blank: int, classes: int) -
             errors.InvalidArgumentError,
             "Saw a non-null label (index >= num_classes - 1) following a null label\n"
             + errors.message(
-                f"a label of {blank} or more, which is no label, before others",
+                f"a label of {blank} or more, which is not a label, before others",
                 f"labels 0 to {blank - 1}",
                 "num_classes one larger",
             ),

@@ -1,9 +1,9 @@
 """Characters of strings in other encodings: decoded to numbers, encoded from them, transcoded. On the host.
 
-Policy. What is no character of the encoding is replaced, left out, or fails the step (``errors``), one replacement for
-each longest piece that begins like a character, as the Unicode standard advises. Names of encodings are those of the
-Internet (``"UTF-8"``, ``"ISO-8859-1"``, ``"SHIFT-JIS"``); UTF-16 and UTF-32 without a mark of their byte order are read
-as big-endian.
+Policy. Bytes that are not a character of the encoding are replaced, left out, or fail the step (``errors``), with one
+replacement for each longest piece that begins like a character, as the Unicode standard advises. Names of encodings are
+those of the Internet (``"UTF-8"``, ``"ISO-8859-1"``, ``"SHIFT-JIS"``); UTF-16 and UTF-32 without a mark of their byte
+order are read as big-endian.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MARKS = {"utf-16": (codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE), "utf-32": (codec
 _WIDER = {"shift_jis": "cp932", "gb2312": "gbk"}
 
 Character = tuple[int | None, int, int]
-"""A code point, None for what is no character, and the bytes from which to which it stands."""
+"""A code point, None for what is not a character, and the bytes from which to which it stands."""
 
 
 @memoized("codecs", 128)
@@ -281,7 +281,7 @@ def unicode_transcode(
         input: strings.
         input_encoding: name of the encoding that they have, as ``"UTF-8"`` or ``"ISO-8859-1"``.
         output_encoding: ``"UTF-8"``, ``"UTF-16-BE"`` or ``"UTF-32-BE"``.
-        errors: what happens with what is no character: ``"replace"``, ``"ignore"`` (left out) or ``"strict"`` (the
+        errors: what happens with what is not a character: ``"replace"``, ``"ignore"`` (left out) or ``"strict"`` (the
             step fails).
         replacement_char: the code point that replaces it.
         replace_control_characters: whether code points up to 31 count as wrong, too.

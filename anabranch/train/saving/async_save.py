@@ -110,7 +110,7 @@ def _constant_texts(tensor: Tensor) -> list[str]:
     found = inference.partial_value(tensor)
     if found is None:
         raise NotImplementedError(
-            errors.message(f"names in {tensor.name!r} that are no constant", "a saver's graph", "asynchronous=False")
+            errors.message(f"names in {tensor.name!r} that are not constants", "a saver's graph", "asynchronous=False")
         )
     return [item.decode() if isinstance(item, bytes) else str(item) for item in np.asarray(found, object).ravel()]
 

@@ -81,7 +81,7 @@ def _take_scope(source: str, target: str, known: dict[str, Variable], path: str,
             f"Assignment map with scope only name {target} should map to scope only {source}. "
             "Should be 'scope/': 'other_scope/'.\n"
             + errors.message(
-                f"{source!r} to {target!r}, which is no variable",
+                f"{source!r} to {target!r}, which is not a variable",
                 "a variable that tf.get_variable made, or two scopes that end with '/'",
                 f"the variable itself: {{{source!r}: variable}}",
             )

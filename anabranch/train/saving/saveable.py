@@ -156,7 +156,7 @@ def op_list_to_dict(op_list: Iterable[Any]) -> dict[str, Any]:
     """Names in the checkpoint to variables (or lists of slices) for a list of variables.
 
     Raises:
-        TypeError: an item is no variable. ValueError: two have one name.
+        TypeError: an item is not a variable. ValueError: two have one name.
     """
     if not isinstance(op_list, (list, tuple, set)):
         raise TypeError(
@@ -200,7 +200,7 @@ def saveables_for(item: Any, name: str) -> list[Any]:
     """The saveable objects of one entry of a var_list.
 
     Raises:
-        TypeError: it is no variable. ValueError: it is a list of parts that do not belong together.
+        TypeError: it is not a variable. ValueError: it is a list of parts that do not belong together.
     """
     if not isinstance(name, str):
         raise TypeError(

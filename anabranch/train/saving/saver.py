@@ -65,7 +65,7 @@ class Saver:
             training goes on. :meth:`wait` waits for it.
 
     Raises:
-        ValueError: there are no variables, or two have one name. TypeError: an item of var_list is no variable.
+        ValueError: there are no variables, or two have one name. TypeError: an item of var_list is not a variable.
 
     Example:
         >>> import anabranch as tf, tempfile
@@ -286,7 +286,7 @@ class Saver:
             The path, to be given to :meth:`restore`; None for an empty saver.
 
         Raises:
-            RuntimeError: the saver is not built. TypeError: ``sess`` is no session. ValueError: the path is that of the
+            RuntimeError: the saver is not built. TypeError: ``sess`` is not a session. ValueError: the path is that of the
             state file. ResourceExhaustedError: the disk is full; checkpoints that were there are as they were.
         """
         if not self._is_built:

@@ -74,7 +74,7 @@ STRUCTURE = {
         lambda g: setattr(op(g, "c"), "_inputs", (foreign(), op(g, "c")._inputs[1])),
         "input 0 of 'c', Const:0, comes from an operation that the graph does not hold",
     ),
-    "an input that is no output": (
+    "an input that is not an output": (
         lambda g: setattr(op(g, "b"), "_inputs", (GraphTensor(op(g, "a"), 0, tf.float32, (2,)),)),
         "input 0 of 'b', a:0, is not an output of 'a'",
     ),
@@ -166,7 +166,7 @@ STRUCTURE = {
         lambda g: raw_attr(op(g, "inside").body.args[0].op, "index", 1),
         "argument 0 of body 'body' is b_capture:0, which is not its _Arg of that index",
     ),
-    "a capture that is no argument": (
+    "a capture that is not an argument": (
         lambda g: op(g, "inside").body.captures.__setitem__(op(g, "a").outputs[0], op(g, "inside").outputs[0]),
         "body 'body' captures a:0 as inside:0, which is none of its arguments",
     ),
@@ -182,9 +182,9 @@ STRUCTURE = {
         lambda g: setattr(op(g, "inside").body, "owner", op(g, "c")),
         "the owner 'c' of body 'body' does not hold it as an attribute",
     ),
-    "a capture that is no input of the owner": (
+    "a capture that is not an input of the owner": (
         lambda g: setattr(op(g, "inside").body, "owner", op(g, "a")),
-        "b:0, which body 'body' captures, is no input of 'a'",
+        "b:0, which body 'body' captures, is not an input of 'a'",
     ),
     "a body without owner": (
         lambda g: raw_attr(op(g, "c"), "_f", op(g, "inside").body),
@@ -252,7 +252,7 @@ def test_effects_are_on_refs_and_handles(g):
     if opdef.find("AnabranchTestWriteValue") is None:
         opdef.define(
             "AnabranchTestWriteValue",
-            "Writes to what is no variable.",
+            "Writes to what is not a variable.",
             signature="x: float32 ->",
             effect=opdef.write("x"),
             shape=lambda c: [],

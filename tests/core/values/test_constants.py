@@ -74,10 +74,10 @@ CONSTANT_DIFFERENCES = [
         "a string for no elements is an empty tensor, as a number is",
         lambda v, d, theirs, ours: (v, d) == ("'a'", "string"),
     ),
-    ("a string is no shape", lambda v, d, theirs, ours: ours == {"error": "TypeError"} and v == "1" and d is None),
+    ("a string is not a shape", lambda v, d, theirs, ours: ours == {"error": "TypeError"} and v == "1" and d is None),
 ]
 FEED_DIFFERENCES = [
-    ("None is no value", lambda v, d, theirs, ours: v in ("None", "[None]") and ours == {"error": "TypeError"}),
+    ("None is not a value", lambda v, d, theirs, ours: v in ("None", "[None]") and ours == {"error": "TypeError"}),
     ("no imaginary part is dropped", lambda v, d, theirs, ours: v == "1j" and ours == {"error": "TypeError"}),
     (WRAPS, lambda v, d, theirs, ours: v in ("[300]", "[2**40]") and ours == {"error": "OverflowError"}),
     (

@@ -1,4 +1,4 @@
-"""Where the ops on lists of tensors are tested: a list is no array that a table could show."""
+"""Where the ops on lists of tensors are tested: a list is not an array that a table could show."""
 
 from __future__ import annotations
 

@@ -320,15 +320,15 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     "too few invariants": (
         lambda: tf.while_loop(less(3), body_of_two, (0, 1), [tf.TensorShape([])]), ValueError, "like loop_vars"
     ),
-    "an invariant that is no shape": (
+    "an invariant that is not a shape": (
         lambda: tf.while_loop(less(3), body_of_two, (0, 1), [tf.TensorShape([]), 3]), TypeError, "must be TensorShape"
     ),
-    "a limit that is no scalar": (
+    "a limit that is not a scalar": (
         lambda: tf.while_loop(less(3), body_of_two, (0, 1), maximum_iterations=[1, 2]),
         ValueError,
         "maximum_iterations must be a scalar",
     ),
-    "a limit that is no integer": (
+    "a limit that is not an integer": (
         lambda: tf.while_loop(less(3), body_of_two, (0, 1), maximum_iterations=1.5), TypeError, "of dtype float32"
     ),
     "slices for a tensor": (

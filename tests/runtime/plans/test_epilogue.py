@@ -164,7 +164,7 @@ def test_a_tag_that_occurs_twice_fails_before_anything_is_written(session):
 
 
 def test_only_pure_ops_of_the_host_can_be_total():
-    with pytest.raises(TypeError, match="total on an op that is no pure op of the host"):
+    with pytest.raises(TypeError, match="total on an op that is not a pure op of the host"):
 
         class CompiledAndTotal(opdef.Op):
             """An op with a kernel."""

@@ -259,7 +259,7 @@ def test_failed_step_changes_nothing() -> None:
         with pytest.raises(tf.errors.InvalidArgumentError, match="not a number"):
             session.run(found.output, {pred: False})
         assert session.run(variable) == 1.0
-        # The assignment is no part of the branch: it runs although what waits for it is dead.
+        # The assignment is not a part of the branch: it runs although what waits for it is dead.
         assert session.run([found.output, variable], {pred: True}) == [1.0, 2.0]
         assert session.run(variable) == 2.0
 
