@@ -12,7 +12,7 @@ from anabranch.compat import check
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """Adds the command to those of ``anabranch``."""
+    """Add the command to those of ``anabranch``."""
     made = commands.add_parser(
         "check", help="list what programs use that is not there, without running them", description=__doc__
     )
@@ -38,7 +38,7 @@ def programs(paths: list[str]) -> list[str]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the findings; 0 if there are none, 1 if there are, 2 if a file cannot be read."""
+    """Print the findings; 0 if there are none, 1 if there are, 2 if a file cannot be read."""
     try:
         files = programs(options.paths)
     except FileNotFoundError as problem:

@@ -17,7 +17,7 @@ from anabranch.train.saving.checkpoint_state import get_checkpoint_state
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the three doings and their options."""
+    """Add the three doings and their options."""
     doings = parser.add_subparsers(dest="doing", metavar="ls|show|diff", required=True)
     listing = doings.add_parser("ls", help="the checkpoints of a folder", allow_abbrev=False)
     listing.add_argument("folder")
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Does what the options say."""
+    """Do what the options say."""
     if options.doing == "ls":
         return _ls(options)
     return _show(options) if options.doing == "show" else _diff(options)

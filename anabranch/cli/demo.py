@@ -95,7 +95,7 @@ def picture(image: np.ndarray) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> float:
-    """Trains, reports, and returns the accuracy on the test images."""
+    """Train, report, and return the accuracy on the test images."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--data", metavar="FOLDER", help="MNIST-format IDX files; scikit-learn's digits if left out")
     parser.add_argument("--epochs", type=int, help="passes over the training images (default: 25, with --data 3)")

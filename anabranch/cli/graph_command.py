@@ -38,7 +38,7 @@ class Found(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the four doings and their options."""
+    """Add the four doings and their options."""
     doings = parser.add_subparsers(dest="doing", metavar="summary|to-text|freeze|ops", required=True)
     what = "a GraphDef or MetaGraphDef, binary or text, or the folder of a SavedModel"
     for name, told in (
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Does what the options say."""
+    """Do what the options say."""
     if options.doing == "freeze":
         return _freeze(options)
     found = read_graph(options.file, options.tags)

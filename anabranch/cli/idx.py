@@ -25,7 +25,7 @@ FILES = {
 
 
 def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
-    """Reads one file.
+    """Read one file.
 
     Raises:
         DataLossError: the file is no IDX file of bytes, or shorter or longer than its header says.
@@ -57,7 +57,7 @@ def _torn(path: Path, given: str) -> errors.DataLossError:
 
 
 def read_folder(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Reads the four files of an MNIST-like data set; each may be gzipped.
+    """Read the four files of an MNIST-like data set; each may be gzipped.
 
     Raises:
         FileNotFoundError: one is missing; the message lists all four names.

@@ -51,7 +51,7 @@ def parser(named: str | None = None) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Runs the command and ends the process with its exit status."""
+    """Run the command and end the process with its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["run"]:
         # Options of `run` end at the script: what follows is the script's own, whatever it looks like.

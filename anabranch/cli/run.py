@@ -23,7 +23,7 @@ from anabranch.xla import memory
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """Adds the command to those of ``anabranch``."""
+    """Add the command to those of ``anabranch``."""
     made = commands.add_parser("run", help="run a program written for TensorFlow 1.x", description=__doc__)
     _arguments(made)
     return made
@@ -54,7 +54,7 @@ def split(argv: Sequence[str]) -> tuple[list[str], str | None, str | None, list[
 
 
 def run_command(argv: Sequence[str]) -> int:
-    """Runs a program; returns its exit status."""
+    """Run a program; return its exit status."""
     own, script, module, arguments = split(argv)
     parser = argparse.ArgumentParser(
         prog="anabranch run",
@@ -80,14 +80,14 @@ def run_command(argv: Sequence[str]) -> int:
 
 
 def run_module(module: str, arguments: Sequence[str]) -> int:
-    """Runs a module as ``python -m`` does."""
+    """Run a module as ``python -m`` does."""
     sys.argv = [module, *arguments]
     sys.path[0] = os.getcwd()
     return _status(lambda: runpy.run_module(module, run_name="__main__", alter_sys=True), 3)
 
 
 def run_script(script: str, arguments: Sequence[str]) -> int:
-    """Runs a script as ``python SCRIPT`` does."""
+    """Run a script as ``python SCRIPT`` does."""
     sys.argv = [script, *arguments]
     if os.path.isdir(script) or script.endswith((".zip", ".pyz")):  # a folder or archive with a __main__.py
         sys.path[0] = script
@@ -119,7 +119,7 @@ def run_script(script: str, arguments: Sequence[str]) -> int:
 
 
 def _status(program: Any, own_frames: int) -> int:
-    """Calls the program; an error's traceback starts in the program, as under Python."""
+    """Call the program; an error's traceback starts in the program, as under Python."""
     try:
         program()
     except SystemExit:

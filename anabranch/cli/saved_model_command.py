@@ -19,7 +19,7 @@ from anabranch.saved_model import files, loaded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the two doings and their options."""
+    """Add the two doings and their options."""
     doings = parser.add_subparsers(dest="doing", metavar="show|run", required=True)
     show = doings.add_parser("show", help="tags, signatures, variables, assets, op types", allow_abbrev=False)
     show.add_argument("model", help="folder of the SavedModel")
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Does what the options say."""
+    """Do what the options say."""
     return _show(options) if options.doing == "show" else _call(options)
 
 

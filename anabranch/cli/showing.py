@@ -20,7 +20,7 @@ PROBLEM = 2
 
 
 def told_in_one_line(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
-    """Runs a command; what files and arguments can cause is told on standard error, without a traceback."""
+    """Run a command; what files and arguments can cause is told on standard error, without a traceback."""
     try:
         status = run(options)
         sys.stdout.flush()
@@ -36,12 +36,12 @@ def told_in_one_line(run: Callable[[argparse.Namespace], int], options: argparse
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Adds the option ``--json``."""
+    """Add the option ``--json``."""
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def print_json(document: Any) -> None:
-    """Prints a JSON document; bytes and arrays in it become texts and lists."""
+    """Print a JSON document; bytes and arrays in it become texts and lists."""
     print(json.dumps(plain(document), indent=2, ensure_ascii=False))
 
 

@@ -22,27 +22,27 @@ def executing_eagerly() -> bool:
 
 @public("disable_eager_execution")
 def disable_eager_execution() -> None:
-    """Does nothing: programs build graphs anyway."""
+    """Do nothing: programs build graphs anyway."""
 
 
 @public("disable_v2_behavior")
 def disable_v2_behavior() -> None:
-    """Does nothing: version 1's behaviour is the only one."""
+    """Do nothing: version 1's behaviour is the only one."""
 
 
 @public("disable_v2_tensorshape")
 def disable_v2_tensorshape() -> None:
-    """Does nothing: dimensions of shapes are ``Dimension`` objects, as in version 1."""
+    """Do nothing: dimensions of shapes are ``Dimension`` objects, as in version 1."""
 
 
 @public("disable_control_flow_v2")
 def disable_control_flow_v2() -> None:
-    """Does nothing: conditionals and loops are one kind of op here, which both versions' files are read into."""
+    """Do nothing: conditionals and loops are one kind of op here, which both versions' files are read into."""
 
 
 @public("enable_control_flow_v2")
 def enable_control_flow_v2() -> None:
-    """Does nothing: conditionals and loops hold their bodies, as version 2's do."""
+    """Do nothing: conditionals and loops hold their bodies, as version 2's do."""
 
 
 @public("control_flow_v2_enabled")

@@ -97,7 +97,7 @@ class _Visitor(ast.NodeVisitor):
 
     # ------------------------------------------------------------------------------------------------------- bindings
     def bind(self, node: ast.AST) -> None:
-        """Notes names that stand for parts of TensorFlow."""
+        """Note names that stand for parts of TensorFlow."""
         if isinstance(node, ast.Import):
             for alias in node.names:
                 root, _, rest = alias.name.partition(".")
@@ -126,11 +126,11 @@ class _Visitor(ast.NodeVisitor):
 
     # -------------------------------------------------------------------------------------------------------- findings
     def add(self, node: Any, symbol: str, problem: str, instead: str) -> None:
-        """Notes a finding at a node."""
+        """Note a finding at a node."""
         self.findings.append(Finding(self.path, node.lineno, node.col_offset + 1, f"tf.{symbol}", problem, instead))
 
     def missing(self, node: Any, dotted: str, there: str) -> None:
-        """Notes a name that is not there."""
+        """Note a name that is not there."""
         name = dotted.removeprefix("compat.v1.")
         rest = name[len(there) :].lstrip(".")
         name = ".".join(filter(None, [there, rest.split(".")[0]]))
@@ -153,7 +153,7 @@ class _Visitor(ast.NodeVisitor):
                 self.check_name(node, rest)
 
     def check_name(self, node: Any, dotted: str) -> Any:
-        """Looks a name up and notes it if it is not there."""
+        """Look a name up and note it if it is not there."""
         found, there = lookup(dotted)
         if found is MISSING:
             self.missing(node, dotted, there)

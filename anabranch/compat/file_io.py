@@ -40,13 +40,13 @@ def read_file_to_string(filename: Any, binary_mode: bool = False) -> Any:
 
 
 def write_string_to_file(filename: Any, file_content: Any) -> None:
-    """Writes a file."""
+    """Write a file."""
     with FileIO(filename, "w") as file:
         file.write(file_content)
 
 
 def atomic_write_string_to_file(filename: Any, contents: Any, overwrite: bool = True) -> None:
-    """Writes a file so that a reader sees the old contents or the new ones."""
+    """Write a file so that a reader sees the old contents or the new ones."""
     temporary = f"{files.local(filename)}.tmp"
     write_string_to_file(temporary, contents)
     try:

@@ -136,7 +136,7 @@ def listing(module: str) -> list[str]:
 
 
 class Finder:
-    """Finds ``tensorflow`` and what is below it."""
+    """Find ``tensorflow`` and what is below it."""
 
     @staticmethod
     def find_spec(
@@ -158,7 +158,7 @@ class Finder:
 
     @staticmethod
     def exec_module(module: types.ModuleType) -> None:
-        """Fills in what a module has from the start."""
+        """Fill in what a module has from the start."""
         path = below(module.__name__)
         if not path and module.__name__ != NAME:  # tensorflow.compat.v1 is tensorflow
             sys.modules[module.__name__] = importlib.import_module(NAME)
@@ -190,7 +190,7 @@ def installed_tensorflow() -> str | None:
 
 
 def install(replace: bool = False) -> types.ModuleType:
-    """Makes ``import tensorflow`` mean Anabranch in this process, and returns that module.
+    """Make ``import tensorflow`` mean Anabranch in this process, and return that module.
 
     Args:
         replace: do so although a TensorFlow is installed.
@@ -223,7 +223,7 @@ def install(replace: bool = False) -> types.ModuleType:
 
 
 def uninstall() -> None:
-    """Takes the hook out again, with the modules that it made."""
+    """Take the hook out again, with the modules that it made."""
     with _lock:
         if Finder in sys.meta_path:
             sys.meta_path.remove(Finder)

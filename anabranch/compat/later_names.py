@@ -340,7 +340,7 @@ class ProfileOptionBuilder:
 
 @public("train.ProfilerHook")
 class ProfilerHook(tf.train.SessionRunHook):
-    """Writes a trace of a step (``timeline-<step>.json``) every so many steps or seconds.
+    """Write a trace of a step (``timeline-<step>.json``) every so many steps or seconds.
 
     Args:
         save_steps: steps between two traces.
@@ -360,7 +360,7 @@ class ProfilerHook(tf.train.SessionRunHook):
         self._folder, self._dataflow, self._next = output_dir, show_dataflow, 0
 
     def begin(self) -> None:
-        """Finds the global step."""
+        """Find the global step."""
         self._step = tf.train.get_global_step()
         if self._step is None:
             raise RuntimeError(
@@ -369,13 +369,13 @@ class ProfilerHook(tf.train.SessionRunHook):
             )
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for statistics if this step is to be traced."""
+        """Ask for statistics if this step is to be traced."""
         self._traced = self._timer.should_trigger_for_step(self._next)
         options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE) if self._traced else None
         return tf.train.SessionRunArgs({"step": self._step}, options=options)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Writes the trace."""
+        """Write the trace."""
         step = int(run_values.results["step"])
         if self._traced:
             self._timer.update_last_triggered_step(step)

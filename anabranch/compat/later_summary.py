@@ -36,7 +36,7 @@ _here = _Here()
 
 @public(_HOME + "experimental.set_step")
 def set_step(step: Any) -> None:
-    """Sets the step of summaries that are built without one: a number, tensor or variable."""
+    """Set the step of summaries that are built without one: a number, tensor or variable."""
     _here.step = step
 
 
@@ -72,7 +72,7 @@ def create_noop_writer() -> Any:
 
 @public(_HOME + "write")
 def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: str | None = None) -> Any:
-    """Writes a tensor with a plugin's metadata; gives a bool scalar: whether it was recorded.
+    """Write a tensor with a plugin's metadata; give a bool scalar: whether it was recorded.
 
     Raises:
         ValueError: there is no step.
@@ -98,7 +98,7 @@ def _shown(plugin: str, name: str, description: str | None, step: Any, make: Cal
 
 @public(_HOME + "scalar")
 def scalar(name: str, data: Any, step: Any = None, description: str | None = None) -> Any:
-    """Writes a number."""
+    """Write a number."""
 
     def make() -> Any:
         value = tf.cast(data, tf.float32)
@@ -110,7 +110,7 @@ def scalar(name: str, data: Any, step: Any = None, description: str | None = Non
 
 @public(_HOME + "text")
 def text(name: str, data: Any, step: Any = None, description: str | None = None) -> Any:
-    """Writes strings, as Markdown."""
+    """Write strings, as Markdown."""
     return _shown(
         "text", name, description, step, lambda: tf.convert_to_tensor(data, tf.string), summary_pb2.DATA_CLASS_TENSOR
     )
@@ -120,7 +120,7 @@ def text(name: str, data: Any, step: Any = None, description: str | None = None)
 def histogram(
     name: str, data: Any, step: Any = None, buckets: int | None = None, description: str | None = None
 ) -> Any:
-    """Writes a histogram: rows of left edge, right edge and count; 30 of them by default, one for equal values."""
+    """Write a histogram: rows of left edge, right edge and count; 30 of them by default, one for equal values."""
     number = 30 if buckets is None else buckets
 
     def make() -> Any:
@@ -145,7 +145,7 @@ def histogram(
 
 @public(_HOME + "image")
 def image(name: str, data: Any, step: Any = None, max_outputs: int = 3, description: str | None = None) -> Any:
-    """Writes up to ``max_outputs`` images ``[number, height, width, channels]``, as PNG files."""
+    """Write up to ``max_outputs`` images ``[number, height, width, channels]``, as PNG files."""
 
     def make() -> Any:
         images = tf.image.convert_image_dtype(tf.convert_to_tensor(data), tf.uint8, saturate=True)[:max_outputs]

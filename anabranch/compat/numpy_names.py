@@ -70,7 +70,7 @@ _state: dict[str, Any] = {"warned": False, "own": None}
 
 
 def provide() -> None:
-    """Makes NumPy find the names of this module; does nothing the second time."""
+    """Make NumPy find the names of this module; do nothing the second time."""
     if _state["own"] is not None:
         return
     own: Callable[[str], Any] = np.__dict__["__getattr__"]
@@ -96,7 +96,7 @@ def provide() -> None:
 
 
 def withdraw() -> None:
-    """Takes the names away again."""
+    """Take the names away again."""
     if _state["own"] is not None:
         np.__dict__["__getattr__"] = _state["own"]
         _state.update(own=None, warned=False)

@@ -9,7 +9,7 @@ from anabranch.core import errors
 
 
 def assert_ops_in_graph(expected_ops: dict[str, str], graph: Any) -> dict[str, Any]:
-    """Checks that a graph has ops of given names and types, and returns their nodes."""
+    """Check that a graph has ops of given names and types, and return their nodes."""
     nodes = {node.name: node for node in graph.as_graph_def().node if node.name in expected_ops}
     wrong = {name: kind for name, kind in expected_ops.items() if name not in nodes or nodes[name].op != kind}
     if wrong:

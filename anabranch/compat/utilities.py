@@ -42,7 +42,7 @@ def deprecated_argument_lookup(new_name: str, new_value: Any, old_name: str, old
 
 
 def remove_undocumented(module_name: str, allowed_exception_list: Any = None, doc_string_modules: Any = None) -> None:
-    """Leaves a module as it is: names that it does not document are no harm here."""
+    """Leave a module as it is: names that it does not document are no harm here."""
 
 
 def tf_export(*names: str, **options: Any) -> Callable[[Any], Any]:

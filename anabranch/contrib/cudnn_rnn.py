@@ -49,7 +49,7 @@ class CudnnCompatibleGRUCell(LayerRNNCell):
     output_size = property(lambda self: self._num_units, doc="The number of units.")
 
     def build(self, inputs_shape: Any) -> None:
-        """Makes the variables."""
+        """Make the variables."""
         depth, units = tf.TensorShape(inputs_shape).as_list()[-1], self._num_units
         self._parts = {}
         for name, shape in (

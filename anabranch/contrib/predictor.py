@@ -16,7 +16,7 @@ _SERVING = "serving_default"
 
 @public("contrib.predictor.Predictor")
 class Predictor:
-    """Calls one signature of a loaded model: ``predictor({"x": array})`` gives ``{"y": array}``.
+    """Call one signature of a loaded model: ``predictor({"x": array})`` gives ``{"y": array}``.
 
     Args:
         model: the model.

@@ -67,7 +67,7 @@ def data_files(prefix: str) -> list[str]:
 
 
 def remove_bundle(prefix: str) -> None:
-    """Removes a checkpoint, its index first."""
+    """Remove a checkpoint, its index first."""
     with contextlib.suppress(FileNotFoundError):
         os.remove(index_name(prefix))
     for path in data_files(prefix):
@@ -85,7 +85,7 @@ def free_count(prefix: str, wanted: int) -> int:
 
 
 def _remove_others(prefix: str, count: int) -> None:
-    """Removes data files that the index does not need, and what died writers left."""
+    """Remove data files that the index does not need, and what died writers left."""
     for path in data_files(prefix):
         if int(path.rpartition("-")[2]) != count:
             with contextlib.suppress(OSError):
@@ -154,7 +154,7 @@ class Entries:
         found.slices.extend(entry.slices)
 
     def write(self, stage: staging.Staged, prefix: str, count: int) -> None:
-        """Writes the index."""
+        """Write the index."""
         header = tensor_bundle_pb2.BundleHeaderProto(num_shards=count)
         header.version.producer = VERSION
         items = [(b"", header.SerializeToString())]
@@ -165,7 +165,7 @@ class Entries:
 
 # ------------------------------------------------------------------------------------------------------------- writing
 def _write_strings(array: np.ndarray, write: Callable[[Any], Any], name: str) -> tuple[int, int]:
-    """Writes strings: lengths, a checksum of them, bytes. Returns the size and the checksum of all."""
+    """Write strings: lengths, a checksum of them, bytes. Returns the size and the checksum of all."""
     lengths = bytearray()
     fixed = bytearray()
     texts = []
@@ -190,7 +190,7 @@ def _write_strings(array: np.ndarray, write: Callable[[Any], Any], name: str) ->
 
 
 def _write_numbers(array: np.ndarray, write: Callable[[Any], Any]) -> tuple[int, int]:
-    """Writes the bytes of an array; returns their number and checksum."""
+    """Write the bytes of an array; return their number and checksum."""
     if sys.byteorder == "big":
         array = array.astype(array.dtype.newbyteorder("<"))
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -253,7 +253,7 @@ def _write_data(stream: Any, pieces: Iterable[Piece], shard: int, entries: Entri
 
 
 def write_bundle(prefix: str, *shards: Iterable[Piece]) -> None:
-    """Writes a checkpoint, which replaces one of the same name at one moment.
+    """Write a checkpoint, which replaces one of the same name at one moment.
 
     Args:
         prefix: its path.
@@ -279,7 +279,7 @@ def write_bundle(prefix: str, *shards: Iterable[Piece]) -> None:
 def merge_bundles(
     prefixes: Sequence[str], target: str, delete_old_dirs: bool = True, allow_missing_files: bool = False
 ) -> None:
-    """Makes one checkpoint of several, by renaming their data files.
+    """Make one checkpoint of several, by renaming their data files.
 
     Raises:
         NotFoundError: one is not there, unless ``allow_missing_files``. InvalidArgumentError: a tensor is in two.

@@ -102,7 +102,7 @@ class BundleReader:
         self.is_complete = self._open_all() and _identity(self.path) == before
 
     def _open_all(self) -> bool:
-        """Opens the data files, and says whether all are there: a checkpoint that replaces this one removes them.
+        """Open the data files, and say whether all are there: a checkpoint that replaces this one removes them.
 
         Those that are missing raise when they are read.
         """
@@ -123,7 +123,7 @@ class BundleReader:
         self.close()
 
     def close(self) -> None:
-        """Closes the data files."""
+        """Close the data files."""
         while self._files:
             os.close(self._files.popitem()[1][0])
 

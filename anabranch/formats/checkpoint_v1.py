@@ -113,7 +113,7 @@ class V1Reader:
         return message
 
     def close(self) -> None:
-        """Forgets the files."""
+        """Forget the files."""
         self._tables.clear()
         self._home.clear()
 
@@ -171,7 +171,7 @@ class V1Reader:
 
 # ------------------------------------------------------------------------------------------------------------- writing
 def _fill(proto: Any, array: np.ndarray, dtype: dtypes.DType) -> None:
-    """Writes values into the field of a TensorProto that V1 readers look at."""
+    """Write values into the field of a TensorProto that V1 readers look at."""
     if dtype == dtypes.string:
         proto.string_val.extend(value.encode() if isinstance(value, str) else value for value in array.ravel().tolist())
         return
@@ -187,7 +187,7 @@ def _fill(proto: Any, array: np.ndarray, dtype: dtypes.DType) -> None:
 
 
 def write_v1(path: str, pieces: Iterable[bundle.Piece]) -> None:
-    """Writes one file, which replaces one of the same name at one moment; errors as those of `write_bundle`."""
+    """Write one file, which replaces one of the same name at one moment; errors as those of `write_bundle`."""
     staging.make_folder_of(path)
     head = checkpoint_pb2.SavedTensorSlices()
     head.meta.versions.producer = 1

@@ -36,7 +36,7 @@ def open_checkpoint(prefix: str) -> BundleReader | V1Reader:
 
 
 def write_checkpoint(version: str, prefix: str, pieces: Sequence[tuple[str, str, Any, Any]]) -> None:
-    """Writes a checkpoint of version ``"V1"`` or ``"V2"``; a piece is (name, slice, dtype, array)."""
+    """Write a checkpoint of version ``"V1"`` or ``"V2"``; a piece is (name, slice, dtype, array)."""
     found = [bundle.Piece(*piece) for piece in pieces]
     (write_v1 if version == "V1" else bundle.write_bundle)(prefix, found)
 

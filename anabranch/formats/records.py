@@ -115,7 +115,7 @@ def opened(path: str, compression: str, buffer_size: int = 0) -> tuple[Callable[
 
 
 class RecordStream:
-    """Reads records from ``read``, a function that gives up to so many bytes, and nothing at the end.
+    """Read records from ``read``, a function that gives up to so many bytes, and nothing at the end.
 
     Attributes:
         offset: where in the (inflated) stream the next record starts.
@@ -129,7 +129,7 @@ class RecordStream:
         self.offset = 0
 
     def _fill(self, size: int) -> bool:
-        """Has ``size`` bytes at the position, if the stream has them."""
+        """Have ``size`` bytes at the position, if the stream has them."""
         there = len(self._buffer) - self._position
         if there >= size:
             return True

@@ -98,7 +98,7 @@ def show(part: Slice) -> str:
 
 # --------------------------------------------------------------------------------------------------------------- protos
 def to_proto(part: Slice, proto: Any) -> None:
-    """Writes the slice into a ``TensorSliceProto``."""
+    """Write the slice into a ``TensorSliceProto``."""
     for start, length in part:
         extent = proto.extent.add()
         if length != WHOLE:

@@ -27,7 +27,7 @@ _trailer = struct.Struct("<BI")
 
 
 def put_varint(target: bytearray, value: int) -> None:
-    """Appends a non-negative integer, seven bits a byte, lowest first."""
+    """Append a non-negative integer, seven bits a byte, lowest first."""
     while value > 127:
         target.append((value & 127) | 128)
         value >>= 7
@@ -90,14 +90,14 @@ def _between(last: bytes, following: bytes) -> bytes:
 
 
 def write_table(items: Iterable[tuple[bytes, bytes]], write: Callable[[bytes], Any]) -> None:
-    """Writes a table by calls of ``write``; ``items`` ascend by key."""
+    """Write a table by calls of ``write``; ``items`` ascend by key."""
     position = 0
     index = _Block(1)
     block = _Block(RESTART_INTERVAL)
     waiting: tuple[bytes, bytes] | None = None  # last key and place of a block whose index entry is not made yet
 
     def put(data: bytes) -> bytes:
-        """Writes a block; where it stands."""
+        """Write a block; where it stands."""
         nonlocal position
         kind = bytes([_UNCOMPRESSED])
         write(data + kind + _word.pack(masked_crc(data + kind)))

@@ -44,7 +44,7 @@ class Syncing:
         self._thread: threading.Thread | None = None
 
     def write(self, data: Any) -> None:
-        """Appends bytes."""
+        """Append bytes."""
         self._stream.write(data)
         self._new += len(data)
         if self._new >= SYNC_EVERY and (self._thread is None or not self._thread.is_alive()):
@@ -57,7 +57,7 @@ class Syncing:
             os.fdatasync(self._stream.fileno())
 
     def finish(self) -> None:
-        """Waits for what runs."""
+        """Wait for what runs."""
         if self._thread is not None:
             self._thread.join()
 
@@ -100,11 +100,11 @@ class Staged:
             raise failure(problem, place) from problem
 
     def move(self, beside: str, place: str) -> None:
-        """Takes a file that is complete, and will stand at ``place``; it is left where it is on a failure."""
+        """Take a file that is complete, and will stand at ``place``; it is left where it is on a failure."""
         self._files[place] = beside
 
     def commit(self) -> None:
-        """Renames all files to their places in the order in which they were opened; the last one makes them count."""
+        """Rename all files to their places in the order in which they were opened; the last one makes them count."""
         folders = set()
         for place, beside in list(self._files.items()):
             try:
@@ -118,7 +118,7 @@ class Staged:
 
 
 def sync_folder(folder: str) -> None:
-    """Forces the names in a folder to the disk, where the system can."""
+    """Force the names in a folder to the disk, where the system can."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -128,7 +128,7 @@ def sync_folder(folder: str) -> None:
 
 
 def remove_leftovers(place: str) -> None:
-    """Removes files for ``place`` (a pattern may stand at its end) whose writers on this host are gone."""
+    """Remove files for ``place`` (a pattern may stand at its end) whose writers on this host are gone."""
     for path in glob.glob(f"{place}{_MARK}*"):
         host, _, rest = path.rpartition(_MARK)[2].partition("-")
         process = rest.partition("-")[0]
@@ -144,7 +144,7 @@ def remove_leftovers(place: str) -> None:
 
 
 def make_folder_of(path: str) -> None:
-    """Makes the folder in which ``path`` stands."""
+    """Make the folder in which ``path`` stands."""
     folder = os.path.dirname(path)
     if folder:
         try:

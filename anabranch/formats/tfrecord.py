@@ -112,7 +112,7 @@ def _as_options(options: Any) -> TFRecordOptions:
 
 @public("python_io.TFRecordWriter", "io.TFRecordWriter")
 class TFRecordWriter:
-    """Writes records to a new file; a context manager that closes it.
+    """Write records to a new file; a context manager that closes it.
 
     Args:
         path: the file; an old one is overwritten.
@@ -146,7 +146,7 @@ class TFRecordWriter:
         self.close()
 
     def write(self, record: Any) -> None:
-        """Appends one record, a string of bytes.
+        """Append one record, a string of bytes.
 
         Raises:
             TypeError: it is none. FailedPreconditionError: the writer is closed.
@@ -175,7 +175,7 @@ class TFRecordWriter:
             raise io_error(problem, self._path) from None
 
     def flush(self) -> None:
-        """Writes out what has been written so far."""
+        """Write out what has been written so far."""
         if self._compressor is not None:
             mode = self._options.flush_mode
             mode = zlib.Z_SYNC_FLUSH if mode is None else mode
@@ -191,7 +191,7 @@ class TFRecordWriter:
             raise io_error(problem, self._path) from None
 
     def close(self) -> None:
-        """Writes out everything and closes the file; a second call does nothing."""
+        """Write out everything and close the file; a second call does nothing."""
         if self._file is None:
             return
         file, self._file = self._file, None

@@ -63,7 +63,7 @@ class InputSpec:
         self.axes = dict(axes or {})
 
     def check(self, layer: str, tensor: Tensor) -> None:
-        """Refuses a tensor that does not fit.
+        """Refuse a tensor that does not fit.
 
         Raises:
             ValueError: rank or size of an axis differ.
@@ -262,11 +262,11 @@ class Layer:
 
     # -------------------------------------------------------------------------------------------------------- overrides
     def build(self, input_shape: Any) -> None:
-        """Makes the variables, knowing the shape of the inputs; called once, before the first :meth:`call`."""
+        """Make the variables, knowing the shape of the inputs; called once, before the first :meth:`call`."""
         self.built = True
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Computes the outputs."""
+        """Compute the outputs."""
         return inputs
 
     def compute_output_shape(self, input_shape: Any) -> Any:
@@ -320,7 +320,7 @@ class Layer:
         return outputs
 
     def apply(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """As calling the layer."""
+        """Call the layer."""
         return self(inputs, *args, **kwargs)
 
     def _name_scope_name(self, current: VariableScope) -> str:
@@ -413,7 +413,7 @@ class Layer:
         return variable
 
     def add_variable(self, *args: Any, **kwargs: Any) -> Any:
-        """As :meth:`add_weight`."""
+        """Like :meth:`add_weight`."""
         return self.add_weight(*args, **kwargs)
 
     def _regularize(self, name: str, parts: Sequence[Any], regularizer: Any) -> None:
@@ -425,7 +425,7 @@ class Layer:
 
     # ----------------------------------------------------------------------------------------------- losses and updates
     def add_loss(self, losses: Any, inputs: Any = None) -> None:
-        """Adds losses, also to the collection ``REGULARIZATION_LOSSES``."""
+        """Add losses, also to the collection ``REGULARIZATION_LOSSES``."""
         added = [loss for loss in (losses if isinstance(losses, (list, tuple)) else [losses]) if loss is not None]
         for loss in added:
             if isinstance(loss, Tensor):
@@ -434,7 +434,7 @@ class Layer:
         _add_new(added, GraphKeys.REGULARIZATION_LOSSES, current_builder())
 
     def add_update(self, updates: Any, inputs: Any = None) -> None:
-        """Adds operations to run with each training step, also to the collection ``UPDATE_OPS``."""
+        """Add operations to run with each training step, also to the collection ``UPDATE_OPS``."""
         added = [
             update for update in (updates if isinstance(updates, (list, tuple)) else [updates]) if update is not None
         ]

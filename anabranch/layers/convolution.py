@@ -115,7 +115,7 @@ class KernelConvolution(Convolution):
         return [*self.kernel_size, channels, self.filters]
 
     def build(self, input_shape: Any) -> None:
-        """Makes ``kernel`` and ``bias``."""
+        """Make ``kernel`` and ``bias``."""
         self.kernel = self.add_weight(
             "kernel",
             self._kernel_shape(self._channels(input_shape)),

@@ -75,7 +75,7 @@ class Dense(Layer):
         self.input_spec = InputSpec(min_ndim=2)
 
     def build(self, input_shape: Any) -> None:
-        """Makes ``kernel`` and ``bias``."""
+        """Make ``kernel`` and ``bias``."""
         depth = known_size(input_shape, -1, "Dense")
         self.input_spec = InputSpec(min_ndim=2, axes={-1: depth})
         self.kernel = self.add_weight(
@@ -115,7 +115,7 @@ class Dense(Layer):
 
 @public("layers.Dropout")
 class Dropout(Layer):
-    """Sets elements to 0 with probability ``rate`` while training, and scales the others by ``1 / (1 - rate)``.
+    """Set elements to 0 with probability ``rate`` while training, and scale the others by ``1 / (1 - rate)``.
 
     Args:
         rate: probability that an element is dropped, a number or a scalar tensor.

@@ -67,7 +67,7 @@ class _Separable(Convolution):
         self.pointwise_constraint = pointwise_constraint
 
     def build(self, input_shape: Any) -> None:
-        """Makes ``depthwise_kernel``, ``pointwise_kernel`` and ``bias``."""
+        """Make ``depthwise_kernel``, ``pointwise_kernel`` and ``bias``."""
         channels = self._channels(input_shape)
         self.depthwise_kernel = self.add_weight(
             "depthwise_kernel",

@@ -27,7 +27,7 @@ def _refuse(given: str, instead: str) -> None:
 
 @public("layers.BatchNormalization")
 class BatchNormalization(Layer):
-    """Takes the mean off each channel and divides by its deviation; then ``gamma * x + beta``.
+    """Take the mean off each channel and divide by its deviation; then ``gamma * x + beta``.
 
     While training the statistics are those of the batch, and moving averages of them are kept, by operations in the
     collection ``UPDATE_OPS`` that the training step must run. Otherwise the averages are used.
@@ -103,7 +103,7 @@ class BatchNormalization(Layer):
         self.fused = fused
 
     def build(self, input_shape: Any) -> None:
-        """Makes ``gamma``, ``beta``, ``moving_mean`` and ``moving_variance``."""
+        """Make ``gamma``, ``beta``, ``moving_mean`` and ``moving_variance``."""
         shape = shapes.TensorShape(input_shape)
         rank = shape.ndims
         if rank is None:

@@ -14,7 +14,7 @@ from anabranch.ops.math.nary import add_n
 
 @public("losses.add_loss")
 def add_loss(loss: Any, loss_collection: str | None = GraphKeys.LOSSES) -> None:
-    """Adds a loss to a collection (to none if it is None)."""
+    """Add a loss to a collection (to none if it is None)."""
     if loss_collection:
         current_builder().add_to_collection(loss_collection, loss)
 

@@ -9,7 +9,7 @@ _loaded = False
 
 
 def load_all() -> None:
-    """Imports every family, so that the registry and the table of public names are complete."""
+    """Import every family, so that the registry and the table of public names are complete."""
     global _loaded
     if not _loaded:
         _loaded = True

@@ -31,7 +31,7 @@ class Device(NamedTuple):
 
 
 class Placer:
-    """Places the ops of steps. ``count(platform)`` says how many devices of a platform there are."""
+    """Place the ops of steps. ``count(platform)`` says how many devices of a platform there are."""
 
     def __init__(self, count: Callable[[str], int], default: Callable[[], str], soft: bool = False):
         self._count = count
@@ -74,7 +74,7 @@ class Placer:
         return (platform == "cpu" and index == 0) or (platform is not None and index < self._count(platform))
 
     def check(self, ops: Sequence[Operation]) -> None:
-        """Refuses ops that name a device which is not there."""
+        """Refuse ops that name a device which is not there."""
         for op in ops:
             if op._device:
                 self.resolve(op._device, op)

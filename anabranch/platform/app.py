@@ -18,7 +18,7 @@ from anabranch.platform import flags, logging
 
 
 def _parse(argv: list[str]) -> list[str]:
-    """Parses the command line; ends the program with the usage if a flag has an illegal value."""
+    """Parse the command line; end the program with the usage if a flag has an illegal value."""
     try:
         return flags.FLAGS(argv, known_only=True)
     except Error as problem:
@@ -34,7 +34,7 @@ def _not_ours(record: _Record) -> bool:
 
 @public("app.run")
 def run(main: Callable[[list[str]], Any] | None = None, argv: list[str] | None = None) -> NoReturn:
-    """Parses flags, calls ``main(argv)`` with what no flag took, and ends the program with what it returns.
+    """Parse flags, call ``main(argv)`` with what no flag took, and end the program with what it returns.
 
     Args:
         main: the program; ``main`` of the script by default.

@@ -63,7 +63,7 @@ def local(path: Any) -> str:
 
 @contextlib.contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Turns an ``OSError`` about a path into the ``OpError`` that TensorFlow raises."""
+    """Turn an ``OSError`` about a path into the ``OpError`` that TensorFlow raises."""
     try:
         yield
     except OSError as problem:
@@ -77,7 +77,7 @@ def exists(path: Any) -> bool:
 
 
 def remove(path: Any) -> None:
-    """Deletes a file; NotFoundError if there is none."""
+    """Delete a file; NotFoundError if there is none."""
     path = local(path)
     with translated(path):
         os.remove(path)
@@ -93,14 +93,14 @@ def matching(pattern: Any) -> list[str]:
 
 
 def make_folder(path: Any) -> None:
-    """Makes one folder whose parent is there."""
+    """Make one folder whose parent is there."""
     path = local(path)
     with translated(path):
         os.mkdir(path)
 
 
 def make_folders(path: Any) -> None:
-    """Makes a folder and those above it; nothing if it is there."""
+    """Make a folder and those above it; nothing if it is there."""
     path = local(path)
     with translated(path):
         if path:
@@ -115,7 +115,7 @@ def _free(new: str, overwrite: bool) -> None:
 
 
 def copy(old: Any, new: Any, overwrite: bool = False) -> None:
-    """Copies the contents of a file; AlreadyExistsError if the target exists and ``overwrite`` is false."""
+    """Copy the contents of a file; AlreadyExistsError if the target exists and ``overwrite`` is false."""
     old, new = local(old), local(new)
     _free(new, overwrite)
     with translated(old):
@@ -123,7 +123,7 @@ def copy(old: Any, new: Any, overwrite: bool = False) -> None:
 
 
 def rename(old: Any, new: Any, overwrite: bool = False) -> None:
-    """Moves a file or folder; AlreadyExistsError if the target exists and ``overwrite`` is false."""
+    """Move a file or folder; AlreadyExistsError if the target exists and ``overwrite`` is false."""
     old, new = local(old), local(new)
     _free(new, overwrite)
     with translated(old):
@@ -131,7 +131,7 @@ def rename(old: Any, new: Any, overwrite: bool = False) -> None:
 
 
 def remove_tree(path: Any) -> None:
-    """Deletes a folder with all that is in it, or a file."""
+    """Delete a folder with all that is in it, or a file."""
     path = local(path)
     with translated(path):
         if os.path.isdir(path) and not os.path.islink(path):
@@ -230,7 +230,7 @@ class GFile:
         return self._open("read").readlines()
 
     def write(self, file_content: Any) -> None:
-        """Writes text, or bytes in a mode with ``b``."""
+        """Write text, or bytes in a mode with ``b``."""
         file = self._open("write")
         if isinstance(file_content, bytes) and isinstance(file, io.TextIOBase):
             file_content = file_content.decode()
@@ -239,7 +239,7 @@ class GFile:
         file.write(file_content)
 
     def seek(self, offset: int | None = None, whence: int = 0, position: int | None = None) -> None:
-        """Moves to a byte counted from the start (0), from here (1) or from the end (2), also called ``position``."""
+        """Move to a byte counted from the start (0), from here (1) or from the end (2), also called ``position``."""
         at = position if offset is None else offset
         if at is None:
             raise TypeError("seek() needs an offset")
@@ -257,12 +257,12 @@ class GFile:
         return stat(self._path).length
 
     def flush(self) -> None:
-        """Writes out what is held back."""
+        """Write out what is held back."""
         if self._file is not None:
             self._file.flush()
 
     def close(self) -> None:
-        """Closes the file; it opens again when it is used again."""
+        """Close the file; it opens again when it is used again."""
         if self._file is None and "w" in self._mode:
             self._open("write")
         if self._file is not None:

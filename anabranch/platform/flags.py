@@ -42,7 +42,7 @@ class _Flags:
         return self.__dict__["_values"](sys.argv if argv is None else argv, known_only=True)
 
     def _parse_flags(self, args: list[str] | None = None) -> list[str]:
-        """Parses the command line now; the first name of what happens by itself. Returns what no flag took."""
+        """Parse the command line now; the first name of what happens by itself. Returns what no flag took."""
         return self._parse(None if args is None else [sys.argv[0], *args])[1:]
 
     def __setattr__(self, name: str, value: Any) -> None:

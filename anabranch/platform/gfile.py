@@ -21,7 +21,7 @@ def Exists(filename: Any) -> bool:
 
 @public("gfile.Remove")
 def Remove(filename: Any) -> None:
-    """Deletes a file."""
+    """Delete a file."""
     files.remove(filename)
 
 
@@ -33,31 +33,31 @@ def Glob(filename: Any) -> list[str]:
 
 @public("gfile.MkDir")
 def MkDir(dirname: Any) -> None:
-    """Makes one folder."""
+    """Make one folder."""
     files.make_folder(dirname)
 
 
 @public("gfile.MakeDirs")
 def MakeDirs(dirname: Any) -> None:
-    """Makes a folder and those above it."""
+    """Make a folder and those above it."""
     files.make_folders(dirname)
 
 
 @public("gfile.Copy")
 def Copy(oldpath: Any, newpath: Any, overwrite: bool = False) -> None:
-    """Copies a file."""
+    """Copy a file."""
     files.copy(oldpath, newpath, overwrite)
 
 
 @public("gfile.Rename")
 def Rename(oldname: Any, newname: Any, overwrite: bool = False) -> None:
-    """Moves a file."""
+    """Move a file."""
     files.rename(oldname, newname, overwrite)
 
 
 @public("gfile.DeleteRecursively")
 def DeleteRecursively(dirname: Any) -> None:
-    """Deletes a folder with all that is in it."""
+    """Delete a folder with all that is in it."""
     files.remove_tree(dirname)
 
 

@@ -20,7 +20,7 @@ def exists(path: Any) -> bool:
 
 @public("io.gfile.remove")
 def remove(path: Any) -> None:
-    """Deletes a file."""
+    """Delete a file."""
     files.remove(path)
 
 
@@ -32,31 +32,31 @@ def glob(pattern: Any) -> list[str]:
 
 @public("io.gfile.mkdir")
 def mkdir(path: Any) -> None:
-    """Makes one folder."""
+    """Make one folder."""
     files.make_folder(path)
 
 
 @public("io.gfile.makedirs")
 def makedirs(path: Any) -> None:
-    """Makes a folder and those above it."""
+    """Make a folder and those above it."""
     files.make_folders(path)
 
 
 @public("io.gfile.copy")
 def copy(src: Any, dst: Any, overwrite: bool = False) -> None:
-    """Copies a file."""
+    """Copy a file."""
     files.copy(src, dst, overwrite)
 
 
 @public("io.gfile.rename")
 def rename(src: Any, dst: Any, overwrite: bool = False) -> None:
-    """Moves a file."""
+    """Move a file."""
     files.rename(src, dst, overwrite)
 
 
 @public("io.gfile.rmtree")
 def rmtree(path: Any) -> None:
-    """Deletes a folder with all that is in it."""
+    """Delete a folder with all that is in it."""
     files.remove_tree(path)
 
 

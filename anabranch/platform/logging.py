@@ -27,7 +27,7 @@ _counts: collections.Counter[tuple[str, int]] = collections.Counter()
 
 
 class _Stderr(_logging.StreamHandler):
-    """Writes to what ``sys.stderr`` is when the message comes, so that redirecting it works."""
+    """Write to what ``sys.stderr`` is when the message comes, so that redirecting it works."""
 
     def __init__(self) -> None:
         _logging.Handler.__init__(self)
@@ -64,62 +64,62 @@ def _caller(depth: int = 2) -> tuple[str, int]:
 
 @public("logging.log")
 def log(level: int, msg: str, *args: Any, **kwargs: Any) -> None:
-    """Logs ``msg % args`` at a level."""
+    """Log ``msg % args`` at a level."""
     get_logger().log(level, msg, *args, **{"stacklevel": 2, **kwargs})
 
 
 @public("logging.debug")
 def debug(msg: str, *args: Any, **kwargs: Any) -> None:
-    """Logs ``msg % args`` at level DEBUG."""
+    """Log ``msg % args`` at level DEBUG."""
     get_logger().debug(msg, *args, **{"stacklevel": 2, **kwargs})
 
 
 @public("logging.info")
 def info(msg: str, *args: Any, **kwargs: Any) -> None:
-    """Logs ``msg % args`` at level INFO."""
+    """Log ``msg % args`` at level INFO."""
     get_logger().info(msg, *args, **{"stacklevel": 2, **kwargs})
 
 
 @public("logging.warn", "logging.warning")
 def warning(msg: str, *args: Any, **kwargs: Any) -> None:
-    """Logs ``msg % args`` at level WARN."""
+    """Log ``msg % args`` at level WARN."""
     get_logger().warning(msg, *args, **{"stacklevel": 2, **kwargs})
 
 
 @public("logging.error")
 def error(msg: str, *args: Any, **kwargs: Any) -> None:
-    """Logs ``msg % args`` at level ERROR."""
+    """Log ``msg % args`` at level ERROR."""
     get_logger().error(msg, *args, **{"stacklevel": 2, **kwargs})
 
 
 @public("logging.fatal")
 def fatal(msg: str, *args: Any, **kwargs: Any) -> None:
-    """Logs ``msg % args`` at level FATAL; the program goes on."""
+    """Log ``msg % args`` at level FATAL; the program goes on."""
     get_logger().fatal(msg, *args, **{"stacklevel": 2, **kwargs})
 
 
 @public("logging.vlog")
 def vlog(level: int, msg: str, *args: Any, **kwargs: Any) -> None:
-    """Logs ``msg % args`` at a numeric level of Python's ``logging``."""
+    """Log ``msg % args`` at a numeric level of Python's ``logging``."""
     get_logger().log(level, msg, *args, **{"stacklevel": 2, **kwargs})
 
 
 @public("logging.TaskLevelStatusMessage")
 def TaskLevelStatusMessage(msg: str) -> None:
-    """Logs a message about the state of the task at level ERROR, so that it is seen."""
+    """Log a message about the state of the task at level ERROR, so that it is seen."""
     get_logger().error(msg, stacklevel=2)
 
 
 @public("logging.flush")
 def flush() -> None:
-    """Writes out what handlers hold back."""
+    """Write out what handlers hold back."""
     for handler in get_logger().handlers:
         handler.flush()
 
 
 @public("logging.log_every_n")
 def log_every_n(level: int, msg: str, n: int, *args: Any) -> None:
-    """Logs the first of every ``n`` calls from one line of the program."""
+    """Log the first of every ``n`` calls from one line of the program."""
     place = _caller()
     _counts[place] += 1
     log_if(level, msg, (_counts[place] - 1) % n == 0, *args)
@@ -127,7 +127,7 @@ def log_every_n(level: int, msg: str, n: int, *args: Any) -> None:
 
 @public("logging.log_first_n")
 def log_first_n(level: int, msg: str, n: int, *args: Any) -> None:
-    """Logs the first ``n`` calls from one line of the program."""
+    """Log the first ``n`` calls from one line of the program."""
     place = _caller()
     _counts[place] += 1
     log_if(level, msg, _counts[place] <= n, *args)
@@ -135,7 +135,7 @@ def log_first_n(level: int, msg: str, n: int, *args: Any) -> None:
 
 @public("logging.log_if")
 def log_if(level: int, msg: str, condition: Any, *args: Any) -> None:
-    """Logs if a condition holds."""
+    """Log if a condition holds."""
     if condition:
         get_logger().log(level, msg, *args, stacklevel=2)
 
@@ -148,7 +148,7 @@ def get_verbosity() -> int:
 
 @public("logging.set_verbosity")
 def set_verbosity(v: int | str) -> None:
-    """Sets the level from which on messages are written: ``tf.logging.INFO``, or its name.
+    """Set the level from which on messages are written: ``tf.logging.INFO``, or its name.
 
     Raises:
         ValueError: ``v`` names no level.

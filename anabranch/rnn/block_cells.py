@@ -244,7 +244,7 @@ class LSTMBlockFusedCell(Layer):
         return self._num_units
 
     def build(self, input_shape: Any) -> None:
-        """Makes the variables."""
+        """Make the variables."""
         rows, units = _depth(input_shape) + self._num_units, self._num_units
         self._kernel = self.add_variable("kernel", shape=[rows, 4 * units])
         self._bias = self.add_variable("bias", shape=[4 * units], initializer=Zeros())

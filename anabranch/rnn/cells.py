@@ -84,7 +84,7 @@ class RNNCell(Layer):
             return super().__call__(inputs, state, *args, **kwargs)
 
     def _cell_getter(self, getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Notes variables that a cell of a user makes by ``tf.get_variable`` in :meth:`call`."""
+        """Note variables that a cell of a user makes by ``tf.get_variable`` in :meth:`call`."""
         variable = getter(*args, **kwargs)
         trainable = kwargs.get("trainable", True)
         kept = self._trainable_weights if trainable or trainable is None else self._non_trainable_weights
@@ -189,7 +189,7 @@ class LayerRNNCell(RNNCell):
         return Layer.__call__(self, inputs, state, *args, scope=scope, **kwargs)
 
     def build(self, inputs_shape: Any) -> None:
-        """Makes the variables."""
+        """Make the variables."""
         raise NotImplementedError("Abstract method")
 
 
@@ -493,7 +493,7 @@ def _parts(count: int | None) -> Any:
 
 
 def assert_like_rnncell(name: str, cell: Any) -> None:
-    """Refuses what is not a cell.
+    """Refuse what is not a cell.
 
     Raises:
         TypeError: it has no ``output_size``, ``state_size``, ``zero_state``, or cannot be called.

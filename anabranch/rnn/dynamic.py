@@ -112,7 +112,7 @@ def dynamic_rnn(
     time_major: bool = False,
     scope: Any = None,
 ) -> tuple[Any, Any]:
-    """Runs a cell over time.
+    """Run a cell over time.
 
     Args:
         cell: an `RNNCell`.
@@ -289,7 +289,7 @@ def bidirectional_dynamic_rnn(
     time_major: bool = False,
     scope: Any = None,
 ) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Runs a cell over time in each direction.
+    """Run a cell over time in each direction.
 
     Args:
         cell_fw: the cell that goes forward.
@@ -340,7 +340,7 @@ def raw_rnn(
     swap_memory: bool = False,
     scope: Any = None,
 ) -> tuple[Any, Any, Any]:
-    """Runs a cell in a loop that a function steers.
+    """Run a cell in a loop that a function steers.
 
     Args:
         cell: an `RNNCell`.

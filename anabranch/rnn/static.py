@@ -26,7 +26,7 @@ def static_rnn(
     sequence_length: Any = None,
     scope: Any = None,
 ) -> tuple[list[Any], Any]:
-    """Runs a cell over a list of inputs.
+    """Run a cell over a list of inputs.
 
     Args:
         cell: an `RNNCell`.
@@ -40,7 +40,8 @@ def static_rnn(
         ``(outputs, state)``: one output for each step, and the last state.
 
     Raises:
-        TypeError: ``cell`` is not a cell, or ``inputs`` is not a list. ValueError: it is empty, or there is no state nor dtype.
+        TypeError: ``cell`` is not a cell, or ``inputs`` is not a list.
+        ValueError: ``inputs`` is empty, or there is neither a state nor a dtype.
     """
     assert_like_rnncell("cell", cell)
     if not isinstance(inputs, (list, tuple)) or nest.is_namedtuple(inputs):
@@ -106,7 +107,7 @@ def _batch(flat: Sequence[Any]) -> Any:
 def static_state_saving_rnn(
     cell: Any, inputs: Sequence[Any], state_saver: Any, state_name: Any, sequence_length: Any = None, scope: Any = None
 ) -> tuple[list[Any], Any]:
-    """As :func:`static_rnn`, with the state kept by ``state_saver`` from one step of training to the next.
+    """Like :func:`static_rnn`, with the state kept by ``state_saver`` from one step of training to the next.
 
     Args:
         cell: an `RNNCell`.
@@ -145,7 +146,7 @@ def static_bidirectional_rnn(
     sequence_length: Any = None,
     scope: Any = None,
 ) -> tuple[list[Any], Any, Any]:
-    """Runs a cell over a list of inputs in each direction.
+    """Run a cell over a list of inputs in each direction.
 
     Returns:
         ``(outputs, state_fw, state_bw)``: the outputs of both, joined along the last axis.

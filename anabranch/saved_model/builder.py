@@ -34,7 +34,7 @@ _ASSET_TYPE = "type.googleapis.com/tensorflow.AssetFileDef"
 
 @public("saved_model.builder.SavedModelBuilder", "saved_model.Builder")
 class SavedModelBuilder:
-    """Writes a SavedModel.
+    """Write a SavedModel.
 
     Args:
         export_dir: folder, which must be empty or not exist.
@@ -83,7 +83,7 @@ class SavedModelBuilder:
         strip_default_attrs: bool = False,
         saver: Any = None,
     ) -> None:
-        """Adds the default graph, and the values that its variables have in ``sess``.
+        """Add the default graph, and the values that its variables have in ``sess``.
 
         Args:
             sess: session with the values.
@@ -131,7 +131,7 @@ class SavedModelBuilder:
         strip_default_attrs: bool = False,
         saver: Any = None,
     ) -> None:
-        """Adds the default graph under other tags; it uses the variables that were saved with the first.
+        """Add the default graph under other tags; it uses the variables that were saved with the first.
 
         Arguments are those of :meth:`add_meta_graph_and_variables`.
         """
@@ -148,7 +148,7 @@ class SavedModelBuilder:
         self._saved_model.meta_graphs.append(meta)
 
     def save(self, as_text: bool = False) -> bytes:
-        """Writes the description, as text if asked, and returns its path."""
+        """Write the description, as text if asked, and return its path."""
         name = constants.SAVED_MODEL_FILENAME_PBTXT if as_text else constants.SAVED_MODEL_FILENAME_PB
         path = os.path.join(self._export_dir, name)
         write_message(path, self._saved_model, as_text)
@@ -225,7 +225,7 @@ class SavedModelBuilder:
 
     @staticmethod
     def _check_names(graph: Graph, signatures: dict[str, Any]) -> None:
-        """Refuses signatures that name what is not in the graph, before a server finds out."""
+        """Refuse signatures that name what is not in the graph, before a server finds out."""
         for key, signature in signatures.items():
             for name, info in [*signature.inputs.items(), *signature.outputs.items()]:
                 try:
@@ -296,7 +296,7 @@ def simple_save(
     outputs: Mapping[str, Any],
     legacy_init_op: Operation | None = None,
 ) -> None:
-    """Saves the session's graph and variables for serving, with one signature, ``serving_default``.
+    """Save the session's graph and variables for serving, with one signature, ``serving_default``.
 
     Args:
         session: session with the variables' values.

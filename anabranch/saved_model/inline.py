@@ -39,7 +39,7 @@ class Flat:
 
 
 class Inliner:
-    """Gives functions of a library without calls.
+    """Give functions of a library without calls.
 
     Args:
         library: FunctionDefs by name.
@@ -175,7 +175,7 @@ def _flatten(inliner: Inliner, function: Any) -> Flat:
 
 
 def _check_edges(function: Any, known: set[str]) -> None:
-    """Refuses edges from what is neither a node nor an argument, and names that stand twice."""
+    """Refuse edges from what is neither a node nor an argument, and names that stand twice."""
     signature = function.signature
     if len(known) != len(function.node_def) + len(signature.input_arg):
         raise ValueError(
@@ -272,7 +272,7 @@ def _body_of_call(
 
 
 def _substitute(node: Any, attrs: Any) -> None:
-    """Puts the values of a call's attributes where the function has placeholders."""
+    """Put the values of a call's attributes where the function has placeholders."""
     for key, value in node.attr.items():
         if value.WhichOneof("value") == "placeholder" and value.placeholder in attrs:
             node.attr[key].CopyFrom(attrs[value.placeholder])

@@ -92,7 +92,7 @@ class LoadedModel:
         return self.graph.get_collection("variables")
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Calls the signature ``serving_default``, or the only one."""
+        """Call the signature ``serving_default``, or the only one."""
         if "serving_default" in self.signatures:
             return self.signatures["serving_default"](*args, **kwargs)
         if len(self.signatures) == 1:
@@ -108,7 +108,7 @@ class LoadedModel:
         )
 
     def close(self) -> None:
-        """Frees what the model holds."""
+        """Free what the model holds."""
         self.session.close()
 
     def __enter__(self) -> LoadedModel:
@@ -125,7 +125,7 @@ class LoadedModel:
 
 @public("saved_model.load", "saved_model.load_v2")
 def load(export_dir: Any, tags: Any = None, *args: Any, config: Any = None, **kwargs: Any) -> Any:
-    """Loads a SavedModel, of TensorFlow 1 or 2, and returns it as callables with named inputs.
+    """Load a SavedModel, of TensorFlow 1 or 2, and return it as callables with named inputs.
 
     Args:
         export_dir: the model's folder. (With a session first, as ``load(sess, tags, export_dir)``, this is
@@ -199,7 +199,7 @@ def _add_signatures(model: LoadedModel, meta: Any) -> None:
 
 # ------------------------------------------------------------------------------------------ objects, as TensorFlow 2
 class _Objects:
-    """Builds a model from its object graph."""
+    """Build a model from its object graph."""
 
     def __init__(self, model: LoadedModel) -> None:
         self.model = model
@@ -217,7 +217,7 @@ class _Objects:
         """Tables that nothing has filled yet."""
 
     def build(self) -> None:
-        """Makes the signatures, with values in all that they capture."""
+        """Make the signatures, with values in all that they capture."""
         found = self.objects.child(0, "signatures")
         with self.graph.as_default():
             for name, node in (self.objects.children(found) if found is not None else {}).items():
@@ -251,7 +251,7 @@ class _Objects:
         return found
 
     def function(self, path: str, trace: int) -> Signature:
-        """Builds a function that is not a signature."""
+        """Build a function that is not a signature."""
         function = self.objects.concrete(self._paths()[path])[trace]
         with self.graph.as_default():
             made = self._callable(path, function, None)
@@ -259,7 +259,7 @@ class _Objects:
         return made
 
     def _set_values(self) -> None:
-        """Gives values to variables and tables that have none yet."""
+        """Give values to variables and tables that have none yet."""
         self._restore_variables()
         self._fill_tables()
 
@@ -329,7 +329,7 @@ class _Objects:
         return Signature(name, self.session, inputs, outputs, effects, defaults, (taken, packed))
 
     def _add(self, flat: Flat, outer: dict[str, Tensor], prefix: str) -> tuple[list[Tensor], list[Operation]]:
-        """Adds a function's nodes to the graph; returns the tensors that it returns, and its effects."""
+        """Add a function's nodes to the graph; return the tensors that it returns, and its effects."""
         library = {item.signature.name: item for item in self.inliner.functions_for(flat.nodes)}
         import_nodes.check_types(flat.nodes, library)
         nodes = import_nodes.parse(flat.nodes, function=True)
@@ -466,7 +466,7 @@ class _Objects:
         return found
 
     def _call(self, function: str, prefix: str) -> tuple[list[Tensor], list[Operation]]:
-        """Builds a function that takes captures only."""
+        """Build a function that takes captures only."""
         flat = self.inliner.flat(function)
         bound = self.objects.bound(function)
         if len(bound) != len(flat.signature.input_arg):

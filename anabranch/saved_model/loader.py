@@ -20,7 +20,7 @@ from anabranch.variables.save_slice import inside_scope
 
 
 class SavedModelLoader:
-    """Loads a SavedModel in steps: graph, variables, init operations.
+    """Load a SavedModel in steps: graph, variables, init operations.
 
     Args:
         export_dir: the model's folder.
@@ -55,19 +55,19 @@ class SavedModelLoader:
     def load_graph(
         self, graph: Graph, tags: Iterable[str], import_scope: str | None = None, **saver_kwargs: Any
     ) -> tuple[Any, list[Any] | None]:
-        """Adds the nodes to ``graph``; returns the saver, and the elements asked for by ``return_elements=``."""
+        """Add the nodes to ``graph``; return the saver, and the elements asked for by ``return_elements=``."""
         meta = self.get_meta_graph_def_from_tags(tags)
         with graph.as_default():
             return import_with_elements(meta, import_scope=import_scope, **saver_kwargs)
 
     def restore_variables(self, sess: Any, saver: Any, import_scope: str | None = None) -> None:
-        """Restores the variables, if the model holds any."""
+        """Restore the variables, if the model holds any."""
         with sess.graph.as_default():
             if saver is not None and files.has_variables(self._export_dir):
                 saver.restore(sess, self.variables_path)
 
     def run_init_ops(self, sess: Any, tags: Iterable[str], import_scope: str | None = None) -> None:
-        """Runs the model's init operation with the paths of its assets."""
+        """Run the model's init operation with the paths of its assets."""
         meta = self.get_meta_graph_def_from_tags(tags)
         with sess.graph.as_default():
             fed = files.assets(self._export_dir, meta, import_scope)
@@ -107,7 +107,7 @@ def init_op(meta: Any, graph: Graph, import_scope: str | None = None) -> Any:
 
 @public("saved_model.loader.load")
 def load(sess: Any, tags: Iterable[str], export_dir: Any, import_scope: str | None = None, **saver_kwargs: Any) -> Any:
-    """Loads a SavedModel into the graph of ``sess`` and restores its variables there.
+    """Load a SavedModel into the graph of ``sess`` and restore its variables there.
 
     Args:
         sess: session.

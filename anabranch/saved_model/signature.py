@@ -47,7 +47,7 @@ class Signature:
         self._run: Callable[..., Any] = session.make_callable([self.outputs, self._effects], feed_list=fed)
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Runs the signature.
+        """Run the signature.
 
         Args:
             args: values in the order of :attr:`inputs`.
@@ -114,7 +114,7 @@ class Unavailable:
         self.problem = problem
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Raises what kept the signature from being built."""
+        """Raise what kept the signature from being built."""
         raise self.problem
 
     def __repr__(self) -> str:

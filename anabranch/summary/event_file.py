@@ -90,14 +90,14 @@ class _Queue:
         return None
 
     def check(self) -> None:
-        """Raises what the file system said, once."""
+        """Raise what the file system said, once."""
         with self.changed:
             problem, self.problem = self.problem, None
         if problem is not None:
             raise problem
 
     def put(self, record: bytes) -> None:
-        """Queues a record, waiting while the queue is full."""
+        """Queue a record, waiting while the queue is full."""
         self.check()
         with self.changed:
             self.changed.wait_for(lambda: len(self.waiting) < self.max_queue or self.ending)
@@ -106,7 +106,7 @@ class _Queue:
                 self.changed.notify_all()
 
     def wait(self) -> None:
-        """Waits until all is written."""
+        """Wait until all is written."""
         with self.changed:
             self.hurried += 1
             self.changed.notify_all()
@@ -115,7 +115,7 @@ class _Queue:
 
 
 def _end(queue: _Queue, thread: threading.Thread) -> None:
-    """Has the rest written and closes the file; in a forked child only closes."""
+    """Have the rest written and close the file; in a forked child only close it."""
     if queue.pid == os.getpid():
         with queue.changed:
             queue.ending = True
@@ -125,7 +125,7 @@ def _end(queue: _Queue, thread: threading.Thread) -> None:
 
 
 class EventFileWriter:
-    """Appends events to a new event file in ``logdir``.
+    """Append events to a new event file in ``logdir``.
 
     Args:
         logdir: the folder; it is made if it does not exist.
@@ -179,14 +179,14 @@ class EventFileWriter:
             self._open()
 
     def add_event(self, event: Any) -> None:
-        """Queues an event; of no effect after :meth:`close`."""
+        """Queue an event; of no effect after :meth:`close`."""
         if self._closed:
             return
         self._own()
         self._queue.put(event.SerializeToString())
 
     def flush(self) -> None:
-        """Waits until all events are in the file.
+        """Wait until all events are in the file.
 
         Raises:
             OpError: the file system refused one.
@@ -198,7 +198,7 @@ class EventFileWriter:
         self._queue.check()
 
     def close(self) -> None:
-        """Writes what waits and closes the file; a second call does nothing.
+        """Write what waits and close the file; a second call does nothing.
 
         Raises:
             OpError: the file system refused an event.

@@ -56,7 +56,7 @@ def summary_scope(
 
 
 def collect(value: Tensor, collections: Iterable[Any] | None, default: Iterable[Any]) -> Tensor:
-    """Adds a summary to collections, ``default`` if None; returns it."""
+    """Add a summary to collections, ``default`` if None; return it."""
     for key in default if collections is None else collections:
         get_default_graph().add_to_collection(key, value)
     return value

@@ -58,7 +58,7 @@ class SummaryWriter:
         return self._init_op if self._init_op is not None else build("NoOp")
 
     def set_as_default(self) -> None:
-        """Makes it the writer of what is built from now on."""
+        """Make it the writer of what is built from now on."""
         _here.writer = self if self._resource is not None else None
 
     @contextlib.contextmanager
@@ -205,7 +205,7 @@ def _step(step: Any) -> Any:
 
 @public("contrib.summary.scalar")
 def scalar(name: str, tensor: Any, family: str | None = None, step: Any = None) -> Any:
-    """Writes one number.
+    """Write one number.
 
     Args:
         name: name of the node and, with its scopes, the tag in TensorBoard.
@@ -223,7 +223,7 @@ def scalar(name: str, tensor: Any, family: str | None = None, step: Any = None) 
 
 @public("contrib.summary.histogram")
 def histogram(name: str, tensor: Any, family: str | None = None, step: Any = None) -> Any:
-    """Writes a histogram of finite numbers; arguments as for :func:`scalar`."""
+    """Write a histogram of finite numbers; arguments as for :func:`scalar`."""
     return _recorded(
         name,
         tensor,
@@ -236,7 +236,7 @@ def histogram(name: str, tensor: Any, family: str | None = None, step: Any = Non
 def image(
     name: str, tensor: Any, bad_color: Any = None, max_images: int = 3, family: str | None = None, step: Any = None
 ) -> Any:
-    """Writes up to ``max_images`` images of a batch ``[n, height, width, channels]``; others as for :func:`scalar`."""
+    """Write up to ``max_images`` images of a batch ``[n, height, width, channels]``; others as for :func:`scalar`."""
     color = [255, 0, 0, 255] if bad_color is None else bad_color
 
     def make(resource: Any, tag: str, scope: str) -> Operation:
@@ -250,7 +250,7 @@ def image(
 def audio(
     name: str, tensor: Any, sample_rate: Any, max_outputs: int, family: str | None = None, step: Any = None
 ) -> Any:
-    """Writes up to ``max_outputs`` clips of a batch ``[n, frames, channels]``; others as for :func:`scalar`."""
+    """Write up to ``max_outputs`` clips of a batch ``[n, frames, channels]``; others as for :func:`scalar`."""
 
     def make(resource: Any, tag: str, scope: str) -> Operation:
         rate = convert.convert_to_tensor(sample_rate, dtypes.float32, "sample_rate")
@@ -261,7 +261,7 @@ def audio(
 
 @public("contrib.summary.generic")
 def generic(name: str, tensor: Any, metadata: Any = None, family: str | None = None, step: Any = None) -> Any:
-    """Writes all of a tensor with a ``tf.SummaryMetadata`` (or its serialised form); others as for :func:`scalar`."""
+    """Write all of a tensor with a ``tf.SummaryMetadata`` (or its serialised form); others as for :func:`scalar`."""
 
     def make(resource: Any, tag: str, scope: str) -> Operation:
         data = metadata.SerializeToString() if isinstance(metadata, summary_pb2.SummaryMetadata) else metadata
@@ -317,7 +317,7 @@ def summary_writer_initializer_op() -> list[Operation]:
 
 @public("contrib.summary.initialize", "summary.initialize")
 def initialize(graph: Any = None, session: Any = None) -> None:
-    """Opens the files of all writers of the default graph, and writes ``graph`` if one is given.
+    """Open the files of all writers of the default graph, and write ``graph`` if one is given.
 
     Args:
         graph: a ``tf.Graph`` or ``GraphDef`` to write to the default writer.

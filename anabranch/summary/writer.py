@@ -19,7 +19,7 @@ from anabranch.summary.event_file import EventFileWriter
 
 @public("summary.FileWriter", "train.SummaryWriter")
 class FileWriter:
-    """Writes summaries, graphs and what a session did to an event file, for TensorBoard.
+    """Write summaries, graphs and what a session did to an event file, for TensorBoard.
 
     Events are queued, and written by a thread; a process that is killed loses only what still waits, and
     :meth:`flush` waits until nothing does. A context manager that closes it.
@@ -86,7 +86,7 @@ class FileWriter:
         self.add_event(event)
 
     def add_summary(self, summary: Any, global_step: Any = None) -> None:
-        """Writes a ``tf.Summary``, or its serialised form, which running ``tf.summary.merge_all()`` gives.
+        """Write a ``tf.Summary``, or its serialised form, which running ``tf.summary.merge_all()`` gives.
 
         Metadata of a tag is written with its first value only.
         """
@@ -105,11 +105,11 @@ class FileWriter:
         self._add(event, global_step)
 
     def add_session_log(self, session_log: Any, global_step: Any = None) -> None:
-        """Writes a ``tf.SessionLog``: that training starts, stops, or wrote a checkpoint."""
+        """Write a ``tf.SessionLog``: that training starts, stops, or wrote a checkpoint."""
         self._add(event_pb2.Event(session_log=session_log), global_step)
 
     def add_graph(self, graph: Any, global_step: Any = None, graph_def: Any = None) -> None:
-        """Writes a graph, with the shapes that are known, for TensorBoard's graph page.
+        """Write a graph, with the shapes that are known, for TensorBoard's graph page.
 
         Args:
             graph: a ``tf.Graph`` (or, in old programs, a ``GraphDef``).
@@ -137,7 +137,7 @@ class FileWriter:
         self._add(event_pb2.Event(graph_def=found.SerializeToString()), global_step)
 
     def add_meta_graph(self, meta_graph_def: Any, global_step: Any = None) -> None:
-        """Writes a ``MetaGraphDef``.
+        """Write a ``MetaGraphDef``.
 
         Raises:
             TypeError: it is none.
@@ -150,7 +150,7 @@ class FileWriter:
         self._add(event_pb2.Event(meta_graph_def=meta_graph_def.SerializeToString()), global_step)
 
     def add_run_metadata(self, run_metadata: Any, tag: str, global_step: Any = None) -> None:
-        """Writes what a step did (``session.run(..., run_metadata=)``), for TensorBoard's graph page.
+        """Write what a step did (``session.run(..., run_metadata=)``), for TensorBoard's graph page.
 
         Args:
             run_metadata: a ``tf.RunMetadata``.
@@ -172,17 +172,17 @@ class FileWriter:
         self._add(event, global_step)
 
     def add_event(self, event: Any) -> None:
-        """Writes a ``tf.Event`` as it is; after :meth:`close` it only warns."""
+        """Write a ``tf.Event`` as it is; after :meth:`close` it only warns."""
         self._warn_if_closed()
         self.event_writer.add_event(event)
 
     def flush(self) -> None:
-        """Waits until all events are in the file."""
+        """Wait until all events are in the file."""
         self._warn_if_closed()
         self.event_writer.flush()
 
     def close(self) -> None:
-        """Writes what waits and closes the file."""
+        """Write what waits and close the file."""
         self.event_writer.close()
 
     def reopen(self) -> None:
@@ -216,7 +216,7 @@ class FileWriterCache:
 
     @staticmethod
     def clear() -> None:
-        """Closes and forgets all writers."""
+        """Close and forget all writers."""
         with FileWriterCache._lock:
             for writer in FileWriterCache._cache.values():
                 writer.close()

@@ -61,7 +61,7 @@ def check_gradients(
     atol: float = 1e-9,
     seed: int = 0,
 ) -> None:
-    """Compares symbolic with numeric gradients; returns nothing if they agree.
+    """Compare symbolic with numeric gradients; return nothing if they agree.
 
     Args:
         f_or_ys: a function of tensors that returns a tensor or a list of them, or these tensors themselves.
@@ -133,7 +133,7 @@ def check_problems(
     atol: float = 1e-9,
     seed: int = 0,
 ) -> list[str]:
-    """Checks several functions of one graph in common programs; a text for each that fails (see
+    """Check several functions of one graph in common programs; a text for each that fails (see
     :func:`check_gradients`).
     """
     problems = list(problems)
@@ -197,7 +197,7 @@ class _Level:
         self.run: Callable[..., Any] = lambda fetches, feed: None
 
     def start(self, values: list[list[np.ndarray]], run: Callable[..., Any]) -> list[list[np.ndarray]]:
-        """Draws cotangents at ``values``; returns the values at which the functions of the next order are checked."""
+        """Draw cotangents at ``values``; return the values at which the functions of the next order are checked."""
         self.values, self.run = values, run
         self.us = [[_directions(self.random, array) for array in arrays] for arrays in self._evaluate(values)]
         kept = [i for i, gs in enumerate(self.slopes) if any(gradient is not None for gradient in gs)]

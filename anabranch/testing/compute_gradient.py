@@ -28,7 +28,7 @@ def compute_gradient(
     init_targets: Any = None,
     extra_feed_dict: dict[Any, Any] | None = None,
 ) -> Any:
-    """Computes the theoretical and the numeric Jacobian of ``y`` with respect to ``x`` in the default session.
+    """Compute the theoretical and the numeric Jacobian of ``y`` with respect to ``x`` in the default session.
 
     Args:
         x: a tensor or a list of tensors.
@@ -77,7 +77,7 @@ def compute_gradient_error(
     init_targets: Any = None,
     extra_feed_dict: dict[Any, Any] | None = None,
 ) -> float:
-    """Computes the greatest difference between the theoretical and the numeric Jacobian (see
+    """Compute the greatest difference between the theoretical and the numeric Jacobian (see
     `tf.test.compute_gradient`).
     """
     found = compute_gradient(x, x_shape, y, y_shape, x_init_value, delta, init_targets, extra_feed_dict)

@@ -46,7 +46,7 @@ def complete_attrs(type_name: str, inputs: Sequence[np.ndarray], attrs: dict[str
 
 
 def run_op(type_name: str, *inputs: Any, tier: str = "host", philox: Any = None, **attrs: Any) -> Any:
-    """Runs an op's kernel on values and returns its output (a list if there are several).
+    """Run an op's kernel on values and return its output (a list if there are several).
 
     Args:
         type_name: the op.

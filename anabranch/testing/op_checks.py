@@ -59,7 +59,7 @@ def _placeholder(array: np.ndarray, dtype: dtypes.DType, known: str) -> Tensor:
 
 
 def build_instance(one: Instance, known: str = "all", constant_at: int | None = None) -> Built:
-    """Adds the instance's op to the default graph; ``known`` says what is known of its inputs: all, rank or nothing.
+    """Add the instance's op to the default graph; ``known`` says what is known of its inputs: all, rank or nothing.
 
     Of what is fed otherwise, the array of number ``constant_at`` is a constant.
     """
@@ -117,7 +117,7 @@ def _variable(
 
 # ------------------------------------------------------------------------------------------------------------- forward
 def run_forward(built: Sequence[Built], graph: Graph, tier: str) -> list[list[np.ndarray]]:
-    """Runs all instances in one step: for each, the new values of written variables, then the outputs."""
+    """Run all instances in one step: for each, the new values of written variables, then the outputs."""
     feeds = {fed: array for one in built for fed, array in one.feeds.items()}
     with Session(graph=graph, config=SessionOptions(tier=tier, seed=0)) as session:
         starts = [start for one in built for start in one.starts]
@@ -219,7 +219,7 @@ def difference(expected: np.ndarray, found: np.ndarray, factor: float = 1.0) -> 
 
 
 def difference_of_floats(expected: np.ndarray, found: np.ndarray, dtype: dtypes.DType, factor: float) -> str:
-    """Compares float64 arrays that hold values of ``dtype``: special values exactly, others relative to themselves and
+    """Compare float64 arrays that hold values of ``dtype``: special values exactly, others relative to themselves and
     the largest.
     """
     finite = np.isfinite(expected)

@@ -88,7 +88,7 @@ def is_built_with_rocm() -> bool:
 
 @public("test.assert_equal_graph_def")
 def assert_equal_graph_def(actual: Any, expected: Any, checkpoint_v2: bool = False) -> None:
-    """Raises AssertionError unless two GraphDefs have the same nodes, in whatever order.
+    """Raise AssertionError unless two GraphDefs have the same nodes, in whatever order.
 
     Args:
         actual: a GraphDef.
@@ -134,13 +134,13 @@ def create_local_cluster(
 
 @public("test.StubOutForTesting")
 class StubOutForTesting:
-    """Replaces attributes for a test and puts the old ones back."""
+    """Replace attributes for a test and put the old ones back."""
 
     def __init__(self) -> None:
         self._saved: list[tuple[Any, str, Any]] = []
 
     def Set(self, parent: Any, child_name: str, new_child: Any) -> None:
-        """Replaces an attribute of an object, module or class."""
+        """Replace an attribute of an object, module or class."""
         old = inspect.getattr_static(parent, child_name)
         self._saved.append((parent, child_name, old))
         setattr(parent, child_name, new_child)
@@ -148,7 +148,7 @@ class StubOutForTesting:
     SmartSet = Set
 
     def UnsetAll(self) -> None:
-        """Puts the old attributes back, the latest first."""
+        """Put the old attributes back, the latest first."""
         while self._saved:
             parent, name, old = self._saved.pop()
             setattr(parent, name, old)
@@ -176,7 +176,7 @@ class Benchmark:
         self, iters: int | None = None, cpu_time: float | None = None, wall_time: float | None = None,
         throughput: float | None = None, extras: dict[str, Any] | None = None, name: str | None = None,
     ) -> None:  # fmt: skip
-        """Prints what was measured, times in seconds."""
+        """Print what was measured, times in seconds."""
         given = {"iters": iters, "cpu_time": cpu_time, "wall_time": wall_time, "throughput": throughput}
         shown = {key: value for key, value in given.items() if value is not None} | {"extras": extras or {}}
         caller = sys._getframe(1).f_code.co_name
@@ -187,7 +187,7 @@ class Benchmark:
         store_trace: bool = False, store_memory_usage: bool = True, name: str | None = None,
         extras: dict[str, Any] | None = None, mbs: float = 0,
     ) -> dict[str, Any]:  # fmt: skip
-        """Times runs of an op, reports the median, and returns what it reported.
+        """Time runs of an op, report the median, and return what it reported.
 
         Args:
             sess: the session.
@@ -242,7 +242,7 @@ def _run_benchmarks(pattern: str) -> None:
 
 @public("test.main")
 def main(argv: list[str] | None = None) -> None:
-    """Runs the tests of the calling script, or its benchmarks with ``--benchmarks=PATTERN``, and ends the program."""
+    """Run the tests of the calling script, or its benchmarks with ``--benchmarks=PATTERN``, and end the program."""
     arguments = sys.argv if argv is None else argv
     for argument in arguments[1:]:
         if argument.startswith("--benchmarks"):

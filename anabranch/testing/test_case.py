@@ -51,11 +51,11 @@ class CheckedThread:
         self._thread = threading.Thread(target=run)
 
     def start(self) -> None:
-        """Starts the thread."""
+        """Start the thread."""
         self._thread.start()
 
     def join(self) -> None:
-        """Waits for the thread, and fails the test if it ended by an exception."""
+        """Wait for the thread, and fail the test if it ended by an exception."""
         self._joined = True
         self._thread.join()
         if self._problem is not None:
@@ -66,7 +66,7 @@ class CheckedThread:
         return self._thread.is_alive()
 
     def check_termination(self) -> None:
-        """Fails the test if the thread was not joined."""
+        """Fail the test if the thread was not joined."""
         if not self._joined and self._thread.is_alive():
             self._case.fail("A checked thread was not joined.")
 
@@ -81,7 +81,7 @@ class TestCase(absltest.TestCase):
         self._folder: str | None = None
 
     def setUp(self) -> None:
-        """Empties the default graph and sets all seeds."""
+        """Empty the default graph and set all seeds."""
         super().setUp()
         self._close()
         random.seed(RANDOM_SEED)
@@ -90,7 +90,7 @@ class TestCase(absltest.TestCase):
         random_seed.set_random_seed(RANDOM_SEED)
 
     def tearDown(self) -> None:
-        """Closes the session and checks that threads were joined."""
+        """Close the session and check that threads were joined."""
         for thread in self._threads:
             thread.check_termination()
         self._threads.clear()
@@ -171,7 +171,7 @@ class TestCase(absltest.TestCase):
 
     @contextlib.contextmanager
     def captureWritesToStream(self, stream: Any) -> Iterator[Any]:
-        """Collects what is written to ``sys.stdout`` or ``sys.stderr``: ``contents()`` of what it gives."""
+        """Collect what is written to ``sys.stdout`` or ``sys.stderr``: ``contents()`` of what it gives."""
         name = next((name for name in ("stdout", "stderr") if getattr(sys, name) is stream), None)
         if name is None:
             raise ValueError(errors.message(f"the stream {stream!r}", "sys.stdout or sys.stderr", "sys.stderr"))

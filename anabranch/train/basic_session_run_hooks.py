@@ -22,7 +22,7 @@ from anabranch.train.session_run_hook import SessionRunArgs, SessionRunHook
 
 
 def _one_of(**given: Any) -> None:
-    """Raises ValueError unless exactly one argument is given."""
+    """Raise ValueError unless exactly one argument is given."""
     if sum(value is not None for value in given.values()) != 1:
         names = " and ".join(given)
         raise ValueError(
@@ -46,7 +46,7 @@ def global_step() -> Any:
 
 @public("train.SecondOrStepTimer")
 class SecondOrStepTimer:
-    """Says when something is due that happens every so many seconds or steps.
+    """Say when something is due that happens every so many seconds or steps.
 
     Args:
         every_secs: seconds between two times.
@@ -60,7 +60,7 @@ class SecondOrStepTimer:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets when it was last due."""
+        """Forget when it was last due."""
         self._last: tuple[float, int] | None = None
 
     def should_trigger_for_step(self, step: int) -> bool:
@@ -75,7 +75,7 @@ class SecondOrStepTimer:
         return self._steps is not None and step >= last + self._steps
 
     def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
-        """Notes that it happened now; gives seconds and steps since the last time, or (None, None)."""
+        """Note that it happened now; give seconds and steps since the last time, or (None, None)."""
         now = time.monotonic()
         since = (None, None) if self._last is None else (now - self._last[0], step - self._last[1])
         self._last = (now, step)
@@ -88,7 +88,7 @@ class SecondOrStepTimer:
 
 @public("train.LoggingTensorHook")
 class LoggingTensorHook(SessionRunHook):
-    """Logs values of tensors every so many steps or seconds, and at the end.
+    """Log values of tensors every so many steps or seconds, and at the end.
 
     Args:
         tensors: names or tensors, or a dictionary from what is shown to them.
@@ -117,14 +117,14 @@ class LoggingTensorHook(SessionRunHook):
         self._at_end, self._formatter = at_end, formatter
 
     def begin(self) -> None:
-        """Finds the tensors."""
+        """Find the tensors."""
         graph = get_default_graph()
         self._timer.reset()
         self._count = 0
         self._found = {key: graph.as_graph_element(item) for key, item in self._tensors.items()}
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the values if a line is due."""
+        """Ask for the values if a line is due."""
         self._due = not self._only_at_end and self._timer.should_trigger_for_step(self._count)
         return SessionRunArgs(self._found) if self._due else None
 
@@ -138,20 +138,20 @@ class LoggingTensorHook(SessionRunHook):
         logging.info("%s%s", shown, "" if seconds is None else f" ({seconds:.3f} sec)")
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Logs the values."""
+        """Log the values."""
         if self._due:
             self._log(run_values.results)
         self._count += 1
 
     def end(self, session: Any) -> None:
-        """Logs the last values if that was asked for."""
+        """Log the last values if that was asked for."""
         if self._at_end:
             self._log(session.run(self._found))
 
 
 @public("train.StopAtStepHook")
 class StopAtStepHook(SessionRunHook):
-    """Asks for the end after a number of steps, or at a step.
+    """Ask for the end after a number of steps, or at a step.
 
     Args:
         num_steps: steps from where the loop starts.
@@ -163,21 +163,21 @@ class StopAtStepHook(SessionRunHook):
         self._num, self._last = num_steps, last_step
 
     def begin(self) -> None:
-        """Finds the global step."""
+        """Find the global step."""
         self._step = global_step()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Reads where the loop starts."""
+        """Read where the loop starts."""
         if self._last is None:
             assert self._num is not None
             self._last = int(session.run(self._step)) + self._num
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the global step."""
+        """Ask for the global step."""
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Asks for the end if it has come."""
+        """Ask for the end if it has come."""
         assert self._last is not None
         step = int(run_values.results) + 1
         if step >= self._last and int(run_context.session.run(self._step)) >= self._last:
@@ -203,7 +203,7 @@ class CheckpointSaverListener:
 
 @public("train.CheckpointSaverHook")
 class CheckpointSaverHook(SessionRunHook):
-    """Writes a checkpoint every so many seconds or steps, at the start and at the end.
+    """Write a checkpoint every so many seconds or steps, at the start and at the end.
 
     Args:
         checkpoint_dir: the folder.
@@ -231,24 +231,24 @@ class CheckpointSaverHook(SessionRunHook):
         self._steps_per_run = steps_per_run
 
     def begin(self) -> None:
-        """Finds the global step."""
+        """Find the global step."""
         self._step = global_step()
         self._writer = FileWriterCache.get(self._folder)
         for listener in self._listeners:
             listener.begin()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Writes the graph and the first checkpoint."""
+        """Write the graph and the first checkpoint."""
         graph = get_default_graph()
         self._writer.add_graph(graph)
         self._save(session, int(session.run(self._step)))
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the global step."""
+        """Ask for the global step."""
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Writes a checkpoint if one is due."""
+        """Write a checkpoint if one is due."""
         stale = int(run_values.results)
         if self._timer.should_trigger_for_step(stale + self._steps_per_run):
             step = int(run_context.session.run(self._step))
@@ -256,7 +256,7 @@ class CheckpointSaverHook(SessionRunHook):
                 run_context.request_stop()
 
     def end(self, session: Any) -> None:
-        """Writes the last checkpoint."""
+        """Write the last checkpoint."""
         step = int(session.run(self._step))
         if step != self._timer.last_triggered_step():
             self._save(session, step)
@@ -294,7 +294,7 @@ class CheckpointSaverHook(SessionRunHook):
 
 @public("train.StepCounterHook")
 class StepCounterHook(SessionRunHook):
-    """Writes steps per second to the summaries and the log.
+    """Write steps per second to the summaries and the log.
 
     Args:
         every_n_steps: steps between two.
@@ -314,18 +314,18 @@ class StepCounterHook(SessionRunHook):
         self._folder, self._writer = output_dir, summary_writer
 
     def begin(self) -> None:
-        """Finds the global step."""
+        """Find the global step."""
         if self._writer is None and self._folder:
             self._writer = FileWriterCache.get(self._folder)
         self._step = global_step()
         self._tag = f"{self._step.op.name}/sec"
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the global step."""
+        """Ask for the global step."""
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Writes the speed if it is due."""
+        """Write the speed if it is due."""
         stale = int(run_values.results)
         if not self._timer.should_trigger_for_step(stale + 1):
             return
@@ -351,7 +351,7 @@ class NanLossDuringTrainingError(RuntimeError):
 
 @public("train.NanTensorHook")
 class NanTensorHook(SessionRunHook):
-    """Ends the loop if a loss is NaN.
+    """End the loop if a loss is NaN.
 
     Args:
         loss_tensor: the loss.
@@ -362,11 +362,11 @@ class NanTensorHook(SessionRunHook):
         self._loss, self._fail = loss_tensor, fail_on_nan_loss
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the loss."""
+        """Ask for the loss."""
         return SessionRunArgs(self._loss)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Looks at it."""
+        """Look at it."""
         if np.isnan(run_values.results):
             if self._fail:
                 logging.error("Model diverged with loss = NaN.")
@@ -377,7 +377,7 @@ class NanTensorHook(SessionRunHook):
 
 @public("train.SummarySaverHook")
 class SummarySaverHook(SessionRunHook):
-    """Writes summaries every so many steps or seconds.
+    """Write summaries every so many steps or seconds.
 
     Args:
         save_steps: steps between two.
@@ -401,7 +401,7 @@ class SummarySaverHook(SessionRunHook):
         self._scaffold, self._op = scaffold, summary_op
 
     def begin(self) -> None:
-        """Finds the global step."""
+        """Find the global step."""
         if self._writer is None and self._folder:
             self._writer = FileWriterCache.get(self._folder)
         self._following: int | None = None
@@ -412,13 +412,13 @@ class SummarySaverHook(SessionRunHook):
         return [] if op is None else list(op) if isinstance(op, list | tuple) else [op]
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the summaries if they are due."""
+        """Ask for the summaries if they are due."""
         self._due = self._following is None or self._timer.should_trigger_for_step(self._following)
         ops = self._ops() if self._due else []
         return SessionRunArgs({"step": self._step, "summaries": ops})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Writes them."""
+        """Write them."""
         if self._writer is None:
             return
         step = int(run_values.results["step"]) + 1
@@ -434,14 +434,14 @@ class SummarySaverHook(SessionRunHook):
         self._following = step + 1
 
     def end(self, session: Any) -> None:
-        """Writes out what is held back."""
+        """Write out what is held back."""
         if self._writer is not None:
             self._writer.flush()
 
 
 @public("train.GlobalStepWaiterHook")
 class GlobalStepWaiterHook(SessionRunHook):
-    """Waits before the first run until the global step has come to a number.
+    """Wait before the first run until the global step has come to a number.
 
     Args:
         wait_until_step: the number.
@@ -451,12 +451,12 @@ class GlobalStepWaiterHook(SessionRunHook):
         self._wait = wait_until_step
 
     def begin(self) -> None:
-        """Finds the global step."""
+        """Find the global step."""
         self._step = global_step()
         self._done = False
 
     def before_run(self, run_context: Any) -> Any:
-        """Waits."""
+        """Wait."""
         if not self._done:
             while int(run_context.session.run(self._step)) < self._wait:
                 time.sleep(0.5)
@@ -465,7 +465,7 @@ class GlobalStepWaiterHook(SessionRunHook):
 
 @public("train.FinalOpsHook")
 class FinalOpsHook(SessionRunHook):
-    """Runs tensors once at the end; :attr:`final_ops_values` holds their values.
+    """Run tensors once at the end; :attr:`final_ops_values` holds their values.
 
     Args:
         final_ops: what to run.
@@ -481,14 +481,14 @@ class FinalOpsHook(SessionRunHook):
         return self._values
 
     def end(self, session: Any) -> None:
-        """Runs them."""
+        """Run them."""
         if self._ops is not None:
             self._values = session.run(self._ops, feed_dict=self._feed)
 
 
 @public("train.FeedFnHook")
 class FeedFnHook(SessionRunHook):
-    """Feeds what a function gives, at each run.
+    """Feed what a function gives, at each run.
 
     Args:
         feed_fn: gives a dictionary of feeds.
@@ -498,5 +498,5 @@ class FeedFnHook(SessionRunHook):
         self.feed_fn = feed_fn
 
     def before_run(self, run_context: Any) -> Any:
-        """Feeds."""
+        """Feed."""
         return SessionRunArgs(fetches=None, feed_dict=self.feed_fn())

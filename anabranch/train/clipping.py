@@ -104,7 +104,7 @@ def global_norm(t_list: Any, name: str | None = None) -> Any:
 def clip_by_global_norm(
     t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None
 ) -> tuple[list[Any], Any]:
-    """Scales all tensors by ``clip_norm / max(global_norm, clip_norm)``.
+    """Scale all tensors by ``clip_norm / max(global_norm, clip_norm)``.
 
     Args:
         t_list: tensors, IndexedSlices or None.

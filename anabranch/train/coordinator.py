@@ -24,7 +24,7 @@ from anabranch.session import Session, get_default_session
 
 @public("train.Coordinator")
 class Coordinator:
-    """Stops a number of threads together.
+    """Stop a number of threads together.
 
     Args:
         clean_stop_exception_types: exceptions that mean a normal end; ``tf.errors.OutOfRangeError`` by default.
@@ -39,7 +39,7 @@ class Coordinator:
         self._threads: set[Any] = set()
 
     def request_stop(self, ex: Any = None) -> None:
-        """Asks all threads to stop. The first exception given is raised by :meth:`join`, unless it means a normal end.
+        """Ask all threads to stop. The first exception given is raised by :meth:`join`, unless it means a normal end.
 
         Args:
             ex: an exception, or what ``sys.exc_info()`` gives.
@@ -53,7 +53,7 @@ class Coordinator:
             self._stop.set()
 
     def clear_stop(self) -> None:
-        """Forgets that a stop was asked for."""
+        """Forget that a stop was asked for."""
         with self._lock:
             self._joined, self._raised = False, None
             self._stop.clear()
@@ -71,11 +71,11 @@ class Coordinator:
             self.request_stop(sys.exc_info())
 
     def wait_for_stop(self, timeout: float | None = None) -> bool:
-        """Waits until a stop is asked for, or for ``timeout`` seconds; whether one was."""
+        """Wait until a stop is asked for, or for ``timeout`` seconds; whether one was."""
         return self._stop.wait(timeout)
 
     def register_thread(self, thread: threading.Thread) -> None:
-        """Adds a thread to those that :meth:`join` waits for."""
+        """Add a thread to those that :meth:`join` waits for."""
         with self._lock:
             self._threads.add(thread)
 
@@ -83,7 +83,7 @@ class Coordinator:
         self, threads: Iterable[threading.Thread] | None = None, stop_grace_period_secs: float = 120,
         ignore_live_threads: bool = False,
     ) -> None:  # fmt: skip
-        """Waits until threads have ended, and raises the exception that one asked for the stop with.
+        """Wait until threads have ended, and raise the exception that one asked for the stop with.
 
         Args:
             threads: threads beside the registered ones.
@@ -123,7 +123,7 @@ class Coordinator:
         return self._joined
 
     def raise_requested_exception(self) -> None:
-        """Raises the exception that a stop was asked for with, if there is one."""
+        """Raise the exception that a stop was asked for with, if there is one."""
         with self._lock:
             if self._raised is not None:
                 raise self._raised
@@ -159,13 +159,13 @@ class LooperThread(threading.Thread):
         coord: Coordinator, timer_interval_secs: float | None, target: Callable[..., Any], args: Any = None,
         kwargs: Any = None,
     ) -> LooperThread:  # fmt: skip
-        """Makes and starts a thread that calls a function until the coordinator stops it."""
+        """Make and start a thread that calls a function until the coordinator stops it."""
         looper = LooperThread(coord, timer_interval_secs, target, args, kwargs)
         looper.start()
         return looper
 
     def run(self) -> None:
-        """Calls the function until a stop is asked for."""
+        """Call the function until a stop is asked for."""
         with self._coord.stop_on_exception():
             self.start_loop()
             if self._interval is None:
@@ -185,7 +185,7 @@ class LooperThread(threading.Thread):
         """Called after the last call; nothing by default."""
 
     def run_loop(self) -> None:
-        """Calls the function."""
+        """Call the function."""
         target, args, kwargs = self._call
         if target is not None:
             target(*args, **kwargs)
@@ -362,7 +362,7 @@ class QueueRunner:
 
 @public("train.add_queue_runner", "train.queue_runner.add_queue_runner")
 def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:
-    """Adds a runner to a collection of the graph."""
+    """Add a runner to a collection of the graph."""
     get_default_graph().add_to_collection(collection, qr)
 
 
@@ -371,7 +371,7 @@ def start_queue_runners(
     sess: Any = None, coord: Coordinator | None = None, daemon: bool = True, start: bool = True,
     collection: str = GraphKeys.QUEUE_RUNNERS,
 ) -> list[threading.Thread]:  # fmt: skip
-    """Starts the threads of all runners of the graph.
+    """Start the threads of all runners of the graph.
 
     Args:
         sess: the session; the default one otherwise.

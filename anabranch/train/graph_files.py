@@ -20,7 +20,7 @@ from anabranch.formats import staging
 
 
 def write_atomically(path: str, data: bytes) -> None:
-    """Writes a file so that at any moment either the old or the new content is there; makes its folder.
+    """Write a file so that at any moment either the old or the new content is there; make its folder.
 
     Raises:
         OpError: of the class that fits what the file system says, `tf.errors.ResourceExhaustedError` for a full disk.
@@ -52,12 +52,12 @@ def _write_beside(path: str, data: bytes) -> None:
 
 
 def write_message(path: str, proto: Any, as_text: bool = False) -> None:
-    """Writes a message, as text if asked."""
+    """Write a message, as text if asked."""
     write_atomically(path, text_format.MessageToString(proto).encode() if as_text else proto.SerializeToString())
 
 
 def read_message(path: str, kind: Any, what: str) -> Any:
-    """Reads a message of class ``kind``, binary or text; ``what`` names it in errors.
+    """Read a message of class ``kind``, binary or text; ``what`` names it in errors.
 
     Raises:
         OSError: there is no such file, or it is neither.
@@ -90,7 +90,7 @@ def read_message(path: str, kind: Any, what: str) -> Any:
 
 @public("train.write_graph", "io.write_graph")
 def write_graph(graph_or_graph_def: Any, logdir: str, name: str, as_text: bool = True) -> str:
-    """Writes a graph (a `Graph` or a GraphDef) to the file ``name`` in the folder ``logdir``, which is made if needed.
+    """Write a graph (a `Graph` or a GraphDef) to the file ``name`` in the folder ``logdir``, which is made if needed.
 
     Args:
         graph_or_graph_def: the graph.

@@ -162,7 +162,7 @@ def _write_saver(meta: Any, saver_def: Any, export_scope: str | None) -> None:
 def _copy_nodes(
     source: Any, target: Any, export_scope: str | None, excluded: frozenset[str], clear_devices: bool
 ) -> list[str]:
-    """Copies nodes, library and versions; returns the new names of inputs that come from outside of the scope."""
+    """Copy nodes, library and versions; return the new names of inputs that come from outside of the scope."""
     if not export_scope and not excluded and not clear_devices:
         target.CopyFrom(source)
         return []
@@ -234,7 +234,7 @@ def op_list_of(proto: Any) -> Any:
 
 
 def strip_defaults(proto: Any) -> None:
-    """Takes attributes out of a GraphDef's nodes that have the default of their op type."""
+    """Take attributes out of a GraphDef's nodes that have the default of their op type."""
     functions = [node for function in proto.library.function for node in function.node_def]
     for node in [*proto.node, *functions]:
         definition = opdef.find(node.op)
@@ -254,7 +254,7 @@ def write_collection(
     excluded: frozenset[str] = frozenset(),
     items: Any = None,
 ) -> None:
-    """Writes one collection (or ``items`` in its place) into a MetaGraphDef; a warning if it cannot be written.
+    """Write one collection (or ``items`` in its place) into a MetaGraphDef; a warning if it cannot be written.
 
     Nothing is written for an empty collection.
     """
@@ -335,7 +335,7 @@ def import_scoped_meta_graph(
     restore_collections_predicate: Callable[[str], bool] = lambda key: True,
     return_elements: Any = None,
 ) -> tuple[dict[str, Variable], list[Any] | None, str]:
-    """Adds the nodes and collections of a MetaGraph to a graph.
+    """Add the nodes and collections of a MetaGraph to a graph.
 
     Args:
         meta_graph_or_file: a MetaGraphDef or a file's path.
@@ -393,7 +393,7 @@ def variables_under(graph: Graph, prefix: str) -> dict[str, Variable]:
 
 @contextlib.contextmanager
 def _unchanged_on_failure(graph: Graph) -> Iterator[None]:
-    """Puts graph and collections back as they were if the block raises."""
+    """Put graph and collections back as they were if the block raises."""
     with import_graph.all_or_nothing(graph):
         before = {key: list(items) for key, items in graph._collections.items()}
         try:
@@ -410,7 +410,7 @@ def _unchanged_on_failure(graph: Graph) -> Iterator[None]:
 def read_collections(
     meta: Any, graph: Graph, prefix: str, unbound_inputs: str | None, wanted: Callable[[str], bool]
 ) -> None:
-    """Adds the collections of a MetaGraph to the graph that its nodes were added to under ``prefix``."""
+    """Add the collections of a MetaGraph to the graph that its nodes were added to under ``prefix``."""
     made: dict[bytes, Any] = {}
     old = _before_trainable(meta.meta_info_def.tensorflow_version)
     for key, collection in sorted(meta.collection_def.items()):

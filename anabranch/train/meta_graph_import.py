@@ -16,7 +16,7 @@ from anabranch.train.saving.saver import Saver
 def import_meta_graph(
     meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None, **kwargs: Any
 ) -> Any:
-    """Adds a MetaGraph (a ``MetaGraphDef`` or a file) to the default graph and returns its saver.
+    """Add a MetaGraph (a ``MetaGraphDef`` or a file) to the default graph and return its saver.
 
     Args:
         meta_graph_or_file: a MetaGraphDef, or the path of a file such as ``model.ckpt-10.meta``.
@@ -42,7 +42,7 @@ def import_with_elements(
     return_elements: Sequence[str] | None = None,
     **kwargs: Any,
 ) -> tuple[Any, list[Any] | None]:
-    """As :func:`import_meta_graph`, and the graph elements called ``return_elements``."""
+    """Like :func:`import_meta_graph`, and the graph elements called ``return_elements``."""
     meta = meta_graph.read_meta_graph(meta_graph_or_file)
     imported, elements, _ = meta_graph.import_scoped_meta_graph(
         meta, clear_devices=clear_devices, import_scope=import_scope, return_elements=return_elements, **kwargs

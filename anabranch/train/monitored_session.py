@@ -54,7 +54,7 @@ class _Creator(SessionCreator):
 
 @public("train.ChiefSessionCreator")
 class ChiefSessionCreator(_Creator):
-    """Makes sessions of the process that initialises or restores the variables.
+    """Make sessions of the process that initialises or restores the variables.
 
     Args:
         scaffold: ops and helpers.
@@ -84,7 +84,7 @@ class ChiefSessionCreator(_Creator):
 
 @public("train.WorkerSessionCreator")
 class WorkerSessionCreator(_Creator):
-    """Makes sessions of processes that wait until the chief has initialised the variables.
+    """Make sessions of processes that wait until the chief has initialised the variables.
 
     Args:
         scaffold: ops and helpers.
@@ -120,7 +120,7 @@ class StepContext:
         return self._run(*args, **kwargs)
 
     def request_stop(self) -> None:
-        """Ends the loop."""
+        """End the loop."""
         raise StopIteration("step_fn has requested the iterations to stop.")
 
 
@@ -160,7 +160,7 @@ class _Monitored:
                 self._drop()
 
     def _drop(self) -> None:
-        """Lets go of a session that was lost."""
+        """Let go of a session that was lost."""
         if self._session is None:
             return
         with contextlib.suppress(Exception):
@@ -236,7 +236,7 @@ class _Monitored:
             raise
 
     def run_step_fn(self, step_fn: Callable[..., Any]) -> Any:
-        """Calls ``step_fn(step_context)``, in which some runs may go without hooks.
+        """Call ``step_fn(step_context)``, in which some runs may go without hooks.
 
         Raises:
             ValueError: the function takes other arguments.
@@ -259,7 +259,7 @@ class _Monitored:
         return self._session is not None and self._coord.should_stop()
 
     def close(self) -> None:
-        """Ends hooks, threads and the session."""
+        """End hooks, threads and the session."""
         self._close(None)
 
     def _close(self, problem: BaseException | None) -> None:

@@ -67,7 +67,7 @@ def _debiased(unbiased: Any, value: Any, rest: Any, scope: str) -> Any:
 
 @public("train.ExponentialMovingAverage")
 class ExponentialMovingAverage:
-    """Keeps shadow variables ``shadow = decay * shadow + (1 - decay) * variable``.
+    """Keep shadow variables ``shadow = decay * shadow + (1 - decay) * variable``.
 
     Args:
         decay: float; near 1 for slow averages.

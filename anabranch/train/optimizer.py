@@ -287,10 +287,10 @@ class Optimizer:
         return sorted(found, key=lambda variable: variable.name)
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
-        """Makes the slots of ``var_list``; nothing by default."""
+        """Make the slots of ``var_list``; nothing by default."""
 
     def _prepare(self) -> None:
-        """Turns the optimizer's numbers into tensors; nothing by default."""
+        """Turn the optimizer's numbers into tensors; nothing by default."""
 
     def _slot_dict(self, slot_name: str) -> dict[Any, Any]:
         return self._slots.setdefault(slot_name, {})
@@ -360,7 +360,7 @@ class Optimizer:
         raise self._missing("_resource_apply_sparse")
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
-        """Sums rows of the same index first, since most update rules are not linear in the gradient."""
+        """Sum rows of the same index first, since most update rules are not linear in the gradient."""
         values, indices = deduplicated(grad.values, grad.indices)
         return self._apply_sparse(IndexedSlices(values, indices, grad.dense_shape), var)
 

@@ -72,7 +72,7 @@ class Scaffold:
         self._saver = part(saver, "saver")
 
     def finalize(self) -> Scaffold:
-        """Makes what is not given, and finalises the graph."""
+        """Make what is not given, and finalise the graph."""
         if self._init_op is None:
             self._init_op = _from_collection(
                 GraphKeys.INIT_OP,
@@ -122,7 +122,7 @@ class Scaffold:
 
     @staticmethod
     def default_local_init_op() -> Any:
-        """Initialises local variables and tables."""
+        """Initialise local variables and tables."""
         return group(listing.local_variables_initializer(), tables_initializer())
 
 
@@ -132,7 +132,7 @@ def _resource_initializers() -> list[Any]:
 
 @public("train.SessionManager")
 class SessionManager:
-    """Makes sessions whose variables are there.
+    """Make sessions whose variables are there.
 
     Args:
         local_init_op: run in each new session.

@@ -48,7 +48,7 @@ class SessionRunContext:
         return self._stop
 
     def request_stop(self) -> None:
-        """Asks for the end of the loop: ``should_stop()`` of the monitored session becomes true."""
+        """Ask for the end of the loop: ``should_stop()`` of the monitored session becomes true."""
         self._stop = True
 
 

@@ -55,7 +55,7 @@ def get_global_step(graph: Graph | None = None) -> Any:
 
 @public("train.create_global_step")
 def create_global_step(graph: Graph | None = None) -> Any:
-    """Makes the global step of ``graph``: int64, zero, not trainable.
+    """Make the global step of ``graph``: int64, zero, not trainable.
 
     Raises:
         ValueError: there is one already.
@@ -89,7 +89,7 @@ def get_or_create_global_step(graph: Graph | None = None) -> Any:
 
 @public("train.assert_global_step")
 def assert_global_step(global_step_tensor: Any) -> None:
-    """Raises TypeError unless ``global_step_tensor`` is a scalar integer tensor or variable."""
+    """Raise TypeError unless ``global_step_tensor`` is a scalar integer tensor or variable."""
     advice = "tf.train.create_global_step()"
     if not isinstance(global_step_tensor, (Tensor, Variable)):
         raise TypeError(

@@ -30,7 +30,7 @@ USE_DEFAULT = 0
 
 @public("train.Supervisor")
 class Supervisor:
-    """Prepares a session, and runs threads beside the training loop.
+    """Prepare a session, and run threads beside the training loop.
 
     Args:
         graph: the graph; the default one otherwise.
@@ -207,7 +207,7 @@ class Supervisor:
         self._saver.save(sess, self._save_path, global_step=self._global_step)
 
     def start_queue_runners(self, sess: Any, queue_runners: Sequence[Any] | None = None) -> list[Any]:
-        """Starts the threads of queue runners, of all of the graph by default."""
+        """Start the threads of queue runners, of all of the graph by default."""
         if queue_runners is None:
             queue_runners = self._graph.get_collection(GraphKeys.QUEUE_RUNNERS)
         return [t for runner in queue_runners for t in runner.create_threads(sess, self._coord, True, True)]
@@ -223,7 +223,7 @@ class Supervisor:
     Loop = loop
 
     def summary_computed(self, sess: Any, summary: Any, global_step: int | None = None) -> None:
-        """Writes a summary that the program has computed."""
+        """Write a summary that the program has computed."""
         if self._writer is None:
             raise RuntimeError(
                 "Writing a summary requires a summary writer.\n"
@@ -236,7 +236,7 @@ class Supervisor:
     SummaryComputed = summary_computed
 
     def request_stop(self, ex: Any = None) -> None:
-        """Asks all threads to stop."""
+        """Ask all threads to stop."""
         self._coord.request_stop(ex)
 
     RequestStop = request_stop
@@ -254,7 +254,7 @@ class Supervisor:
     StopOnException = stop_on_exception
 
     def wait_for_stop(self) -> None:
-        """Waits until a stop is asked for."""
+        """Wait until a stop is asked for."""
         self._coord.wait_for_stop()
 
     WaitForStop = wait_for_stop
@@ -263,7 +263,7 @@ class Supervisor:
         self, threads: Iterable[Any] | None = None, close_summary_writer: bool = True,
         ignore_live_threads: bool = False,
     ) -> None:  # fmt: skip
-        """Stops the threads, and raises what one failed with."""
+        """Stop the threads, and raise what one failed with."""
         self._coord.request_stop()
         try:
             self._coord.join(threads, self._grace, ignore_live_threads)

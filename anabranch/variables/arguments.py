@@ -36,7 +36,7 @@ def checked_modes(
 
 
 def check_arguments(initial_value: Any, constraint: Any) -> None:
-    """Refuses a variable without an initial value, and a constraint that is not a function."""
+    """Refuse a variable without an initial value, and a constraint that is not a function."""
     if initial_value is None:
         raise ValueError(
             "initial_value must be specified.\n"
@@ -94,7 +94,7 @@ def declared_shape(
 
 
 def check_outside_of_bodies(initial_value: Tensor, name: str) -> None:
-    """Refuses an initial value computed inside a branch or loop body: the variable is made outside of it."""
+    """Refuse an initial value computed inside a branch or loop body: the variable is made outside of it."""
     maker = initial_value._maker
     if maker is not None and not maker.body.is_root:
         raise ValueError(

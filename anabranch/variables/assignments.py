@@ -38,7 +38,7 @@ def _on_ref(ref: Any, function: str) -> bool:
 def assign(
     ref: Any, value: Any, validate_shape: bool | None = None, use_locking: bool | None = None, name: str | None = None
 ) -> Any:
-    """Gives the variable ``ref`` ``value``; returns it as it is afterwards.
+    """Give the variable ``ref`` ``value``; return it as it is afterwards.
 
     With ``validate_shape=False`` the value may have another shape than the variable, which takes it on.
     """
@@ -59,7 +59,7 @@ def assign(
 
 @public("assign_add")
 def assign_add(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
-    """Adds ``value`` to the variable ``ref``; returns it as it is afterwards."""
+    """Add ``value`` to the variable ``ref``; return it as it is afterwards."""
     if _on_ref(ref, "assign_add"):
         return build("AssignAdd", ref, value, use_locking=use_locking, name=name)
     return ref.assign_add(value, use_locking=use_locking, name=name)
@@ -67,7 +67,7 @@ def assign_add(ref: Any, value: Any, use_locking: bool | None = None, name: str 
 
 @public("assign_sub")
 def assign_sub(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
-    """Subtracts ``value`` from the variable ``ref``; returns it as it is afterwards."""
+    """Subtract ``value`` from the variable ``ref``; return it as it is afterwards."""
     if _on_ref(ref, "assign_sub"):
         return build("AssignSub", ref, value, use_locking=use_locking, name=name)
     return ref.assign_sub(value, use_locking=use_locking, name=name)
@@ -81,61 +81,61 @@ def _scatter(mode: str, ref: Any, indices: Any, updates: Any, use_locking: bool 
 
 @public("scatter_update")
 def scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Any:
-    """Replaces rows ``indices`` of the variable by ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar)."""
+    """Replace rows ``indices`` of the variable by ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar)."""
     return _scatter("Update", ref, indices, updates, use_locking, name)
 
 
 @public("scatter_add")
 def scatter_add(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
-    """Adds ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar) to rows ``indices`` of the variable."""
+    """Add ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar) to rows ``indices`` of the variable."""
     return _scatter("Add", ref, indices, updates, use_locking, name)
 
 
 @public("scatter_sub")
 def scatter_sub(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
-    """Subtracts ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar) from rows ``indices`` of the variable."""
+    """Subtract ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar) from rows ``indices`` of the variable."""
     return _scatter("Sub", ref, indices, updates, use_locking, name)
 
 
 @public("scatter_mul")
 def scatter_mul(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
-    """Multiplies rows ``indices`` of the variable by ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar)."""
+    """Multiply rows ``indices`` of the variable by ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar)."""
     return _scatter("Mul", ref, indices, updates, use_locking, name)
 
 
 @public("scatter_div")
 def scatter_div(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
-    """Divides rows ``indices`` of the variable by ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar)."""
+    """Divide rows ``indices`` of the variable by ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar)."""
     return _scatter("Div", ref, indices, updates, use_locking, name)
 
 
 @public("scatter_min")
 def scatter_min(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
-    """Takes the minimum of rows ``indices`` and ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar)."""
+    """Take the minimum of rows ``indices`` and ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar)."""
     return _scatter("Min", ref, indices, updates, use_locking, name)
 
 
 @public("scatter_max")
 def scatter_max(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
-    """Takes the maximum of rows ``indices`` and ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar)."""
+    """Take the maximum of rows ``indices`` and ``updates`` (``indices.shape + ref.shape[1:]``, or a scalar)."""
     return _scatter("Max", ref, indices, updates, use_locking, name)
 
 
 @public("scatter_nd_update")
 def scatter_nd_update(ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Any:
-    """Replaces the slices at ``indices`` ``[..., k]`` by ``updates`` (``indices.shape[:-1] + ref.shape[k:]``)."""
+    """Replace the slices at ``indices`` ``[..., k]`` by ``updates`` (``indices.shape[:-1] + ref.shape[k:]``)."""
     return _scatter("NdUpdate", ref, indices, updates, use_locking, name)
 
 
 @public("scatter_nd_add")
 def scatter_nd_add(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
-    """Adds ``updates`` (``indices.shape[:-1] + ref.shape[k:]``) to the slices at ``indices`` ``[..., k]``."""
+    """Add ``updates`` (``indices.shape[:-1] + ref.shape[k:]``) to the slices at ``indices`` ``[..., k]``."""
     return _scatter("NdAdd", ref, indices, updates, use_locking, name)
 
 
 @public("scatter_nd_sub")
 def scatter_nd_sub(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
-    """Subtracts ``updates`` (``indices.shape[:-1] + ref.shape[k:]``) from the slices at ``indices`` ``[..., k]``."""
+    """Subtract ``updates`` (``indices.shape[:-1] + ref.shape[k:]``) from the slices at ``indices`` ``[..., k]``."""
     return _scatter("NdSub", ref, indices, updates, use_locking, name)
 
 
@@ -143,7 +143,7 @@ def scatter_nd_sub(ref: Any, indices: Any, updates: Any, use_locking: bool = Fal
 def batch_scatter_update(
     ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
 ) -> Any:
-    """Replaces, in each batch, rows of the variable: ``ref[b, indices[b, i]] = updates[b, i]``.
+    """Replace, in each batch, rows of the variable: ``ref[b, indices[b, i]] = updates[b, i]``.
 
     Args:
         ref: variable ``[batch..., n, ...]``.
@@ -176,7 +176,7 @@ def batch_scatter_update(
 
 @public("count_up_to")
 def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
-    """Adds 1 to the scalar variable and returns its old value; OutOfRangeError once it has reached ``limit``."""
+    """Add 1 to the scalar variable and return its old value; OutOfRangeError once it has reached ``limit``."""
     if _on_ref(ref, "count_up_to"):
         return build("CountUpTo", ref, limit=limit, name=name)
     return build("ResourceCountUpTo", ref.handle, limit=limit, T=ref.dtype, name=name)

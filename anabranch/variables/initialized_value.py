@@ -37,7 +37,7 @@ class AnabranchInitializedValue(Op):
 
 
 class AnabranchInitializedResourceValue(Op):
-    """As ``AnabranchInitializedValue``, for a variable behind a handle."""
+    """Like ``AnabranchInitializedValue``, for a variable behind a handle."""
 
     signature = "resource: resource, initial: dtype -> value: dtype"
     attrs = {"dtype": Type()}

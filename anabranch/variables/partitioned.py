@@ -156,7 +156,7 @@ class PartitionedVariable:
 
     @property
     def op(self) -> NoReturn:
-        """Refuses: the whole has no op of its own."""
+        """Refuse: the whole has no op of its own."""
         raise ValueError(
             errors.message(
                 f"op of partitioned variable {self._name!r}", "an op of a part", "list(v)[i].op, or v.as_tensor()"
@@ -224,19 +224,19 @@ class PartitionedVariable:
     def assign(
         self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> list[Any]:
-        """Gives the whole ``value``; a list with the result for each part."""
+        """Give the whole ``value``; a list with the result for each part."""
         return self._apply("assign", value, use_locking, name, read_value)
 
     def assign_add(
         self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> list[Any]:
-        """Adds ``value``; a list with the result for each part."""
+        """Add ``value``; a list with the result for each part."""
         return self._apply("assign_add", value, use_locking, name, read_value)
 
     def assign_sub(
         self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> list[Any]:
-        """Subtracts ``value``; a list with the result for each part."""
+        """Subtract ``value``; a list with the result for each part."""
         return self._apply("assign_sub", value, use_locking, name, read_value)
 
     def __iter__(self) -> Iterator[Variable]:
@@ -350,7 +350,7 @@ def known_sizes(shape: Any) -> list[int]:
 def variable_axis_size_partitioner(
     max_shard_bytes: int, axis: int = 0, bytes_per_string_element: int = 16, max_shards: int | None = None
 ) -> Partitioner:
-    """Cuts ``axis`` into parts of at most ``max_shard_bytes`` bytes, if that is possible."""
+    """Cut ``axis`` into parts of at most ``max_shard_bytes`` bytes, if that is possible."""
     _check_positive("max_shard_bytes", max_shard_bytes)
     _check_positive("bytes_per_string_element", bytes_per_string_element)
     if max_shards is not None:
@@ -372,7 +372,7 @@ def variable_axis_size_partitioner(
 def min_max_variable_partitioner(
     max_partitions: int = 1, axis: int = 0, min_slice_size: int = 256 << 10, bytes_per_string_element: int = 16
 ) -> Partitioner:
-    """Cuts ``axis`` into at most ``max_partitions`` parts of at least ``min_slice_size`` bytes."""
+    """Cut ``axis`` into at most ``max_partitions`` parts of at least ``min_slice_size`` bytes."""
 
     def partitioner(shape: shapes.TensorShape, dtype: dtypes.DType) -> list[int]:
         sizes = known_sizes(shape)
@@ -391,7 +391,7 @@ def min_max_variable_partitioner(
 
 @public("fixed_size_partitioner")
 def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Partitioner:
-    """Cuts ``axis`` into ``num_shards`` parts, or as many as it has elements."""
+    """Cut ``axis`` into ``num_shards`` parts, or as many as it has elements."""
 
     def partitioner(shape: shapes.TensorShape, **unused: Any) -> list[int]:
         sizes = known_sizes(shapes.as_shape(shape))

@@ -30,7 +30,7 @@ _SETTINGS = ("initializer", "regularizer", "caching_device", "partitioner", "dty
 
 
 class PureScope:
-    """Enters a variable scope without a name scope; may be entered several times, one after the other."""
+    """Enter a variable scope without a name scope; may be entered several times, one after the other."""
 
     def __init__(self, name_or_scope: Any, reuse: Any, settings: dict[str, Any], old_name_scope: str | None) -> None:
         self._name_or_scope = name_or_scope
@@ -321,7 +321,7 @@ def get_local_variable(
     synchronization: Any = VariableSynchronization.AUTO,
     aggregation: Any = VariableAggregation.NONE,
 ) -> Any:
-    """As :func:`get_variable`, for a variable of this task that is not saved and not trained."""
+    """Like :func:`get_variable`, for a variable of this task that is not saved and not trained."""
     return get_variable(
         name,
         shape=shape,

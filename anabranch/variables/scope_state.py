@@ -162,31 +162,31 @@ class VariableScope:
         self._reuse = True
 
     def set_initializer(self, initializer: Any) -> None:
-        """Sets the default initializer."""
+        """Set the default initializer."""
         self._initializer = initializer
 
     def set_dtype(self, dtype: Any) -> None:
-        """Sets the default element type."""
+        """Set the default element type."""
         self._dtype = dtype
 
     def set_use_resource(self, use_resource: bool | None) -> None:
-        """Sets whether variables are made in the resource form."""
+        """Set whether variables are made in the resource form."""
         self._use_resource = use_resource
 
     def set_regularizer(self, regularizer: Any) -> None:
-        """Sets the default regularizer."""
+        """Set the default regularizer."""
         self._regularizer = regularizer
 
     def set_caching_device(self, caching_device: Any) -> None:
-        """Sets the default caching device."""
+        """Set the default caching device."""
         self._caching_device = caching_device
 
     def set_partitioner(self, partitioner: Any) -> None:
-        """Sets the default partitioner."""
+        """Set the default partitioner."""
         self._partitioner = partitioner
 
     def set_custom_getter(self, custom_getter: Any) -> None:
-        """Sets the custom getter."""
+        """Set the custom getter."""
         self._custom_getter = custom_getter
 
     def get_collection(self, name: Any) -> list[Any]:
@@ -271,11 +271,11 @@ class ScopeStore(threading.local):
         self.counts: dict[str, int] = {}
 
     def open(self, name: str) -> None:
-        """Counts one more opening of ``name``."""
+        """Count one more opening of ``name``."""
         self.counts[name] = self.counts.get(name, 0) + 1
 
     def close_subscopes(self, name: str) -> None:
-        """Forgets the scopes below ``name``, whose names are free again."""
+        """Forget the scopes below ``name``, whose names are free again."""
         for key in self.counts:
             if key.startswith(name + "/"):
                 self.counts[key] = 0

@@ -383,7 +383,7 @@ class VariableStore:
         return found
 
     def _check_parts(self, name: str, count: int) -> None:
-        """Refuses a partitioning that differs from the one that parts of this name were made with."""
+        """Refuse a partitioning that differs from the one that parts of this name were made with."""
         if f"{name}/part_0" not in self._vars:
             return
         start = (

@@ -51,7 +51,7 @@ class Template:
                 self._variable_scope = scope
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function inside the template's variable scope."""
+        """Call the function inside the template's variable scope."""
         if self._variable_scope is not None:
             with variable_scope(self._variable_scope, reuse=self._variables_created):
                 return self._call(args, kwargs)
@@ -146,7 +146,7 @@ def make_template(
     custom_getter_: Any = None,
     **kwargs: Any,
 ) -> Template:
-    """Wraps a function so that all its calls share the variables that it gets by ``tf.get_variable``.
+    """Wrap a function so that all its calls share the variables that it gets by ``tf.get_variable``.
 
     Args:
         name_: name of the scope of the variables, made unique.

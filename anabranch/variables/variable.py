@@ -38,13 +38,13 @@ _forms: dict[bool, type] = {}  # use_resource -> class, filled by the modules of
 
 @public("enable_resource_variables")
 def enable_resource_variables() -> None:
-    """Makes variables behind resource handles unless the call or its scope says otherwise."""
+    """Make variables behind resource handles unless the call or its scope says otherwise."""
     _resource_by_default[0] = True
 
 
 @public("disable_resource_variables")
 def disable_resource_variables() -> None:
-    """Makes variables in the reference form unless the call or its scope says otherwise (the default)."""
+    """Make variables in the reference form unless the call or its scope says otherwise (the default)."""
     _resource_by_default[0] = False
 
 
@@ -65,7 +65,7 @@ _creators = _Creators()
 @public("variable_creator_scope")
 @contextlib.contextmanager
 def variable_creator_scope(variable_creator: Callable[..., Any]) -> Iterator[None]:
-    """Hands the making of variables in the default graph to ``variable_creator(next_creator, **kwargs)``.
+    """Hand the making of variables in the default graph to ``variable_creator(next_creator, **kwargs)``.
 
     The creator returns a variable, usually by ``next_creator(**kwargs)`` with some arguments changed.
     """
@@ -93,7 +93,7 @@ def make_variable(
     aggregation: Any = VariableAggregation.NONE,
     shape: Any = None,
 ) -> Variable:
-    """Makes a variable by way of the creators in force; the call behind ``tf.Variable``, whose arguments it takes."""
+    """Make a variable by way of the creators in force; the call behind ``tf.Variable``, whose arguments it takes."""
     given = dict(locals())
     creator: Callable[..., Any] = _default_creator
     builder = current_builder()
@@ -115,7 +115,7 @@ def _default_creator(**arguments: Any) -> Variable:
 
 
 class _VariableType(type):
-    """Makes ``tf.Variable(...)`` build the form that is wanted, while both forms are instances of ``tf.Variable``."""
+    """Make ``tf.Variable(...)`` build the form that is wanted, while both forms are instances of ``tf.Variable``."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is Variable:
@@ -273,33 +273,33 @@ class Variable(metaclass=_VariableType):
         return self.value()
 
     def eval(self, session: Any = None) -> Any:
-        """Runs a read in ``session`` or the default session and returns an array."""
+        """Run a read in ``session`` or the default session and return an array."""
         return hooks.evaluate(self._as_graph_element(), None, self.graph, session)
 
     def load(self, value: Any, session: Any = None) -> None:
-        """Gives the variable ``value`` in ``session`` or the default session, by feeding its initializer."""
+        """Give the variable ``value`` in ``session`` or the default session, by feeding its initializer."""
         initializer = self.initializer
         hooks.evaluate(initializer, {initializer._inputs[1]: value}, self.graph, session)
 
     def set_shape(self, shape: Any) -> None:
-        """Merges ``shape`` into the static shape."""
+        """Merge ``shape`` into the static shape."""
         raise NotImplementedError
 
     # ----------------------------------------------------------------------------------------------------------- writes
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
-        """Gives the variable ``value``; returns it as it is afterwards, or the op with ``read_value=False``."""
+        """Give the variable ``value``; return it as it is afterwards, or the op with ``read_value=False``."""
         raise NotImplementedError
 
     def assign_add(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
-        """Adds ``delta``; returns the variable as it is afterwards, or the op with ``read_value=False``."""
+        """Add ``delta``; return the variable as it is afterwards, or the op with ``read_value=False``."""
         raise NotImplementedError
 
     def assign_sub(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
-        """Subtracts ``delta``; returns the variable as it is afterwards, or the op with ``read_value=False``."""
+        """Subtract ``delta``; return the variable as it is afterwards, or the op with ``read_value=False``."""
         raise NotImplementedError
 
     def _scatter(self, mode: str, indices: Any, updates: Any, use_locking: bool, name: str | None) -> Any:
@@ -317,47 +317,47 @@ class Variable(metaclass=_VariableType):
         return self._scatter(mode, sparse_delta.indices, sparse_delta.values, use_locking, name)
 
     def scatter_sub(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Any:
-        """Subtracts the rows of ``sparse_delta``."""
+        """Subtract the rows of ``sparse_delta``."""
         return self._rows("Sub", sparse_delta, use_locking, name)
 
     def scatter_add(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Any:
-        """Adds the rows of ``sparse_delta``."""
+        """Add the rows of ``sparse_delta``."""
         return self._rows("Add", sparse_delta, use_locking, name)
 
     def scatter_max(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Any:
-        """Takes the maximum with the rows of ``sparse_delta``."""
+        """Take the maximum with the rows of ``sparse_delta``."""
         return self._rows("Max", sparse_delta, use_locking, name)
 
     def scatter_min(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Any:
-        """Takes the minimum with the rows of ``sparse_delta``."""
+        """Take the minimum with the rows of ``sparse_delta``."""
         return self._rows("Min", sparse_delta, use_locking, name)
 
     def scatter_mul(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Any:
-        """Multiplies by the rows of ``sparse_delta``."""
+        """Multiply by the rows of ``sparse_delta``."""
         return self._rows("Mul", sparse_delta, use_locking, name)
 
     def scatter_div(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Any:
-        """Divides by the rows of ``sparse_delta``."""
+        """Divide by the rows of ``sparse_delta``."""
         return self._rows("Div", sparse_delta, use_locking, name)
 
     def scatter_update(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Any:
-        """Replaces the rows of ``sparse_delta``."""
+        """Replace the rows of ``sparse_delta``."""
         return self._rows("Update", sparse_delta, use_locking, name)
 
     def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Any:
-        """Subtracts ``updates`` ``[..., slice]`` from the slices at ``indices`` ``[..., k]``."""
+        """Subtract ``updates`` ``[..., slice]`` from the slices at ``indices`` ``[..., k]``."""
         return self._scatter("NdSub", indices, updates, True, name)
 
     def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Any:
-        """Adds ``updates`` ``[..., slice]`` to the slices at ``indices`` ``[..., k]``."""
+        """Add ``updates`` ``[..., slice]`` to the slices at ``indices`` ``[..., k]``."""
         return self._scatter("NdAdd", indices, updates, True, name)
 
     def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Any:
-        """Replaces the slices at ``indices`` ``[..., k]`` by ``updates`` ``[..., slice]``."""
+        """Replace the slices at ``indices`` ``[..., k]`` by ``updates`` ``[..., slice]``."""
         return self._scatter("NdUpdate", indices, updates, True, name)
 
     def count_up_to(self, limit: int) -> Tensor:
-        """Adds 1 to the scalar variable and returns its old value; OutOfRangeError at ``limit``."""
+        """Add 1 to the scalar variable and return its old value; OutOfRangeError at ``limit``."""
         raise NotImplementedError
 
     def _strided_slice_assign(
@@ -393,7 +393,7 @@ class Variable(metaclass=_VariableType):
             masks = {name: op._attrs[name] for name in op._attrs if name.endswith("_mask")}
 
             def assign(value: Any, name: str | None = None) -> Any:
-                """Writes ``value`` to the slice; returns the variable as it is afterwards."""
+                """Write ``value`` to the slice; return the variable as it is afterwards."""
                 return self._assign_slice(op._inputs[1:], value, name or f"{op.name}/_assign", masks)
 
             read.assign = assign
@@ -404,7 +404,7 @@ class Variable(metaclass=_VariableType):
         return self._save_slice_info
 
     def _set_save_slice_info(self, save_slice_info: save_slice.SaveSliceInfo | None) -> None:
-        """Tells which part of a larger saved variable this one is."""
+        """Tell which part of a larger saved variable this one is."""
         self._save_slice_info = save_slice_info
 
     def to_proto(self, export_scope: str | None = None) -> Any:
@@ -433,7 +433,7 @@ class Variable(metaclass=_VariableType):
         return _forms[bool(variable_def.is_resource)](variable_def=variable_def, import_scope=import_scope)
 
     def _init_from_proto(self, proto: Any, import_scope: str | None) -> Tensor:
-        """Sets what both forms share; returns the tensor that stands for the variable."""
+        """Set what both forms share; return the tensor that stands for the variable."""
         graph = get_default_graph()
 
         def element(name: str) -> Any:
@@ -468,7 +468,7 @@ class Variable(metaclass=_VariableType):
 
     # ----------------------------------------------------------------------------------------------------------- Python
     def __iter__(self) -> NoReturn:
-        """Refuses, so that the elements of a variable are not read one by one without end."""
+        """Refuse, so that the elements of a variable are not read one by one without end."""
         raise TypeError(
             "'Variable' object is not iterable.\n"
             + errors.message(f"iteration over variable {self._name!r}", "a tensor", "tf.unstack(v), or v[i]")

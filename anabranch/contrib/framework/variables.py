@@ -21,7 +21,7 @@ from anabranch.train import step_counter
 
 @public("contrib.framework.add_model_variable")
 def add_model_variable(var: Any) -> None:
-    """Adds a variable to the collection of the model's variables, if it is not there."""
+    """Add a variable to the collection of the model's variables, if it is not there."""
     if not any(var is other for other in tf.get_collection(GraphKeys.MODEL_VARIABLES)):
         tf.add_to_collection(GraphKeys.MODEL_VARIABLES, var)
 

@@ -68,7 +68,7 @@ def applied(
 
 
 def joined(layer: Any, variables_collections: Any) -> None:
-    """Adds a layer's variables to the model's and to the collections that were named."""
+    """Add a layer's variables to the model's and to the collections that were named."""
     for variable in layer.variables:
         add_model_variable(variable)
         name = variable.op.name.rpartition("/")[2]

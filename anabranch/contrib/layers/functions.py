@@ -221,7 +221,7 @@ def dropout(
     inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_training: Any = True,
     outputs_collections: Any = None, scope: Any = None, seed: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Keeps elements with probability ``keep_prob`` while training, scaled by its inverse."""
+    """Keep elements with probability ``keep_prob`` while training, scaled by its inverse."""
     with tf.variable_scope(scope, "Dropout", [inputs]) as sc:
         layer = tf.layers.Dropout(1 - keep_prob, noise_shape, seed, name=sc.name, _scope=sc)
         return finished(layer(tf.convert_to_tensor(inputs), training=is_training), None, outputs_collections, sc)

@@ -63,13 +63,13 @@ class CategoricalVocabulary:
         return self._mapping[category]
 
     def add(self, category: Any, count: int = 1) -> None:
-        """Counts a word, which gets a number; unknown words of a frozen vocabulary are not counted."""
+        """Count a word, which gets a number; unknown words of a frozen vocabulary are not counted."""
         number = self.get(category)
         if number > 0:
             self._freq[category] += count
 
     def trim(self, min_frequency: int, max_frequency: int = -1) -> None:
-        """Keeps words seen more than ``min_frequency`` and less than ``max_frequency`` times, the frequent first."""
+        """Keep words seen more than ``min_frequency`` and less than ``max_frequency`` times, the frequent first."""
         kept = sorted(self._freq.items(), key=lambda pair: pair[0])
         kept.sort(key=lambda pair: pair[1], reverse=True)
         self._mapping = {self._unknown_token: 0}
@@ -96,18 +96,18 @@ class _Documents:
     """What the processors of documents share: saving and restoring."""
 
     def save(self, filename: str) -> None:
-        """Writes the processor to a file."""
+        """Write the processor to a file."""
         with files.GFile(filename, "wb") as file:
             file.write(pickle.dumps(self))
 
     @classmethod
     def restore(cls, filename: str) -> Any:
-        """Reads a processor that :meth:`save` wrote. The file is a pickle: read none that you do not trust."""
+        """Read a processor that :meth:`save` wrote. The file is a pickle: read none that you do not trust."""
         with files.GFile(filename, "rb") as file:
             return pickle.loads(file.read())
 
     def fit(self, raw_documents: Iterable[Any], unused_y: Any = None) -> Any:
-        """Learns nothing more than its settings."""
+        """Learn nothing more than its settings."""
         return self
 
     def transform(self, raw_documents: Iterable[Any]) -> Iterator[np.ndarray]:
@@ -115,7 +115,7 @@ class _Documents:
         raise NotImplementedError
 
     def fit_transform(self, raw_documents: Iterable[Any], unused_y: Any = None) -> Iterator[np.ndarray]:
-        """Learns from documents, then gives their rows."""
+        """Learn from documents, then give their rows."""
         self.fit(raw_documents)
         return self.transform(raw_documents)
 
@@ -147,7 +147,7 @@ class VocabularyProcessor(_Documents):
         self._tokenizer = tokenizer_fn or tokenizer
 
     def fit(self, raw_documents: Iterable[Any], unused_y: Any = None) -> VocabularyProcessor:
-        """Learns the words of documents, and takes no new ones then."""
+        """Learn the words of documents, and take no new ones then."""
         for words in self._tokenizer(raw_documents):
             for word in words:
                 self.vocabulary_.add(word)

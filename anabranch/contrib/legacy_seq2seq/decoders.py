@@ -33,7 +33,7 @@ def embedded_argmax(embedding: Any, output_projection: Any = None, update_embedd
 
 
 def checked_projection(output_projection: Any, symbols: int, dtype: Any) -> None:
-    """Refuses a projection ``(weights [units, symbols], biases [symbols])`` of other shapes."""
+    """Refuse a projection ``(weights [units, symbols], biases [symbols])`` of other shapes."""
     if output_projection is None:
         return
     weights, biases = (tf.convert_to_tensor(part, dtype=dtype) for part in output_projection)
@@ -59,7 +59,7 @@ def _next_input(loop_function: Loop | None, prev: Any, given: Any, step: int) ->
 def rnn_decoder(
     decoder_inputs: Iterable[Any], initial_state: Any, cell: Any, loop_function: Loop | None = None, scope: Any = None
 ) -> tuple[list[Any], Any]:
-    """Runs a cell over a list of inputs.
+    """Run a cell over a list of inputs.
 
     Args:
         decoder_inputs: one tensor ``[batch, input size]`` for each step.
@@ -141,7 +141,7 @@ def attention_decoder(
     output_size: int | None = None, num_heads: int = 1, loop_function: Loop | None = None, dtype: Any = None,
     scope: Any = None, initial_state_attention: bool = False,
 ) -> tuple[list[Any], Any]:  # fmt: skip
-    """Runs a cell over a list of inputs; each step also sees means of ``attention_states``, weighted by its state.
+    """Run a cell over a list of inputs; each step also sees means of ``attention_states``, weighted by its state.
 
     Args:
         decoder_inputs: one tensor ``[batch, input size]`` for each step.

@@ -97,7 +97,7 @@ def tied_rnn_seq2seq(
     encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any], cell: Any, loop_function: Loop | None = None,
     dtype: Any = tf.float32, scope: Any = None,
 ) -> Outputs:  # fmt: skip
-    """As :func:`basic_rnn_seq2seq`, with one set of weights for encoder and decoder.
+    """Like :func:`basic_rnn_seq2seq`, with one set of weights for encoder and decoder.
 
     Args:
         encoder_inputs: one tensor ``[batch, input size]`` for each step of the encoder.

@@ -68,7 +68,7 @@ class ExternalOptimizerInterface:
         step_callback: Callable[[Point], Any] | None = None, loss_callback: Callable[..., Any] | None = None,
         **run_kwargs: Any,
     ) -> None:  # fmt: skip
-        """Minimises, and assigns the variables what was found.
+        """Minimise, and assign the variables what was found.
 
         Args:
             session: the session; the default one otherwise.

@@ -47,7 +47,7 @@ def checked_layer(layer: Any) -> Any:
 
 @public("contrib.seq2seq.BasicDecoder")
 class BasicDecoder(Decoder):
-    """Runs a cell; a helper samples from its outputs and gives the next inputs.
+    """Run a cell; a helper samples from its outputs and gives the next inputs.
 
     Args:
         cell: an `RNNCell`.

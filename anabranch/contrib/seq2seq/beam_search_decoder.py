@@ -171,7 +171,7 @@ def scores_of(
 
 @public("contrib.seq2seq.BeamSearchDecoder")
 class BeamSearchDecoder(Decoder):
-    """Searches for the most probable sequences that a cell can give.
+    """Search for the most probable sequences that a cell can give.
 
     Args:
         cell: an `RNNCell`; with attention, its memory tiled by :func:`tile_batch`.

@@ -68,7 +68,7 @@ def dynamic_decode(
     scope: Any = None,
     **kwargs: Any,
 ) -> tuple[Any, Any, Any]:
-    """Runs a decoder until all sequences are finished.
+    """Run a decoder until all sequences are finished.
 
     Args:
         decoder: a :class:`Decoder`.
@@ -84,7 +84,8 @@ def dynamic_decode(
         ``(final_outputs, final_state, final_sequence_lengths)``; lengths are int32, as ``finished`` is shaped.
 
     Raises:
-        TypeError: ``decoder`` is not a decoder, or unknown arguments. ValueError: ``maximum_iterations`` is not a scalar.
+        TypeError: ``decoder`` is not a decoder, or there are unknown arguments.
+        ValueError: ``maximum_iterations`` is not a scalar.
     """
     if kwargs:
         raise TypeError(

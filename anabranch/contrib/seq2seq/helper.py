@@ -45,7 +45,7 @@ class Helper:
         raise NotImplementedError(_lacks(self, "initialize"))
 
     def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
-        """Samples from the outputs of a step."""
+        """Sample from the outputs of a step."""
         raise NotImplementedError(_lacks(self, "sample"))
 
     def next_inputs(
@@ -171,7 +171,7 @@ class CustomHelper(Helper):
 
 @public("contrib.seq2seq.TrainingHelper")
 class TrainingHelper(Helper):
-    """Reads given inputs, whatever the outputs are.
+    """Read given inputs, whatever the outputs are.
 
     Args:
         inputs: ``[batch, time, ...]``, or time first if ``time_major``; or a structure of such tensors.
@@ -259,7 +259,7 @@ def _probability(value: Any) -> Any:
 
 @public("contrib.seq2seq.ScheduledEmbeddingTrainingHelper")
 class ScheduledEmbeddingTrainingHelper(TrainingHelper):
-    """Reads given inputs, or, at random, the embedding of a sample of the last outputs (Bengio et al. 2015,
+    """Read given inputs, or, at random, the embedding of a sample of the last outputs (Bengio et al. 2015,
     arXiv:1506.03099). ``sample_id`` is -1 where the given input is read.
 
     Args:
@@ -308,7 +308,7 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
 
 @public("contrib.seq2seq.ScheduledOutputTrainingHelper")
 class ScheduledOutputTrainingHelper(TrainingHelper):
-    """Reads given inputs, or, at random, the last outputs (Bengio et al. 2015, arXiv:1506.03099). ``sample_id`` says
+    """Read given inputs, or, at random, the last outputs (Bengio et al. 2015, arXiv:1506.03099). ``sample_id`` says
     whether the outputs are read, a boolean.
 
     Args:
@@ -377,7 +377,7 @@ class ScheduledOutputTrainingHelper(TrainingHelper):
 
 @public("contrib.seq2seq.GreedyEmbeddingHelper")
 class GreedyEmbeddingHelper(Helper):
-    """Reads the embedding of the class with the greatest output.
+    """Read the embedding of the class with the greatest output.
 
     Args:
         embedding: function of ids, or a matrix ``[classes, depth]``.
@@ -414,7 +414,7 @@ class GreedyEmbeddingHelper(Helper):
 
 @public("contrib.seq2seq.SampleEmbeddingHelper")
 class SampleEmbeddingHelper(GreedyEmbeddingHelper):
-    """Reads the embedding of a class drawn from the outputs, which are logits.
+    """Read the embedding of a class drawn from the outputs, which are logits.
 
     Args:
         embedding: function of ids, or a matrix ``[classes, depth]``.

@@ -52,7 +52,7 @@ def create_train_op(
 
 
 def train_step(sess: Any, train_op: Any, global_step: Any, train_step_kwargs: dict[str, Any]) -> tuple[Any, bool]:
-    """Runs one step: the loss, and whether training ought to end.
+    """Run one step: the loss, and whether training ought to end.
 
     Args:
         sess: the session.
@@ -83,7 +83,7 @@ def train(
     session_config: Any = None, session_wrapper: Any = None, trace_every_n_steps: int | None = None,
     ignore_live_threads: bool = False,
 ) -> Any:  # fmt: skip
-    """Runs a training step until ``number_of_steps``, an end of the data, or for ever; gives the last loss.
+    """Run a training step until ``number_of_steps``, an end of the data, or for ever; give the last loss.
 
     Args:
         train_op: the step (see :func:`create_train_op`).

@@ -14,7 +14,7 @@ from anabranch.core import errors
 
 
 class ItemHandler(abc.ABC):
-    """Makes an item of the features of its keys."""
+    """Make an item of the features of its keys."""
 
     def __init__(self, keys: Any) -> None:
         self._keys = list(keys) if isinstance(keys, (list, tuple)) else [keys]

@@ -20,7 +20,7 @@ FILE_NAME = "projector_config.pbtxt"
 
 @public(_HOME + "visualize_embeddings")
 def visualize_embeddings(summary_writer: Any, config: Any) -> None:
-    """Writes a ``ProjectorConfig`` where TensorBoard looks for it: into the folder of a summary writer (or a folder).
+    """Write a ``ProjectorConfig`` where TensorBoard looks for it: into the folder of a summary writer (or a folder).
 
     Args:
         summary_writer: a ``tf.summary.FileWriter``, or a path.

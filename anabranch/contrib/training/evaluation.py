@@ -40,7 +40,7 @@ def get_or_create_eval_step() -> Any:
 
 @public("contrib.training.StopAfterNEvalsHook")
 class StopAfterNEvalsHook(tf.train.SessionRunHook):
-    """Asks for the end after a number of batches (None: never)."""
+    """Ask for the end after a number of batches (None: never)."""
 
     def __init__(self, num_evals: int | None, log_progress: bool = True) -> None:
         self._number, self._log, self._completed = num_evals, log_progress, None
@@ -49,11 +49,11 @@ class StopAfterNEvalsHook(tf.train.SessionRunHook):
         self._completed = updated_eval_step
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the number of batches so far."""
+        """Ask for the number of batches so far."""
         return tf.train.SessionRunArgs({"evals_completed": self._completed})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Asks for the end when it is reached."""
+        """Ask for the end when it is reached."""
         done = run_values.results["evals_completed"]
         if self._log:
             if self._number is None:
@@ -66,7 +66,7 @@ class StopAfterNEvalsHook(tf.train.SessionRunHook):
 
 @public("contrib.training.SummaryAtEndHook")
 class SummaryAtEndHook(tf.train.SessionRunHook):
-    """Writes summaries when the session ends.
+    """Write summaries when the session ends.
 
     Args:
         log_dir: folder of the summaries.
@@ -82,18 +82,18 @@ class SummaryAtEndHook(tf.train.SessionRunHook):
         self._replace = summary_op is None
 
     def begin(self) -> None:
-        """Finds summaries, writer and step."""
+        """Find summaries, writer and step."""
         if self._replace:
             self._op = tf.summary.merge_all()
         self._step = tf.train.get_or_create_global_step()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Opens the file."""
+        """Open the file."""
         if self._writer is None and self._folder:
             self._writer = tf.summary.FileWriterCache.get(self._folder)
 
     def end(self, session: Any) -> None:
-        """Writes."""
+        """Write."""
         step = session.run(self._step)
         if self._writer:
             if self._op is not None:
@@ -110,7 +110,7 @@ def evaluate_once(
     checkpoint_path: str, master: str = "", scaffold: Any = None, eval_ops: Any = None, feed_dict: Any = None,
     final_ops: Any = None, final_ops_feed_dict: Any = None, hooks: Sequence[Any] | None = None, config: Any = None,
 ) -> Any:  # fmt: skip
-    """Restores a checkpoint, runs ops until a hook asks for the end, and gives the values of final ops.
+    """Restore a checkpoint, run ops until a hook asks for the end, and give the values of final ops.
 
     Args:
         checkpoint_path: the checkpoint.

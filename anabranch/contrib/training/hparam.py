@@ -127,7 +127,7 @@ class HParams:
             self.add_hparam(name, value)
 
     def add_hparam(self, name: str, value: Any) -> None:
-        """Adds a parameter.
+        """Add a parameter.
 
         Raises:
             ValueError: the name is taken, or the value an empty list, whose type is not known.
@@ -169,7 +169,7 @@ class HParams:
         return convert(value)
 
     def set_hparam(self, name: str, value: Any) -> None:
-        """Gives a parameter another value, converted to its type.
+        """Give a parameter another value, converted to its type.
 
         Raises:
             KeyError: there is no such parameter.
@@ -192,13 +192,13 @@ class HParams:
             setattr(self, name, self._converted(name, value, kind))
 
     def del_hparam(self, name: str) -> None:
-        """Takes a parameter away, if it is there."""
+        """Take a parameter away, if it is there."""
         if hasattr(self, name):
             delattr(self, name)
             del self._hparam_types[name]
 
     def parse(self, values: str) -> HParams:
-        """Overrides parameters by text, ``rate=0.5,layers=[1,2],layers[0]=3``; gives the same object.
+        """Override parameters by text, ``rate=0.5,layers=[1,2],layers[0]=3``; give the same object.
 
         Raises:
             ValueError: the text has another form, names an unknown parameter, or gives a value that does not fit.
@@ -220,7 +220,7 @@ class HParams:
         return self
 
     def override_from_dict(self, values_dict: dict[str, Any]) -> HParams:
-        """Overrides parameters by a dictionary; gives the same object."""
+        """Override parameters by a dictionary; give the same object."""
         for name, value in values_dict.items():
             self.set_hparam(name, value)
         return self
@@ -230,7 +230,7 @@ class HParams:
         return self.override_from_dict(values_map)
 
     def set_model_structure(self, model_structure: Any) -> None:
-        """Keeps an object."""
+        """Keep an object."""
         self._model_structure = model_structure
 
     def get_model_structure(self) -> Any:
@@ -247,7 +247,7 @@ class HParams:
         return json.dumps(kept, indent=indent, separators=separators, sort_keys=sort_keys)
 
     def parse_json(self, values_json: str) -> HParams:
-        """Overrides parameters by JSON; gives the same object."""
+        """Override parameters by JSON; give the same object."""
         return self.override_from_dict(json.loads(values_json))
 
     def get(self, key: str, default: Any = None) -> Any:

@@ -156,7 +156,7 @@ def train(
     chief_only_hooks: Any = None, save_checkpoint_secs: Any = 600, save_summaries_steps: Any = 100, config: Any = None,
     max_wait_secs: float = 7200, run_metadata: Any = None,
 ) -> Any:  # fmt: skip
-    """Runs a training step until a hook asks for the end; the last loss, or None if there was no step.
+    """Run a training step until a hook asks for the end; the last loss, or None if there was no step.
 
     Raises:
         ValueError: there is no folder, but checkpoints or summaries were asked for.

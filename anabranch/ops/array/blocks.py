@@ -284,7 +284,7 @@ def _padded(ctx: Any, x: Any, pairs: Any) -> Any:
 
 
 class SpaceToBatchND(Op):
-    """Zero-pads dimensions 1 to m and moves blocks of `block_shape` from them to the batch, block position first."""
+    """Zero-pad dimensions 1 to m and move blocks of `block_shape` from them to the batch, block position first."""
 
     signature = "input: T, block_shape: Tblock_shape, paddings: Tpaddings -> output: T"
     attrs = {"T": Type(), "Tblock_shape": Index(), "Tpaddings": Index()}
@@ -303,7 +303,7 @@ class SpaceToBatchND(Op):
 
 
 class BatchToSpaceND(Op):
-    """Moves blocks of `block_shape` out of the batch into dimensions 1 to m and cuts off `crops`."""
+    """Move blocks of `block_shape` out of the batch into dimensions 1 to m and cut off `crops`."""
 
     signature = "input: T, block_shape: Tblock_shape, crops: Tcrops -> output: T"
     attrs = {"T": Type(), "Tblock_shape": Index(), "Tcrops": Index()}

@@ -330,7 +330,7 @@ def _block(block_size: Any, block_shape: Any, function: str) -> Any:
 def space_to_batch(
     input: Any, paddings: Any, block_size: Any = None, name: str | None = None, block_shape: Any = None
 ) -> Any:
-    """Zero-pads an image `[n, h, w, d]` and moves blocks of `block_size` x `block_size` pixels into the batch."""
+    """Zero-pad an image `[n, h, w, d]` and move blocks of `block_size` x `block_size` pixels into the batch."""
     found = build("SpaceToBatchND", input, _block(block_size, block_shape, "space_to_batch"), paddings, name=name)
     found.set_shape(shapes.with_rank(found._shape, 4))
     return found
@@ -340,7 +340,7 @@ def space_to_batch(
 def batch_to_space(
     input: Any, crops: Any, block_size: Any = None, name: str | None = None, block_shape: Any = None
 ) -> Any:
-    """Moves blocks of `block_size` x `block_size` pixels out of the batch of `[n, h, w, d]` and cuts off `crops`."""
+    """Move blocks of `block_size` x `block_size` pixels out of the batch of `[n, h, w, d]` and cut off `crops`."""
     found = build("BatchToSpaceND", input, _block(block_size, block_shape, "batch_to_space"), crops, name=name)
     found.set_shape(shapes.with_rank(found._shape, 4))
     return found

@@ -174,7 +174,7 @@ def strided_slice(
         scope = found.op.name
 
         def assign(value: Any, name: str | None = None) -> Any:
-            """Assigns `value` to this slice of the variable."""
+            """Assign `value` to this slice of the variable."""
             return var._strided_slice_assign(
                 begin=begin, end=end, strides=strides, value=value, name=name or scope + "_assign", **masks
             )

@@ -239,7 +239,7 @@ class _Unchecked:
 
 
 class StridedSliceAssign(Op):
-    """Assigns `value` to the strided slice of the variable `ref`."""
+    """Assign `value` to the strided slice of the variable `ref`."""
 
     signature = "ref: Ref(T), begin: Index, end: Index, strides: Index, value: T -> output_ref: Ref(T)"
     attrs = _SLICE_ATTRS
@@ -257,7 +257,7 @@ class StridedSliceAssign(Op):
 
 
 class ResourceStridedSliceAssign(Op):
-    """Assigns `value` to the strided slice of the variable behind `ref`."""
+    """Assign `value` to the strided slice of the variable behind `ref`."""
 
     signature = "ref: resource, begin: Index, end: Index, strides: Index, value: T ->"
     attrs = _SLICE_ATTRS

@@ -109,7 +109,7 @@ def _called_shapes(c: ShapeContext) -> list[Any]:
 
 
 def _predicate_shapes(c: ShapeContext) -> list[Any]:
-    """As of calls. Any scalar is a predicate, and so is a tensor of other shape: whether it is empty."""
+    """Shapes of the bodies. Any scalar is a predicate, and so is a tensor of other shape: whether it has elements."""
     return _called_shapes(c)
 
 
@@ -176,7 +176,7 @@ _CALL = {
 
 
 class If(Op):
-    """Runs ``then_branch`` with the inputs if ``cond`` holds, otherwise ``else_branch``.
+    """Run ``then_branch`` with the inputs if ``cond`` holds, otherwise ``else_branch``.
 
     ``cond`` is a scalar (a number holds if it is not 0, a string if it is not empty) or a tensor, which holds if it
     has elements.
@@ -191,7 +191,7 @@ class If(Op):
 
 
 class StatelessIf(Op):
-    """As ``If``, with branches that only compute their outputs."""
+    """Like ``If``, with branches that only compute their outputs."""
 
     signature = "cond: Tcond, input: [Tin] -> output: [Tout]"
     attrs = _IF
@@ -202,7 +202,7 @@ class StatelessIf(Op):
 
 
 class Case(Op):
-    """Runs branch number ``branch_index`` (a scalar) with the inputs; the last one for an index out of range."""
+    """Run branch number ``branch_index`` (a scalar) with the inputs; the last one for an index out of range."""
 
     signature = "branch_index: int32, input: [Tin] -> output: [Tout]"
     attrs = _CASE
@@ -213,7 +213,7 @@ class Case(Op):
 
 
 class StatelessCase(Op):
-    """As ``Case``, with branches that only compute their outputs."""
+    """Like ``Case``, with branches that only compute their outputs."""
 
     signature = "branch_index: int32, input: [Tin] -> output: [Tout]"
     attrs = _CASE
@@ -224,7 +224,7 @@ class StatelessCase(Op):
 
 
 class While(Op):
-    """Runs ``body``, which maps the variables to their next values, as long as ``cond`` of them holds."""
+    """Run ``body``, which maps the variables to their next values, as long as ``cond`` of them holds."""
 
     signature = "input: [T] -> output: [T]"
     attrs = _WHILE
@@ -235,7 +235,7 @@ class While(Op):
 
 
 class StatelessWhile(Op):
-    """As ``While``, with condition and body that only compute their outputs."""
+    """Like ``While``, with condition and body that only compute their outputs."""
 
     signature = "input: [T] -> output: [T]"
     attrs = _WHILE
@@ -246,7 +246,7 @@ class StatelessWhile(Op):
 
 
 class PartitionedCall(Op):
-    """Calls ``f``, which only computes its outputs, with the inputs."""
+    """Call ``f``, which only computes its outputs, with the inputs."""
 
     signature = "args: [Tin] -> output: [Tout]"
     attrs = _CALL
@@ -257,7 +257,7 @@ class PartitionedCall(Op):
 
 
 class StatefulPartitionedCall(Op):
-    """Calls ``f`` with the inputs."""
+    """Call ``f`` with the inputs."""
 
     signature = "args: [Tin] -> output: [Tout]"
     attrs = _CALL

@@ -65,7 +65,8 @@ def cond(
         fn2: old name of ``false_fn``.
 
     Raises:
-        TypeError: ``pred`` is a Python bool or not a boolean, a branch is not a function, or their results differ in type.
+        TypeError: ``pred`` is a Python bool or not a boolean, a branch is not a function, or their results
+            differ in type.
         ValueError: results differ in structure, dtype, or there are none.
 
     Example:
@@ -154,7 +155,7 @@ def _conditional(
     site: Any,
     selector: Tensor,
 ) -> Any:
-    """Checks that branches agree, makes the op, and packs its outputs."""
+    """Check that branches agree, make the op, and pack its outputs."""
     if not strict:
         for branch in built:
             branch.result = unpack_singleton(branch.result)
@@ -471,7 +472,7 @@ def _numbered(given: Any) -> list[Branch]:
 def smart_cond(
     pred: Any, true_fn: Branch | None = None, false_fn: Branch | None = None, name: str | None = None
 ) -> Any:
-    """As ``tf.cond``, but only the branch that is known to be taken is built, if that is known.
+    """Like ``tf.cond``, but only the branch that is known to be taken is built, if that is known.
 
     Args:
         pred: boolean scalar tensor, or a Python bool, or 0 or 1.

@@ -147,7 +147,7 @@ class DefinedFunction:
         return None if self._grad_func is None else self._grad_func.name
 
     def set_grad_func(self, grad_func: DefinedFunction) -> None:
-        """Says which function is its gradient; ValueError if another one is."""
+        """Say which function is its gradient; ValueError if another one is."""
         if self._grad_func not in (None, grad_func) or self._python_grad_func is not None:
             raise ValueError(errors.message(f"a second gradient for {self._name!r}", "one", "grad_func= in one place"))
         self._grad_func = grad_func
@@ -176,7 +176,7 @@ class DefinedFunction:
         return proto
 
     def add_to_graph(self, graph: Graph) -> None:
-        """Does nothing: a graph holds the functions that its operations call."""
+        """Do nothing: a graph holds the functions that its operations call."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = kwargs.pop("name", None)

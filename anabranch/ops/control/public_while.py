@@ -54,7 +54,7 @@ def while_loop(
     maximum_iterations: Any = None,
     return_same_structure: bool = False,
 ) -> Any:
-    """Repeats ``body`` as long as ``cond`` holds.
+    """Repeat ``body`` as long as ``cond`` holds.
 
     Args:
         cond: function of the loop's variables that returns a boolean scalar.
@@ -195,7 +195,7 @@ class _Builder:
 
     # ------------------------------------------------------------------------------------------------------ invariants
     def choose_shapes(self, given: Any, invariants: Any) -> None:
-        """Sets the shapes that hold in all iterations."""
+        """Set the shapes that hold in all iterations."""
         if invariants is None:
             return
         if isinstance(invariants, (list, tuple)) and isinstance(given, (list, tuple)):
@@ -246,7 +246,7 @@ class _Builder:
 
     # -------------------------------------------------------------------------------------------------------- building
     def build(self, limit: Tensor | None, parallel_iterations: int, scope: str) -> Operation:
-        """Builds both bodies and the op."""
+        """Build both bodies and the op."""
         graph = self.graph
         counter = constant(0, dtypes.int32, name="loop_counter")
         most = limit if limit is not None else constant(-1, dtypes.int32, name="maximum_iterations")

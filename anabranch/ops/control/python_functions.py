@@ -42,7 +42,7 @@ class _Function:
         self.slopes = slopes
 
     def __call__(self, inputs: Sequence[Any], types: Sequence[dtypes.DType]) -> list[Any]:
-        """Calls the function and checks what it returns."""
+        """Call the function and check what it returns."""
         found = self.function(*(_argument(value) for value in inputs))
         if found is None:
             results = []
@@ -75,7 +75,7 @@ class _Function:
         return results
 
     def _refuse_foreign(self, i: int, value: np.ndarray) -> None:
-        """Refuses what no tensor can hold: records, dates, and Python objects other than strings."""
+        """Refuse what no tensor can hold: records, dates, and Python objects other than strings."""
         told = None
         if value.dtype.kind == "O":
             other = next((item for item in value.reshape(-1) if not isinstance(item, bytes)), b"")

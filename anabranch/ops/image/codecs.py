@@ -39,7 +39,7 @@ def _bad(given: str, expected: str, instead: str) -> errors.InvalidArgumentError
 
 @contextlib.contextmanager
 def _reading(given: str, expected: str, instead: str) -> Iterator[None]:
-    """Refuses a file that Pillow cannot read: its parsers raise whatever they meet in damaged data."""
+    """Refuse a file that Pillow cannot read: its parsers raise whatever they meet in damaged data."""
     try:
         yield
     except (MemoryError, errors.OpError):

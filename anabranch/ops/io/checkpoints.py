@@ -93,7 +93,7 @@ def slice_shape(spec: str) -> tuple[int, ...] | None:
 
 
 class SaveV2(Op):
-    """Writes a checkpoint ``prefix`` that holds ``tensors`` under ``tensor_names`` ``[n]``.
+    """Write a checkpoint ``prefix`` that holds ``tensors`` under ``tensor_names`` ``[n]``.
 
     ``shape_and_slices`` ``[n]`` says which slice of which whole a tensor is; empty strings for whole tensors.
     """
@@ -115,7 +115,7 @@ class SaveV2(Op):
 
 
 class SaveSlices(Op):
-    """As ``SaveV2``, into one file of the old format V1."""
+    """Like ``SaveV2``, into one file of the old format V1."""
 
     signature = "filename: string, tensor_names: string, shapes_and_slices: string, data: [T] ->"
     attrs = {"T": List("type", minimum=1)}
@@ -134,7 +134,7 @@ class SaveSlices(Op):
 
 
 class Save(Op):
-    """Writes ``data`` under ``tensor_names`` ``[n]`` into one file of the old format V1."""
+    """Write ``data`` under ``tensor_names`` ``[n]`` into one file of the old format V1."""
 
     signature = "filename: string, tensor_names: string, data: [T] ->"
     attrs = {"T": List("type", minimum=1)}
@@ -211,7 +211,7 @@ class RestoreSlice(Op):
 
 
 class MergeV2Checkpoints(Op):
-    """Makes one checkpoint ``destination_prefix`` of several, ``checkpoint_prefixes`` ``[n]``, which go away."""
+    """Make one checkpoint ``destination_prefix`` of several, ``checkpoint_prefixes`` ``[n]``, which go away."""
 
     signature = "checkpoint_prefixes: string, destination_prefix: string ->"
     attrs = {"delete_old_dirs": Bool(True), "allow_missing_files": Bool(False)}

@@ -48,7 +48,7 @@ class ReadFile(Op):
 
 
 class WriteFile(Op):
-    """Writes bytes to a file; folders above it are made."""
+    """Write bytes to a file; folders above it are made."""
 
     signature = "filename: string, contents: string -> "
     effect = IO

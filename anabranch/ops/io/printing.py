@@ -122,7 +122,7 @@ _LEVELS = {"log(info)": logging.INFO, "log(warning)": logging.WARNING, "log(erro
 
 
 class PrintV2(Op):
-    """Writes the string scalar ``input`` and ``end`` to a stream, the log or a file (``file://path``)."""
+    """Write the string scalar ``input`` and ``end`` to a stream, the log or a file (``file://path``)."""
 
     signature = "input: string ->"
     attrs = {"output_stream": String("stderr"), "end": String("\n")}
@@ -208,7 +208,7 @@ def _stream_name(stream: Any) -> str:
 
 
 class _Slot:
-    """Stands for a tensor in a structure that is printed."""
+    """Stand for a tensor in a structure that is printed."""
 
     def __init__(self, text: str):
         self.text = text

@@ -181,7 +181,7 @@ def _contract(ctx: Any, equation: str, inputs: Any) -> Any:
 
 
 def _fill_diagonals(xp: Any, x: Any, once: tuple[str, ...], output: tuple[str, ...]) -> Any:
-    """Repeats dimensions: ``x`` has the labels ``once``; where ``output`` repeats one, only the diagonal is filled."""
+    """Repeat dimensions: ``x`` has the labels ``once``; where ``output`` repeats one, only the diagonal is filled."""
     if once == output:
         return x
     extra = x.ndim - len(once) + 1 if _DOTS in once else 1
@@ -250,7 +250,7 @@ def _build(inputs: Any, output: Any, tensors: list[Any], name: str | None = None
 
 
 def _chain(inputs: list[tuple[str, ...]], output: tuple[str, ...], tensors: list[Any], name: str | None) -> Any:
-    """Contracts pairs until two operands are left; the order is one that is cheap for the sizes that are known."""
+    """Contract pairs until two operands are left; the order is one that is cheap for the sizes that are known."""
     inputs, tensors = list(inputs), list(tensors)
     for first, second in _order(inputs, output, tensors):
         if len(tensors) == 2:
@@ -291,7 +291,7 @@ def _order(inputs: list[tuple[str, ...]], output: tuple[str, ...], tensors: list
 
 # -------------------------------------------------------------------------------------------------------------- public
 def _complete(equation: str, count: int) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
-    """Parses an equation whose output may be implied: the labels that occur once, in alphabetical order."""
+    """Parse an equation whose output may be implied: the labels that occur once, in alphabetical order."""
     text = equation.replace(" ", "")
     if "->" not in text:
         inputs = [_labels(term) for term in text.split(",")]
@@ -345,7 +345,7 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Any:
 
 @public("tensordot", "linalg.tensordot")
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
-    """Sums products over pairs of dimensions of ``a`` and ``b``.
+    """Sum products over pairs of dimensions of ``a`` and ``b``.
 
     Args:
         a: a tensor of known rank.

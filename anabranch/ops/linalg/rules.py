@@ -70,7 +70,7 @@ def finite(xp: Any, x: Any) -> Any:
 
 
 def each(function: Any, *arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Runs a NumPy routine on a batch, matrix by matrix if one of them makes it fail.
+    """Run a NumPy routine on a batch, matrix by matrix if one of them makes it fail.
 
     Returns the results (NaN for the matrices that failed) and, per matrix, whether it worked.
     """

@@ -98,7 +98,7 @@ def _eliminated(ctx: Any, diagonals: Any, rhs: Any, pivoting: bool) -> Any:
     above = xp.concatenate([above[:-1], zero])
 
     def forward(carry: Any, row: Any) -> Any:
-        """Takes the unknown of the row above (main, first and second element beside it, right side) out of a row."""
+        """Take the unknown of the row above (main, first and second element beside it, right side) out of a row."""
         d, u, v, y = carry
         low, mid, high, right = row
         if pivoting:

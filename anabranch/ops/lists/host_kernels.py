@@ -36,7 +36,7 @@ def text(heading: str, given: str, expected: str, instead: str) -> str:
 
 
 def require(ctx: Any, ok: Any, heading: str, given: str, expected: str, instead: str, *payload: Any) -> None:
-    """Fails the step unless ``ok``; placeholders in the texts stand for ``payload``."""
+    """Fail the step unless ``ok``; placeholders in the texts stand for ``payload``."""
     if not ok:
         ctx.check(False, errors.InvalidArgumentError, text(heading, given, expected, instead), *payload)
 
@@ -69,7 +69,7 @@ def told(raw: RawShape) -> str:
 
 
 def same_dtype(ctx: Any, value: HostList, attrs: dict[str, Any]) -> None:
-    """Fails unless the list holds elements of the op's dtype."""
+    """Fail unless the list holds elements of the op's dtype."""
     dtype = attrs["element_dtype"]
     require(
         ctx,
@@ -84,7 +84,7 @@ def same_dtype(ctx: Any, value: HostList, attrs: dict[str, Any]) -> None:
 
 
 def fits(ctx: Any, value: HostList, shape: Sequence[int]) -> None:
-    """Fails unless an element of a shape may be in the list."""
+    """Fail unless an element of a shape may be in the list."""
     require(
         ctx,
         shapes.is_compatible(value.element_shape, tuple(shape)),

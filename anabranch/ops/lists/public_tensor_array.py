@@ -50,7 +50,7 @@ class _ElementShape:
         self.infer = infer
 
     def see(self, shape: RawShape, name: str) -> None:
-        """Takes notice of an element's shape."""
+        """Take notice of an element's shape."""
         if not self.infer:
             return
         if not shapes.is_compatible(self.raw, shape):
@@ -371,7 +371,7 @@ class TensorArray:
         return build("TensorListResize", flow, build("Maximum", count, size))
 
     def _see_rows(self, rows: Tensor) -> int | None:
-        """Takes notice of a tensor's rows; returns how many there are, if known."""
+        """Take notice of a tensor's rows; return how many there are, if known."""
         raw = rows._shape
         if raw is not None and not raw:
             raise ValueError(

@@ -81,7 +81,7 @@ class TableInitializerBase:
 
 @public("lookup.KeyValueTensorInitializer", "contrib.lookup.KeyValueTensorInitializer")
 class KeyValueTensorInitializer(TableInitializerBase):
-    """Fills a table from tensors.
+    """Fill a table from tensors.
 
     Args:
         keys: ``[n]``.
@@ -110,7 +110,7 @@ class KeyValueTensorInitializer(TableInitializerBase):
 
 @public("lookup.TextFileInitializer", "contrib.lookup.TextFileInitializer")
 class TextFileInitializer(TableInitializerBase):
-    """Fills a table from the lines of a text file.
+    """Fill a table from the lines of a text file.
 
     Args:
         filename: the file, or a string tensor.
@@ -187,7 +187,7 @@ class TextFileInitializer(TableInitializerBase):
 
 @public("contrib.lookup.TextFileStringTableInitializer")
 class TextFileStringTableInitializer(TextFileInitializer):
-    """Fills a table from line numbers to strings with the lines of a text file."""
+    """Fill a table from line numbers to strings with the lines of a text file."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class TextFileStringTableInitializer(TextFileInitializer):
 
 @public("contrib.lookup.TextFileIdTableInitializer")
 class TextFileIdTableInitializer(TextFileInitializer):
-    """Fills a table from strings to line numbers with the lines of a text file."""
+    """Fill a table from strings to line numbers with the lines of a text file."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ from anabranch.ops.control.public_dependencies import group, with_dependencies
 
 
 class Assert(Op):
-    """Fails with InvalidArgumentError unless ``condition`` (a scalar) holds; the error shows ``data``."""
+    """Fail with InvalidArgumentError unless ``condition`` (a scalar) holds; the error shows ``data``."""
 
     signature = "condition: bool, data: [T] ->"
     attrs = {"T": List("type", minimum=1), "summarize": Int(3)}

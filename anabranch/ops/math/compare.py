@@ -86,8 +86,8 @@ def _equality(name: str, unequal: bool) -> Callable[..., Any]:
 
 
 for _type, _doc, _name in (
-    ("Equal", "Whether elements are equal; False for shapes that do not broadcast, if that is not an error.", "equal"),
-    ("NotEqual", "Whether elements differ; True for shapes that do not broadcast, if that is not an error.", "not_equal"),
+    ("Equal", "Whether elements are equal; False where shapes that do not broadcast are allowed.", "equal"),
+    ("NotEqual", "Whether elements differ; True where shapes that do not broadcast are allowed.", "not_equal"),
 ):
     define(
         _type, _doc, signature="x: T, y: T -> z: bool",
@@ -333,7 +333,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 
 @public("where_v2")
 def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
-    """As :func:`where`, but `condition`, `x` and `y` are broadcast against each other."""
+    """Like :func:`where`, but `condition`, `x` and `y` are broadcast against each other."""
     return _where("SelectV2", condition, x, y, name)
 
 

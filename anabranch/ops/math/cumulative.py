@@ -91,7 +91,7 @@ def _scan_kernel(combine: str) -> Any:
 
 
 def _along(ctx: Any, x: Any, axis: int, attrs: Any, cumulate: Any) -> Any:
-    """Runs ``cumulate`` on ``x`` with ``axis`` brought to the front, in the direction and precision wanted."""
+    """Run ``cumulate`` on ``x`` with ``axis`` brought to the front, in the direction and precision wanted."""
     axis = kernel_axis(ctx, axis, x.ndim)
     if 0 in x.shape:
         return x

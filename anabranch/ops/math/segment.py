@@ -52,7 +52,7 @@ def _sorted_shape(c: Any) -> Any:
 
 
 def check_sorted(ctx: Any, ids: np.ndarray) -> None:
-    """Checks (on the host) that segment numbers are not negative and do not decrease."""
+    """Check (on the host) that segment numbers are not negative and do not decrease."""
     require(ctx, ids.ndim == 1, "segment_ids should be a vector.")
     if ids.size == 0:
         return
@@ -70,7 +70,7 @@ def check_sorted(ctx: Any, ids: np.ndarray) -> None:
 
 
 def reduce_sorted(ufunc: Any, data: np.ndarray, ids: np.ndarray, rows: int, empty: Any) -> np.ndarray:
-    """Reduces runs of rows with equal ``ids`` by ``ufunc`` into ``rows`` rows; rows without any are ``empty``."""
+    """Reduce runs of rows with equal ``ids`` by ``ufunc`` into ``rows`` rows; rows without any are ``empty``."""
     out = np.full((rows,) + data.shape[1:], empty, data.dtype)
     if ids.size:
         starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))

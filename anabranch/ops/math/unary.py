@@ -54,7 +54,7 @@ def _numpy(name: str) -> Callable[..., Any]:
 
 
 def _trigonometric(name: str, fast: Callable[..., Any]) -> Callable[..., Any]:
-    """As :func:`_numpy`, by a polynomial where XLA has only a scalar function."""
+    """Like :func:`_numpy`, by a polynomial where XLA has only a scalar function."""
 
     def function(ctx: Any, x: Any) -> Any:
         return fast(ctx, x) if xla_trigonometry.applies(ctx, x) else getattr(ctx.xp, name)(x)
@@ -63,7 +63,7 @@ def _trigonometric(name: str, fast: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _plain(name: str) -> Callable[..., Any]:
-    """As :func:`_numpy`, for functions that are exact in every dtype."""
+    """Like :func:`_numpy`, for functions that are exact in every dtype."""
 
     def function(ctx: Any, x: Any) -> Any:
         return getattr(ctx.xp, name)(x)
@@ -414,7 +414,7 @@ def with_values(x: Any, values: Any) -> Any:
 
 
 def unary_function(type_name: str, *names: str, doc: str | None = None) -> Callable[..., Any]:
-    """Makes and publishes ``f(x, name=None)`` of a one-operand op; the first name is its own."""
+    """Make and publish ``f(x, name=None)`` of a one-operand op; the first name is its own."""
     own = names[0].rsplit(".", 1)[-1]
 
     def function(x: Any, name: str | None = None) -> Any:

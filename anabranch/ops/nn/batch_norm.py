@@ -160,7 +160,7 @@ class FusedBatchNorm(Op):
 
 
 class FusedBatchNormV2(Op):
-    """As :class:`FusedBatchNorm`, with ``x`` of two bytes beside float32 statistics if wanted."""
+    """Like :class:`FusedBatchNorm`, with ``x`` of two bytes beside float32 statistics if wanted."""
 
     signature = (
         "x: T, scale: U, offset: U, mean: U, variance: U -> "
@@ -178,7 +178,7 @@ class FusedBatchNormV2(Op):
 
 
 class FusedBatchNormV3(Op):
-    """As :class:`FusedBatchNormV2`, for images and volumes, with one more reserve output (an unused scalar)."""
+    """Like :class:`FusedBatchNormV2`, for images and volumes, with one more reserve output (an unused scalar)."""
 
     signature = (
         "x: T, scale: U, offset: U, mean: U, variance: U -> "

@@ -89,7 +89,7 @@ class _Beam:
         self.total = np.zeros(1, dtype)
 
     def step(self, log_y: np.ndarray) -> None:
-        """Moves on by a time step with the classes' log-probabilities, the blank's last."""
+        """Move on by a time step with the classes' log-probabilities, the blank's last."""
         spoken, silent = log_y[:-1], log_y[-1]
         nodes = self.nodes
         last = np.array([self.labels[node] for node in nodes])
@@ -136,7 +136,7 @@ class _Beam:
     def _drop_overtaken(
         self, total: np.ndarray, fresh: np.ndarray, above: np.ndarray, last: np.ndarray, chosen: np.ndarray
     ) -> bool:
-        """Clears what grows from prefixes that fell out of the beam before their own parent grew.
+        """Clear what grows from prefixes that fell out of the beam before their own parent grew.
 
         TensorFlow grows prefixes one after another, the likeliest first. One that is overtaken by ``width``
         others before its parent (at ``above``) grows is taken for a new child of it then, found too unlikely,

@@ -204,7 +204,7 @@ def softmax_cross_entropy_with_logits(
     name: str | None = None,
     axis: Any = None,
 ) -> Any:
-    """As :func:`softmax_cross_entropy_with_logits_v2`, but no gradient flows into ``labels``."""
+    """Like :func:`softmax_cross_entropy_with_logits_v2`, but no gradient flows into ``labels``."""
     function = "softmax_cross_entropy_with_logits"
     _require_names(function, _sentinel, labels, logits)
     axis = _one_of("tf.nn." + function, "axis", axis, "dim", dim, -1)

@@ -145,7 +145,7 @@ class BlockLSTM(Op):
 
 
 class BlockLSTMV2(Op):
-    """As `BlockLSTM` without a bias of the forget gate; ``w`` in the order input, forget, new value, output."""
+    """Like `BlockLSTM` without a bias of the forget gate; ``w`` in the order input, forget, new value, output."""
 
     signature = f"seq_len_max: int64, x: T, cs_prev: T, h_prev: T, w: T, wci: T, wcf: T, wco: T, b: T -> {_OUTPUTS}"
     attrs = {"cell_clip": Float(0.0), "use_peephole": Bool(False), "T": _FLOATS}

@@ -153,7 +153,7 @@ def _padded(shape: Any) -> Any:
 
 
 def _reduced(grad: Any, tensor: Any) -> Any:
-    """Sums ``grad`` over the rows or columns along which ``tensor`` was broadcast."""
+    """Sum ``grad`` over the rows or columns along which ``tensor`` was broadcast."""
     own, full = tensor.shape.raw, None if grad is None else grad.shape.raw
     if grad is None or own is None or full is None or own == full:
         return grad

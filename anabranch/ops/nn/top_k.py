@@ -218,7 +218,7 @@ class InTopK(Op):
 
 
 class InTopKV2(Op):
-    """As :class:`InTopK`, with ``k`` a scalar tensor."""
+    """Like :class:`InTopK`, with ``k`` a scalar tensor."""
 
     signature = "predictions: float, targets: T, k: T -> precision: bool"
     attrs = {"T": Type("int32 int64", "int32")}

@@ -40,7 +40,7 @@ class Batch:
             self.refuse_example(problem)
 
     def refuse(self, text: str) -> NoReturn:
-        """Fails the step."""
+        """Fail the step."""
         self.ctx.check(False, errors.InvalidArgumentError, literal(text))
         raise AssertionError(text)
 
@@ -49,7 +49,7 @@ class Batch:
         return self.names[position].decode("utf-8", "replace") if self.names else "<unknown>"
 
     def refuse_example(self, problem: InvalidExample) -> NoReturn:
-        """Fails the step for what is wrong with one example."""
+        """Fail the step for what is wrong with one example."""
         if problem.key is None:
             self.refuse(f"Name: {self.name_of(problem.position)}, {problem.text}")
         self.refuse(
@@ -152,7 +152,7 @@ def texts(values: Sequence[Any]) -> list[str]:
 
 
 class Inputs:
-    """Takes inputs off in the order of the signature."""
+    """Take inputs off in the order of the signature."""
 
     def __init__(self, values: Sequence[Any]) -> None:
         self._values: Iterator[Any] = iter(values)
@@ -167,7 +167,7 @@ class Inputs:
 
 
 def same_count(c: Any, counts: dict[str, int]) -> None:
-    """Refuses attributes that disagree about how many features there are."""
+    """Refuse attributes that disagree about how many features there are."""
     if len(set(counts.values())) > 1:
         raise ValueError(
             errors.message(

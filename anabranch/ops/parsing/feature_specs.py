@@ -88,7 +88,7 @@ class Raw:
         self.dense_shapes: list[Any] = []
 
     def add_sparse(self, key: str, dtype: Any, of: str) -> None:
-        """Adds a feature that is parsed as a sparse one; once if it is asked for twice."""
+        """Add a feature that is parsed as a sparse one; once if it is asked for twice."""
         kind = _value_type(key, dtype)
         if key in self.sparse_keys:
             known = self.sparse_types[self.sparse_keys.index(key)]

@@ -80,7 +80,7 @@ def _need(features: Any) -> None:
 def parse_example(
     serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None
 ) -> dict[str, Any]:
-    """Parses a vector of serialised ``Example`` messages.
+    """Parse a vector of serialised ``Example`` messages.
 
     Args:
         serialized: string vector ``[batch]``.
@@ -137,7 +137,7 @@ def _as_list(outputs: Any) -> list[Tensor]:
 def parse_single_example(
     serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None
 ) -> dict[str, Any]:
-    """Parses one serialised ``Example``, a string scalar.
+    """Parse one serialised ``Example``, a string scalar.
 
     Args:
         serialized: string scalar.
@@ -229,7 +229,7 @@ def parse_single_sequence_example(
     example_name: Any = None,
     name: str | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parses one serialised ``SequenceExample``.
+    """Parse one serialised ``SequenceExample``.
 
     Args:
         serialized: string scalar.
@@ -278,7 +278,7 @@ def parse_sequence_example(
     example_names: Any = None,
     name: str | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Parses a vector of serialised ``SequenceExample`` messages.
+    """Parse a vector of serialised ``SequenceExample`` messages.
 
     Args:
         serialized: string vector ``[batch]``.

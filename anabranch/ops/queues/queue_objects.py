@@ -48,11 +48,11 @@ class _Ticket:
         return self.cancelled or (self.token is not None and self.token.cancelled)
 
     def act(self, queue: Queue) -> bool:
-        """Goes as far as the queue allows, setting ``done`` at the end; whether anything changed."""
+        """Go as far as the queue allows, setting ``done`` at the end; whether anything changed."""
         raise NotImplementedError
 
     def undo(self, queue: Queue) -> None:
-        """Gives back what it holds, as it will not end well."""
+        """Give back what it holds, as it will not end well."""
 
 
 class _Enqueue(_Ticket):
@@ -167,7 +167,7 @@ class Queue:
             return len(self._rows)
 
     def enqueue(self, components: Sequence[Any], token: CancellationToken | None = None, op: Any = None) -> None:
-        """Puts in one row, waiting for room."""
+        """Put in one row, waiting for room."""
         self._check_types([dtype_of(value) for value in components], op)
         row = tuple(_owned(value) for value in components)
         for i, wanted in enumerate(self.shapes):
@@ -175,7 +175,7 @@ class Queue:
         self._enqueue_rows([row], token, op)
 
     def enqueue_many(self, components: Sequence[Any], token: CancellationToken | None = None, op: Any = None) -> None:
-        """Puts in row i of all ``components`` ``[n, ...]`` for each i, in order."""
+        """Put in row i of all ``components`` ``[n, ...]`` for each i, in order."""
         self._check_types([dtype_of(value) for value in components], op)
         for i, value in enumerate(components):
             if np.ndim(value) == 0:
@@ -197,13 +197,13 @@ class Queue:
         self._enqueue_rows([tuple(value[i, ...] for value in owned) for i in range(count)], token, op)
 
     def dequeue(self, token: CancellationToken | None = None, op: Any = None) -> Row:
-        """Takes out one row, waiting for it."""
+        """Take out one row, waiting for it."""
         return self._dequeue_rows(1, False, token, op)[0]
 
     def dequeue_many(
         self, count: int, allow_fewer: bool = False, token: CancellationToken | None = None, op: Any = None
     ) -> list[Any]:
-        """Takes out ``count`` rows as one batch; ``allow_fewer`` is content with what a closed queue still has."""
+        """Take out ``count`` rows as one batch; ``allow_fewer`` is content with what a closed queue still has."""
         if not self.shapes and self.types:
             self._refuse(
                 op, f"{self.kind}'s DequeueMany and DequeueUpTo require the components to have specified shapes."
@@ -214,7 +214,7 @@ class Queue:
         return [self._batch(i, [row[i] for row in rows]) for i in range(len(self.types))]
 
     def close(self, cancel: bool = False, token: CancellationToken | None = None, op: Any = None) -> None:
-        """Refuses further rows; ``cancel`` also refuses those that wait for room."""
+        """Refuse further rows; ``cancel`` also refuses those that wait for room."""
         with self.changed:
             if cancel:
                 self.closed = True
@@ -225,7 +225,7 @@ class Queue:
         self._stand(self._enqueuers, _Close(op, token), "Close")
 
     def shutdown(self) -> None:
-        """Closes the queue and cancels everything that waits for it (its owner goes away)."""
+        """Close the queue and cancel everything that waits for it (its owner goes away)."""
         with self.changed:
             self.closed = True
             for ticket in [*self._enqueuers, *self._dequeuers]:
@@ -233,7 +233,7 @@ class Queue:
             self._serve()
 
     def check_maker(self, type_name: str, attrs: dict[str, Any], op: Any) -> None:
-        """Refuses a second maker (by ``shared_name``) that wants another queue than this one."""
+        """Refuse a second maker (by ``shared_name``) that wants another queue than this one."""
         other = (dict(attrs), type_name.removesuffix("V2"))
         capacity = attrs["capacity"] if attrs["capacity"] >= 0 else float("inf")
         told = None
@@ -274,7 +274,7 @@ class Queue:
             )
 
     def _serve(self) -> None:
-        """Lets the first of each line act for as long as anything changes; the caller holds ``changed``.
+        """Let the first of each line act for as long as anything changes; the caller holds ``changed``.
 
         Whoever changes the queue moves those that wait, before it goes on: a program that has dequeued a row sees the
         row that took its place.
@@ -296,7 +296,7 @@ class Queue:
         self.changed.notify_all()
 
     def _stand(self, line: collections.deque[_Ticket], ticket: _Ticket, word: str) -> None:
-        """Waits in ``line`` until ``ticket`` is done; raises its error."""
+        """Wait in ``line`` until ``ticket`` is done; raise its error."""
         with self.changed:
             line.append(ticket)
             self._serve()
@@ -391,7 +391,7 @@ class PaddingFIFOQueue(Queue):
 
 
 class RandomShuffleQueue(Queue):
-    """Gives out rows at random, keeping ``min_after_dequeue`` while it is open. TensorFlow's order for a given seed."""
+    """Give out rows at random, keeping ``min_after_dequeue`` while it is open. TensorFlow's order for a given seed."""
 
     kind = "RandomShuffleQueue"
 
@@ -437,7 +437,7 @@ def priority_shapes(attrs: dict[str, Any]) -> tuple[Any, ...]:
 
 
 class PriorityQueue(Queue):
-    """Gives out the row with the smallest first component, an int64 scalar; equal ones in order of arrival."""
+    """Give out the row with the smallest first component, an int64 scalar; equal ones in order of arrival."""
 
     kind = "PriorityQueue"
 
@@ -457,7 +457,7 @@ class PriorityQueue(Queue):
         self._first = 0
 
     def enqueue(self, components: Sequence[Any], token: CancellationToken | None = None, op: Any = None) -> None:
-        """Puts in one row, waiting for room."""
+        """Put in one row, waiting for room."""
         if components and np.ndim(components[0]) != 0:
             told = shapes.show(np.shape(components[0]))
             self._refuse(op, f"Expected the priority element to be a scalar, but received shape: {told}")

@@ -61,7 +61,7 @@ class StringNGrams(Op):
 
 
 class _Grams:
-    """Makes the n-grams of a row."""
+    """Make the n-grams of a row."""
 
     def __init__(self, attrs: dict[str, Any]) -> None:
         self._separator, self._left, self._right = (

@@ -64,7 +64,7 @@ def _skipped(xp: Any, state: Any, count: Any) -> Any:
 
 
 class RngSkip(Op):
-    """Moves the counter of a generator as a draw of ``delta`` numbers does."""
+    """Move the counter of a generator as a draw of ``delta`` numbers does."""
 
     signature = "resource: resource, algorithm: int64, delta: int64 ->"
     effect = write("resource")

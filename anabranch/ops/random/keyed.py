@@ -50,7 +50,7 @@ class StatelessRandomGetKeyCounter(Op):
 
 
 class StatelessRandomGetKeyCounterAlg(Op):
-    """As StatelessRandomGetKeyCounter, and the number of the algorithm."""
+    """Like StatelessRandomGetKeyCounter, and the number of the algorithm."""
 
     signature = "seed: Tseed -> key: uint64, counter: uint64, alg: int32"
     attrs = {"Tseed": Type("int32 int64", default="int64")}

@@ -40,7 +40,7 @@ def _consumes(parameter: str) -> Callable[[Any], int]:
 
 
 def _until_accepted(ctx: Any, attempt: Any, fixed: tuple[Any, ...], state: tuple[Any, ...], pending: Any) -> Any:
-    """Repeats ``attempt(fixed, state) -> (state, values, accepted)`` for the elements that are pending.
+    """Repeat ``attempt(fixed, state) -> (state, values, accepted)`` for the elements that are pending.
 
     ``fixed`` and ``state`` are arrays ``[elements]``.
     """
@@ -189,7 +189,7 @@ _SMALL_RATE = 10.0
 
 
 def _knuth(xp: Any, uniforms: Any, rate: Any, product: Any, count: Any) -> tuple[Any, Any, Any]:
-    """Multiplies uniform numbers until the product falls below ``exp(-rate)`` (Knuth): product, count, who is done."""
+    """Multiply uniform numbers until the product falls below ``exp(-rate)`` (Knuth): product, count, who is done."""
     bound = xp.exp(-rate)
     done = product < 0  # nobody: products of uniform numbers are not negative
     for u in uniforms:

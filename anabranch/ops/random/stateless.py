@@ -15,7 +15,7 @@ from anabranch.ops.random.streams import DRAWN, FLOATS, checked_dims, checked_sa
 
 
 def check_seed(c: Any) -> None:
-    """Refuses a seed that is not two integers."""
+    """Refuse a seed that is not two integers."""
     dims = c.with_rank("seed", 1)
     if dims is not None and dims[0] not in (None, 2):
         raise ValueError(

@@ -28,7 +28,7 @@ def Index(default: Any = "int32") -> Any:
 
 # --------------------------------------------------------------------------------------------------------- shape rules
 def refuse(c: Any, given: str, expected: str, instead: str, lead: str = "") -> NoReturn:
-    """Raises ValueError in three parts about the op being built; `lead` is TensorFlow's sentence, if it has one."""
+    """Raise ValueError in three parts about the op being built; `lead` is TensorFlow's sentence, if it has one."""
     text = errors.message(f"{given} (op type {c.definition.type_name!r})", expected, instead)
     raise ValueError(f"{lead}\n{text}" if lead else text)
 

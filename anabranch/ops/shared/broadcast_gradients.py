@@ -40,7 +40,7 @@ def reduced_axes(shape: RawShape, other: RawShape) -> list[int] | None:
 
 
 def _sum_to(grad: Any, x: Any, axes: Sequence[int], lead: int) -> Any:
-    """Sums ``grad`` over ``axes``, of which the first ``lead`` do not exist in ``x``."""
+    """Sum ``grad`` over ``axes``, of which the first ``lead`` do not exist in ``x``."""
     if not axes:
         return grad
     inner = len(axes) > lead

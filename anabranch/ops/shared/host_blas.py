@@ -53,7 +53,7 @@ def enter() -> None:
 
 
 def leave() -> None:
-    """Undoes one :func:`enter`."""
+    """Undo one :func:`enter`."""
     global _inside
     with _lock:
         _inside -= 1
@@ -63,7 +63,7 @@ def leave() -> None:
 
 
 def on_one_thread(work: Callable[..., int]) -> Callable[[F], F]:
-    """Runs a function on one BLAS thread unless ``work`` of its arguments, in multiplications, is small or large."""
+    """Run a function on one BLAS thread unless ``work`` of its arguments, in multiplications, is small or large."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)

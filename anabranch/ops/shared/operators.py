@@ -150,7 +150,7 @@ def _absolute(x: Any) -> Any:
 
 
 def install() -> None:
-    """Puts the operators on :class:`anabranch.core.graph.operation.Tensor`."""
+    """Put the operators on :class:`anabranch.core.graph.operation.Tensor`."""
     names = {"__getitem__", "__eq__", "__ne__"}
 
     def put(name: str, function: Callable[..., Any]) -> None:

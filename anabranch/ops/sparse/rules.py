@@ -43,7 +43,7 @@ def unbounded(c: Any) -> None:
 
 # ------------------------------------------------------------------------------------------------------------- kernels
 def check_parts(ctx: Any, indices: Any, values: Any, shape: Any, what: str = "input") -> None:
-    """Checks that indices are a matrix, values and shape vectors, of matching sizes."""
+    """Check that indices are a matrix, values and shape vectors, of matching sizes."""
     require(ctx, indices.ndim == 2, f"{what}_indices should be a matrix but received shape {list(indices.shape)}")
     require(ctx, values.ndim == 1, f"{what}_values should be a vector but received shape {list(values.shape)}")
     require(ctx, np.ndim(shape) == 1, f"{what}_shape should be a vector but received shape {list(np.shape(shape))}")
@@ -60,7 +60,7 @@ def check_parts(ctx: Any, indices: Any, values: Any, shape: Any, what: str = "in
 
 
 def check_bounds(ctx: Any, indices: Any, sizes: Any) -> None:
-    """Checks that all coordinates lie in the dense shape."""
+    """Check that all coordinates lie in the dense shape."""
     if 0 in indices.shape:
         return
     xp = ctx.xp

@@ -140,7 +140,7 @@ def ada_max(o: Any, var: Any, m: Any, v: Any, grad: Any) -> tuple[Any, ...]:
 
 
 def add_sign(o: Any, var: Any, m: Any, grad: Any) -> tuple[Any, ...]:
-    """Scales a step by whether gradient and momentum agree in sign (Bello et al., 2017)."""
+    """Scale a step by whether gradient and momentum agree in sign (Bello et al., 2017)."""
     m = m * o.beta + grad * (1 - o.beta)
     agree = o.xp.sign(grad) * o.xp.sign(m)
     return var - (o.alpha + o.sign_decay * agree) * grad * o.lr, m

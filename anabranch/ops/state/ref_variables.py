@@ -75,7 +75,7 @@ class IsVariableInitialized(Op):
 
 
 class Assign(Op):
-    """Gives the variable ``value``; with ``validate_shape`` its shape must be the variable's."""
+    """Give the variable ``value``; with ``validate_shape`` its shape must be the variable's."""
 
     signature = "ref: Ref(T), value: T -> output_ref: Ref(T)"
     attrs = {"T": Type(), "validate_shape": Bool(True), "use_locking": Bool(True)}
@@ -116,7 +116,7 @@ def same_size(ctx: Any, inputs: Any, attrs: Any) -> None:
 
 
 class AssignAdd(Op):
-    """Adds ``value``, of the variable's shape, to the variable."""
+    """Add ``value``, of the variable's shape, to the variable."""
 
     signature = "ref: Ref(T), value: T -> output_ref: Ref(T)"
     attrs = {"T": Type(NUMBERS), "use_locking": Bool(False)}
@@ -131,7 +131,7 @@ class AssignAdd(Op):
 
 
 class AssignSub(Op):
-    """Subtracts ``value``, of the variable's shape, from the variable."""
+    """Subtract ``value``, of the variable's shape, from the variable."""
 
     signature = "ref: Ref(T), value: T -> output_ref: Ref(T)"
     attrs = {"T": Type(NUMBERS), "use_locking": Bool(False)}
@@ -151,7 +151,7 @@ def below_limit(ctx: Any, inputs: Any, attrs: Any) -> None:
 
 
 class CountUpTo(Op):
-    """Adds 1 to the scalar variable and returns its old value; OutOfRangeError once it has reached ``limit``."""
+    """Add 1 to the scalar variable and return its old value; OutOfRangeError once it has reached ``limit``."""
 
     signature = "ref: Ref(T) -> output: T"
     attrs = {"limit": Int(), "T": Type("int32 int64")}
@@ -169,7 +169,7 @@ class CountUpTo(Op):
 
 # ------------------------------------------------------------------------------------------------------------ scatters
 def row_fields(mode: str) -> dict[str, Any]:
-    """Checks and kernel of a row scatter; operands are variable, indices, updates."""
+    """Checks and kernel of a row scatter; operands are variable, indices, update."""
 
     def checks(ctx, inputs, attrs):
         scatter_rules.check_rows(ctx, inputs[1], inputs[0].shape[0])
@@ -183,7 +183,7 @@ def row_fields(mode: str) -> dict[str, Any]:
 
 
 def slice_fields(mode: str) -> dict[str, Any]:
-    """Checks and kernel of an n-dimensional scatter; operands are variable, indices, updates."""
+    """Checks and kernel of an n-dimensional scatter; operands are variable, indices, update."""
 
     def checks(ctx, inputs, attrs):
         if attrs["bad_indices_policy"] != "IGNORE":

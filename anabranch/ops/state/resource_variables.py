@@ -143,7 +143,7 @@ class DisableCopyOnRead(Op):
 
 
 class DestroyResourceOp(Op):
-    """Removes the resource behind the handle; unless ``ignore_lookup_error``, NotFoundError if there is none."""
+    """Remove the resource behind the handle; unless ``ignore_lookup_error``, NotFoundError if there is none."""
 
     signature = "resource: resource ->"
     attrs = {"ignore_lookup_error": Bool(True)}
@@ -170,7 +170,7 @@ def _assigned_shape(c):
 
 
 class AssignVariableOp(Op):
-    """Gives the variable ``value``, whose shape must fit the one that the handle was made with."""
+    """Give the variable ``value``, whose shape must fit the one that the handle was made with."""
 
     signature = "resource: resource, value: dtype ->"
     attrs = {"dtype": Type(), "validate_shape": Bool(False)}
@@ -195,7 +195,7 @@ def _same_shape(ctx, inputs, attrs):
 
 
 class AssignAddVariableOp(Op):
-    """Adds ``value``, of the variable's shape, to the variable."""
+    """Add ``value``, of the variable's shape, to the variable."""
 
     signature = "resource: resource, value: dtype ->"
     attrs = {"dtype": Type()}
@@ -210,7 +210,7 @@ class AssignAddVariableOp(Op):
 
 
 class AssignSubVariableOp(Op):
-    """Subtracts ``value``, of the variable's shape, from the variable."""
+    """Subtract ``value``, of the variable's shape, from the variable."""
 
     signature = "resource: resource, value: dtype ->"
     attrs = {"dtype": Type()}
@@ -225,7 +225,7 @@ class AssignSubVariableOp(Op):
 
 
 class ResourceCountUpTo(Op):
-    """Adds 1 to the scalar variable and returns its old value; OutOfRangeError once it has reached ``limit``."""
+    """Add 1 to the scalar variable and return its old value; OutOfRangeError once it has reached ``limit``."""
 
     signature = "resource: resource -> output: T"
     attrs = {"limit": Int(), "T": Type("int32 int64")}

@@ -36,7 +36,7 @@ def _place(ctx: Any, shape: tuple[int, ...], flat: Any) -> tuple[str, list[Any]]
 
 
 def check_rows(ctx: Any, indices: Any, limit: Any, what: str = "indices") -> None:
-    """Checks that each of ``indices`` is in ``[0, limit)``: ``indices[0,2] = 7 is not in [0, 4)``."""
+    """Check that each of ``indices`` is in ``[0, limit)``: ``indices[0,2] = 7 is not in [0, 4)``."""
     if indices.size == 0:
         return
     if ctx.host and indices.min() >= 0 and indices.max() < limit:
@@ -56,7 +56,7 @@ def check_rows(ctx: Any, indices: Any, limit: Any, what: str = "indices") -> Non
 
 
 def check_slices(ctx: Any, indices: Any, shape: tuple[int, ...], noun: str = "shape") -> None:
-    """Checks that each row of ``indices`` ``[..., k]`` is inside the first ``k`` dimensions of ``shape``."""
+    """Check that each row of ``indices`` ``[..., k]`` is inside the first ``k`` dimensions of ``shape``."""
     depth = indices.shape[-1]
     if indices.size == 0:
         return
@@ -76,7 +76,7 @@ def check_slices(ctx: Any, indices: Any, shape: tuple[int, ...], noun: str = "sh
 
 
 def check_divisors(ctx: Any, updates: Any) -> None:
-    """Refuses integer division by zero."""
+    """Refuse integer division by zero."""
     if updates.dtype.kind in "iu" and updates.size:
         ctx.check(ctx.xp.all(updates != 0), errors.InvalidArgumentError, "Integer division by zero")
 

@@ -118,7 +118,7 @@ class _Translation:
         self.at += size
 
     def _repetition(self, repeatable: bool) -> bool:
-        """Reads ``*``, ``+``, ``?``, ``{2,3}``, each with ``?`` behind it or not; False if the ``{`` is no such."""
+        """Read ``*``, ``+``, ``?``, ``{2,3}``, each with ``?`` behind it or not; False if the ``{`` is no such."""
         match = _REPEAT.match(self.pattern, self.at)
         if self.pattern[self.at] == "{" and match is None:
             return False
@@ -136,14 +136,14 @@ class _Translation:
         return True
 
     def _begin(self, text: str, size: int, flags: str) -> None:
-        """Begins a group in which ``flags`` hold."""
+        """Begin a group in which ``flags`` hold."""
         self.outer.append((self.flags, self.base, self.added))
         self.flags = self.base = flags
         self.added = 0
         self._put(text, size)
 
     def _change(self, before: str, after: str) -> None:
-        """Lets other flags hold, until the end of the alternative."""
+        """Let other flags hold, until the end of the alternative."""
         change = _changed(before, after)
         if change:
             self.added += 1
@@ -174,7 +174,7 @@ class _Translation:
 
     # ----------------------------------------------------------------------------------------------- single characters
     def _character(self) -> str | None:
-        """Reads an escape that is one character; None (and nothing read) if it is something else."""
+        """Read an escape that is one character; None (and nothing read) if it is something else."""
         rest = self.pattern[self.at : self.at + 12]
         letter = rest[1:2]
         number = re.match(r"\\x(?:([0-9A-Fa-f]{2})|\{([0-9A-Fa-f]+)\})", rest) or re.match(
@@ -196,7 +196,7 @@ class _Translation:
         return None
 
     def _class(self) -> str | None:
-        """Reads an escape that stands for several characters, as the inside of a set; None if it is none."""
+        """Read an escape that stands for several characters, as the inside of a set; None if it is none."""
         letter = self.pattern[self.at + 1 : self.at + 2]
         if letter in _LETTERS and letter:
             self.at += 2
@@ -248,7 +248,7 @@ class _Translation:
         self.found.append(f"[{'^' if negated else ''}{''.join(parts)}]")
 
     def _item(self, start: int) -> str:
-        """Reads a member of a set: a class, a character or a range."""
+        """Read a member of a set: a class, a character or a range."""
         named = re.compile(r"\[:(\^?)(\w+):\]").match(self.pattern, self.at)
         if named is not None:
             if named[2] not in _CLASSES:

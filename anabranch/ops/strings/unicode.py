@@ -174,7 +174,7 @@ class UnicodeDecode(Op):
 
 
 class UnicodeDecodeWithOffsets(Op):
-    """As UnicodeDecode, and the byte of its string at which each character begins."""
+    """Like UnicodeDecode, and the byte of its string at which each character begins."""
 
     signature = "input: string -> row_splits: Tsplits, char_values: int32, char_to_byte_starts: int64"
     attrs = _DECODING

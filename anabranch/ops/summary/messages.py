@@ -126,7 +126,7 @@ def _places(values: np.ndarray) -> np.ndarray:
 
 
 def _count_few(found: summary_pb2.HistogramProto, values: list[float]) -> dict[int, float]:
-    """Sets the moments of a few values; values by the place of their bucket."""
+    """Set the moments of a few values; values by the place of their bucket."""
     total = squares = 0.0
     counts: dict[int, float] = {}
     last = len(_LIMITS_LIST) - 1
@@ -140,7 +140,7 @@ def _count_few(found: summary_pb2.HistogramProto, values: list[float]) -> dict[i
 
 
 def _count_many(found: summary_pb2.HistogramProto, values: np.ndarray) -> dict[int, float]:
-    """As `_count_few`; sums are added in order, too."""
+    """Like `_count_few`; sums are added in order, too."""
     found.min, found.max = values.min(), values.max()
     found.sum, found.sum_squares = np.cumsum(values)[-1], np.cumsum(values * values)[-1]
     counts = np.bincount(np.minimum(_places(values), len(_LIMITS) - 1))
@@ -176,7 +176,7 @@ def histogram_summary(ctx: Any, tag: Any, values: Any) -> summary_pb2.Summary:
 
 
 def check_finite(ctx: Any, values: Any) -> None:
-    """Checks the values of a histogram."""
+    """Check the values of a histogram."""
     xp = ctx.xp
     if values.dtype.kind in "biu" or (ctx.host and np.isfinite(values).all()):
         return

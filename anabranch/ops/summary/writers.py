@@ -41,7 +41,7 @@ class Writer:
         self._events: Any = None
 
     def open(self, logdir: str, max_queue: int, flush_millis: int, suffix: str) -> None:
-        """Opens a new file in ``logdir``; of no effect on an open one."""
+        """Open a new file in ``logdir``; of no effect on an open one."""
         with self._lock:
             if self._events is None:
                 self._events = hooks.event_writer(logdir, max_queue, flush_millis / 1000, suffix)
@@ -61,7 +61,7 @@ class Writer:
         return self._events
 
     def shutdown(self) -> None:
-        """Writes what waits and closes the file."""
+        """Write what waits and close the file."""
         with self._lock:
             events, self._events = self._events, None
         if events is not None:

@@ -27,7 +27,7 @@ class Stack:
         self.closed = False
 
     def push(self, op: Any, value: Any) -> None:
-        """Puts an element on top."""
+        """Put an element on top."""
         self._check_open(op)
         if 0 <= self.max_size <= len(self.items):
             raise errors.InvalidArgumentError(
@@ -39,7 +39,7 @@ class Stack:
         self.items.append(value)
 
     def pop(self, op: Any) -> Any:
-        """Takes the top element off."""
+        """Take the top element off."""
         self._check_open(op)
         if not self.items:
             raise errors.InvalidArgumentError(
@@ -51,7 +51,7 @@ class Stack:
         return self.items.pop()
 
     def close(self) -> None:
-        """Drops all elements."""
+        """Drop all elements."""
         self.items = []
         self.closed = True
 
@@ -104,7 +104,7 @@ class TensorArray:
         return len(self.items)
 
     def write(self, op: Any, index: int, value: Any) -> None:
-        """Sets an element (adds to it, in an array of gradients)."""
+        """Set an element (add to it, in an array of gradients)."""
         self._check_open(op)
         if value.dtype != self.dtype.np and self.dtype.np is not None:
             raise errors.InvalidArgumentError(
@@ -253,7 +253,7 @@ class TensorArray:
         return np.concatenate(found), lengths
 
     def split(self, op: Any, value: Any, lengths: Any) -> None:
-        """Writes consecutive pieces of ``value`` to the elements."""
+        """Write consecutive pieces of ``value`` to the elements."""
         if int(np.sum(lengths)) != value.shape[0]:
             raise errors.InvalidArgumentError(
                 None,
@@ -274,7 +274,7 @@ class TensorArray:
             start += int(length)
 
     def scatter(self, op: Any, indices: Any, value: Any) -> None:
-        """Writes rows of ``value`` to elements."""
+        """Write rows of ``value`` to elements."""
         if len(indices) != value.shape[0]:
             raise errors.InvalidArgumentError(
                 None,
@@ -285,7 +285,7 @@ class TensorArray:
             self.write(op, int(index), np.asarray(row))
 
     def close(self) -> None:
-        """Drops all elements."""
+        """Drop all elements."""
         self.items, self.shapes, self.cleared = [], [], []
         self.closed = True
 

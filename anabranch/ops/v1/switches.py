@@ -164,7 +164,7 @@ _define(
 
 
 class Abort(Op):
-    """Ends the step with ``error_msg``, or, if ``exit_without_error``, the program."""
+    """End the step with ``error_msg``, or, if ``exit_without_error``, the program."""
 
     signature = "->"
     attrs = {"error_msg": String(""), "exit_without_error": Bool(False)}
@@ -210,7 +210,7 @@ def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> 
 
 @public("control_flow_ops.ref_switch")
 def ref_switch(data: Any, pred: Any, dtype: Any = None, name: str = "RefSwitch") -> tuple[Tensor, Tensor]:
-    """As ``switch``, of a variable's reference."""
+    """Like ``switch``, of a variable's reference."""
     found = build("RefSwitch", _ref_or_tensor(data), convert_to_tensor(pred, name="pred"), name=name)
     return found.output_false, found.output_true
 

@@ -331,7 +331,7 @@ _define(
 )
 _define(
     "TensorArrayGradWithShape",
-    "As ``TensorArrayGradV3``, of elements that have ``shape_to_prepend`` before their own shape.",
+    "Like ``TensorArrayGradV3``, of elements that have ``shape_to_prepend`` before their own shape.",
     "handle: resource, flow_in: float, shape_to_prepend: int32 -> grad_handle: resource, flow_out: float",
     {"source": String()},
     _grad_shapes,

@@ -124,7 +124,7 @@ def _slot(manager: ResourceManager, maker: Operation) -> Slot:
 
 
 class BackgroundSaves:
-    """Writes one checkpoint at a time in a thread."""
+    """Write one checkpoint at a time in a thread."""
 
     def __init__(self) -> None:
         # Not the thread: a signal that interrupts `Thread.join` makes Python 3.11 take the thread for one that has
@@ -133,7 +133,7 @@ class BackgroundSaves:
         self._problem: BaseException | None = None
 
     def wait(self) -> None:
-        """Waits for the save that is running, and raises what went wrong in it."""
+        """Wait for the save that is running, and raise what went wrong in it."""
         if self._done is not None:
             self._done.wait()
             self._done = None
@@ -148,7 +148,7 @@ class BackgroundSaves:
     def start(
         self, sess: Any, saver_def: Any, path: str, prepare: Callable[[], None], finish: Callable[[str], None]
     ) -> None:
-        """Holds the state of the session and writes it to ``path``, by a thread.
+        """Hold the state of the session and write it to ``path``, by a thread.
 
         There, ``prepare()`` runs before, and ``finish(path)`` when it is on the disk.
 

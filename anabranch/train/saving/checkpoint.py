@@ -110,7 +110,7 @@ class Checkpoint:
 
     # ---------------------------------------------------------------------------------------------------------- saving
     def write(self, file_prefix: Any, session: Any = None) -> str:
-        """Writes a checkpoint at the path ``file_prefix``, and nothing else; returns the path."""
+        """Write a checkpoint at the path ``file_prefix``, and nothing else; return the path."""
         session = _session(session)
         view = trackable.ObjectGraph(self)
         proto = view.to_proto().SerializeToString(deterministic=True)
@@ -129,7 +129,7 @@ class Checkpoint:
         return place
 
     def save(self, file_prefix: Any, session: Any = None) -> str:
-        """Counts, writes a checkpoint ``file_prefix-COUNT``, makes it the newest of its folder; returns its path."""
+        """Count, write a checkpoint ``file_prefix-COUNT``, make it the newest of its folder; return its path."""
         session = _session(session)
         self._make_counter()
         with session.graph.as_default():
@@ -193,11 +193,11 @@ class _Status:
     _path: str
 
     def expect_partial(self) -> Any:
-        """Returns the status; says that parts of the checkpoint are not wanted."""
+        """Return the status; say that parts of the checkpoint are not wanted."""
         return self
 
     def run_restore_ops(self, session: Any = None) -> None:
-        """Restores what exists and is in the checkpoint, all in one step."""
+        """Restore what exists and is in the checkpoint, all in one step."""
         session = _session(session)
         found = self._found()
         if not found:
@@ -210,7 +210,7 @@ class _Status:
         session.run(restore)
 
     def initialize_or_restore(self, session: Any = None) -> None:
-        """Restores as :meth:`run_restore_ops` does, and initialises the variables that the checkpoint lacks."""
+        """Restore like :meth:`run_restore_ops`, and initialise the variables that the checkpoint lacks."""
         session = _session(session)
         restored = {id(value) for value, _ in self._found()}
         waiting = [item for item in self._values() if isinstance(item, Variable) and id(item) not in restored]
@@ -335,7 +335,7 @@ class InitializationOnlyStatus(_Status):
 # -------------------------------------------------------------------------------------------------------------- manager
 @public("train.CheckpointManager")
 class CheckpointManager:
-    """Keeps the newest checkpoints of a folder.
+    """Keep the newest checkpoints of a folder.
 
     Args:
         checkpoint: the `tf.train.Checkpoint` to save.
@@ -388,7 +388,7 @@ class CheckpointManager:
         return list(self._kept)[-1] if self._kept else None
 
     def save(self, checkpoint_number: Any = None, session: Any = None) -> str:
-        """Saves, removes what is no longer kept, and returns the path."""
+        """Save, remove what is no longer kept, and return the path."""
         session = _session(session)
         prefix = os.path.join(self._directory, self._name)
         if checkpoint_number is None:

@@ -18,7 +18,7 @@ from anabranch.variables.variable import Variable
 
 @public("train.init_from_checkpoint", "contrib.framework.init_from_checkpoint")
 def init_from_checkpoint(ckpt_dir_or_file: Any, assignment_map: Any) -> None:
-    """Makes the initial values of variables those of a checkpoint; their initializers then read it.
+    """Make the initial values of variables those of a checkpoint; their initializers then read it.
 
     Args:
         ckpt_dir_or_file: the checkpoint, or a folder whose newest is taken.
@@ -123,7 +123,7 @@ def _take(variable: Any, path: str, name: str, shapes: dict[str, list[int]], tol
 
 
 def _set_initializer(variable: Variable, path: str, name: str, spec: str) -> None:
-    """Makes the initializer of a variable read a checkpoint."""
+    """Make the initializer of a variable read a checkpoint."""
     graph = get_default_graph()
     with graph.control_dependencies(None), graph.device(variable.device), graph.device("/device:CPU:0"):
         found = build("RestoreV2", path, [name], [spec], dtypes=[variable.dtype.base], name="checkpoint_initializer")

@@ -94,7 +94,7 @@ def update_checkpoint_state(
     all_model_checkpoint_timestamps: Sequence[float] | None = None,
     last_preserved_timestamp: float | None = None,
 ) -> None:
-    """Writes the file that names the checkpoints of a folder; arguments as `generate_checkpoint_state_proto` has them.
+    """Write the file that names the checkpoints of a folder; arguments as `generate_checkpoint_state_proto` has them.
 
     Raises:
         RuntimeError: the checkpoint and that file have the same path.
@@ -119,7 +119,7 @@ def write_state(
     all_model_checkpoint_timestamps: Sequence[float] | None = None,
     last_preserved_timestamp: float | None = None,
 ) -> None:
-    """As :func:`update_checkpoint_state`; ``save_relative_paths`` makes absolute paths relative to the folder."""
+    """Like :func:`update_checkpoint_state`; ``save_relative_paths`` makes absolute paths relative to the folder."""
     folder = as_path(save_dir)
     newest = as_path(model_checkpoint_path)
     paths = [as_path(path) for path in all_model_checkpoint_paths or ()]
@@ -241,7 +241,7 @@ def get_checkpoint_mtimes(checkpoint_prefixes: Sequence[Any]) -> list[float]:
 def remove_checkpoint(
     checkpoint_prefix: Any, checkpoint_format_version: Any = V2, meta_graph_suffix: str = "meta"
 ) -> None:
-    """Removes the files of a checkpoint and of its MetaGraph, those that are there.
+    """Remove the files of a checkpoint and of its MetaGraph, those that are there.
 
     Args:
         checkpoint_prefix: path of the checkpoint.

@@ -34,7 +34,7 @@ _NAMES = ("filename_tensor_name", "save_tensor_name", "restore_op_name")
 
 
 def settle(saver: Any) -> None:
-    """Waits until what a saver, or one of another make, has begun to write is on the disk."""
+    """Wait until what a saver, or one of another make, has begun to write is on the disk."""
     wait = getattr(saver, "wait", None)
     if callable(wait):
         wait()
@@ -42,7 +42,7 @@ def settle(saver: Any) -> None:
 
 @public("train.Saver")
 class Saver:
-    """Saves variables into checkpoints and restores them.
+    """Save variables into checkpoints and restore them.
 
     Args:
         var_list: variables (whole, partitioned, or parts) and saveable objects, or a dict from names in the checkpoint
@@ -138,7 +138,7 @@ class Saver:
 
     # --------------------------------------------------------------------------------------------------------- building
     def build(self) -> None:
-        """Adds the ops to the default graph, if that has not been done."""
+        """Add the ops to the default graph, if that has not been done."""
         if self._is_built:
             return
         self._is_built = True
@@ -210,7 +210,7 @@ class Saver:
         return [path for path, _ in self._last_checkpoints]
 
     def set_last_checkpoints(self, last_checkpoints: list[str]) -> None:
-        """Says which checkpoints there are, the newest last; their age is taken for endless."""
+        """Say which checkpoints there are, the newest last; their age is taken for endless."""
         if not isinstance(last_checkpoints, list):
             raise TypeError(
                 errors.message(f"{type(last_checkpoints).__name__}", "a list of paths", "saver.last_checkpoints")
@@ -218,7 +218,7 @@ class Saver:
         self._last_checkpoints = [(path, float("inf")) for path in last_checkpoints]
 
     def set_last_checkpoints_with_time(self, last_checkpoints_with_time: list[tuple[str, float]]) -> None:
-        """Says which checkpoints there are, as pairs of path and time, the newest last."""
+        """Say which checkpoints there are, as pairs of path and time, the newest last."""
         if not isinstance(last_checkpoints_with_time, list):
             raise TypeError(
                 errors.message(
@@ -228,7 +228,7 @@ class Saver:
         self._last_checkpoints = last_checkpoints_with_time
 
     def recover_last_checkpoints(self, checkpoint_paths: Sequence[str]) -> None:
-        """Goes on with the checkpoints that an earlier process wrote, those that are still there, the newest last."""
+        """Go on with the checkpoints that an earlier process wrote, those that are still there, the newest last."""
         found = []
         for path in checkpoint_paths:
             times = checkpoint_state.get_checkpoint_mtimes([path])
@@ -269,7 +269,7 @@ class Saver:
         strip_default_attrs: bool = False,
         save_debug_info: bool = False,
     ) -> str | None:
-        """Saves the variables, as they are between two steps, and returns the path of the checkpoint.
+        """Save the variables, as they are between two steps, and return the path of the checkpoint.
 
         Args:
             sess: session that holds the variables.
@@ -286,8 +286,9 @@ class Saver:
             The path, to be given to :meth:`restore`; None for an empty saver.
 
         Raises:
-            RuntimeError: the saver is not built. TypeError: ``sess`` is not a session. ValueError: the path is that of the
-            state file. ResourceExhaustedError: the disk is full; checkpoints that were there are as they were.
+            RuntimeError: the saver is not built. TypeError: ``sess`` is not a session.
+            ValueError: the path is that of the state file.
+            ResourceExhaustedError: the disk is full; checkpoints that were there are as they were.
         """
         if not self._is_built:
             raise RuntimeError(
@@ -380,7 +381,7 @@ class Saver:
         return written
 
     def wait(self) -> None:
-        """Waits until an asynchronous save is on the disk, and raises what went wrong in it."""
+        """Wait until an asynchronous save is on the disk, and raise what went wrong in it."""
         if self._background is not None:
             self._background.wait()
 
@@ -415,7 +416,7 @@ class Saver:
 
     # -------------------------------------------------------------------------------------------------------- restoring
     def restore(self, sess: Any, save_path: Any) -> None:
-        """Gives the variables the values of a checkpoint: all of them, or none if something does not fit.
+        """Give the variables the values of a checkpoint: all of them, or none if something does not fit.
 
         Args:
             sess: session whose variables they are; they need not be initialised.

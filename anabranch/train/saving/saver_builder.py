@@ -32,7 +32,7 @@ def _device(device: str | None) -> Any:
 
 
 class BaseSaverBuilder:
-    """Builds a saver's graph; the ``builder`` of `tf.train.Saver`.
+    """Build a saver's graph; the ``builder`` of `tf.train.Saver`.
 
     Args:
         write_version: ``tf.train.SaverDef.V1`` or ``V2``: the format of the checkpoints.
@@ -179,7 +179,7 @@ class BaseSaverBuilder:
         restore_sequentially: bool = False,
         filename: Any = "model",
     ) -> Any:
-        """Adds the ops to the default graph and returns the ``SaverDef`` that names them."""
+        """Add the ops to the default graph and return the ``SaverDef`` that names them."""
         saveables = saveable.validated(names_to_saveables)
         operands = [item.op if isinstance(item.op, (Tensor, Operation)) else item.op.op for item in saveables]
         with name_scope(name, "save", [item for item in operands if isinstance(item, Tensor)]):

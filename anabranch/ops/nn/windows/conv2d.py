@@ -94,7 +94,7 @@ class Conv2DBackpropFilter(Op):
 
 
 class Conv2DBackpropInputV2(Op):
-    """As :class:`Conv2DBackpropInput`, with the input itself in place of its shape."""
+    """Like :class:`Conv2DBackpropInput`, with the input itself in place of its shape."""
 
     signature = "input: T, filter: T, out_backprop: T -> output: T"
     attrs = _attrs(_WITH_INT)
@@ -116,7 +116,7 @@ class Conv2DBackpropInputV2(Op):
 
 
 class Conv2DBackpropFilterV2(Op):
-    """As :class:`Conv2DBackpropFilter`, with the filter itself in place of its shape."""
+    """Like :class:`Conv2DBackpropFilter`, with the filter itself in place of its shape."""
 
     signature = "input: T, filter: T, out_backprop: T -> output: T"
     attrs = _attrs(_FLOATS)

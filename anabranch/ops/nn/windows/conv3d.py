@@ -94,7 +94,7 @@ def _old_names(op: Any) -> dict[str, Any]:
 
 
 class Conv3DBackpropInput(Op):
-    """As :class:`Conv3DBackpropInputV2`, with the input itself in place of its shape."""
+    """Like :class:`Conv3DBackpropInputV2`, with the input itself in place of its shape."""
 
     signature = "input: T, filter: T, out_backprop: T -> output: T"
     attrs = _old_attrs()
@@ -116,7 +116,7 @@ class Conv3DBackpropInput(Op):
 
 
 class Conv3DBackpropFilter(Op):
-    """As :class:`Conv3DBackpropFilterV2`, with the filter itself in place of its shape."""
+    """Like :class:`Conv3DBackpropFilterV2`, with the filter itself in place of its shape."""
 
     signature = "input: T, filter: T, out_backprop: T -> output: T"
     attrs = _old_attrs()

@@ -30,7 +30,7 @@ def format_of(attrs: dict[str, Any], rank: int) -> str:
 
 # ---------------------------------------------------------------------------------------------------------- shape rules
 def check_depths(channels: int | None, filter_shape: Sequence[int | None], grouped: bool = True) -> None:
-    """Refuses a filter whose input depth does not fit the input's."""
+    """Refuse a filter whose input depth does not fit the input's."""
     depth, features = filter_shape[-2], filter_shape[-1]
     if channels is None or depth is None:
         return
@@ -125,7 +125,7 @@ def filter_gradient_shape(rank: int) -> Callable[[Any], Any]:
 
 
 def _check_output(c: Any, source: Any, kernel: Any, grad: Any, features: int | None = None) -> None:
-    """Refuses an output gradient that is not of the shape that the convolution would give."""
+    """Refuse an output gradient that is not of the shape that the convolution would give."""
     out = geometry.output_sizes(c, source[1:-1], kernel[:-2])
     depthwise = "Depthwise" in c.definition.type_name
     if depthwise:

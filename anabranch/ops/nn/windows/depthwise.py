@@ -78,7 +78,7 @@ def _filter_gradient(ctx: Any, inputs: Any, attrs: Any) -> Any:
 
 
 class DepthwiseConv2dNative(Op):
-    """Convolves each channel of ``[batch, height, width, in]`` with its filters ``[height, width, in, multiplier]``.
+    """Convolve each channel of ``[batch, height, width, in]`` with its filters ``[height, width, in, multiplier]``.
 
     The output has ``in * multiplier`` channels, those of one input channel side by side.
     """

@@ -50,7 +50,7 @@ def to_last(xp: Any, x: Any, data_format: str) -> Any:
 
 
 def from_last(xp: Any, x: Any, data_format: str) -> Any:
-    """Undoes :func:`to_last`."""
+    """Undo :func:`to_last`."""
     return xp.moveaxis(x, -1, 1) if channels_first(data_format) else x
 
 
@@ -60,7 +60,7 @@ def shape_to_last(shape: Sequence[Any], data_format: str) -> tuple[Any, ...]:
 
 
 def shape_from_last(shape: Sequence[Any], data_format: str) -> tuple[Any, ...]:
-    """Undoes :func:`shape_to_last`."""
+    """Undo :func:`shape_to_last`."""
     return (shape[0], shape[-1], *shape[1:-1]) if channels_first(data_format) else tuple(shape)
 
 
@@ -154,7 +154,7 @@ def output_sizes(c: Any, sizes: Sequence[int | None], windows: Sequence[int | No
 
 
 def check_attrs(c: Any, rank: int, *names: str) -> None:
-    """Refuses stride-like attributes that have the wrong length, are not positive, or step over batch or channels."""
+    """Refuse stride-like attributes that have the wrong length, are not positive, or step over batch or channels."""
     attrs = c.attrs
     data_format = attrs.get("data_format", "NHWC" if rank == 4 else "NDHWC")
     for name in names:

@@ -165,7 +165,7 @@ _V2_FORMAT = {"padding": String(allowed="SAME VALID")}
 
 
 class MaxPoolV2(Op):
-    """As :class:`MaxPool`, with window and strides as operands."""
+    """Like :class:`MaxPool`, with window and strides as operands."""
 
     signature = "input: T, ksize: int32, strides: int32 -> output: T"
     attrs = {"T": Type(_MAX_TYPES, "float")} | _V2_FORMAT | _format("NHWC NCHW NCHW_VECT_C")
@@ -187,7 +187,7 @@ class MaxPoolV2(Op):
 
 
 class MaxPoolGradV2(Op):
-    """As :class:`MaxPoolGrad`, with window and strides as operands."""
+    """Like :class:`MaxPoolGrad`, with window and strides as operands."""
 
     signature = "orig_input: T, orig_output: T, grad: T, ksize: int32, strides: int32 -> output: T"
     attrs = _V2_FORMAT | _format() | {"T": Type(_REALS, "float")}
@@ -207,7 +207,7 @@ class MaxPoolGradV2(Op):
 
 
 class MaxPoolGradGradV2(Op):
-    """As :class:`MaxPoolGradGrad`, with window and strides as operands."""
+    """Like :class:`MaxPoolGradGrad`, with window and strides as operands."""
 
     signature = "orig_input: T, orig_output: T, grad: T, ksize: int32, strides: int32 -> output: T"
     attrs = _V2_FORMAT | _format() | {"T": Type(_REALS)}

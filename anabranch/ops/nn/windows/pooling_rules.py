@@ -32,7 +32,7 @@ def across_channels(attrs: dict[str, Any]) -> int:
 
 
 def _check_across_channels(attrs: dict[str, Any], channels: int | None) -> None:
-    """Refuses what TensorFlow refuses of a pooling of images over their channels."""
+    """Refuse what TensorFlow refuses of a pooling of images over their channels."""
     size, strides = list(attrs["ksize"]), list(attrs["strides"])
     told, expected = "", ""
     if attrs.get("data_format", "NHWC") != "NHWC":
@@ -52,7 +52,7 @@ def _check_across_channels(attrs: dict[str, Any], channels: int | None) -> None:
 
 
 def check(c: Any, rank: int, over_channels: bool = False) -> str:
-    """Refuses attributes that pool over batch, or over channels where that is not allowed; returns the data format."""
+    """Refuse attributes that pool over batch, or over channels where that is not allowed; return the data format."""
     data_format = c.attrs.get("data_format", "NHWC" if rank == 4 else "NDHWC")
     if data_format == "NCHW_VECT_C":
         raise NotImplementedError(errors.message("data_format='NCHW_VECT_C'", "'NHWC' or 'NCHW'", "transpose to NHWC"))
@@ -98,7 +98,7 @@ def last(ctx: Any, attrs: dict[str, Any], *arrays: Any) -> list[Any]:
 
 
 def first(ctx: Any, attrs: dict[str, Any], array: Any) -> Any:
-    """Undoes :func:`last`."""
+    """Undo :func:`last`."""
     return from_last(ctx.xp, array, attrs.get("data_format", "NHWC"))
 
 
@@ -176,7 +176,7 @@ def _stages(ctx: Any, x: Any, axes: Sequence[Axis]) -> list[Any]:
 
 
 def add_back(ctx: Any, parts: Sequence[Any], a: Axis, dimension: int) -> Any:
-    """Adds each window entry's values back to the place it was read from."""
+    """Add each window entry's values back to the place it was read from."""
     if not ctx.host:
         return scatter_taps(ctx, parts, a, dimension)
     length = max(a.size + a.before + max(a.after, 0), a.extent)
@@ -191,7 +191,7 @@ def add_back(ctx: Any, parts: Sequence[Any], a: Axis, dimension: int) -> Any:
 
 
 def _return(ctx: Any, g: Any, a: Axis, dimension: int, hits: Any = None) -> Any:
-    """Adds ``g`` back to each entry of its window, or only to the one that ``hits`` numbers."""
+    """Add ``g`` back to each entry of its window, or only to the one that ``hits`` numbers."""
     xp = ctx.xp
     zero = g.dtype.type(0)
     if ctx.host:

@@ -63,7 +63,7 @@ def _empty(*arrays: Any) -> bool:
 
 
 def _by_groups(groups: int, xp: Any, function: Any, *arrays: Any) -> Any:
-    """Runs ``function`` on each group's share of the last dimension and joins the results."""
+    """Run ``function`` on each group's share of the last dimension and join the results."""
     parts = [xp.split(array, groups, axis=-1) for array in arrays]
     return xp.concatenate([function(*share) for share in zip(*parts, strict=True)], axis=-1)
 
@@ -176,7 +176,7 @@ def _as_channels(xp: Any, x: Any, dimension: int) -> Any:
 
 
 def _from_channels(xp: Any, x: Any, dimension: int, size: int) -> Any:
-    """Undoes :func:`_as_channels`."""
+    """Undo :func:`_as_channels`."""
     squeezed = xp.squeeze(x, dimension)
     return xp.moveaxis(squeezed.reshape(squeezed.shape[:-1] + (size, -1)), -2, dimension)
 
@@ -382,7 +382,7 @@ def interleave(ctx: Any, phases: Sequence[Any], a: Axis, dimension: int) -> Any:
 
 
 def scatter_taps(ctx: Any, parts: Sequence[Any], a: Axis, dimension: int) -> Any:
-    """Adds each tap's part ``[..., out, ...]`` back to the entries of ``[..., size, ...]`` it was read from."""
+    """Add each tap's part ``[..., out, ...]`` back to the entries of ``[..., size, ...]`` it was read from."""
     plan = spread_of(a)
     phases = []
     for taps in plan.phases:
