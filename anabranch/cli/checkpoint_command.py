@@ -103,7 +103,11 @@ def chosen(path: str) -> str:
         return variables
     latest = _latest(path) or (found[-1] if found else None)
     if latest is None:
-        raise OSError(errors.message(f"{path!r}, a folder without checkpoints", "a checkpoint", "give its prefix"))
+        raise OSError(
+            errors.message(
+                f"{path!r}, a folder without checkpoints", "a checkpoint", "anabranch checkpoint show FOLDER/PREFIX"
+            )
+        )
     return latest
 
 

@@ -231,7 +231,11 @@ def _frozen_model(options: argparse.Namespace) -> tuple[Any, dict[str, str], dic
         signature = model.signatures.get(options.signature)
         if signature is None:
             raise ValueError(
-                errors.message(f"--signature {options.signature}", f"one of {sorted(model.signatures)}", "name one")
+                errors.message(
+                    f"--signature {options.signature}",
+                    f"one of {sorted(model.signatures)}",
+                    "--signature NAME with one of these",
+                )
             )
         if not hasattr(signature, "outputs"):
             raise signature.problem

@@ -73,7 +73,9 @@ def py_function(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: s
             if len(results) != len(types):
                 raise ValueError(
                     errors.message(
-                        f"{len(results)} results of {func!r}", f"{len(types)}", f"Tout with {len(results)} dtypes"
+                        f"{len(results)} results of {func!r}",
+                        f"{len(types)} results, one for each dtype of Tout",
+                        f"Tout with {len(results)} dtypes",
                     )
                 )
             tensors = [tf.convert_to_tensor(each, kind) for each, kind in zip(results, types, strict=True)]
@@ -355,7 +357,9 @@ class ProfilerHook(tf.train.SessionRunHook):
         show_dataflow: bool = True, show_memory: bool = False,
     ) -> None:  # fmt: skip
         if show_memory:
-            raise NotImplementedError(errors.message("show_memory=True", "False", "session.run with RunMetadata"))
+            raise NotImplementedError(
+                errors.message("show_memory=True", "a call that does not show memory", "session.run with RunMetadata")
+            )
         self._timer = tf.train.SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
         self._folder, self._dataflow, self._next = output_dir, show_dataflow, 0
 
@@ -365,7 +369,7 @@ class ProfilerHook(tf.train.SessionRunHook):
         if self._step is None:
             raise RuntimeError(
                 "Global step should be created to use ProfilerHook.\n"
-                + errors.message("no global step", "one", "tf.train.get_or_create_global_step()")
+                + errors.message("no global step", "a graph with a global step", "tf.train.get_or_create_global_step()")
             )
 
     def before_run(self, run_context: Any) -> Any:

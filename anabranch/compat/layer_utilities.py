@@ -70,7 +70,9 @@ def normalize_data_format(value: str) -> str:
     if value.lower() not in ("channels_first", "channels_last"):
         raise ValueError(
             'The `data_format` argument must be one of "channels_first", "channels_last".\n'
-            + errors.message(f"data_format={value!r}", "one of both", "data_format='channels_last'")
+            + errors.message(
+                f"data_format={value!r}", "'channels_last' or 'channels_first'", "data_format='channels_last'"
+            )
         )
     return value.lower()
 
@@ -80,7 +82,7 @@ def normalize_padding(value: str) -> str:
     if value.lower() not in ("valid", "same"):
         raise ValueError(
             'The `padding` argument must be one of "valid", "same".\n'
-            + errors.message(f"padding={value!r}", "one of both", "padding='same'")
+            + errors.message(f"padding={value!r}", "'same' or 'valid'", "padding='same'")
         )
     return value.lower()
 
@@ -89,7 +91,7 @@ def convert_data_format(data_format: str, ndim: int) -> str:
     """The data format of a layer as that of an op: ``channels_last`` of rank 4 is ``NHWC``."""
     formats = {3: ("NWC", "NCW"), 4: ("NHWC", "NCHW"), 5: ("NDHWC", "NCDHW")}
     if ndim not in formats:
-        raise ValueError(errors.message(f"inputs of rank {ndim}", "rank 3, 4 or 5", "tf.expand_dims"))
+        raise ValueError(errors.message(f"inputs of rank {ndim}", "an input of rank 3, 4 or 5", "tf.expand_dims(x, 0)"))
     return formats[ndim][normalize_data_format(data_format) == "channels_first"]
 
 

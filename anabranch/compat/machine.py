@@ -80,7 +80,9 @@ def graph_mode() -> Any:
 
 def eager_mode() -> NoReturn:
     """Not available: NotImplementedError."""
-    raise NotImplementedError(errors.message("eager mode", "graphs", "with tf.Session() as session: session.run(x)"))
+    raise NotImplementedError(
+        errors.message("eager mode", "graphs and sessions", "with tf.Session() as session: session.run(x)")
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------ registry

@@ -45,13 +45,19 @@ class DataSet:
         reshape: bool = True, seed: int | None = None,
     ) -> None:  # fmt: skip
         if fake_data:
-            raise NotImplementedError(errors.message("fake_data=True", "files", "read_data_sets(folder)"))
+            raise NotImplementedError(
+                errors.message("fake_data=True", "the data set's files", "read_data_sets(folder)")
+            )
         kind = tf.as_dtype(dtype).base_dtype
         if kind not in (tf.float32, tf.uint8):
             raise TypeError(errors.message(f"dtype {kind.name}", "tf.float32 or tf.uint8", "dtype=tf.float32"))
         if len(images) != len(labels):
             raise ValueError(
-                errors.message(f"{len(images)} images, {len(labels)} labels", "as many", "the right files")
+                errors.message(
+                    f"{len(images)} images, {len(labels)} labels",
+                    "one label for each image",
+                    "read_data_sets(folder) on files of one data set",
+                )
             )
         if reshape:
             images = images.reshape(len(images), math.prod(images.shape[1:]))
@@ -132,7 +138,7 @@ def read_data_sets(
         FileNotFoundError: the folder lacks a file; the text lists all four.
     """
     if fake_data:
-        raise NotImplementedError(errors.message("fake_data=True", "files", "read_data_sets(folder)"))
+        raise NotImplementedError(errors.message("fake_data=True", "the data set's files", "read_data_sets(folder)"))
     data = idx.read_folder(train_dir)
 
     def labels(name: str) -> np.ndarray:
@@ -142,7 +148,9 @@ def read_data_sets(
     if not 0 <= validation_size <= len(images):
         raise ValueError(
             f"Validation size should be between 0 and {len(images)}. Received: {validation_size}.\n"
-            + errors.message(f"validation_size={validation_size}", f"0 to {len(images)}", "validation_size=0")
+            + errors.message(
+                f"validation_size={validation_size}", f"a number from 0 to {len(images)}", "validation_size=0"
+            )
         )
     known = labels("train_labels")
     options = {"dtype": dtype, "reshape": reshape, "seed": seed}

@@ -120,7 +120,9 @@ class _CudnnRNN(tf.layers.Layer):
         if direction not in ("unidirectional", "bidirectional"):
             raise ValueError(
                 f"direction must be unidirectional or bidirectional, not {direction}\n"
-                + errors.message(f"direction={direction!r}", "one of both", "direction='bidirectional'")
+                + errors.message(
+                    f"direction={direction!r}", "'unidirectional' or 'bidirectional'", "direction='bidirectional'"
+                )
             )
         if input_mode != "linear_input":
             raise NotImplementedError(
@@ -128,7 +130,11 @@ class _CudnnRNN(tf.layers.Layer):
             )
         if bias_initializer is not None:
             raise NotImplementedError(
-                errors.message("a bias_initializer", "zeros", "variable.load(value, session) after initialisation")
+                errors.message(
+                    "a bias_initializer",
+                    "biases that begin at zero",
+                    "variable.load(value, session) after initialisation",
+                )
             )
         self._layers, self._units, self._direction = num_layers, num_units, direction
         self._dropout, self._seed, self._start = dropout, seed, kernel_initializer

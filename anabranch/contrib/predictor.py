@@ -27,7 +27,11 @@ class Predictor:
         if key not in model.signatures:
             raise ValueError(
                 f"Got signature_def_key {key!r}. Available signatures are {sorted(model.signatures)}.\n"
-                + errors.message(f"signature {key!r}", f"one of {sorted(model.signatures)}", "name one of them")
+                + errors.message(
+                    f"signature {key!r}",
+                    f"one of {sorted(model.signatures)}",
+                    "signature_def_key= with one of these names",
+                )
             )
         self._model = model
         self._signature = model.signatures[key]

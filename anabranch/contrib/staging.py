@@ -30,9 +30,11 @@ class StagingArea:
         capacity: int = 0, memory_limit: int = 0,
     ) -> None:  # fmt: skip
         if memory_limit:
-            raise NotImplementedError(errors.message(f"memory_limit={memory_limit}", "0", "capacity=2"))
+            raise NotImplementedError(
+                errors.message(f"memory_limit={memory_limit}", "no limit of memory: memory_limit=0", "capacity=2")
+            )
         if capacity < 0:
-            raise ValueError(errors.message(f"capacity={capacity}", "at least 0", "capacity=0"))
+            raise ValueError(errors.message(f"capacity={capacity}", "a capacity of 0 or more", "capacity=0"))
         self._dtypes = [tf.as_dtype(dtype) for dtype in dtypes]
         self._shapes = [tf.TensorShape(shape) for shape in shapes] if shapes is not None else None
         self._names = [names] if isinstance(names, str) else names

@@ -32,7 +32,7 @@ def logits_and_probs(logits: Any, probs: Any, several: bool, validate_args: bool
         raise ValueError(
             "Must pass probs or logits, but not both.\n"
             + errors.message(
-                f"{name} with {'neither' if probs is None else 'both'}", "one of them", f"{name}(probs=...)"
+                f"{name} with {'neither' if probs is None else 'both'}", "either probs or logits", f"{name}(probs=...)"
             )
         )
     if logits is not None:
@@ -191,11 +191,15 @@ class Poisson(Distribution):
         if (rate is None) == (log_rate is None):
             raise ValueError(
                 "Must specify exactly one of `rate` and `log_rate`.\n"
-                + errors.message("Poisson with both or neither", "one of them", "Poisson(rate=3.0)")
+                + errors.message("Poisson with both or neither", "either rate or log_rate", "Poisson(rate=3.0)")
             )
         if not interpolate_nondiscrete:
             raise NotImplementedError(
-                errors.message("interpolate_nondiscrete=False", "True", "probabilities of whole numbers only")
+                errors.message(
+                    "interpolate_nondiscrete=False",
+                    "interpolate_nondiscrete=True",
+                    "probabilities of whole numbers only",
+                )
             )
         with name_scope(name):
             if rate is None:

@@ -293,7 +293,11 @@ class MultivariateNormalDiag(Distribution):
         parameters = dict(locals())
         if loc is None and scale_diag is None:
             raise ValueError(
-                errors.message(f"{name} without loc and scale_diag", "one of them", "MultivariateNormalDiag(loc=[0.0])")
+                errors.message(
+                    f"{name} without loc and scale_diag",
+                    "loc, scale_diag, or both",
+                    "MultivariateNormalDiag(loc=[0.0])",
+                )
             )
         with name_scope(name):
             found = floats(

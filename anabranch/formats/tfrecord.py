@@ -58,7 +58,7 @@ class TFRecordOptions:
     ) -> None:
         self.get_compression_type_string(compression_type)  # refuses what is none
         if flush_mode not in _FLUSH_MODES:
-            raise ValueError(errors.message(f"flush_mode={flush_mode!r}", "one of zlib's numbers", "leave it out"))
+            raise ValueError(errors.message(f"flush_mode={flush_mode!r}", "one of zlib's flush modes", "leave it out"))
         self.compression_type = compression_type
         self.flush_mode = flush_mode
         self.input_buffer_size = input_buffer_size
@@ -96,7 +96,7 @@ class TFRecordOptions:
             return None
         bits = zlib.MAX_WBITS if self.window_bits is None else abs(self.window_bits)
         if not 9 <= bits <= 15:
-            raise ValueError(errors.message(f"window_bits={self.window_bits}", "9 to 15", "leave it out"))
+            raise ValueError(errors.message(f"window_bits={self.window_bits}", "a number from 9 to 15", "leave it out"))
         return zlib.compressobj(
             -1 if self.compression_level is None else self.compression_level,
             zlib.DEFLATED if self.compression_method is None else self.compression_method,

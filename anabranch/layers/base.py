@@ -90,7 +90,7 @@ class InputSpec:
             + errors.message(
                 f"tensor {tensor._label} of shape {shapes.show(tensor._shape)}",
                 "what the layer was made for",
-                "reshape it, or use another layer",
+                "tf.reshape(x, shape), or another layer",
             )
         )
 
@@ -128,7 +128,9 @@ class Layer:
         if kwargs:
             raise TypeError(
                 f"Keyword argument not understood: {sorted(kwargs)[0]}\n"
-                + errors.message(f"{sorted(kwargs)} for {type(self).__name__}", "its own arguments", "leave them out")
+                + errors.message(
+                    f"{sorted(kwargs)} for {type(self).__name__}", "only the layer's own arguments", "leave them out"
+                )
             )
         self.trainable = trainable
         self.built = False
@@ -186,7 +188,7 @@ class Layer:
         if self._scope is None:
             raise ValueError(
                 f'No name available for layer scope because the layer "{self._name}" has not been used yet.\n'
-                + errors.message("scope_name before the first call", "a layer that was called", "call the layer first")
+                + errors.message("scope_name before the first call", "a layer that was called", "layer(x) first")
             )
         return self._scope.name
 
@@ -256,7 +258,11 @@ class Layer:
         if len(self._calls) != 1:
             raise AttributeError(
                 f"The layer {self._name} has {len(self._calls)} inbound nodes: its {told} is not defined.\n"
-                + errors.message(f"{told} of a layer called {len(self._calls)} times", "one call", "keep the tensor")
+                + errors.message(
+                    f"{told} of a layer called {len(self._calls)} times",
+                    "a layer that was called once",
+                    "keep the tensor that the call returned",
+                )
             )
         return self._calls[0][place]
 
@@ -272,7 +278,11 @@ class Layer:
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Shape of the outputs for a shape of the inputs."""
         raise NotImplementedError(
-            errors.message(f"compute_output_shape of {type(self).__name__}", "a layer that says it", "call the layer")
+            errors.message(
+                f"compute_output_shape of {type(self).__name__}",
+                "a layer that defines compute_output_shape",
+                "call the layer: layer(x).shape",
+            )
         )
 
     # ------------------------------------------------------------------------------------------------------------ calls
@@ -455,7 +465,7 @@ class Layer:
         """Number of elements of all variables."""
         if not self.built:
             raise ValueError(
-                errors.message("count_params before the first call", "a layer with variables", "call the layer first")
+                errors.message("count_params before the first call", "a layer with variables", "layer(x) first")
             )
         return sum(int(shapes.num_elements(variable.shape.as_list()) or 0) for variable in self.weights)
 

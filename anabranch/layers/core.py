@@ -168,7 +168,9 @@ class Flatten(Layer):
         if rank is None:
             raise ValueError(
                 errors.message(
-                    f"tensor {inputs._label} of unknown rank", "a tensor of known rank", "set_shape, or tf.reshape"
+                    f"tensor {inputs._label} of unknown rank",
+                    "a tensor of known rank",
+                    "x.set_shape([None, n]), or tf.reshape(x, shape)",
                 )
             )
         if self._first and rank > 2:

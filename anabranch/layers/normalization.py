@@ -109,7 +109,7 @@ class BatchNormalization(Layer):
         if rank is None:
             raise ValueError(
                 "Input has undefined rank\n"
-                + errors.message("an input of unknown rank", "a known rank", "x.set_shape([None, n])")
+                + errors.message("an input of unknown rank", "an input of known rank", "x.set_shape([None, n])")
             )
         given = list(self.axis) if isinstance(self.axis, (list, tuple)) else [self.axis]
         self._axes = [int(axis) + rank if axis < 0 else int(axis) for axis in given]

@@ -37,7 +37,9 @@ _BY_WEIGHTS = Reduction.SUM_BY_NONZERO_WEIGHTS
 def _required(**given: Any) -> None:
     for name, value in given.items():
         if value is None:
-            raise ValueError(f"{name} must not be None.\n" + errors.message(f"{name}=None", "a tensor", f"pass {name}"))
+            raise ValueError(
+                f"{name} must not be None.\n" + errors.message(f"{name}=None", "a tensor", f"pass {name} as a tensor")
+            )
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:

@@ -46,7 +46,8 @@ def at_point(
 def _in_unit_interval(name: str, value: float) -> None:
     if not 0 <= value <= 1:
         raise ValueError(
-            f"`{name}` must be in the range [0, 1].\n" + errors.message(f"{name}={value}", "0 to 1", f"{name}=0.9")
+            f"`{name}` must be in the range [0, 1].\n"
+            + errors.message(f"{name}={value}", "a value from 0 to 1", f"{name}=0.9")
         )
 
 

@@ -92,7 +92,11 @@ class GRUBlockCellV2(GRUCell):
         if (num_units is None) == (cell_size is None):
             raise ValueError(
                 "Exactly one of num_units or cell_size must be provided.\n"
-                + errors.message(f"num_units={num_units}, cell_size={cell_size}", "num_units", "leave cell_size out")
+                + errors.message(
+                    f"num_units={num_units}, cell_size={cell_size}",
+                    "a cell_size equal to num_units",
+                    "leave cell_size out",
+                )
             )
         size = num_units if num_units is not None else cell_size
         assert size is not None
@@ -121,7 +125,11 @@ class FusedRNNCell:
     ) -> tuple[Any, Any]:
         """``(outputs, final_state)`` of ``inputs`` ``[time, batch, depth]``."""
         raise NotImplementedError(
-            errors.message(f"{type(self).__name__} without __call__", "a class that defines it", "define it")
+            errors.message(
+                f"{type(self).__name__} without __call__",
+                "a class that defines __call__",
+                "def __call__(self, inputs, state): ... in the class",
+            )
         )
 
 
@@ -266,7 +274,9 @@ class LSTMBlockFusedCell(Layer):
         if (initial_state is None) == (dtype is None):
             raise ValueError(
                 "Either initial_state or dtype needs to be specified\n"
-                + errors.message(f"initial_state={initial_state!r}, dtype={dtype!r}", "one of them", "dtype=tf.float32")
+                + errors.message(
+                    f"initial_state={initial_state!r}, dtype={dtype!r}", "one of the two arguments", "dtype=tf.float32"
+                )
             )
         if initial_state is not None:
             initial_state = LSTMStateTuple(*nest.map_structure(convert_to_tensor, tuple(initial_state)))

@@ -115,7 +115,11 @@ class RNNCell(Layer):
         if batch_size is None or dtype is None:
             raise ValueError(
                 "batch_size and dtype cannot be None while constructing initial state\n"
-                + errors.message(f"batch_size={batch_size}, dtype={dtype}", "both, or inputs", "pass them")
+                + errors.message(
+                    f"batch_size={batch_size}, dtype={dtype}",
+                    "both arguments, or inputs",
+                    "cell.get_initial_state(batch_size=32, dtype=tf.float32)",
+                )
             )
         return self.zero_state(batch_size, dtype)
 

@@ -35,7 +35,9 @@ def transposed(x: Any) -> Any:
         raise ValueError(
             f"Expected input tensor {x._label} to have rank at least 2, but saw shape: {shapes.show(shape)}\n"
             + errors.message(
-                f"tensor {x._label} of shape {shapes.show(shape)}", "[batch, time, ...]", "add the dimension"
+                f"tensor {x._label} of shape {shapes.show(shape)}",
+                "a tensor [batch, time, ...]",
+                "tf.expand_dims(x, 0)",
             )
         )
     return build("Transpose", x, [1, 0, *range(2, len(shape))], name="transpose")  # fetched as `rnn/transpose_1`
@@ -82,7 +84,11 @@ def checked_length(sequence_length: Any, batch: Any) -> Any:
         raise ValueError(
             "sequence_length must be a vector of length batch_size, but saw shape: "
             f"{shapes.show(length._shape)}\n"
-            + errors.message(f"lengths of shape {shapes.show(length._shape)}", "[batch]", "reshape them")
+            + errors.message(
+                f"lengths of shape {shapes.show(length._shape)}",
+                "lengths of shape [batch]",
+                "tf.reshape(lengths, [-1])",
+            )
         )
     same = build("Equal", build("Shape", length), build("Pack", [convert_to_tensor(batch, dtypes.int32)], axis=0))
     told = ["Expected shape for Tensor sequence_length is [batch], but saw shape:", build("Shape", length)]
@@ -154,7 +160,7 @@ def dynamic_rnn(
             if dtype is None:
                 raise ValueError(
                     "If there is no initial_state, you must give a dtype.\n"
-                    + errors.message("neither initial_state nor dtype", "one of them", "dtype=tf.float32")
+                    + errors.message("neither initial_state nor dtype", "one of the two arguments", "dtype=tf.float32")
                 )
             make = getattr(cell, "get_initial_state", None)
             state = make(inputs=None, batch_size=batch, dtype=dtype) if make else cell.zero_state(batch, dtype)
@@ -188,7 +194,9 @@ def _over_time(
             raise ValueError(
                 "Input size (depth of inputs) must be accessible via shape inference, but saw value None.\n"
                 + errors.message(
-                    f"inputs of shape {shapes.show(tensor._shape)}", "known sizes after batch and time", "set_shape"
+                    f"inputs of shape {shapes.show(tensor._shape)}",
+                    "inputs whose sizes after batch and time are known",
+                    "inputs.set_shape([None, None, n])",
                 )
             )
     steps = flat[0]._shape[0]
@@ -198,7 +206,9 @@ def _over_time(
             raise ValueError(
                 "Time steps is not the same for all the elements in the input in a batch.\n"
                 + errors.message(
-                    f"inputs of {steps} and {tensor._shape[0]} steps", "one number of steps", "pad or cut them"
+                    f"inputs of {steps} and {tensor._shape[0]} steps",
+                    "inputs of one number of steps",
+                    "tf.pad(inputs, ...), or inputs[:, :steps]",
                 )
             )
     count = build("StridedSlice", build("Shape", flat[0]), [0], [1], [1], shrink_axis_mask=1)

@@ -72,7 +72,9 @@ class ConvLSTMCell(RNNCell):
         if conv_ndims != len(input_shape) - 1:
             raise ValueError(
                 f"Invalid input_shape {list(input_shape)} for conv_ndims={conv_ndims}.\n"
-                + errors.message(f"{len(input_shape)} dimensions", f"{conv_ndims + 1}", "[*spatial, channels]")
+                + errors.message(
+                    f"{len(input_shape)} dimensions", f"{conv_ndims + 1} dimensions", "[*spatial, channels]"
+                )
             )
         self._spatial = [int(size) for size in input_shape[:-1]]
         self._input_channels = int(input_shape[-1])
@@ -167,7 +169,11 @@ def _checked(cells_fw: Any, cells_bw: Any, states_fw: Any, states_bw: Any) -> No
     if len(cells_fw) != len(cells_bw):
         raise ValueError(
             "Forward and Backward cells must have the same depth.\n"
-            + errors.message(f"{len(cells_fw)} and {len(cells_bw)} cells", "as many", "a pair of cells per layer")
+            + errors.message(
+                f"{len(cells_fw)} and {len(cells_bw)} cells",
+                "as many cells backward as forward",
+                "a pair of cells per layer",
+            )
         )
     for told, states in (("initial_states_fw", states_fw), ("initial_states_bw", states_bw)):
         if states is not None and (not isinstance(states, (list, tuple)) or len(states) != len(cells_fw)):

@@ -57,7 +57,7 @@ def static_rnn(
             if dtype is None:
                 raise ValueError(
                     "If no initial_state is provided, dtype must be specified\n"
-                    + errors.message("neither initial_state nor dtype", "one of them", "dtype=tf.float32")
+                    + errors.message("neither initial_state nor dtype", "one of the two arguments", "dtype=tf.float32")
                 )
             state = cell.zero_state(batch, dtype)
         length = None
@@ -97,7 +97,9 @@ def _batch(flat: Sequence[Any]) -> Any:
     if first._shape is not None and len(first._shape) < 1:
         raise ValueError(
             errors.message(
-                f"input {first._label} of shape {shapes.show(first._shape)}", "[batch, ...]", "add the batch"
+                f"input {first._label} of shape {shapes.show(first._shape)}",
+                "a tensor [batch, ...]",
+                "tf.expand_dims(x, 0)",
             )
         )
     return build("StridedSlice", build("Shape", first), [0], [1], [1], shrink_axis_mask=1)

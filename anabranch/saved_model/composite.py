@@ -46,7 +46,9 @@ class RaggedTensorValue(NamedTuple):
             if not all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
                 raise TypeError(
                     errors.message(
-                        f"rows {rows!r:.80}", f"lists, {ragged_rank} deep", "a RaggedTensorValue, or lists of lists"
+                        f"rows {rows!r:.80}",
+                        f"lists, {ragged_rank} levels deep",
+                        "a RaggedTensorValue, or lists of lists",
                     )
                 )
             splits.append(np.cumsum([0, *map(len, rows)], dtype=np.int64))
@@ -129,7 +131,11 @@ def composite_leaf(spec: Any) -> Leaf:
     levels = state[2].int64_value
     if not 0 <= levels < 64 or (rank is not None and levels >= rank):
         raise ValueError(
-            errors.message(f"a ragged tensor of rank {rank} with {levels} ragged dimensions", "fewer", "save it again")
+            errors.message(
+                f"a ragged tensor of rank {rank} with {levels} ragged dimensions",
+                "fewer ragged dimensions than the rank",
+                "save it again",
+            )
         )
     split = dtypes.as_dtype(int(state[3].tensor_dtype_value))
     inner = None if shape is None else (None, *shape[levels + 1 :])

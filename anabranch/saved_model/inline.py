@@ -205,7 +205,9 @@ def _resolved(text: str, results: dict[str, list[str]]) -> str:
         if index >= len(edges):
             raise ValueError(
                 errors.message(
-                    f"output {text!r} of a call that gives {len(edges)} values", "one of them", "save the model again"
+                    f"output {text!r} of a call that gives {len(edges)} values",
+                    "an output that the call gives",
+                    "save the model again",
                 )
             )
         text = edges[index]

@@ -102,7 +102,7 @@ class LoadedModel:
         raise TypeError(
             errors.message(
                 f"a call of a model with signatures {sorted(self.signatures)} and functions {self.functions}",
-                "one of them",
+                "the name of a signature or function of the model",
                 f"model.signatures[{next(iter(self.signatures), 'name')!r}](...), model.function(name, trace)(...)",
             )
         )
@@ -384,7 +384,7 @@ class _Objects:
                 raise NotImplementedError(
                     errors.message(
                         f"a function that captures an object of kind {kind}",
-                        "variables, tables, constants and assets",
+                        "a function that captures variables, tables, constants and assets only",
                         "save a signature that does without it",
                     )
                 )

@@ -52,7 +52,7 @@ def _checked(tensor: Any, what: str, argument: str, dtype: dtypes.DType | None) 
     if not isinstance(tensor, Tensor):
         raise TypeError(
             f"{what} `{argument}` must be a tensor.\n"
-            + errors.message(f"{tensor!r} of type {type(tensor).__name__}", "a tensor", "tf.convert_to_tensor")
+            + errors.message(f"{tensor!r} of type {type(tensor).__name__}", "a tensor", "tf.convert_to_tensor(value)")
         )
     info = utils.build_tensor_info(tensor)
     if dtype is not None and info.dtype != dtype.enum:

@@ -179,7 +179,7 @@ def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
     if tensor.dtype.base is not dtypes.string:
         raise ValueError(
             f"Expected tensor {tensor.name} to have dtype string, got {tensor.dtype}\n"
-            + errors.message(f"a text summary of {tensor.dtype.name}", "strings", "tf.as_string(x)")
+            + errors.message(f"a text summary of {tensor.dtype.name}", "a tensor of strings", "tf.as_string(x)")
         )
     metadata = summary_pb2.SummaryMetadata()
     metadata.plugin_data.plugin_name = "text"
@@ -223,6 +223,8 @@ def get_summary_description(node_def: Any) -> Any:
     if node_def.op != "TensorSummary":
         raise ValueError(
             f"Can't get_summary_description on {node_def.op}\n"
-            + errors.message(f"a node of type {node_def.op}", "TensorSummary", "ask only nodes of that type")
+            + errors.message(
+                f"a node of type {node_def.op}", "a node of type TensorSummary", "ask only nodes of that type"
+            )
         )
     return json_format.Parse(node_def.attr["description"].s, summary_pb2.SummaryDescription())

@@ -122,7 +122,7 @@ class FileWriter:
         if graph is not None and graph_def is not None:
             raise ValueError(
                 "Please pass only graph, or graph_def (deprecated), but not both.\n"
-                + errors.message("graph and graph_def", "one of them", "writer.add_graph(session.graph)")
+                + errors.message("graph and graph_def", "one of the two arguments", "writer.add_graph(session.graph)")
             )
         found = graph if graph is not None else graph_def
         if isinstance(found, Graph):

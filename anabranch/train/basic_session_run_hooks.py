@@ -28,7 +28,9 @@ def _one_of(**given: Any) -> None:
         raise ValueError(
             f"exactly one of {names} should be provided.\n"
             + errors.message(
-                ", ".join(f"{k}={v!r}" for k, v in given.items()), "one of them", f"{next(iter(given))}=100"
+                ", ".join(f"{k}={v!r}" for k, v in given.items()),
+                "exactly one of the two arguments",
+                f"{next(iter(given))}=100",
             )
         )
 
@@ -39,7 +41,9 @@ def global_step() -> Any:
     if found is None:
         raise RuntimeError(
             "Global step should be created.\n"
-            + errors.message("a graph without a global step", "one", "tf.train.get_or_create_global_step()")
+            + errors.message(
+                "a graph without a global step", "a graph with a global step", "tf.train.get_or_create_global_step()"
+            )
         )
     return found
 
@@ -273,7 +277,9 @@ class CheckpointSaverHook(SessionRunHook):
         if len(found) != 1:
             raise RuntimeError(
                 errors.message(
-                    f"{len(found)} savers in the graph", "one", "CheckpointSaverHook(..., saver=tf.train.Saver())"
+                    f"{len(found)} savers in the graph",
+                    "exactly one saver",
+                    "CheckpointSaverHook(..., saver=tf.train.Saver())",
                 )
             )
         self._saver = found[0]

@@ -214,7 +214,9 @@ class QueueRunner:
             if queue is not None or enqueue_ops:
                 raise ValueError(
                     "queue_runner_def and queue are mutually exclusive.\n"
-                    + errors.message("both", "one of both", "QueueRunner(queue_runner_def=...)")
+                    + errors.message(
+                        "a queue and queue_runner_def", "one of the two arguments", "QueueRunner(queue_runner_def=...)"
+                    )
                 )
             graph = get_default_graph()
 
@@ -235,7 +237,9 @@ class QueueRunner:
                 raise ValueError(
                     "Must provide queue and enqueue_ops.\n"
                     + errors.message(
-                        f"queue={queue!r}, enqueue_ops={enqueue_ops!r}", "both", "QueueRunner(queue, [enqueue])"
+                        f"queue={queue!r}, enqueue_ops={enqueue_ops!r}",
+                        "both a queue and its enqueue ops",
+                        "QueueRunner(queue, [enqueue])",
                     )
                 )
             self._queue, self._enqueue_ops = queue, list(enqueue_ops)

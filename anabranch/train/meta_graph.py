@@ -88,7 +88,9 @@ def export_meta_graph(
         raise TypeError(f"export_meta_graph() got an unexpected keyword argument {sorted(kwargs)[0]!r}")
     if save_debug_info:
         raise NotImplementedError(
-            errors.message("save_debug_info=True", "False", "leave it out: creation sites are not written to files")
+            errors.message(
+                "save_debug_info=True", "save_debug_info=False", "leave it out: creation sites are not written to files"
+            )
         )
     graph = get_default_graph() if graph is None else graph
     proto = scoped_meta_graph(

@@ -155,14 +155,14 @@ class Optimizer:
             if not isinstance(variable, (Variable, Tensor)):
                 raise TypeError(
                     f"Argument is not a tf.Variable: {variable}\n"
-                    + errors.message(f"a {type(variable).__name__} in var_list", "variables", "var_list=[v]")
+                    + errors.message(f"a {type(variable).__name__} in var_list", "a list of variables", "var_list=[v]")
                 )
         if not chosen:
             raise ValueError(
                 "No variables to optimize.\n"
                 + errors.message(
                     "no variable in var_list" if var_list is not None else "a graph without trainable variables",
-                    "at least one",
+                    "at least one variable to train",
                     "v = tf.get_variable(name, shape)",
                 )
             )

@@ -26,7 +26,7 @@ def _from_collection(key: str, make: Callable[[], Any]) -> Any:
     if len(found) > 1:
         raise RuntimeError(
             f"More than one item in the collection {key!r}. Please indicate which one to use by passing it to the "
-            "constructor.\n" + errors.message(f"{len(found)} items", "one", "Scaffold(...) with it")
+            "constructor.\n" + errors.message(f"{len(found)} items", "exactly one item", "Scaffold(...) with it")
         )
     if found:
         return found[0]
@@ -192,7 +192,9 @@ class SessionManager:
                 raise RuntimeError(
                     "Model is not initialized and no init_op or init_fn or local_init_op was given\n"
                     + errors.message(
-                        "no checkpoint and no init_op", "one of them", "init_op=tf.global_variables_initializer()"
+                        "no checkpoint and no init_op",
+                        "a checkpoint, or an op that initialises the variables",
+                        "init_op=tf.global_variables_initializer()",
                     )
                 )
             if init_op is not None:

@@ -40,7 +40,11 @@ def get_global_step(graph: Graph | None = None) -> Any:
     if len(found) > 1:
         raise TypeError(
             "Multiple 'global_step' tensors found.\n"
-            + errors.message(f"{len(found)} global steps in the graph", "one", "use tf.train.get_or_create_global_step")
+            + errors.message(
+                f"{len(found)} global steps in the graph",
+                "exactly one global step",
+                "tf.train.get_or_create_global_step()",
+            )
         )
     if found:
         step = found[0]

@@ -158,7 +158,9 @@ def batch_scatter_update(
         if rank is None:
             raise ValueError(
                 "batch_scatter_update does not allow indices with unknown shape.\n"
-                + errors.message(f"indices {indices.name!r} of unknown rank", "a known rank", "call set_shape")
+                + errors.message(
+                    f"indices {indices.name!r} of unknown rank", "indices of known rank", "indices.set_shape([None, 1])"
+                )
             )
         size = build("Shape", indices, out_type=indices.dtype.base)
         last = build("ExpandDims", indices, -1)

@@ -291,7 +291,9 @@ def partitions_of(partitioner: Partitioner, shape: shapes.TensorShape, dtype: dt
     if len(found) != shape.ndims:
         raise ValueError(
             f"Partitioner returned a partition list that does not match the Variable's rank: {found} vs. {shape}\n"
-            + errors.message(f"{len(found)} numbers", f"{shape.ndims}", "return one number per dimension")
+            + errors.message(
+                f"{len(found)} numbers", f"{shape.ndims} numbers, one per dimension", "return one number per dimension"
+            )
         )
     if any(count < 1 for count in found):
         raise ValueError(
@@ -323,7 +325,7 @@ def _check_positive(name: str, value: float) -> None:
     if value < 1:
         raise ValueError(
             f"{name} must be positive, but got: {value}\n"
-            + errors.message(f"{name}={value}", "at least 1", f"{name}=1")
+            + errors.message(f"{name}={value}", "a number of 1 or more", f"{name}=1")
         )
 
 

@@ -184,7 +184,7 @@ class VariableStore:
                 "If initializer is a constant, do not specify shape.\n"
                 + errors.message(
                     f"shape={shape} and a constant initializer for variable {name!r}",
-                    "one of them",
+                    "one of the two: the initializer has a shape of its own",
                     "leave shape out, or initializer=tf.constant_initializer(value)",
                 )
             )
@@ -300,7 +300,11 @@ class VariableStore:
             return initializers.Zeros()
         raise ValueError(
             f"An initializer for variable {name} of {dtype.base!r} is required\n"
-            + errors.message(f"no initializer for {dtype.base.name}", "one", "initializer=tf.zeros_initializer()")
+            + errors.message(
+                f"no initializer for {dtype.base.name}",
+                "an initializer for variables of that dtype",
+                "initializer=tf.zeros_initializer()",
+            )
         )
 
     # --------------------------------------------------------------------------------------------------- partitioned

@@ -108,7 +108,9 @@ def arg_scope(list_ops_or_scope: Any, **kwargs: Any) -> Iterator[Scope]:
             raise ValueError(
                 "When attempting to re-use a scope by suppling a dictionary, kwargs must be empty.\n"
                 + errors.message(
-                    f"a scope and {sorted(kwargs)}", "one of both", "a block inside the block of the scope"
+                    f"a scope and {sorted(kwargs)}",
+                    "a scope that is entered again, or functions with arguments, but not both",
+                    "a block inside the block of the scope",
                 )
             )
         scope: Scope = {key: dict(defaults) for key, defaults in given.items()}

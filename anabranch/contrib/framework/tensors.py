@@ -53,7 +53,7 @@ def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str 
         if dtype is not None and not dtypes.as_dtype(dtype).is_compatible_with(value.dtype):
             raise RuntimeError(
                 f"Sparse dtype: requested = {dtypes.as_dtype(dtype).name}, actual = {value.dtype.name}\n"
-                + errors.message(f"a sparse tensor of {value.dtype.name}", f"{dtype}", "tf.cast before")
+                + errors.message(f"a sparse tensor of {value.dtype.name}", f"values of {dtype}", "tf.cast before")
             )
         return value
     return tf.convert_to_tensor(value, dtype, name)
@@ -89,7 +89,9 @@ def with_shape(expected_shape: Any, tensor: Any) -> Tensor:
     if not tensor.shape.is_compatible_with(wanted):
         raise ValueError(
             f"Invalid shape for {tensor.name}: expected {wanted}, got {tensor.shape}\n"
-            + errors.message(f"a tensor of shape {tensor.shape}", f"shape {wanted}", "tf.reshape")
+            + errors.message(
+                f"a tensor of shape {tensor.shape}", f"a tensor of shape {wanted}", f"tf.reshape(x, {wanted})"
+            )
         )
     if tensor.shape.is_fully_defined():
         return tensor
@@ -143,7 +145,7 @@ def remove_squeezable_dimensions(
 def reduce_sum_n(tensors: Any, name: str | None = None) -> Tensor:
     """The sum of all elements of all tensors, a scalar."""
     if not tensors:
-        raise ValueError(errors.message("no tensors", "at least one", "reduce_sum_n([x])"))
+        raise ValueError(errors.message("no tensors", "a list of at least one tensor", "reduce_sum_n([x])"))
     with tf.name_scope(name, "reduce_sum_n", tensors) as scope:
         sums = [tf.reduce_sum(tensor, name=f"{getattr(tensor, 'op', tensor).name}/sum") for tensor in tensors]
         return sums[0] if len(sums) == 1 else tf.add_n(sums, name=scope)
@@ -195,7 +197,7 @@ def deprecated_args(date: str | None, instructions: str, *names: Any, **options:
     quiet = {name if isinstance(name, str) else name[0]: () if isinstance(name, str) else name[1:] for name in names}
     once = options.pop("warn_once", True)
     if options:
-        raise TypeError(errors.message(f"options {sorted(options)}", "warn_once", "leave them out"))
+        raise TypeError(errors.message(f"options {sorted(options)}", "only the option warn_once", "leave them out"))
 
     def decorate(func: Any) -> Any:
         signature = inspect.signature(func)
@@ -262,7 +264,13 @@ def smart_case(
     if exclusive and len(holding) > 1:
         raise ValueError(errors.message(f"{len(holding)} conditions that hold", "one at most", "exclusive=False"))
     if not holding and default is None:
-        raise ValueError(errors.message("no condition that holds, and no default", "one of both", "default=function"))
+        raise ValueError(
+            errors.message(
+                "no condition that holds, and no default",
+                "a condition that holds, or a default",
+                "default=lambda: value",
+            )
+        )
     return holding[0]() if holding else default()  # type: ignore[misc]
 
 

@@ -140,7 +140,13 @@ def matrices_to_flat_transforms(transform_matrices: Any, name: str | None = None
 def compose_transforms(*transforms: Any, name: str | None = None) -> Tensor:
     """The transformation that shows the image as the first one does, of what the others show, in this order."""
     if not transforms:
-        raise ValueError(errors.message("compose_transforms without transformations", "one or more", "pass them"))
+        raise ValueError(
+            errors.message(
+                "compose_transforms without transformations",
+                "one transformation or more",
+                "compose_transforms(first, second)",
+            )
+        )
     with name_scope(name, "compose_transforms"):
         found = flat_transforms_to_matrices(transforms[0])
         for one in transforms[1:]:

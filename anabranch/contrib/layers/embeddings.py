@@ -46,7 +46,11 @@ def embed_sequence(
         raise ValueError(
             "Must specify vocab size and embedding dimension when not reusing. "
             f"Got vocab_size={vocab_size} and embed_dim={embed_dim}\n"
-            + errors.message("a table of unknown size", "both sizes", "vocab_size=1000, embed_dim=32")
+            + errors.message(
+                "a table of unknown size",
+                "the number of rows and the number of columns",
+                "vocab_size=1000, embed_dim=32",
+            )
         )
     with tf.variable_scope(scope, "EmbedSequence", [ids], reuse=reuse):
         shape = [vocab_size, embed_dim] if vocab_size and embed_dim else None

@@ -29,7 +29,8 @@ def _learning_rate(given: Any, decay: Any, global_step: Any, shown: Sequence[str
     elif isinstance(given, (int, float)):
         if given < 0.0:
             raise ValueError(
-                f"Invalid learning_rate {given}.\n" + errors.message(f"{given}", "at least 0", "learning_rate=0.01")
+                f"Invalid learning_rate {given}.\n"
+                + errors.message(f"{given}", "a rate of 0 or more", "learning_rate=0.01")
             )
         rate = tf.get_variable(
             "learning_rate", [], trainable=False, initializer=tf.constant_initializer(float(given)),
@@ -44,7 +45,7 @@ def _learning_rate(given: Any, decay: Any, global_step: Any, shown: Sequence[str
         if global_step is None:
             raise ValueError(
                 "global_step is required for learning_rate_decay_fn.\n"
-                + errors.message("no global step", "one", "tf.train.get_or_create_global_step()")
+                + errors.message("no global step", "a graph with a global step", "tf.train.get_or_create_global_step()")
             )
         rate = decay(rate, global_step)
         if "learning_rate" in shown:
@@ -109,7 +110,11 @@ def multiplied(pairs: Sequence[Any], multipliers: dict[Any, Any]) -> list[Any]:
         if factor is not None and gradient is None:
             raise ValueError(
                 "Requested multiple of `None` gradient.\n"
-                + errors.message(f"a factor for {variable.op.name}, which has no gradient", "one that has", "drop it")
+                + errors.message(
+                    f"a factor for {variable.op.name}, which has no gradient",
+                    "factors for variables with gradients",
+                    "leave it out of the dictionary",
+                )
             )
         scaled += [(gradient, variable)] if factor is None else _with_values([(gradient, variable)], _times(factor))
     return scaled

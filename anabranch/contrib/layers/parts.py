@@ -200,7 +200,7 @@ def constant_value(value_or_tensor_or_var: Any, dtype: Any = None) -> Any:
     if dtype is not None and value.dtype.base_dtype != dtype:
         raise ValueError(
             f"It has the wrong type {value.dtype} instead of {dtype}\n"
-            + errors.message(f"a tensor of {value.dtype}", f"{dtype}", "tf.cast")
+            + errors.message(f"a tensor of {value.dtype}", f"a tensor of {dtype}", "tf.cast(x, dtype)")
         )
     return tf.contrib.util.constant_value(value) if isinstance(value, Tensor) else None
 
@@ -227,7 +227,7 @@ def n_positive_integers(n: int, value: Any) -> tuple[int, ...]:
     if len(found) != n or any(item < 1 for item in found):
         raise ValueError(
             f"Must be a list of {n} positive integers or a positive integer: {value}\n"
-            + errors.message(f"{value!r}", f"{n} positive integers, or one", "1")
+            + errors.message(f"{value!r}", f"{n} positive integers, or one", "a number such as 1")
         )
     return found
 
@@ -265,7 +265,9 @@ def _known_size(shape: Any, axis: int, min_rank: int) -> int:
         raise ValueError(
             f"rank of shape must be at least {min_rank} and the size known: {shape}\n"
             + errors.message(
-                f"a tensor of shape {shape}", f"rank of at least {min_rank}, size {axis} known", "set_shape"
+                f"a tensor of shape {shape}",
+                f"a tensor of rank {min_rank} or more whose size {axis} is known",
+                "x.set_shape([None, n])",
             )
         )
     return int(shape.as_list()[axis])

@@ -87,7 +87,11 @@ class CategoricalVocabulary:
         """The word of a number."""
         if not self._support_reverse:
             raise ValueError(
-                errors.message("a vocabulary without words by number", "support_reverse=True", "make it with that")
+                errors.message(
+                    "a vocabulary without words by number",
+                    "a vocabulary that keeps its words",
+                    "CategoricalVocabulary(support_reverse=True)",
+                )
             )
         return self._reverse_mapping[class_id]
 

@@ -185,7 +185,7 @@ class ScipyOptimizerInterface(ExternalOptimizerInterface):
             import scipy.optimize
         except ImportError as problem:
             raise ImportError(
-                errors.message("no SciPy", "SciPy, which does the minimising", "pip install scipy")
+                errors.message("no SciPy", "an installed SciPy, which does the minimising", "pip install scipy")
             ) from problem
 
         def loss_grad(x: Point) -> tuple[float, Point]:

@@ -104,12 +104,24 @@ class AttentionMechanism:
     @property
     def alignments_size(self) -> Any:
         """Number of steps of the memory."""
-        raise NotImplementedError(errors.message(type(self).__name__, "alignments_size", "define it"))
+        raise NotImplementedError(
+            errors.message(
+                f"{type(self).__name__} without alignments_size",
+                "a mechanism that defines alignments_size",
+                "a property alignments_size in the class",
+            )
+        )
 
     @property
     def state_size(self) -> Any:
         """Size of the state."""
-        raise NotImplementedError(errors.message(type(self).__name__, "state_size", "define it"))
+        raise NotImplementedError(
+            errors.message(
+                f"{type(self).__name__} without state_size",
+                "a mechanism that defines state_size",
+                "a property state_size in the class",
+            )
+        )
 
 
 def masked(x: Any, lengths: Any, value: Any, time_axis: int = 1) -> Any:
@@ -131,7 +143,11 @@ def _prepared(memory: Any, lengths: Any, check_inner_dims: bool) -> Any:
         if item.shape.ndims is None or (check_inner_dims and not item.shape[2:].is_fully_defined()):
             raise ValueError(
                 f"Expected memory {item.name} to have fully defined inner dims, but saw shape: {item.shape}\n"
-                + errors.message(f"shape {item.shape}", "[batch, time, depth] with a known depth", "memory.set_shape")
+                + errors.message(
+                    f"shape {item.shape}",
+                    "[batch, time, depth] with a known depth",
+                    "memory.set_shape([None, None, depth])",
+                )
             )
 
     nest.map_structure(check, memory)
@@ -174,7 +190,7 @@ class BaseAttentionMechanism(AttentionMechanism):
         if not callable(probability_fn):
             raise TypeError(
                 f"probability_fn must be callable, saw type: {type(probability_fn).__name__}\n"
-                + errors.message(f"{probability_fn!r}", "a function of scores", "tf.nn.softmax")
+                + errors.message(f"{probability_fn!r}", "a function of scores", "probability_fn=tf.nn.softmax")
             )
         self._query_layer = query_layer
         self._memory_layer = memory_layer
@@ -299,7 +315,9 @@ class _Scored(BaseAttentionMechanism):
     _scope = ""
 
     def _score(self, query: Any) -> Any:
-        raise NotImplementedError(errors.message(type(self).__name__, "a mechanism with scores", "define _score"))
+        raise NotImplementedError(
+            errors.message(type(self).__name__, "a mechanism with scores", "def _score(self, query): ... in the class")
+        )
 
     def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
         """Alignments ``[batch, time]`` for a query ``[batch, depth]``, twice: they are the next state, too."""

@@ -44,7 +44,11 @@ class AttentionWrapperState(_State):
                 raise ValueError(
                     f"The shape of the AttentionWrapperState is expected to be same as the one to clone. "
                     f"self.shape: {old.shape}, input.shape: {new.shape}\n"
-                    + errors.message(f"{new.name!r} of shape {new.shape}", f"{old.shape}", "the state of this cell")
+                    + errors.message(
+                        f"{new.name!r} of shape {new.shape}",
+                        f"a state of shape {old.shape}, as the cell had it",
+                        "return the state of this cell",
+                    )
                 )
             made = tf.identity(new)
             made.set_shape(old.shape)
@@ -155,7 +159,11 @@ class AttentionWrapper(RNNCell):
         if size is not None and layer is not None:
             raise ValueError(
                 "Only one of attention_layer_size and attention_layer should be set\n"
-                + errors.message("both", "one of them", "leave attention_layer_size out")
+                + errors.message(
+                    "attention_layer_size and attention_layer",
+                    "one of the two arguments",
+                    "leave attention_layer_size out",
+                )
             )
         for told, given in (("attention_layer_size", size), ("attention_layer", layer)):
             if given is None:

@@ -82,7 +82,8 @@ def _tiled(t: Any, multiplier: int) -> Any:
         )
     if shape.ndims == 0:
         raise ValueError(
-            "t must have a batch dimension\n" + errors.message(f"the scalar {t.name!r}", "[batch, ...]", "leave it out")
+            "t must have a batch dimension\n"
+            + errors.message(f"the scalar {t.name!r}", "a tensor [batch, ...]", "leave it out")
         )
     whole = tf.shape(t)
     repeated = tf.tile(tf.expand_dims(t, 1), [1, multiplier] + [1] * (shape.ndims - 1))
@@ -261,7 +262,7 @@ class BeamSearchDecoder(Decoder):
         if t.shape.ndims is None:
             raise ValueError(
                 f"Expected tensor ({t.name}) to have known rank, but ndims == None.\n"
-                + errors.message(f"{t.name!r} of unknown rank", "[batch * beam_width, ...]", "set_shape")
+                + errors.message(f"{t.name!r} of unknown rank", "[batch * beam_width, ...]", "t.set_shape([None, n])")
             )
         if t.shape.ndims == 0:
             return t

@@ -139,7 +139,9 @@ class CustomHelper(Helper):
         if self._batch_size is None:
             raise ValueError(
                 "batch_size accessed before initialize was called\n"
-                + errors.message("batch_size of a new CustomHelper", "its size after initialize()", "initialize first")
+                + errors.message(
+                    "batch_size of a new CustomHelper", "its size after initialize()", "helper.initialize() first"
+                )
             )
         return self._batch_size
 
@@ -252,7 +254,9 @@ def _probability(value: Any) -> Any:
     if value.shape.ndims not in (0, 1):
         raise ValueError(
             f"sampling_probability must be either a scalar or a vector. saw shape: {value.shape}\n"
-            + errors.message(f"shape {value.shape}", "one probability, or one per sequence", "reshape it")
+            + errors.message(
+                f"shape {value.shape}", "one probability, or one per sequence", "tf.reshape(probability, [])"
+            )
         )
     return value
 
@@ -338,7 +342,9 @@ class ScheduledOutputTrainingHelper(TrainingHelper):
             if next_inputs_fn is not None and not callable(next_inputs_fn):
                 raise TypeError(
                     f"next_inputs_fn must be a function of outputs: {next_inputs_fn!r}\n"
-                    + errors.message(f"{type(next_inputs_fn).__name__}", "a function or layer, or None", "None")
+                    + errors.message(
+                        f"{type(next_inputs_fn).__name__}", "a function or layer, or None", "next_inputs_fn=None"
+                    )
                 )
             self._next_inputs_fn = next_inputs_fn
             self._auxiliary_input_tas = None

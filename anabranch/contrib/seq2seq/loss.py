@@ -69,7 +69,7 @@ def sequence_loss(
         if both:
             raise ValueError(
                 f"average_across_{which} and sum_over_{which} cannot be set to True at same time.\n"
-                + errors.message("both", "one of them", f"average_across_{which}=False")
+                + errors.message("both", "one of the two arguments", f"average_across_{which}=False")
             )
     with tf.name_scope(name, "sequence_loss", [logits, targets, weights]):
         function = softmax_loss_function or tf.nn.sparse_softmax_cross_entropy_with_logits

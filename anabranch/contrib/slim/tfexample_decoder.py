@@ -61,7 +61,7 @@ class Tensor(ItemHandler):
         if shape_keys and shape is not None:
             raise ValueError(
                 "Cannot specify both shape_keys and shape parameters.\n"
-                + errors.message("shape_keys and shape", "one of both", "shape=[...]")
+                + errors.message("shape_keys and shape", "one of the two arguments", "shape=[...]")
             )
         self._sources = (
             list(shape_keys) if isinstance(shape_keys, (list, tuple)) else [shape_keys] if shape_keys else []
@@ -305,7 +305,11 @@ class TFSequenceExampleDecoder(_Decoder):
             both = sorted(set(keys_to_context_features) & set(keys_to_sequence_features))
             raise ValueError(
                 "Context and sequence feature keys must be disjoint.\n"
-                + errors.message(f"{both} in both", "a key in one of them", "other keys")
+                + errors.message(
+                    f"{both} in two dictionaries",
+                    "each key in one dictionary",
+                    "another key in one of the dictionaries",
+                )
             )
         super().__init__(items_to_handlers)
         self._context, self._sequence = keys_to_context_features, keys_to_sequence_features

@@ -77,7 +77,9 @@ def parse_values(values: str, type_map: dict[str, type], ignore_unknown: bool = 
             raise ValueError(
                 f"Unknown hyperparameter type for {name}\n"
                 + errors.message(
-                    f"the parameter {name!r}", f"one of {', '.join(sorted(type_map))}", "HParams.add_hparam"
+                    f"the parameter {name!r}",
+                    f"one of {', '.join(sorted(type_map))}",
+                    "hparams.add_hparam(name, value)",
                 )
             )
         kind = type_map[name]
@@ -98,7 +100,7 @@ def parse_values(values: str, type_map: dict[str, type], ignore_unknown: bool = 
         if twice:
             raise ValueError(
                 f"Multiple assignments to variable '{name}' in {values}\n"
-                + errors.message(f"{name!r} twice", "each parameter once", "drop one")
+                + errors.message(f"{name!r} twice", "each parameter once", "leave one of the two out")
             )
     return found
 

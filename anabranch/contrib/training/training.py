@@ -78,7 +78,11 @@ def multiply_gradients(grads_and_vars: Sequence[Any], gradient_multipliers: dict
             if gradient is None:
                 raise ValueError(
                     "Requested multiple of `None` gradient.\n"
-                    + errors.message(f"a factor for {variable.op.name}, which has none", "one that has", "drop it")
+                    + errors.message(
+                        f"a factor for {variable.op.name}, which has none",
+                        "factors for variables with gradients",
+                        "leave it out of the dictionary",
+                    )
                 )
             if isinstance(gradient, tf.IndexedSlices):
                 values = gradient.values * tf.cast(factor, gradient.dtype)

@@ -70,7 +70,9 @@ class Tensor:
         if self._shape is None:
             raise ValueError(
                 errors.message(
-                    f"tensor {self._label} of unknown rank", "a known rank", "call set_shape, or use tf.rank(x)"
+                    f"tensor {self._label} of unknown rank",
+                    "a tensor of known rank",
+                    "x.set_shape([None, None]), or tf.rank(x) for the rank at run time",
                 )
             )
         return len(self._shape)

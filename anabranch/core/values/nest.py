@@ -159,7 +159,9 @@ def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> A
             errors.message(f"func {func!r}", "a function of one leaf of each structure", "nest.map_structure(f, s)")
         )
     if not structure:
-        raise ValueError(errors.message("no structure", "at least one", "nest.map_structure(f, s)"))
+        raise ValueError(
+            errors.message("no structure", "a function and at least one structure", "nest.map_structure(f, s)")
+        )
     check_types = kwargs.pop("check_types", kwargs.pop("check_types_dict", True))
     _no_composites(kwargs.pop("expand_composites", False))
     if kwargs:

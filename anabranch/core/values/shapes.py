@@ -72,7 +72,9 @@ def _as_raw_dimension(value: Any) -> int | None:
     except TypeError:
         number = _integral(value)
     if number < 0:
-        raise ValueError(message(f"the dimension {number}", "0 or more", "None for a dimension that is not known"))
+        raise ValueError(
+            message(f"the dimension {number}", "a size of 0 or more", "None for a dimension that is not known")
+        )
     return number
 
 

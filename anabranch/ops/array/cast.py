@@ -369,8 +369,8 @@ def complex_function(real: Any, imag: Any, name: str | None = None) -> Any:
                 f"real and imag have incorrect types: {real.dtype.name} {imag.dtype.name}\n"
                 + errors.message(
                     f"parts of {real.dtype.name} and {imag.dtype.name}",
-                    "both float32 or both float64",
-                    "tf.cast both to tf.float32",
+                    "two tensors of float32 or two of float64",
+                    "tf.complex(tf.cast(real, tf.float32), tf.cast(imag, tf.float32))",
                 )
             )
         return build("Complex", real, imag, Tout=target, name=scope)
@@ -424,7 +424,7 @@ def conjugate(x: Any, name: str | None = None) -> Any:
             return x
         raise TypeError(
             f"Expected numeric or variant tensor, got dtype {x.dtype!r}\n"
-            + errors.message(f"conj of {x.dtype.name}", "numbers", "tf.cast(x, tf.complex64)")
+            + errors.message(f"conj of {x.dtype.name}", "a tensor of numbers", "tf.cast(x, tf.complex64)")
         )
 
 

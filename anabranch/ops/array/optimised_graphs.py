@@ -33,7 +33,9 @@ def _check_formats(c: Any) -> None:
     if sorted(source) != sorted(target) or len(set(source)) != len(source) or len(source) not in (4, 5):
         raise ValueError(
             "src_format and dst_format must be permutations of each other\n"
-            + errors.message(f"{source!r} and {target!r}", "4 or 5 letters, the same in both", "'NHWC' and 'NCHW'")
+            + errors.message(
+                f"{source!r} and {target!r}", "two formats of the same 4 or 5 letters", "'NHWC' and 'NCHW'"
+            )
         )
 
 
@@ -80,7 +82,7 @@ class DataFormatVecPermute(Op):
         if raw is not None and len(raw) not in (1, 2):
             raise ValueError(
                 "input must be a vector or 2D tensor\n"
-                + errors.message(shapes.show(raw), "[n] or [n, 2]", "reshape it")
+                + errors.message(shapes.show(raw), "a tensor [n] or [n, 2]", "tf.reshape(x, [-1])")
             )
         return raw
 
@@ -148,7 +150,7 @@ class NthElement(Op):
         if size is not None and place is not None and not 0 <= place < size:
             raise ValueError(
                 f"Input must have last dimension > n = {place} but is {size}\n"
-                + errors.message(f"n={place} of {size} elements", f"0 to {size - 1}", "n=0")
+                + errors.message(f"n={place} of {size} elements", f"an index from 0 to {size - 1}", "n=0")
             )
         return None if raw is None else raw[:-1]
 

@@ -59,7 +59,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
     else:
         raise ValueError(
             f"Unknown padding mode: {mode}\n"
-            + errors.message(f"mode={mode!r}", "'CONSTANT', 'REFLECT' or 'SYMMETRIC'", "correct the mode")
+            + errors.message(f"mode={mode!r}", "'CONSTANT', 'REFLECT' or 'SYMMETRIC'", "mode='CONSTANT'")
         )
     raw = result.op.inputs[0]._shape
     if raw is not None and isinstance(paddings, (list, tuple)) and len(paddings) == len(raw) and None in result._shape:
@@ -118,7 +118,7 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
         if indices._shape is None:
             raise ValueError(
                 "batch_gather does not allow indices with unknown shape.\n"
-                + errors.message("indices of unknown rank", "a known rank", "indices.set_shape([None, None])")
+                + errors.message("indices of unknown rank", "indices of known rank", "indices.set_shape([None, None])")
             )
         batch = len(indices._shape) - 1
         return gather(params, indices, axis=batch, batch_dims=batch)
@@ -151,8 +151,8 @@ def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: in
             raise ValueError(
                 errors.message(
                     f"batch_dims={batch_dims} for indices of shape {shapes.show(raw)}",
-                    "a known rank of indices greater than batch_dims",
-                    "set_shape, or fewer batch_dims",
+                    "indices of a known rank greater than batch_dims",
+                    "indices.set_shape([None, None]), or fewer batch_dims",
                 )
             )
         # Positions in the shared dimensions are put before those that the caller gives.
@@ -210,7 +210,7 @@ def one_hot(
                     raise TypeError(
                         f"dtype {found.dtype.base.name} of {part} does not match {origin} {wanted.name}\n"
                         + errors.message(
-                            f"{part} of {found.dtype.base.name}", wanted.name, "cast it, or leave dtype out"
+                            f"{part} of {found.dtype.base.name}", wanted.name, "tf.cast(x, dtype), or leave dtype out"
                         )
                     )
                 wanted = found.dtype.base
@@ -293,7 +293,7 @@ def searchsorted(
     if side not in ("left", "right"):
         raise ValueError(
             f"side must be either 'right' or 'left'.  Saw: {side}.\n"
-            + errors.message(f"side={side!r}", "'left' or 'right'", "correct it")
+            + errors.message(f"side={side!r}", "'left' or 'right'", "side='left'")
         )
     with name_scope(name, "searchsorted", _tensors(sorted_sequence, values)):
         rows = convert_to_tensor(sorted_sequence)
@@ -311,8 +311,8 @@ def _rank(tensor: Any) -> int:
         raise ValueError(
             errors.message(
                 f"a tensor of shape {shapes.show(tensor._shape)}",
-                "a known rank of 1 or more",
-                "set_shape or reshape it",
+                "a tensor of known rank, 1 or more",
+                "x.set_shape([None, n]), or tf.reshape(x, shape)",
             )
         )
     return len(tensor._shape)
@@ -379,7 +379,9 @@ def required_space_to_batch_paddings(
         raw = blocks._shape
         if raw is None or len(raw) != 1 or raw[0] is None:
             raise ValueError(
-                errors.message(f"block_shape of shape {shapes.show(raw)}", "a vector of known length", "set_shape")
+                errors.message(
+                    f"block_shape of shape {shapes.show(raw)}", "a vector of known length", "block_shape.set_shape([2])"
+                )
             )
         count = raw[0]
         if count == 0:
@@ -460,12 +462,12 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Any]:
     if kwargs:
         raise TypeError(
             f"'{next(iter(kwargs))}' is an invalid keyword argument for this function\n"
-            + errors.message(f"arguments {sorted(kwargs)}", "indexing and name", "leave them out")
+            + errors.message(f"arguments {sorted(kwargs)}", "only the arguments indexing and name", "leave them out")
         )
     if indexing not in ("xy", "ij"):
         raise ValueError(
             "indexing parameter must be either 'xy' or 'ij'\n"
-            + errors.message(f"indexing={indexing!r}", "'xy' or 'ij'", "correct it")
+            + errors.message(f"indexing={indexing!r}", "'xy' or 'ij'", "indexing='xy'")
         )
     with name_scope(name, "meshgrid", _tensors(*args)):
         count = len(args)

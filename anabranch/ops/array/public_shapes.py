@@ -26,7 +26,11 @@ def either(new: Any, old: Any, new_name: str, old_name: str, function: str) -> A
     if new is not None:
         raise ValueError(
             f"Cannot specify both '{new_name}' and '{old_name}'\n"
-            + errors.message(f"{function}({new_name}={new!r}, {old_name}={old!r})", "one of them", f"{new_name}=...")
+            + errors.message(
+                f"{function}({new_name}={new!r}, {old_name}={old!r})",
+                "one of the two arguments, which mean the same",
+                f"{new_name}=...",
+            )
         )
     return old
 
@@ -390,7 +394,9 @@ def concat(values: Any = None, axis: Any = None, name: str = "concat", concat_di
         raise TypeError(
             "concat() missing 1 required positional argument\n"
             + errors.message(
-                f"concat without {'axis' if axis is None else 'values'}", "both", "tf.concat([a, b], axis=0)"
+                f"concat without {'axis' if axis is None else 'values'}",
+                "a list of tensors and an axis",
+                "tf.concat([a, b], axis=0)",
             )
         )
     if not isinstance(values, (list, tuple)):
@@ -483,7 +489,9 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
             data, axis = build("Reshape", data, [-1]), 0
         raw = data._shape
         if raw is None:
-            raise ValueError(errors.message("a tensor of unknown rank", "a known rank", "call set_shape on it"))
+            raise ValueError(
+                errors.message("a tensor of unknown rank", "a tensor of known rank", "x.set_shape([None, None])")
+            )
         if not raw:
             data, raw = build("Reshape", data, [1]), (1,)
         if not -len(raw) <= axis < len(raw):

@@ -227,13 +227,19 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any =
             from_axis = np.asarray(axis) if not isinstance(axis, Tensor) else known(axis)
             if from_axis is None:
                 raise ValueError(
-                    errors.message(f"axis {axis!r}", "an axis known while the graph is built", "pass a Python int")
+                    errors.message(
+                        f"axis {axis!r}", "an axis known while the graph is built", "a Python int, such as axis=0"
+                    )
                 )
             first = int(from_axis)
             if first < 0:
                 if raw is None:
                     raise ValueError(
-                        errors.message(f"axis {first}, a tensor of unknown rank", "a known rank", "tensor.set_shape")
+                        errors.message(
+                            f"axis {first}, a tensor of unknown rank",
+                            "a tensor of known rank",
+                            "tensor.set_shape([None, None])",
+                        )
                     )
                 first += len(raw)
         if raw is not None:

@@ -72,7 +72,7 @@ def _check_bodies(c: ShapeContext, wanted: list[Any], first: int) -> None:
                 errors.message(
                     f"body {body.name!r} that returns {given} for op type {c.definition.type_name!r}",
                     f"outputs of the types {[dtype.name for dtype in wanted]}",
-                    "return these from each body",
+                    "return outputs of these types from each body",
                 )
             )
 
@@ -81,7 +81,9 @@ def _check_condition(c: ShapeContext, body: Body) -> None:
     if len(body.outputs) != 1:
         raise ValueError(
             errors.message(
-                f"condition {body.name!r} with {len(body.outputs)} outputs", "one output", "return one boolean scalar"
+                f"condition {body.name!r} with {len(body.outputs)} outputs",
+                "a condition with one output",
+                "return one boolean scalar",
             )
         )
 

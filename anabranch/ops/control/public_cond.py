@@ -106,7 +106,9 @@ def _one_spelling(value: Any, old: Any, name: str, old_name: str) -> Any:
         if value is not None:
             raise TypeError(
                 f"{name} and {old_name} may not be set simultaneously.\n"
-                + errors.message(f"{name}= and {old_name}=", "one of them", f"{name}=")
+                + errors.message(
+                    f"{name}= and {old_name}=", "one of the two arguments, which mean the same", f"{name}="
+                )
             )
         value = old
     if value is None:
@@ -334,7 +336,11 @@ def _case_pairs(given: Any, exclusive: bool, name: str) -> list[tuple[Any, Branc
     if not items:
         raise ValueError(
             "Must have at least one pred_fn_pair\n"
-            + errors.message("no pairs", "at least one", "call the default function itself")
+            + errors.message(
+                "no pairs",
+                "at least one pair of a predicate and a function",
+                "call the default function itself: default()",
+            )
         )
     return items
 

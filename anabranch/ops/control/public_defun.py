@@ -69,8 +69,8 @@ class Defun:
                 "The function has fewer arguments than the number of specified input types.\n"
                 + errors.message(
                     f"{len(self._types)} input types for {told(func)}",
-                    f"{count[0]} to {count[1]}",
-                    "one dtype for each argument",
+                    f"{count[0]} to {count[1]} input types, one for each argument",
+                    "@tf.Defun(tf.float32, ...) with one dtype for each argument",
                 )
             )
         types = self._types if self._types or (count is not None and count[1] == 0) else None
@@ -114,7 +114,7 @@ class DefinedFunction:
         if grad_func is not None and python_grad_func is not None:
             raise ValueError(
                 "Gradient defined twice for function\n"
-                + errors.message("grad_func= and python_grad_func=", "one of them", "grad_func=")
+                + errors.message("grad_func= and python_grad_func=", "one of the two arguments", "grad_func=")
             )
         self._func = func
         self._types = None if input_types is None else list(input_types)
@@ -149,7 +149,11 @@ class DefinedFunction:
     def set_grad_func(self, grad_func: DefinedFunction) -> None:
         """Say which function is its gradient; ValueError if another one is."""
         if self._grad_func not in (None, grad_func) or self._python_grad_func is not None:
-            raise ValueError(errors.message(f"a second gradient for {self._name!r}", "one", "grad_func= in one place"))
+            raise ValueError(
+                errors.message(
+                    f"a second gradient for {self._name!r}", "one gradient for each function", "grad_func= in one place"
+                )
+            )
         self._grad_func = grad_func
 
     @property
@@ -184,7 +188,9 @@ class DefinedFunction:
         if kwargs:
             raise ValueError(
                 f"Unknown keyword arguments: {', '.join(kwargs)}\n"
-                + errors.message(f"{self._name}(..., {', '.join(kwargs)}=)", "name=", "pass tensors by position")
+                + errors.message(
+                    f"{self._name}(..., {', '.join(kwargs)}=)", "only the argument name=", "pass tensors by position"
+                )
             )
         site = call_site()
         wanted = self._types
@@ -192,7 +198,10 @@ class DefinedFunction:
             raise ValueError(
                 f"Expected number of arguments: {len(wanted)}, received: {len(args)}\n"
                 + errors.message(
-                    f"{len(args)} arguments for {told(self._func)}", f"{len(wanted)}", f"{self._name}(...)", at=site
+                    f"{len(args)} arguments for {told(self._func)}",
+                    f"{len(wanted)} arguments",
+                    f"{self._name}(...)",
+                    at=site,
                 )
             )
         with name_scope(name, self._name, args) as scope:
@@ -240,7 +249,9 @@ class DefinedFunction:
                 raise ValueError(
                     f"Function {self._name} can not return None.\n"
                     + errors.message(
-                        f"{told(self._func)} that returns {returned!r}", "tensors", "leave None out of the results"
+                        f"{told(self._func)} that returns {returned!r}",
+                        "a function that returns tensors",
+                        "leave None out of the results",
                     )
                 )
             body.outputs = [local(body, convert_to_tensor(result)) for result in results]

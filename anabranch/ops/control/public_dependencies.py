@@ -39,7 +39,9 @@ def group(*inputs: Any, **kwargs: Any) -> Any:
             "Unknown keyword arguments: "
             + ", ".join(kwargs)
             + "\n"
-            + errors.message(f"tf.group(..., {', '.join(kwargs)}=)", "name= only", "pass what to group by position")
+            + errors.message(
+                f"tf.group(..., {', '.join(kwargs)}=)", "only the argument name=", "pass what to group by position"
+            )
         )
     if not current_builder().defers:
         return None  # all of it has run
@@ -118,7 +120,9 @@ def tuple_(tensors: Sequence[Any], name: str | None = None, control_inputs: Sequ
         if not gates:
             raise ValueError(
                 f"Must have at least one Tensor: {tensors}\n"
-                + errors.message("no tensor in tf.tuple", "at least one", "skip the call when all of them are None")
+                + errors.message(
+                    "no tensor in tf.tuple", "at least one tensor", "skip the call when all of them are None"
+                )
             )
         gate = group(*sorted(gates, key=lambda op: op._id))
         result: list[Any] = []

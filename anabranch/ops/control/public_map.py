@@ -39,7 +39,11 @@ class _Rows:
                 raise TypeError(
                     "To perform a map over the values of a sparse tensor use SparseTensor(indices, fn(x.values), "
                     "dense_shape)\n"
-                    + errors.message(f"the SparseTensor {leaf!r} as elems of {function}", "tensors", "x.values")
+                    + errors.message(
+                        f"the SparseTensor {leaf!r} as elems of {function}",
+                        "elems that are dense tensors",
+                        "pass x.values",
+                    )
                 )
         self.tensors = [convert_to_tensor(leaf, name="elem") for leaf in flat]
         first: int | None = None
@@ -60,7 +64,7 @@ class _Rows:
                     f"Dimensions {first} and {count} are not compatible\n"
                     + errors.message(
                         f"elems of {function} with {first} and {count} rows",
-                        "as many rows in each",
+                        "as many rows in each of elems",
                         "tensors of equal first dimension",
                     )
                 )
@@ -159,7 +163,9 @@ def map_fn(
         if dtype is not None:
             raise TypeError(
                 errors.message(
-                    f"dtype={dtype!r} and fn_output_signature={fn_output_signature!r}", "one of them", "leave dtype out"
+                    f"dtype={dtype!r} and fn_output_signature={fn_output_signature!r}",
+                    "one of the two arguments, which mean the same",
+                    "leave dtype out",
                 )
             )
         dtype = nest.map_structure(lambda spec: getattr(spec, "dtype", spec), fn_output_signature)

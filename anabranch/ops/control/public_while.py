@@ -143,7 +143,7 @@ def _check_arguments(cond: Any, body: Any, loop_vars: Any, parallel_iterations: 
     if not isinstance(parallel_iterations, int) or parallel_iterations < 1:
         raise TypeError(
             "parallel_iterations must be a positive integer.\n"
-            + errors.message(f"parallel_iterations={parallel_iterations!r}", "1 or more", "leave it out")
+            + errors.message(f"parallel_iterations={parallel_iterations!r}", "a number of 1 or more", "leave it out")
         )
 
 

@@ -22,7 +22,7 @@ def _suppress(boxes: np.ndarray, scores: np.ndarray, size: int, overlap: float, 
     """Indices of boxes by falling score that overlap none before by more than a part of their union."""
     if not 0 <= overlap <= 1:
         raise errors.InvalidArgumentError(
-            None, None, errors.message(f"iou_threshold {overlap}", "0 to 1", "iou_threshold=0.5")
+            None, None, errors.message(f"iou_threshold {overlap}", "a value from 0 to 1", "iou_threshold=0.5")
         )
     low = np.minimum(boxes[:, :2], boxes[:, 2:]).astype(np.float32)
     high = np.maximum(boxes[:, :2], boxes[:, 2:]).astype(np.float32)
@@ -112,7 +112,11 @@ def _drawn(images: np.ndarray, boxes: np.ndarray, colours: np.ndarray) -> np.nda
         raise errors.InvalidArgumentError(
             None,
             None,
-            errors.message(f"images of {images.shape[3]} channels", "1, 3 or 4", "tf.image.grayscale_to_rgb"),
+            errors.message(
+                f"images of {images.shape[3]} channels",
+                "images of 1, 3 or 4 channels",
+                "tf.image.grayscale_to_rgb(images[..., :1])",
+            ),
         )
     out = np.array(images)
     _, height, width, channels = images.shape

@@ -98,7 +98,8 @@ def _crop_size(c: Any, operand: str) -> tuple[int | None, int | None]:
     for size in known:
         if size is not None and size <= 0:
             raise ValueError(
-                f"crop dimensions must be positive\n{errors.message(f'{operand} {known}', 'above 0', '[14, 14]')}"
+                "crop dimensions must be positive\n"
+                + errors.message(f"{operand} {known}", "positive sizes", f"{operand}=[14, 14]")
             )
     return known[0], known[1]
 
@@ -274,7 +275,9 @@ def crop_and_resize(
     if index is None or crop_size is None:
         raise TypeError(
             errors.message(
-                "crop_and_resize without box_ind or crop_size", "both", "crop_and_resize(image, boxes, [0], [14, 14])"
+                "crop_and_resize without box_ind or crop_size",
+                "a box number and a size for each crop",
+                "crop_and_resize(image, boxes, [0], [14, 14])",
             )
         )
     options = {"method": method, "extrapolation_value": extrapolation_value}

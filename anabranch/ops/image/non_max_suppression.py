@@ -78,7 +78,7 @@ def _check(ctx: Any, threshold: float) -> None:
         0 <= threshold <= 1,
         errors.InvalidArgumentError,
         "iou_threshold must be in [0, 1]\n"
-        + errors.message(f"iou_threshold {threshold}", "0 to 1", "iou_threshold=0.5"),
+        + errors.message(f"iou_threshold {threshold}", "a value from 0 to 1", "iou_threshold=0.5"),
     )
 
 
@@ -151,7 +151,8 @@ class NonMaxSuppressionV5(Op):
         ctx.check(
             float(sigma) >= 0,
             errors.InvalidArgumentError,
-            "soft_nms_sigma_val must be >= 0\n" + errors.message(f"soft_nms_sigma {sigma}", "0 or more", "0.5"),
+            "soft_nms_sigma_val must be >= 0\n"
+            + errors.message(f"soft_nms_sigma {sigma}", "a number of 0 or more", "soft_nms_sigma=0.5"),
         )
         found, kept = _select(scores, _overlaps(boxes), int(size), float(threshold), float(least), float(sigma))
         pad = attrs["pad_to_max_output_size"]

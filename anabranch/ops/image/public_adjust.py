@@ -134,7 +134,8 @@ def adjust_gamma(image: Any, gamma: Any = 1.0, gain: Any = 1.0) -> Tensor:
     """``gain * x ** gamma`` of values scaled to [0, 1]."""
     if isinstance(gamma, int | float) and gamma < 0:
         raise ValueError(
-            "Gamma should be a non-negative real number.\n" + errors.message(f"gamma={gamma}", "0 or more", "gamma=1.0")
+            "Gamma should be a non-negative real number.\n"
+            + errors.message(f"gamma={gamma}", "a number of 0 or more", "gamma=1.0")
         )
     with name_scope(None, "adjust_gamma", [image, gamma, gain]):
         floats, kind = _as_float(image)
@@ -148,7 +149,8 @@ def _range(lower: float, upper: float, what: str, at_least: float | None = 0) ->
         )
     if at_least is not None and lower < at_least:
         raise ValueError(
-            "lower must be non-negative.\n" + errors.message(f"lower={lower}", "0 or more", f"{what}(x, 0.5, 1.5)")
+            "lower must be non-negative.\n"
+            + errors.message(f"lower={lower}", "a number of 0 or more", f"{what}(x, 0.5, 1.5)")
         )
 
 
@@ -157,7 +159,8 @@ def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> 
     """An image with a random number from [-max_delta, max_delta) added."""
     if max_delta < 0:
         raise ValueError(
-            "max_delta must be non-negative.\n" + errors.message(f"max_delta={max_delta}", "0 or more", "max_delta=0.2")
+            "max_delta must be non-negative.\n"
+            + errors.message(f"max_delta={max_delta}", "a number of 0 or more", "max_delta=0.2")
         )
     return adjust_brightness(image, random_uniform([], -max_delta, max_delta, seed=seed))
 
@@ -182,7 +185,7 @@ def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
     if not 0 <= max_delta <= 0.5:
         raise ValueError(
             f"max_delta must be {'non-negative' if max_delta < 0 else '<= 0.5'}.\n"
-            + errors.message(f"max_delta={max_delta}", "0 to 0.5", "max_delta=0.1")
+            + errors.message(f"max_delta={max_delta}", "a number from 0 to 0.5", "max_delta=0.1")
         )
     return adjust_hue(image, random_uniform([], -max_delta, max_delta, seed=seed))
 
@@ -208,11 +211,17 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
         if images.shape.ndims is not None and images.shape.as_list()[-1] not in (None, 1):
             raise ValueError(
                 errors.message(
-                    f"images of shape {images.shape}", "one channel in the last dimension", "rgb_to_grayscale"
+                    f"images of shape {images.shape}",
+                    "images with one channel in the last dimension",
+                    "tf.image.rgb_to_grayscale(images)",
                 )
             )
         if images.shape.ndims is None:
-            raise NotImplementedError(errors.message("images of unknown rank", "a known rank", "images.set_shape(...)"))
+            raise NotImplementedError(
+                errors.message(
+                    "images of unknown rank", "images of known rank", "images.set_shape([None, None, None, 3])"
+                )
+            )
         return build("Tile", images, [1] * (images.shape.ndims - 1) + [3], name=scope)
 
 

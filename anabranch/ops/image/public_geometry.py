@@ -46,7 +46,9 @@ def _image(image: Any, ranks: tuple[int, ...] = (3, 4)) -> Tensor:
             + errors.message(f"an image of shape {image.shape}", wanted, "tf.expand_dims(image, 0) or tf.squeeze")
         )
     if any(size == 0 for size in (image.shape.as_list() if image.shape.ndims is not None else [])[-3:]):
-        raise ValueError(errors.message(f"an image of shape {image.shape}", "no size of 0", "another image"))
+        raise ValueError(
+            errors.message(f"an image of shape {image.shape}", "an image without a size of 0", "leave empty images out")
+        )
     return image
 
 
@@ -54,7 +56,7 @@ def _known_rank(image: Tensor) -> int:
     if image.shape.ndims is None:
         raise ValueError(
             "'image' must be fully defined.\n"
-            + errors.message("an image of unknown rank", "a known rank", "image.set_shape([None, None, 3])")
+            + errors.message("an image of unknown rank", "an image of known rank", "image.set_shape([None, None, 3])")
         )
     return image.shape.ndims
 
@@ -131,7 +133,9 @@ def resize_images(
     if method not in _BY_METHOD:
         raise ValueError(
             "Resize method is not implemented.\n"
-            + errors.message(f"method={method!r}", "one of tf.image.ResizeMethod", "tf.image.ResizeMethod.BILINEAR")
+            + errors.message(
+                f"method={method!r}", "one of tf.image.ResizeMethod", "method=tf.image.ResizeMethod.BILINEAR"
+            )
         )
     with name_scope(name, "resize", [images, size]):
         images, restore = _batched(_image(images))

@@ -54,12 +54,20 @@ def _prepared(img1: Any, img2: Any, max_val: Any) -> tuple[Any, Any, Any, Any]:
     for one in (a, b):
         if one.shape.ndims is None or one.shape.ndims < 3:
             raise ValueError(
-                errors.message(f"an image of shape {one.shape}", "[..., height, width, channels]", "set_shape")
+                errors.message(
+                    f"an image of shape {one.shape}",
+                    "an image [..., height, width, channels]",
+                    "image.set_shape([None, None, 3])",
+                )
             )
     if not a.shape[-3:].is_compatible_with(b.shape[-3:]):
         raise ValueError(
             f"Shapes {a.shape} and {b.shape} are incompatible\n"
-            + errors.message(f"images of shapes {a.shape} and {b.shape}", "one shape", "tf.image.resize_images")
+            + errors.message(
+                f"images of shapes {a.shape} and {b.shape}",
+                "images of one shape",
+                "tf.image.resize_images(b, tf.shape(a)[-3:-1])",
+            )
         )
     span = convert_image_dtype(convert_to_tensor(max_val, a.dtype.base), dtypes.float32)
     a, b = convert_image_dtype(a, dtypes.float32), convert_image_dtype(b, dtypes.float32)
@@ -162,7 +170,9 @@ def sobel_edges(image: Any) -> Tensor:
     if channels is None:
         raise ValueError(
             errors.message(
-                f"an image of shape {image.shape}", "[batch, height, width, channels] with known channels", "set_shape"
+                f"an image of shape {image.shape}",
+                "images [batch, height, width, channels] with known channels",
+                "images.set_shape([None, None, None, 3])",
             )
         )
     down = np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], np.float32)
@@ -227,7 +237,11 @@ def resize_image_with_pad(
             if size <= 0:
                 raise ValueError(
                     "target sizes must be > 0.\n"
-                    + errors.message(f"{target_height} by {target_width}", "> 0", "224, 224")
+                    + errors.message(
+                        f"{target_height} by {target_width}",
+                        "a positive height and width",
+                        "target_height=224, target_width=224",
+                    )
                 )
         height, width = known
         ratio = max(width / target_width, height / target_height)

@@ -182,7 +182,9 @@ def _box_shapes(c: Any) -> list[Any]:
                 )
             )
     if c.attrs["max_attempts"] <= 0:
-        raise ValueError(errors.message(f"max_attempts={c.attrs['max_attempts']}", "above 0", "max_attempts=100"))
+        raise ValueError(
+            errors.message(f"max_attempts={c.attrs['max_attempts']}", "a number above 0", "max_attempts=100")
+        )
     return [(3,), (3,), (1, 1, 4)]
 
 
@@ -288,7 +290,7 @@ def _glimpse_shape(c: Any) -> Any:
     if c.attrs["uniform_noise"] and c.attrs["noise"] != "uniform":
         raise ValueError(
             "The uniform_noise should not be True when noise is not uniform\n"
-            + errors.message(f"noise={c.attrs['noise']!r}", "one of the two", "uniform_noise=False")
+            + errors.message(f"noise={c.attrs['noise']!r}", "one of the two arguments", "uniform_noise=False")
         )
     c.with_rank("size", 1)
     rows, columns = c.vector("size") or (None, None)

@@ -167,7 +167,9 @@ def _check(ctx: Any, size: Any, shape: Any, attrs: Any) -> tuple[int, int]:
         )
     if attrs.get("half_pixel_centers") and attrs["align_corners"]:
         raise errors.InvalidArgumentError(
-            None, None, errors.message("align_corners and half_pixel_centers", "one of both", "align_corners=False")
+            None,
+            None,
+            errors.message("align_corners and half_pixel_centers", "one of the two arguments", "align_corners=False"),
         )
     return height, width
 

@@ -39,7 +39,9 @@ def _vector(c: Any, name: str, count: int | None) -> None:
     if count is not None and size is not None and size != count:
         raise ValueError(
             errors.message(
-                f"{name} of length {size} for {count} tensors", f"length {count}", "give one entry per tensor"
+                f"{name} of length {size} for {count} tensors",
+                f"a vector of length {count}",
+                "give one entry per tensor",
             )
         )
 

@@ -265,7 +265,9 @@ def print_v2(*inputs: Any, **kwargs: Any) -> Operation:
     if kwargs:
         raise ValueError(
             errors.message(
-                f"tf.print(..., {', '.join(kwargs)}=)", "output_stream, summarize, sep, end or name", "leave it out"
+                f"tf.print(..., {', '.join(kwargs)}=)",
+                "only output_stream, summarize, sep, end and name",
+                "leave it out",
             )
         )
     sep = " " if sep is None else sep

@@ -302,7 +302,11 @@ def _complete(equation: str, count: int) -> tuple[list[tuple[str, ...]], tuple[s
     if len(inputs) != count:
         raise ValueError(
             f'Got {count} inputs for equation "{equation}", expecting {len(inputs)}\n'
-            + errors.message(f"{count} tensors", f"{len(inputs)}, one for each list of labels", "add or remove one")
+            + errors.message(
+                f"{count} tensors",
+                f"{len(inputs)} tensors, one for each list of labels",
+                "one tensor for each list of labels",
+            )
         )
     return inputs, output
 
@@ -332,7 +336,9 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Any:
     if kwargs:
         raise TypeError(
             f"invalid keyword arguments for this function: {', '.join(sorted(kwargs))}\n"
-            + errors.message(f"keywords {sorted(kwargs)}", "name or optimize", "remove the others")
+            + errors.message(
+                f"keywords {sorted(kwargs)}", "only the arguments name and optimize", "leave the others out"
+            )
         )
     terms, output = _complete(equation, len(inputs))
     with name_scope(name, "einsum", list(inputs)):
@@ -389,7 +395,11 @@ def _dot_axes(a: Any, b: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int, ..
         value = known(axes)
         if value is None:
             raise NotImplementedError(
-                errors.message(f"axes {axes!r}, known only at run time", "known dimensions", "pass Python ints")
+                errors.message(
+                    f"axes {axes!r}, known only at run time",
+                    "axes known while the graph is built",
+                    "Python ints, such as axes=[[1], [0]]",
+                )
             )
         axes = value.tolist()
     ranks = len(a._shape), len(b._shape)
@@ -398,7 +408,9 @@ def _dot_axes(a: Any, b: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int, ..
             raise ValueError(
                 "`axes` must be an integer of at least 0 and at most the ranks\n"
                 + errors.message(
-                    f"axes={axes} for ranks {ranks[0]} and {ranks[1]}", f"0..{min(ranks)}", "a list of pairs"
+                    f"axes={axes} for ranks {ranks[0]} and {ranks[1]}",
+                    f"a number from 0 to {min(ranks)}, or lists of dimensions",
+                    "axes=[[1], [0]]",
                 )
             )
         return tuple(range(ranks[0] - axes, ranks[0])), tuple(range(axes))
@@ -414,14 +426,20 @@ def _dot_axes(a: Any, b: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int, ..
             if not -rank <= i < rank:
                 raise ValueError(
                     errors.message(
-                        f"dimension {i} of {letter}, which has rank {rank}", f"[{-rank}, {rank})", "correct axes"
+                        f"dimension {i} of {letter}, which has rank {rank}",
+                        f"a dimension in [{-rank}, {rank})",
+                        "axes=[[dimensions of a], [dimensions of b]]",
                     )
                 )
         found.append(tuple(int(i) % rank for i in own))
     if len(found[0]) != len(found[1]):
         raise ValueError(
             "Different number of contraction axes\n"
-            + errors.message(f"{len(found[0])} dimensions of a and {len(found[1])} of b", "as many", "pair them")
+            + errors.message(
+                f"{len(found[0])} dimensions of a and {len(found[1])} of b",
+                "as many dimensions of a as of b",
+                "axes=[[dimensions of a], [dimensions of b]], paired in order",
+            )
         )
     return found[0], found[1]
 

@@ -74,7 +74,11 @@ class LinearOperator:
         if is_positive_definite and is_non_singular is False:
             raise ValueError(
                 "A positive definite matrix is always non-singular.\n"
-                + errors.message(f"{name}, positive definite and singular", "one of them", "is_non_singular=None")
+                + errors.message(
+                    f"{name}, positive definite and singular",
+                    "an operator that is either positive definite or singular",
+                    "is_non_singular=None",
+                )
             )
         if (is_self_adjoint or is_positive_definite or is_non_singular) and is_square is False:
             raise ValueError(
@@ -268,7 +272,9 @@ class LinearOperator:
             raise NotImplementedError(
                 "Exact solve not implemented for an operator that is expected to be singular.\n"
                 + errors.message(
-                    f"{self._name} with is_non_singular=False", "one that can be inverted", "tf.linalg.lstsq"
+                    f"{self._name} with is_non_singular=False",
+                    "an operator that can be inverted",
+                    "tf.linalg.lstsq(operator.to_dense(), rhs)",
                 )
             )
         self._need_square("Exact solve")
@@ -328,7 +334,9 @@ class LinearOperator:
             raise ValueError(
                 "Cannot take the Inverse: This operator represents a singular matrix.\n"
                 + errors.message(
-                    f"{self._name} with is_non_singular=False", "one that can be inverted", "tf.linalg.lstsq"
+                    f"{self._name} with is_non_singular=False",
+                    "an operator that can be inverted",
+                    "tf.linalg.lstsq(operator.to_dense(), rhs)",
                 )
             )
         found: LinearOperator = makes["inverse"](self)
@@ -340,7 +348,9 @@ class LinearOperator:
             raise ValueError(
                 "Cannot take the Cholesky decomposition: Not a positive definite self adjoint matrix.\n"
                 + errors.message(
-                    f"{self._name} without these hints", "both hints", "is_positive_definite=True, is_self_adjoint=True"
+                    f"{self._name} without these hints",
+                    "an operator that is positive definite and self-adjoint",
+                    "is_positive_definite=True, is_self_adjoint=True",
                 )
             )
         with self._scope(name):

@@ -33,7 +33,7 @@ def _check(operators: Any, name: str) -> list[LinearOperator]:
     if not found:
         raise ValueError(
             f"Expected a non-empty list of operators. Found: {operators}\n"
-            + errors.message(f"{name} of no operators", "one or more", "pass them in a list")
+            + errors.message(f"{name} of no operators", "a list of one operator or more", f"{name}([operator])")
         )
     kinds = {one.dtype for one in found}
     if len(kinds) > 1:
@@ -174,7 +174,11 @@ class LinearOperatorComposition(LinearOperator):
             if None not in inner and inner[0] != inner[1]:
                 raise ValueError(
                     f"Operators are incompatible: {left.name} has {inner[0]} columns, {right.name} {inner[1]} rows\n"
-                    + errors.message(f"shapes {left.shape} and {right.shape}", "as many", "operator.adjoint()")
+                    + errors.message(
+                        f"shapes {left.shape} and {right.shape}",
+                        "as many columns on the left as rows on the right",
+                        "operator.adjoint()",
+                    )
                 )
         if is_non_singular is None:
             is_non_singular = _all(self._operators, "is_non_singular")
@@ -313,7 +317,11 @@ class LinearOperatorBlockDiag(LinearOperator):
             if one.is_square is False or not is_square:
                 raise ValueError(
                     "Can only represent a block diagonal of square matrices.\n"
-                    + errors.message(f"{one.name} of shape {one.shape}", "square blocks", "LinearOperatorFullMatrix")
+                    + errors.message(
+                        f"{one.name} of shape {one.shape}",
+                        "square blocks",
+                        "tf.linalg.LinearOperatorFullMatrix(matrix) for a matrix that is not square",
+                    )
                 )
         hints: Any = [
             _all(self._operators, hint) if given is None else given

@@ -64,7 +64,9 @@ def _check_rank(x: Any, rank: int, name: str) -> None:
     if raw is not None and len(raw) < rank:
         raise ValueError(
             f"Argument {name} must have at least {rank} dimensions. Found: {x}\n"
-            + errors.message(f"{name} of shape {shapes.show(raw)}", f"rank {rank} or more", "tf.expand_dims")
+            + errors.message(
+                f"{name} of shape {shapes.show(raw)}", f"a tensor of rank {rank} or more", "tf.expand_dims(x, 0)"
+            )
         )
 
 
@@ -80,7 +82,11 @@ class LinearOperatorLowerTriangular(LinearOperator):
         if is_square is False:
             raise ValueError(
                 "Only square lower triangular operators supported at this time.\n"
-                + errors.message("is_square=False", "None or True", "LinearOperatorFullMatrix")
+                + errors.message(
+                    "is_square=False",
+                    "is_square=None or is_square=True",
+                    "tf.linalg.LinearOperatorFullMatrix(matrix) for a matrix that is not square",
+                )
             )
         with name_scope(name, values=[tril]):
             self._given = convert_to_tensor(tril, name="tril")
@@ -130,7 +136,11 @@ class LinearOperatorDiag(LinearOperator):
         if is_square is False:
             raise ValueError(
                 "Only square diagonal operators currently supported.\n"
-                + errors.message("is_square=False", "None or True", "LinearOperatorFullMatrix")
+                + errors.message(
+                    "is_square=False",
+                    "is_square=None or is_square=True",
+                    "tf.linalg.LinearOperatorFullMatrix(matrix) for a matrix that is not square",
+                )
             )
         with name_scope(name, values=[diag]):
             self._diag = convert_to_tensor(diag, name="diag")
@@ -286,7 +296,7 @@ class LinearOperatorScaledIdentity(_Scaled):
         if not is_square:
             raise ValueError(
                 "A ScaledIdentity operator is always square.\n"
-                + errors.message(f"is_square={is_square}", "True", "is_square=True")
+                + errors.message(f"is_square={is_square}", "a square operator: is_square=True", "is_square=True")
             )
         with name_scope(name, values=[multiplier]):
             self._multiplier = convert_to_tensor(multiplier, name="multiplier")

@@ -332,7 +332,7 @@ def _only_one(transpose: bool, adjoint: bool, operand: str) -> None:
             f"Only one of transpose_{operand} and adjoint_{operand} can be True.\n"
             + errors.message(
                 f"transpose_{operand}=True and adjoint_{operand}=True",
-                "one of them",
+                "one of the two arguments",
                 f"adjoint_{operand}=True alone: it transposes and conjugates",
             )
         )

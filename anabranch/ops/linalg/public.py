@@ -225,7 +225,9 @@ def _spectral(tensor: Any, axis: tuple[int, int]) -> Any:
     """Largest singular values, with the two dimensions kept as 1."""
     if tensor._shape is None:
         raise NotImplementedError(
-            errors.message("the spectral norm of a tensor of unknown rank", "a known rank", "x.set_shape([None, None])")
+            errors.message(
+                "the spectral norm of a tensor of unknown rank", "a tensor of known rank", "x.set_shape([None, None])"
+            )
         )
     rank = len(tensor._shape)
     pair = [item % rank for item in axis]

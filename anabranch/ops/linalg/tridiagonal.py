@@ -137,7 +137,9 @@ def _solve(ctx: Any, inputs: Any, attrs: Any) -> Any:
         raise errors.UnimplementedError(
             None,
             ctx.op,
-            errors.message("perturb_singular=True", "False", "add a small number to the main diagonal"),
+            errors.message(
+                "perturb_singular=True", "perturb_singular=False", "add a small number to the main diagonal"
+            ),
         )
     if rhs.size == 0:
         return rhs
@@ -210,7 +212,11 @@ def _three(diagonals: Any, form: str) -> list[Any]:
         shape = diagonals.shape.as_list()
         if shape[-1] is None or shape[-1] != shape[-2]:
             raise ValueError(
-                errors.message(f"matrices of shape {diagonals.shape}", "[..., n, n] with a known n", "set_shape")
+                errors.message(
+                    f"matrices of shape {diagonals.shape}",
+                    "matrices [..., n, n] with a known n",
+                    "matrices.set_shape([n, n])",
+                )
             )
         main = build("MatrixDiagPart", diagonals)
         if shape[-1] == 1:

@@ -271,7 +271,7 @@ def _check_initializer(c: ShapeContext) -> list[RawShape]:
             errors.message(
                 f"keys of shape {shapes.show(keys)} and values of shape {shapes.show(c.shape('values'))}",
                 "a value for each key",
-                "give both the same length",
+                "keys and values of one length",
             )
         )
     return []

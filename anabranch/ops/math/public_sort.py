@@ -41,7 +41,7 @@ def _sorted(values: Tensor, axis: Any, descending: bool, positions: bool) -> Ten
     rank = values.shape.ndims
     if rank is None:
         raise NotImplementedError(
-            errors.message("values of unknown rank", "a known rank", "values.set_shape([None] * rank) before")
+            errors.message("values of unknown rank", "values of known rank", "values.set_shape([None] * rank) before")
         )
     if rank == 0:
         raise ValueError(errors.message("a scalar", "at least one dimension", "tf.reshape(x, [1])"))

@@ -61,7 +61,7 @@ def _check_bits(c: Any) -> None:
     if not 2 <= c.attrs["num_bits"] <= 16:
         raise ValueError(
             "num_bits must be between 2 and 16, inclusive\n"
-            + errors.message(f"num_bits={c.attrs['num_bits']}", "2 to 16", "num_bits=8")
+            + errors.message(f"num_bits={c.attrs['num_bits']}", "a number of bits from 2 to 16", "num_bits=8")
         )
 
 
@@ -416,7 +416,7 @@ def _check_there(c: Any) -> Any:
     axis = c.attrs.get("axis", -1)
     bits = c.attrs.get("num_bits")
     if bits is not None and not (1 if not c.attrs["signed_input"] else 2) <= bits < 63:
-        raise ValueError(errors.message(f"num_bits={bits}", "2 to 62", "num_bits=8"))
+        raise ValueError(errors.message(f"num_bits={bits}", "a number of bits from 2 to 62", "num_bits=8"))
     raw = c.shapes[0]
     if raw is not None and not -1 <= axis < max(len(raw), 1):
         raise ValueError(

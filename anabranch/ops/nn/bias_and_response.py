@@ -65,7 +65,7 @@ def _bias_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
             errors.message(
                 f"bias of shape {list(bias.shape)} for a value of shape {list(value.shape)}",
                 f"one bias per channel, dimension {axis}",
-                "check data_format",
+                "another data_format=, or a bias of the size of that dimension",
             ),
         )
         return value
@@ -127,7 +127,7 @@ class BiasAddGrad(Op):
             raise ValueError(
                 errors.message(
                     f"the second derivative of a bias along dimension 1 of {source._label}, whose rank is unknown",
-                    "a known rank",
+                    "a tensor of known rank",
                     "x.set_shape([None, ...]) before the bias is added",
                 )
             )
@@ -362,7 +362,7 @@ def dropout(
             raise ValueError(
                 "x has to be a floating point tensor since it's going to be scaled. "
                 f"Got a {dtype.name} tensor instead.\n"
-                + errors.message(f"x of dtype {dtype.name}", "floats", "tf.cast(x, tf.float32)")
+                + errors.message(f"x of dtype {dtype.name}", "a tensor of floats", "tf.cast(x, tf.float32)")
             )
         given = rate if keep_prob is None else keep_prob
         if not hasattr(given, "graph") and (isinstance(given, (str, bytes)) or np.ndim(given) != 0):
@@ -391,7 +391,11 @@ def dropout(
             keep = convert.convert_to_tensor(keep_prob, dtype, name="keep_prob")
             if keep.shape.ndims not in (0, None):
                 raise ValueError(
-                    errors.message(f"keep_prob of shape {keep.shape}", "a scalar", "one probability for all elements")
+                    errors.message(
+                        f"keep_prob of shape {keep.shape}",
+                        "a scalar, one probability for all elements",
+                        "tf.nn.dropout(x, keep_prob=0.5)",
+                    )
                 )
         first, second = random_seed.get_seed(seed)
         uniform = build(

@@ -64,7 +64,9 @@ def _check_true(ctx: Any, true: Any, attrs: Any, size: int) -> None:
             errors.InvalidArgumentError,
             f"`true_candidate` out of range [0, {size}), received {{0}}\n"
             + errors.message(
-                "a true class outside of the sampler's range", f"0 to {size - 1}", "range_max above all classes"
+                "a true class outside of the sampler's range",
+                f"a class from 0 to {size - 1}",
+                "range_max above all classes",
             ),
             true.reshape(-1)[first],
         )
@@ -313,12 +315,12 @@ class FixedUnigramCandidateSampler(Op):
                 "Must provide either vocab_file or unigrams.\n"
                 + errors.message(
                     f"vocab_file={c.attrs['vocab_file']!r} and {len(given)} unigrams",
-                    "one of the two",
+                    "one of the two arguments",
                     "unigrams=[...]",
                 )
             )
         if not 0 <= shard < shards:
-            raise ValueError(errors.message(f"shard={shard} of {shards}", f"0 to {shards - 1}", "shard=0"))
+            raise ValueError(errors.message(f"shard={shard} of {shards}", f"a shard from 0 to {shards - 1}", "shard=0"))
         return _shapes(c)
 
     def kernel(ctx, inputs, attrs):
@@ -331,7 +333,7 @@ class FixedUnigramCandidateSampler(Op):
             f"range is {size} must be equal to weights size {len(weights)}\n"
             + errors.message(
                 f"{len(weights)} classes of the shard, reserved ones included, and range_max={size}",
-                "as many",
+                "as many classes as range_max says",
                 f"range_max={len(weights)}",
             ),
         )

@@ -279,7 +279,9 @@ def _shapes(c: Any) -> list[Any]:
     if indices[1] not in (None, 2):
         raise ValueError(
             errors.message(
-                f"labels_indices of shape {shapes.show(indices)}", "[number of labels, 2]", "tf.SparseTensor"
+                f"labels_indices of shape {shapes.show(indices)}",
+                "indices of shape [number of labels, 2]",
+                "tf.SparseTensor(indices, values, dense_shape)",
             )
         )
     return [(batch,), (time, batch, classes)]
@@ -364,7 +366,11 @@ def ctc_loss(
     inputs = logits if inputs is None else inputs
     if inputs is None or sequence_length is None:
         raise ValueError(
-            errors.message("ctc_loss without logits or lengths", "both", "ctc_loss(labels, inputs, sequence_length)")
+            errors.message(
+                "ctc_loss without logits or lengths",
+                "logits and the length of each sequence",
+                "ctc_loss(labels, inputs, sequence_length)",
+            )
         )
     inputs = convert_to_tensor(inputs)
     if not time_major:

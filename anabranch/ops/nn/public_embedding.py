@@ -21,7 +21,11 @@ def _tables(params: Any, function: str) -> list[Any]:
     if params is None or (isinstance(params, (list, tuple)) and not params):
         raise ValueError(
             "Need at least one param\n"
-            + errors.message(f"{function} with params={params!r}", "a table", "pass the variable of embeddings")
+            + errors.message(
+                f"{function} with params={params!r}",
+                "a table, or a list of its parts",
+                "tf.nn.embedding_lookup(embeddings, ids) with the variable of embeddings",
+            )
         )
     if isinstance(params, (list, tuple)):
         return list(params)
@@ -202,7 +206,9 @@ def embedding_lookup_sparse(
     if sp_weights is not None and not sp_weights.values.dtype.base.is_floating:
         raise TypeError(
             errors.message(
-                f"weights of dtype {sp_weights.values.dtype.base.name}", "floats", "tf.cast them to tf.float32"
+                f"weights of dtype {sp_weights.values.dtype.base.name}",
+                "weights of a float dtype",
+                "tf.cast them to tf.float32",
             )
         )
     given_tensors = [sp_ids.values] + ([] if sp_weights is None else [sp_weights.values])

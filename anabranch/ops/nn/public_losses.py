@@ -21,7 +21,11 @@ def _one_of(function: str, new_name: str, new: Any, old_name: str, old: Any, def
     if new is not None and old is not None:
         raise ValueError(
             f"Cannot specify both '{old_name}' and '{new_name}'\n"
-            + errors.message(f"{function} with {new_name}= and {old_name}=", "one of them", f"{new_name}= alone")
+            + errors.message(
+                f"{function} with {new_name}= and {old_name}=",
+                "one of the two arguments, which mean the same",
+                f"{new_name}= alone",
+            )
         )
     return new if new is not None else old if old is not None else default
 
@@ -47,7 +51,7 @@ def _axis_number(axis: Any, tensor: Any, function: str) -> int | None:
             errors.message(
                 f"axis {number} for {function} of a tensor of shape {tensor.shape}",
                 f"an axis in [{-rank}, {rank})",
-                "the last axis is -1",
+                "axis=-1 for the last one",
             ),
         )
     return number % rank
@@ -103,7 +107,7 @@ def _require_names(function: str, sentinel: Any, labels: Any, logits: Any) -> No
             "Both labels and logits must be provided.\n"
             + errors.message(
                 f"tf.nn.{function} without {'labels' if labels is None else 'logits'}",
-                "both",
+                "both labels and logits",
                 f"tf.nn.{function}(labels=labels, logits=logits)",
             )
         )
@@ -134,8 +138,8 @@ def _cross_entropy(labels: Any, logits: Any, axis: Any, name: str | None, functi
         raise TypeError(
             errors.message(
                 f"logits of dtype {logits.dtype.base.name} for tf.nn.{function}",
-                "floats",
-                "tf.cast(logits, tf.float32); class numbers belong into labels=",
+                "logits of a float dtype",
+                "tf.cast(logits, tf.float32); class numbers belong in labels=",
             )
         )
     precise = _precise(logits)

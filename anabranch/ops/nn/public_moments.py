@@ -28,7 +28,11 @@ def _keep(function: str, keep_dims: Any, keepdims: Any) -> bool:
     if keep_dims is not None and keepdims is not None:
         raise ValueError(
             "Cannot specify both 'keep_dims' and 'keepdims'\n"
-            + errors.message(f"tf.nn.{function} with keep_dims= and keepdims=", "one of them", "keepdims= alone")
+            + errors.message(
+                f"tf.nn.{function} with keep_dims= and keepdims=",
+                "one of the two arguments, which mean the same",
+                "keepdims= alone",
+            )
         )
     return bool(keepdims if keepdims is not None else keep_dims or False)
 
@@ -262,7 +266,7 @@ def fused_batch_norm(
             "Both 'mean' and 'variance' must be None when is_training is True and exponential_avg_factor == 1.0.\n"
             + errors.message(
                 "statistics for training, which takes those of the batch",
-                "None",
+                "no mean and variance while training",
                 "is_training=False, or leave mean and variance out",
             )
         )
@@ -297,7 +301,9 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
     if axis is not None and dim is not None:
         raise ValueError(
             "Cannot specify both 'axis' and 'dim'\n"
-            + errors.message("tf.nn.l2_normalize with axis= and dim=", "one of them", "axis= alone")
+            + errors.message(
+                "tf.nn.l2_normalize with axis= and dim=", "one of the two arguments, which mean the same", "axis= alone"
+            )
         )
     axis = dim if axis is None else axis
     with name_scope(name, "l2_normalize", [x]) as scope:

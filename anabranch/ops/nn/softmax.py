@@ -190,7 +190,7 @@ class SparseSoftmaxCrossEntropyWithLogits(Op):
                 errors.message(
                     f"logits of shape {list(x.shape)} and labels of shape {list(labels.shape)}",
                     "logits [batch, classes] with at least one class, labels [batch]",
-                    "reshape the labels to one index per row of the logits",
+                    "tf.reshape(labels, [-1]), one index per row of the logits",
                 ),
             )
             return xp.zeros((batch,), x.dtype), xp.zeros(x.shape, x.dtype)

@@ -78,7 +78,7 @@ def _shape_of(c: Any, k: int | None) -> Any:
     if source is None:
         return [None, None]
     if k is not None and k < 0:
-        raise ValueError(errors.message(f"k = {k}", "k >= 0", "how many entries to take from each row"))
+        raise ValueError(errors.message(f"k = {k}", "a number k >= 0", "k=1"))
     if k is not None and source[-1] is not None and source[-1] < k:
         raise ValueError(
             f"input must have last dimension >= k = {k} but is {source[-1]}\n"
@@ -97,7 +97,9 @@ def _run(ctx: Any, x: Any, k: int, index_type: Any) -> Any:
             errors.InvalidArgumentError,
             f"input must have at least k columns. Had {x.shape[-1]}, needed {k}\n"
             + errors.message(
-                f"k = {k} for an input of shape {list(x.shape)}", "0 <= k <= its last dimension", "a smaller k"
+                f"k = {k} for an input of shape {list(x.shape)}",
+                "a number k from 0 to the input's last dimension",
+                "a smaller k",
             ),
         )
         shape = x.shape[:-1] + (max(k, 0),)
@@ -186,7 +188,7 @@ def _in_top_k(ctx: Any, predictions: Any, targets: Any, k: Any) -> Any:
             errors.message(
                 f"predictions of shape {[rows, classes]}, targets of shape {list(targets.shape)}",
                 "one target per row",
-                "reshape the targets",
+                "tf.reshape(targets, [-1])",
             ),
         )
         return xp.zeros((rows,), bool)

@@ -172,7 +172,7 @@ def same_count(c: Any, counts: dict[str, int]) -> None:
         raise ValueError(
             errors.message(
                 f"{', '.join(f'{n} {what}' for what, n in counts.items())} (op type {c.definition.type_name!r})",
-                "as many of each",
+                "as many of each as there are features",
                 "give one of each for every feature",
             )
         )

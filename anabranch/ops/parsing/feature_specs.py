@@ -95,7 +95,7 @@ class Raw:
             if known != kind:
                 raise ValueError(
                     f"Conflicting type {known} vs {kind} for feature {key}.\n"
-                    + errors.message(f"{of} {key!r} of two dtypes", "one dtype", "use another key")
+                    + errors.message(f"{of} {key!r} of two dtypes", "one dtype for each key", "use another key")
                 )
             return
         self.sparse_keys.append(key)
@@ -130,7 +130,11 @@ def _value_type(key: str, dtype: Any) -> dtypes.DType:
     if not dtype:
         raise ValueError(
             f"Missing type for feature {key}.\n"
-            + errors.message(f"feature {key!r} without dtype", "tf.float32, tf.int64 or tf.string", "name its dtype")
+            + errors.message(
+                f"feature {key!r} without dtype",
+                "a dtype: tf.float32, tf.int64 or tf.string",
+                "tf.FixedLenFeature([], tf.int64)",
+            )
         )
     found = dtypes.as_dtype(dtype)
     if found not in (dtypes.float32, dtypes.int64, dtypes.string):

@@ -203,7 +203,9 @@ def _sequence(context_features: Any, sequence_features: Any) -> _Sequence:
         raise ValueError(
             "Missing features.\n"
             + errors.message(
-                "neither context_features nor sequence_features", "one of them", "sequence_features={'x': ...}"
+                "neither context_features nor sequence_features",
+                "context_features, sequence_features, or both",
+                "sequence_features={'x': ...}",
             )
         )
     context = raw_features(context_features or {}, (VarLenFeature, FixedLenFeature), "context feature")
@@ -213,7 +215,7 @@ def _sequence(context_features: Any, sequence_features: Any) -> _Sequence:
         raise ValueError(
             errors.message(
                 f"sequence feature {key!r} with a default_value",
-                "none: steps are never filled",
+                "no default_value: steps are never filled",
                 "leave default_value out",
             )
         )
@@ -346,7 +348,11 @@ def decoderaw_features(
     strings = input_bytes if input_bytes is not None else bytes
     if strings is None or out_type is None:
         raise ValueError(
-            errors.message("decode_raw without strings or out_type", "both", "tf.decoderaw_features(x, tf.uint8)")
+            errors.message(
+                "decode_raw without strings or out_type",
+                "strings and the dtype of the numbers in them",
+                "tf.decode_raw(x, tf.uint8)",
+            )
         )
     return build("DecodeRaw", strings, out_type=out_type, little_endian=little_endian, name=name)
 
@@ -398,7 +404,11 @@ def decode_csv(
     if select_cols is not None and len(select_cols) != len(record_defaults):
         raise ValueError(
             "Length of select_cols and record_defaults do not match.\n"
-            + errors.message(f"{len(select_cols)} columns, {len(record_defaults)} defaults", "as many", "one for each")
+            + errors.message(
+                f"{len(select_cols)} columns, {len(record_defaults)} defaults",
+                "one default for each selected column",
+                "record_defaults=[[0.0], [''], ...], one for each column",
+            )
         )
     found = build(
         "DecodeCSV",

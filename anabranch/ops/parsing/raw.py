@@ -114,7 +114,7 @@ class DecodePaddedRaw(Op):
         if length is not None and (length <= 0 or length % width):
             raise ValueError(
                 errors.message(
-                    f"fixed_length = {length}", f"a positive multiple of {width} bytes", "fixed_length in bytes"
+                    f"fixed_length = {length}", f"a positive multiple of {width} bytes", f"fixed_length={width}"
                 )
             )
         batch = c.shape("input_bytes")
@@ -235,13 +235,17 @@ class DecodeCSV(Op):
         if columns and (list(columns) != sorted(set(columns)) or columns[0] < 0):
             raise ValueError(
                 "select_cols should be strictly increasing indices\n"
-                + errors.message(f"select_cols={list(columns)}", "indices from 0 on, in order", "sort them")
+                + errors.message(
+                    f"select_cols={list(columns)}", "indices from 0 on, in order", "select_cols=sorted(columns)"
+                )
             )
         if columns and len(columns) != len(c.attrs["OUT_TYPE"]):
             raise ValueError(
                 "select_cols should match output size\n"
                 + errors.message(
-                    f"{len(columns)} columns, {len(c.attrs['OUT_TYPE'])} defaults", "as many", "one for each"
+                    f"{len(columns)} columns, {len(c.attrs['OUT_TYPE'])} defaults",
+                    "one default for each selected column",
+                    "record_defaults=[[0.0], [''], ...], one for each column",
                 )
             )
         if len(c.attrs["field_delim"]) != 1:

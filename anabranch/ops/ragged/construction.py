@@ -34,7 +34,11 @@ class RaggedRange(Op):
                 rows = None if rows == 1 else rows
             elif len(found) > 1:
                 raise ValueError(
-                    errors.message(f"an operand of shape {shapes.show(found)}", "scalars and vectors", "one per row")
+                    errors.message(
+                        f"an operand of shape {shapes.show(found)}",
+                        "a scalar, or a vector with an element for each row",
+                        "one number per row",
+                    )
                 )
             elif found:
                 rows = found[0]

@@ -84,7 +84,11 @@ def _shape(c: Any) -> Any:
     if key is not None and key[0] not in (None, 1):
         raise ValueError(
             f"Dimension must be 1 but is {key[0]}\n"
-            + errors.message(f"a key of {key[0]} numbers", "one", "key, counter, alg = StatelessRandomGetKeyCounterAlg")
+            + errors.message(
+                f"a key of {key[0]} numbers",
+                "a key of one number",
+                "key, counter, alg = StatelessRandomGetKeyCounterAlg",
+            )
         )
     c.with_rank("counter", 1)
     for scalar in ("alg", "minval", "maxval"):

@@ -28,7 +28,7 @@ def shape_of(c: Any) -> Any:
     for dim in dims:
         if dim is not None and dim < 0:
             raise ValueError(
-                errors.message(f"a random tensor of shape {dims}", "sizes of at least 0", "check the shape")
+                errors.message(f"a random tensor of shape {dims}", "sizes of at least 0", "a shape such as [2, 3]")
             )
     return tuple(dims)
 
@@ -53,7 +53,7 @@ def samples_shape(c: Any) -> Any:
     """Shape rule of ops that draw ``num_samples`` categories for each row of ``logits``."""
     rows, samples = c.with_rank("logits", 2)[0], c.scalar("num_samples")
     if samples is not None and samples < 0:
-        raise ValueError(errors.message(f"num_samples={samples}", "at least 0", "num_samples=1"))
+        raise ValueError(errors.message(f"num_samples={samples}", "a number of 0 or more", "num_samples=1"))
     return (rows, samples)
 
 

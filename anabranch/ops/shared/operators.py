@@ -60,7 +60,7 @@ def _quotient(x: Any, y: Any, name: str | None) -> Any:
     elif not (kind.is_floating or kind.is_complex):
         raise TypeError(
             f"Invalid dtype {kind!r} in __truediv__\n"
-            + errors.message(f"division of {kind.name}", "numbers", "tf.cast(x, tf.float32)")
+            + errors.message(f"division of {kind.name}", "tensors of numbers", "tf.cast(x, tf.float32)")
         )
     return build("RealDiv", x, y, name=name)
 

@@ -101,7 +101,11 @@ def _lengths(c: Any, rank: int) -> list[int | None]:
     if known[0] not in (None, rank):
         raise ValueError(
             f"Shape must be {rank} but is {known[0]}\n"
-            + errors.message(f"fft_length of {known[0]} elements", f"{rank}", f"fft_length={[8] * rank}")
+            + errors.message(
+                f"fft_length of {known[0]} elements",
+                f"{rank} elements, one for each dimension",
+                f"fft_length={[8] * rank}",
+            )
         )
     return c.vector("fft_length") or [None] * rank
 

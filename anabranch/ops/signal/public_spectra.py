@@ -102,7 +102,11 @@ def inverse_stft(
             )
             rank = real.shape.ndims
             if rank is None:
-                raise ValueError(errors.message("stfts of unknown rank", "a known rank", "stfts.set_shape(...)"))
+                raise ValueError(
+                    errors.message(
+                        "stfts of unknown rank", "stfts of known rank", "stfts.set_shape([None, None, None])"
+                    )
+                )
             before = np.zeros((2 * rank - 1,), np.int32)
             paddings = build("Reshape", build("ConcatV2", [before, build("ExpandDims", missing, 0)], 0), [rank, 2])
             real = build("Pad", real, paddings)
@@ -169,7 +173,8 @@ def linear_to_mel_weight_matrix(
     for key, value in given.items():
         if not isinstance(value, Tensor) and value <= 0:
             raise ValueError(
-                f"{key} must be positive. Got: {value}\n" + errors.message(f"{key}={value}", "> 0", f"{key}=8000")
+                f"{key} must be positive. Got: {value}\n"
+                + errors.message(f"{key}={value}", "a positive number", f"{key}=8000")
             )
     if lower_edge_hertz < 0 or lower_edge_hertz >= upper_edge_hertz:
         raise ValueError(
@@ -212,7 +217,7 @@ def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: Any, name: str | None 
         if bands == 0:
             raise ValueError(
                 "num_mel_bins must be positive. Got: 0\n"
-                + errors.message("spectra of no bands", "1 or more", "check them")
+                + errors.message("spectra of no bands", "spectra of one band or more", "num_mel_bins=20")
             )
         kind = spectra.dtype.base
         count = np.array(bands, kind.np) if bands is not None else build("Cast", build("Shape", spectra)[-1], DstT=kind)

@@ -150,7 +150,11 @@ def _rolled(x: Any, axes: Any, forward: bool, name: str | None) -> Tensor:
         x = convert_to_tensor(x)
         if axes is None:
             if x.shape.ndims is None:
-                raise ValueError(errors.message("a tensor of unknown rank and no axes", "axes", "axes=[-1]"))
+                raise ValueError(
+                    errors.message(
+                        "a tensor of unknown rank and no axes", "a tensor of known rank, or axes", "axes=[-1]"
+                    )
+                )
             axes = list(range(x.shape.ndims))
         axes = [axes] if isinstance(axes, int) else list(axes)
         sizes = x.shape.raw if x.shape.raw is not None and None not in x.shape.raw else None
@@ -229,7 +233,7 @@ def dct(
             if known is not None and known < 2:
                 raise ValueError(
                     "Type-I DCT requires the dimension to be greater than one.\n"
-                    + errors.message(f"{known} samples", "at least 2", "type=2")
+                    + errors.message(f"{known} samples", "at least 2 samples", "type=2")
                 )
             mirrored = build("ConcatV2", [x, x[..., -2:0:-1]], -1)
             return build("Real", rfft(mirrored), Tout=kind)
@@ -259,10 +263,15 @@ def _check_dct(type: int, n: int | None, axis: int, norm: str | None) -> None:
         )
     if axis != -1:
         raise NotImplementedError(
-            f"axis must be -1. Got: {axis}\n" + errors.message(f"axis={axis}", "-1", "tf.transpose the signal")
+            f"axis must be -1. Got: {axis}\n"
+            + errors.message(
+                f"axis={axis}", "the last axis: axis=-1", "tf.transpose(signal, ...) to bring the axis to the end"
+            )
         )
     if n is not None and n < 1:
-        raise ValueError(f"n should be a positive integer or None\n{errors.message(f'n={n}', '1 or more', 'n=None')}")
+        raise ValueError(
+            "n should be a positive integer or None\n" + errors.message(f"n={n}", "a length of 1 or more", "n=None")
+        )
     if norm not in (None, "ortho"):
         raise ValueError(
             f"Unknown normalization. Expected None or 'ortho', got: {norm}\n"
@@ -282,7 +291,8 @@ def idct(
     """The inverse of ``tf.signal.dct`` of the same type over the last dimension."""
     if n is not None:
         raise NotImplementedError(
-            "`n` is not implemented for idct.\n" + errors.message(f"n={n}", "None", "tf.pad or slice the signal")
+            "`n` is not implemented for idct.\n"
+            + errors.message(f"n={n}", "the signal's own length: n=None", "tf.pad(signal, ...), or signal[..., :n]")
         )
     inverse = {1: 1, 2: 3, 3: 2}.get(type, type)
     x = convert_to_tensor(input, preferred_dtype=dtypes.float32)
@@ -364,7 +374,9 @@ def frame(
         signal = convert_to_tensor(signal, name="signal")
         rank = signal.shape.ndims
         if rank is None:
-            raise ValueError(errors.message("a signal of unknown rank", "a known rank", "signal.set_shape([None, n])"))
+            raise ValueError(
+                errors.message("a signal of unknown rank", "a signal of known rank", "signal.set_shape([None, n])")
+            )
         if not -rank <= axis < rank:
             raise ValueError(errors.message(f"axis={axis} of rank {rank}", f"-{rank} to {rank - 1}", "axis=-1"))
         axis = axis % rank
@@ -420,7 +432,11 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
         if rank is None or rank < 2:
             raise ValueError(
                 "signal must have at least rank 2.\n"
-                + errors.message(f"a signal of rank {rank}", "[..., frames, frame_length]", "tf.signal.frame")
+                + errors.message(
+                    f"a signal of rank {rank}",
+                    "a signal [..., frames, frame_length]",
+                    "tf.signal.frame(signal, frame_length, frame_step)",
+                )
             )
         raw = signal.shape.as_list()
         step = _known(frame_step)

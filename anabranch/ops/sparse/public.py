@@ -85,10 +85,16 @@ def sparse_expand_dims(sp_input: Any, axis: int | None = None, name: str | None 
     sparse = as_sparse(sp_input)
     rank = sparse.get_shape().ndims
     if rank is None:
-        raise ValueError(errors.message("a sparse tensor of unknown rank", "a known rank", "tf.sparse_reshape(x, ...)"))
+        raise ValueError(
+            errors.message(
+                "a sparse tensor of unknown rank", "a sparse tensor of known rank", "tf.sparse_reshape(x, ...)"
+            )
+        )
     place = -1 if axis is None else axis
     if not -rank - 1 <= place <= rank:
-        raise ValueError(errors.message(f"axis {axis} of rank {rank}", f"{-rank - 1} to {rank}", "axis=-1"))
+        raise ValueError(
+            errors.message(f"axis {axis} of rank {rank}", f"an axis from {-rank - 1} to {rank}", "axis=-1")
+        )
     place += rank + 1 if place < 0 else 0
     with name_scope(name, "expand_dims", [sparse]):
         zeros = build("ZerosLike", build("Slice", sparse.indices, [0, 0], [-1, 1]))
@@ -124,7 +130,9 @@ def sparse_concat(
     if len(inputs) == 1:
         return inputs[0]
     if not inputs or axis is None:
-        raise ValueError(errors.message("no sparse tensors, or no axis", "both", "tf.sparse_concat(0, [a, b])"))
+        raise ValueError(
+            errors.message("no sparse tensors, or no axis", "sparse tensors and an axis", "tf.sparse_concat(0, [a, b])")
+        )
     sizes = [item.dense_shape for item in inputs]
     if expand:
         largest = build("Max", build("Pack", sizes, axis=0), [0])
@@ -156,7 +164,13 @@ def _replaced(largest: Any, size: Any, axis: int, rank: int | None) -> Any:
     """``largest`` with the element ``axis`` of ``size``."""
     place = axis + rank if axis < 0 and rank is not None else axis
     if place < 0:
-        raise ValueError(errors.message(f"axis {axis} of unknown rank", "a known rank", "axis counted from the front"))
+        raise ValueError(
+            errors.message(
+                f"axis {axis} of unknown rank",
+                "sparse tensors of known rank",
+                "an axis counted from the front, such as axis=1",
+            )
+        )
     own = build("Slice", size, [place], [1])
     return build(
         "ConcatV2", [build("Slice", largest, [0], [place]), own, build("Slice", largest, [place + 1], [-1])], 0
@@ -179,7 +193,7 @@ def sparse_split(
         raise ValueError(
             "sp_input and num_split are required\n"
             + errors.message(
-                "one of them missing", "both by keyword", "tf.sparse_split(sp_input=x, num_split=2, axis=0)"
+                "one of them missing", "both sp_input and num_split", "tf.sparse_split(sp_input=x, num_split=2, axis=0)"
             )
         )
     axis = _one_of(axis, split_dim, ("axis", "split_dim"))
@@ -531,14 +545,24 @@ def sparse_merge(
             raise TypeError("vocab_size has to be a list of the length of sp_ids")
         sizes = list(vocab_size)
     if len(given) != len(sizes):
-        raise ValueError(errors.message(f"{len(given)} sp_ids, {len(sizes)} sizes", "as many", "one size for each"))
+        raise ValueError(
+            errors.message(
+                f"{len(given)} sp_ids, {len(sizes)} sizes",
+                "one size for each of sp_ids",
+                "vocab_size=[100, 200], one for each",
+            )
+        )
     ids_list = [as_sparse(ids, "sp_ids") for ids in given]
     values = as_sparse(sp_values, "sp_values")
     with name_scope(name, "SparseMerge", [*ids_list, values]):
         columns = []
         for ids in ids_list:
             if ids.dtype.base not in (dtypes.int32, dtypes.int64):
-                raise TypeError(errors.message(f"sp_ids of dtype {ids.dtype.base.name}", "int32 or int64", "tf.cast"))
+                raise TypeError(
+                    errors.message(
+                        f"sp_ids of dtype {ids.dtype.base.name}", "ids of int32 or int64", "tf.cast(ids, tf.int64)"
+                    )
+                )
             found = ids.values if ids.dtype.base == dtypes.int64 else build("Cast", ids.values, DstT="int64")
             columns.append(build("ExpandDims", found, 1))
         own = ids_list[0]

@@ -115,7 +115,11 @@ def _shape_rule(state: list[str], rest: list[str], grad: str, sparse: bool, reso
             if var is not None:
                 if not var:
                     raise ValueError(
-                        errors.message("a sparse update of a scalar variable", "rank at least 1", "use the dense form")
+                        errors.message(
+                            "a sparse update of a scalar variable",
+                            "a variable of rank 1 or more",
+                            "use the dense form of the op",
+                        )
                     )
                 merged = shapes.merge(given, (count, *var[1:]))
                 var = (var[0], *merged[1:])  # type: ignore[index]

@@ -101,7 +101,7 @@ def row_shape(c: ShapeContext, target: RawShape, indices: RawShape, updates: Raw
                 f"updates of shape {shapes.show(updates)} for indices of shape {shapes.show(indices)} into "
                 f"shape {shapes.show(target)}",
                 f"a scalar or shape {shapes.show(wanted)} (indices.shape + ref.shape[1:])",
-                "reshape the updates",
+                "tf.reshape(updates, shape)",
             )
         )
     if target is None and indices is not None and len(updates) >= len(indices):
@@ -133,7 +133,7 @@ def slice_shape(c: ShapeContext, target: RawShape, indices: RawShape, updates: R
                 f"updates of shape {shapes.show(updates)} for indices of shape {shapes.show(indices)} into "
                 f"shape {shapes.show(target)}",
                 f"shape {shapes.show(wanted)} (indices.shape[:-1] + ref.shape[{depth}:])",
-                "reshape the updates",
+                "tf.reshape(updates, shape)",
             )
         )
     return target
@@ -303,7 +303,7 @@ def gather_slices_shape(params: RawShape, indices: RawShape) -> RawShape:
         raise ValueError(
             errors.message(
                 f"indices of shape {shapes.show(indices)} into shape {shapes.show(params)}",
-                f"[..., k] with k at most {len(params)}",
+                f"indices [..., k] with k at most {len(params)}",
                 "index no more dimensions than there are",
             )
         )

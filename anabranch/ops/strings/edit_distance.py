@@ -57,7 +57,11 @@ class EditDistance(Op):
             return None if rank is None else (None,) * (rank - 1)
         if len(sizes[0]) != len(sizes[1]):
             raise ValueError(
-                errors.message(f"ranks {len(sizes[0])} and {len(sizes[1])}", "equal ranks", "tf.sparse_reshape")
+                errors.message(
+                    f"ranks {len(sizes[0])} and {len(sizes[1])}",
+                    "two sparse tensors of one rank",
+                    "tf.sparse_reshape(x, shape)",
+                )
             )
         return tuple(
             None if None in pair else max(int(pair[0]), int(pair[1]))

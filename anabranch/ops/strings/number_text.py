@@ -20,7 +20,9 @@ def _check_format(attrs: dict[str, Any]) -> None:
     dtype = attrs["T"]
     if dtype.name == "variant":
         raise NotImplementedError(
-            errors.message("as_string of a variant", "numbers, bools or strings", "take the tensors out of it first")
+            errors.message(
+                "as_string of a variant", "a tensor of numbers, bools or strings", "take the tensors out of it first"
+            )
         )
     inexact = dtype.is_floating or dtype.is_complex
     if attrs["scientific"] and attrs["shortest"]:

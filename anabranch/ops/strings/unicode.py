@@ -121,7 +121,11 @@ def _check_replacement(ctx: Any, attrs: Any) -> None:
         0 <= code <= _LAST,
         errors.InvalidArgumentError,
         "replacement_char out of unicode codepoint range\n"
-        + errors.message(f"replacement_char={code}", f"0 to {_LAST}", "65533, the replacement character"),
+        + errors.message(
+            f"replacement_char={code}",
+            f"a code point from 0 to {_LAST}",
+            "replacement_char=65533, Unicode's replacement character",
+        ),
     )
 
 

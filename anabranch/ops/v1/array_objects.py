@@ -46,7 +46,9 @@ class Stack:
                 None,
                 op,
                 f"Stack[{op.name}] is empty when calling Pop().\n"
-                + errors.message("a pop of an empty stack", "an element", "push before the pop, and order the two"),
+                + errors.message(
+                    "a pop of an empty stack", "a stack with an element", "push before the pop, and order the two"
+                ),
             )
         return self.items.pop()
 
@@ -124,7 +126,9 @@ class TensorArray:
                 op,
                 f"Tried to write to index {index} but {told}: {len(self.items)}\n"
                 + errors.message(
-                    f"index {index}", f"0 to {len(self.items) - 1}", "a larger size=, or dynamic_size=True"
+                    f"index {index}",
+                    f"an index from 0 to {len(self.items) - 1}",
+                    "a larger size=, or dynamic_size=True",
                 ),
             )
         if not shapes.is_compatible(self.element_shape, value.shape):
@@ -167,7 +171,9 @@ class TensorArray:
                 None,
                 op,
                 f"Tried to read from index {index} but array size is: {len(self.items)}\n"
-                + errors.message(f"index {index}", f"0 to {len(self.items) - 1}", "end the loop at the array's size"),
+                + errors.message(
+                    f"index {index}", f"an index from 0 to {len(self.items) - 1}", "end the loop at the array's size"
+                ),
             )
         if self.cleared[index]:
             raise errors.InvalidArgumentError(
@@ -246,7 +252,7 @@ class TensorArray:
                 raise errors.UnimplementedError(
                     None,
                     op,
-                    errors.message("a concat of no elements", "a known element shape", "set element_shape"),
+                    errors.message("a concat of no elements", "a known element shape", "element_shape=[n]"),
                 )
             assert element_shape_except0 is not None
             return np.zeros((0, *element_shape_except0), self.dtype.np), lengths  # type: ignore[arg-type]

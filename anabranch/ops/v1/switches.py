@@ -231,7 +231,7 @@ def merge(inputs: Sequence[Any], name: str | None = None) -> Any:
     if any(item is None for item in inputs):
         raise ValueError(
             f"At least one of the merge inputs is None: {inputs}\n"
-            + errors.message(f"{inputs!r} to merge", "tensors", "leave out what is None")
+            + errors.message(f"{inputs!r} to merge", "tensors only", "leave out what is None")
         )
     forms = {(type(item), len(composites.parts(item))) for item in inputs if composites.is_composite(item)}
     if forms:

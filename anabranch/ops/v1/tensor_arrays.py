@@ -49,7 +49,7 @@ def _create(attrs: Any, name: str) -> Any:
         errors.message(
             f"{name!r}, a stack or array of version 1, used in the body of a conditional or loop",
             "such objects in graphs with frames, as TensorFlow 1 wrote them",
-            "tf.TensorArray",
+            "tf.TensorArray(dtype, size)",
         )
     )
 

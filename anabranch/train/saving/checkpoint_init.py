@@ -116,7 +116,11 @@ def _take(variable: Any, path: str, name: str, shapes: dict[str, list[int]], tol
             raise ValueError(
                 f"Shape of variable {part.name} ({whole}) doesn't match with shape of tensor {name} ({shapes[name]}) "
                 f"from checkpoint reader.\n"
-                + errors.message(f"a variable of shape {whole}", f"{shapes[name]}", "use another tensor or shape")
+                + errors.message(
+                    f"a variable of shape {whole}",
+                    f"a variable of shape {shapes[name]}, as saved",
+                    "use another tensor or shape",
+                )
             )
         _set_initializer(part, path, name, "" if info is None else info.spec)
         logging.info("Initialize variable %s from checkpoint %s with %s", part.name, path, name)

@@ -177,7 +177,11 @@ def op_list_to_dict(op_list: Iterable[Any]) -> dict[str, Any]:
             if not isinstance(found.setdefault(name, []), list):
                 raise ValueError(
                     f"Mixing slices and non-slices with the same name: {name}\n"
-                    + errors.message(f"a whole variable and a part of one called {name!r}", "one of them", "rename one")
+                    + errors.message(
+                        f"a whole variable and a part of one called {name!r}",
+                        "one name for each variable",
+                        "tf.get_variable('another_name', ...) for one of them",
+                    )
                 )
             found[name].append(item)
         elif isinstance(item, Variable) or _is_variable_op(item):

@@ -104,7 +104,7 @@ class Saver:
             raise ValueError(
                 "If `var_list` is provided then build cannot be deferred. "
                 "Either set defer_build=False or var_list=None.\n"
-                + errors.message("var_list with defer_build=True", "one of them", "leave defer_build out")
+                + errors.message("var_list with defer_build=True", "one of the two arguments", "leave defer_build out")
             )
         self._var_list = var_list
         self._reshape = reshape
@@ -156,7 +156,9 @@ class Saver:
             if not self._allow_empty:
                 raise ValueError(
                     "No variables to save\n"
-                    + errors.message("a graph without variables", "variables", "make the saver after the model")
+                    + errors.message(
+                        "a graph without variables", "a graph with variables", "make the saver after the model"
+                    )
                 )
             self._is_empty = True
             return

@@ -36,7 +36,7 @@ def test_as_raw(given, raw):
 @pytest.mark.parametrize(
     ("bad", "error", "text"),
     [
-        ([-1], ValueError, r"the dimension -1\nExpected: 0 or more\nInstead: None for"),
+        ([-1], ValueError, r"the dimension -1\nExpected: a size of 0 or more\nInstead: None for"),
         ([2.5], ValueError, r"the dimension 2\.5\nExpected: a whole number"),
         (["3"], TypeError, r"'3' of type str as a dimension"),
         ("ab", TypeError, r"'ab' as a shape"),

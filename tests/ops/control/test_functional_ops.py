@@ -209,5 +209,5 @@ def test_map_takes_the_signature_of_version_2():
             lambda n: {"half": tf.cast(n, tf.float32) / 2.0}, words, fn_output_signature={"half": tf.float32}
         )
         assert session.run(found)["half"].tolist() == [0.5, 1.0]
-        with pytest.raises(TypeError, match=r"dtype=(.|\n)*one of them(.|\n)*leave dtype out"):
+        with pytest.raises(TypeError, match=r"dtype=(.|\n)*one of the two arguments(.|\n)*leave dtype out"):
             tf.map_fn(lambda n: n, words, dtype=tf.int32, fn_output_signature=tf.int32)

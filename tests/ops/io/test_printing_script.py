@@ -57,7 +57,7 @@ def test_print_to_files_and_logs(session, tmp_path, caplog):
     assert [(record.levelname, record.message) for record in caplog.records] == [("INFO", "logged")]
     with pytest.raises(ValueError, match=r"Unsupported output stream, logging level, or file\.bad"):
         tf.print("x", output_stream="bad")
-    with pytest.raises(ValueError, match="output_stream, summarize, sep, end or name"):
+    with pytest.raises(ValueError, match="only output_stream, summarize, sep, end and name"):
         tf.print("x", file=sys.stderr)
 
 

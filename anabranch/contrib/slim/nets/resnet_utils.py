@@ -42,7 +42,9 @@ def conv2d_same(inputs: Any, num_outputs: int, kernel_size: int, stride: int, ra
 def _unreachable(output_stride: Any, stride: int) -> ValueError:
     return ValueError(
         "The target output_stride cannot be reached.\n"
-        + errors.message(f"output_stride={output_stride}", f"one of the strides on the way to {stride}", "16")
+        + errors.message(
+            f"output_stride={output_stride}", f"one of the strides on the way to {stride}", "output_stride=16"
+        )
     )
 
 

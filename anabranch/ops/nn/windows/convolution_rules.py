@@ -50,7 +50,7 @@ def check_depths(channels: int | None, filter_shape: Sequence[int | None], group
             f"depth must be evenly divisible by number of groups: {features} vs {channels // depth}\n"
             + errors.message(
                 f"{features} features in {channels // depth} groups",
-                "a multiple of the number of groups",
+                "as many features as a multiple of the number of groups",
                 "another number of features",
             )
         )

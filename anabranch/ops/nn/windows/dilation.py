@@ -157,7 +157,11 @@ class Dilation2DBackpropFilter(Op):
 def _once(first: Any, second: Any, first_name: str, second_name: str) -> Any:
     if (first is None) == (second is None):
         raise ValueError(
-            errors.message(f"both or none of {first_name} and {second_name}", "one of them", f"{second_name}=")
+            errors.message(
+                f"both or none of {first_name} and {second_name}",
+                "one of the two arguments, which mean the same",
+                f"{second_name}=",
+            )
         )
     return first if first is not None else second
 

@@ -170,7 +170,7 @@ def check_attrs(c: Any, rank: int, *names: str) -> None:
                 )
             )
         if min(values) < 1:
-            raise ValueError(errors.message(f"{name}={list(values)}", "positive values", f"{name} of 1 and more"))
+            raise ValueError(errors.message(f"{name}={list(values)}", "positive numbers", f"{name} of 1 and more"))
         batch_channel = (values[0], values[1] if channels_first(data_format) else values[-1])
         if batch_channel != (1, 1):
             raise ValueError(

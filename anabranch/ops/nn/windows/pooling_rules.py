@@ -55,7 +55,11 @@ def check(c: Any, rank: int, over_channels: bool = False) -> str:
     """Refuse attributes that pool over batch, or over channels where that is not allowed; return the data format."""
     data_format = c.attrs.get("data_format", "NHWC" if rank == 4 else "NDHWC")
     if data_format == "NCHW_VECT_C":
-        raise NotImplementedError(errors.message("data_format='NCHW_VECT_C'", "'NHWC' or 'NCHW'", "transpose to NHWC"))
+        raise NotImplementedError(
+            errors.message(
+                "data_format='NCHW_VECT_C'", "'NHWC' or 'NCHW'", "tf.transpose to NHWC, then data_format='NHWC'"
+            )
+        )
     if "ksize" in c.attrs:
         size = c.attrs["ksize"]
         if len(size) == rank and len(c.attrs["strides"]) == rank and across_channels(c.attrs) > 1:

@@ -26,7 +26,9 @@ def either(new: Any, old: Any, new_name: str, old_name: str, default: Any = None
     if new is not None and old is not None:
         raise ValueError(
             f"Cannot specify both '{old_name}' and '{new_name}'\n"
-            + errors.message(f"{new_name}= and {old_name}=", "one of them", f"{new_name}= alone")
+            + errors.message(
+                f"{new_name}= and {old_name}=", "one of the two arguments, which mean the same", f"{new_name}= alone"
+            )
         )
     return new if new is not None else old if old is not None else default
 
@@ -488,7 +490,9 @@ def separable_conv2d(
         if raw is not None and (len(raw) != 4 or any(size not in (1, None) for size in raw[:2])):
             raise ValueError(
                 errors.message(
-                    f"pointwise_filter of shape {pointwise.shape}", "[1, 1, in * multiplier, out]", "reshape it"
+                    f"pointwise_filter of shape {pointwise.shape}",
+                    "a filter of shape [1, 1, in * multiplier, out]",
+                    "tf.reshape(pointwise_filter, [1, 1, -1, out])",
                 )
             )
         rates = either(dilations, rate, "dilations", "rate")

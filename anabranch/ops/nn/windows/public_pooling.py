@@ -179,8 +179,8 @@ def _dilated(function: Any, x: Any, sizes: list[int], rates: list[int], data_for
         raise NotImplementedError(
             errors.message(
                 f"a dilated pooling of {x.shape} in format {data_format}",
-                "channels last and known spatial sizes",
-                "transpose and set_shape the input",
+                "an input with channels last and known spatial sizes",
+                "tf.transpose(x, [0, 2, 3, 1]), and x.set_shape with its sizes",
             )
         )
     spatial = x.shape.raw[1:-1]
@@ -260,7 +260,7 @@ def pool(
                 "strides > 1 not supported in conjunction with dilation_rate > 1\n"
                 + errors.message(
                     f"strides={steps}, dilation_rate={gaps}",
-                    "one of them",
+                    "strides or dilations, but not both",
                     "tf.nn.pool without strides, then x[:, ::2]",
                 )
             )
