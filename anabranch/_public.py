@@ -139,7 +139,7 @@ def _listing(prefix: str) -> list[str]:
 
 
 def load_everything() -> None:
-    """Loads also what loads only when it is named, so that the table of names is complete."""
+    """Load also what loads only when it is named, so that the table of names is complete."""
     _load()
     for name in _ALIASES:
         importlib.import_module(f"{PACKAGE}.{name}")
@@ -159,7 +159,7 @@ def listing() -> list[str]:
 
 
 class _Namespaces:
-    """Finds the modules that stand for namespaces without a package; asked after the usual finders."""
+    """Find the modules that stand for namespaces without a package; asked after the usual finders."""
 
     @staticmethod
     def find_spec(

@@ -17,18 +17,18 @@ from anabranch.train.saving.checkpoint_state import get_checkpoint_state
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the three doings and their options."""
-    doings = parser.add_subparsers(dest="doing", metavar="ls|show|diff", required=True)
-    listing = doings.add_parser("ls", help="the checkpoints of a folder", allow_abbrev=False)
+    """Add the three actions and their options."""
+    actions = parser.add_subparsers(dest="action", metavar="ls|show|diff", required=True)
+    listing = actions.add_parser("ls", help="the checkpoints of a folder", allow_abbrev=False)
     listing.add_argument("folder")
     showing.add_json(listing)
-    show = doings.add_parser("show", help="the tensors of a checkpoint", allow_abbrev=False)
+    show = actions.add_parser("show", help="the tensors of a checkpoint", allow_abbrev=False)
     show.add_argument("checkpoint", help="its prefix, such as logs/model.ckpt-100, or a folder: the latest in it")
     show.add_argument("--tensor", action="append", default=[], metavar="NAME", help="print its values, too")
     show.add_argument("--match", metavar="PATTERN", help="only tensors whose name has this regular expression")
     show.add_argument("--full", action="store_true", help="print all elements")
     showing.add_json(show)
-    diff = doings.add_parser("diff", help="where two checkpoints differ; exit status 1 if they do", allow_abbrev=False)
+    diff = actions.add_parser("diff", help="where two checkpoints differ; exit status 1 if they do", allow_abbrev=False)
     diff.add_argument("first")
     diff.add_argument("second")
     diff.add_argument("--tolerance", type=float, default=0.0, help="largest difference of values that counts as none")
@@ -37,9 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do what the options say."""
-    if options.doing == "ls":
+    if options.action == "ls":
         return _ls(options)
-    return _show(options) if options.doing == "show" else _diff(options)
+    return _show(options) if options.action == "show" else _diff(options)
 
 
 # ------------------------------------------------------------------------------------------------------------------- ls

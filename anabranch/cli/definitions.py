@@ -103,7 +103,7 @@ def find(text: str) -> list[OpType | PublicName]:
 
 
 def load_everything() -> None:
-    """Loads what publishes names or defines op types, so that the tables are complete."""
+    """Load what publishes names or defines op types, so that the tables are complete."""
     for module in (anabranch, anabranch.contrib):
         for name in dir(module):
             getattr(module, name)

@@ -38,22 +38,22 @@ class Found(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the four doings and their options."""
-    doings = parser.add_subparsers(dest="doing", metavar="summary|to-text|freeze|ops", required=True)
+    """Add the four actions and their options."""
+    actions = parser.add_subparsers(dest="action", metavar="summary|to-text|freeze|ops", required=True)
     what = "a GraphDef or MetaGraphDef, binary or text, or the folder of a SavedModel"
     for name, told in (
         ("summary", "nodes, inputs, outputs, variables, constants, functions"),
         ("to-text", "the whole file as text"),
         ("ops", "op types, and which are not defined here; exit status 1 if there are such"),
     ):
-        child = doings.add_parser(name, help=told, allow_abbrev=False)
+        child = actions.add_parser(name, help=told, allow_abbrev=False)
         child.add_argument("file", help=what)
         child.add_argument("--tags", help="tags of a SavedModel's MetaGraph, separated by commas")
         if name == "to-text":
             child.add_argument("--output", "-o", metavar="FILE", help="write there instead of to standard output")
         else:
             showing.add_json(child)
-    freeze = doings.add_parser(
+    freeze = actions.add_parser(
         "freeze", help="a model as a GraphDef with constants in place of variables", allow_abbrev=False
     )
     freeze.add_argument(
@@ -70,12 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do what the options say."""
-    if options.doing == "freeze":
+    if options.action == "freeze":
         return _freeze(options)
     found = read_graph(options.file, options.tags)
-    if options.doing == "summary":
+    if options.action == "summary":
         return _summary(options, found)
-    return _ops(options, found) if options.doing == "ops" else _to_text(options, found)
+    return _ops(options, found) if options.action == "ops" else _to_text(options, found)
 
 
 # -------------------------------------------------------------------------------------------------------------- reading
@@ -112,7 +112,7 @@ def _all_nodes(graph: Any) -> list[Any]:
     return [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
 
 
-# -------------------------------------------------------------------------------------------------------------- doings
+# -------------------------------------------------------------------------------------------------------------- actions
 def _summary(options: argparse.Namespace, found: Found) -> int:
     graph = found.graph_def
     consumed = {graph_util.node_name(text) for node in graph.node for text in node.input}

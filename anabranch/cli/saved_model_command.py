@@ -19,14 +19,14 @@ from anabranch.saved_model import files, loaded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the two doings and their options."""
-    doings = parser.add_subparsers(dest="doing", metavar="show|run", required=True)
-    show = doings.add_parser("show", help="tags, signatures, variables, assets, op types", allow_abbrev=False)
+    """Add the two actions and their options."""
+    actions = parser.add_subparsers(dest="action", metavar="show|run", required=True)
+    show = actions.add_parser("show", help="tags, signatures, variables, assets, op types", allow_abbrev=False)
     show.add_argument("model", help="folder of the SavedModel")
     show.add_argument("--tags", help="only the MetaGraph with these tags, separated by commas")
     show.add_argument("--variables", action="store_true", help="list the variables of the checkpoint")
     showing.add_json(show)
-    call = doings.add_parser(
+    call = actions.add_parser(
         "run",
         help="call a signature",
         allow_abbrev=False,
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do what the options say."""
-    return _show(options) if options.doing == "show" else _call(options)
+    return _show(options) if options.action == "show" else _call(options)
 
 
 def _tags(text: str | None) -> list[str] | None:

@@ -12,7 +12,7 @@ _MOST_FILES = 12  # of a namespace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the names and the options."""
+    """Add the names and the options."""
     parser.add_argument(
         "names",
         nargs="+",

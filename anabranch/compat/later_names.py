@@ -346,7 +346,7 @@ class ProfilerHook(tf.train.SessionRunHook):
 
     Args:
         save_steps: steps between two traces.
-        save_secs: seconds between two traces; one of both.
+        save_secs: seconds between two traces; give one of the two.
         output_dir: the folder.
         show_dataflow: without effect; lines between operations are not shown.
         show_memory: must be False.

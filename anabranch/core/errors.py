@@ -171,7 +171,7 @@ class OpError(Exception):
             outer, told = _within(op), site
             while outer is not None:
                 if (there := _site_text(outer)) and there != told:
-                    lines.append(f"inside of {_called(outer)}, created at\n  {_indented(there)}")
+                    lines.append(f"inside {_called(outer)}, created at\n  {_indented(there)}")
                 outer, told = _within(outer), there
             op, intro = _original(op), "for operation"
         return "\n".join(lines)

@@ -44,7 +44,7 @@ def empty_aligned(size: int) -> np.ndarray:
 
 
 class TensorFacts:
-    """What the index tells of a tensor."""
+    """What the index says about a tensor."""
 
     __slots__ = ("dtype", "entry", "parts", "shape")
 
@@ -97,7 +97,7 @@ class BundleReader:
             dtype, shape = checked_facts(self.path, name, entry.dtype, [d.size for d in entry.shape.dim])
             parts = tuple(slices.from_proto(part) for part in entry.slices)
             if not all(slices.is_inside(part, shape) for part in parts):
-                raise bundle.lost(self.path, f"tensor {name!r} has a slice outside of its shape {list(shape)}")
+                raise bundle.lost(self.path, f"tensor {name!r} has a slice outside its shape {list(shape)}")
             self.tensors[name] = TensorFacts(dtype, shape, entry, parts)
         self.is_complete = self._open_all() and _identity(self.path) == before
 

@@ -98,7 +98,7 @@ class V1Reader:
             if known is not None and (known.dtype != dtype or known.shape != shape):
                 raise bundle.lost(path, f"tensor {meta.name!r} has another shape or dtype than in another shard")
             if not all(slices.is_inside(part, shape) for part in parts):
-                raise bundle.lost(path, f"tensor {meta.name!r} has a slice outside of its shape {list(shape)}")
+                raise bundle.lost(path, f"tensor {meta.name!r} has a slice outside its shape {list(shape)}")
             for part in parts:
                 self._home[slices.key_of(meta.name.encode("utf-8", "surrogateescape"), part)] = table
             self.tensors[meta.name] = TensorFacts(dtype, shape, None, (known.parts if known else ()) + parts)
@@ -136,7 +136,7 @@ class V1Reader:
         wanted = tuple((0, slices.WHOLE) for _ in facts.shape) if part is None else part
         if not slices.is_inside(wanted, facts.shape):
             raise errors.InvalidArgumentError(
-                None, None, f"{self.prefix}: the slice {slices.show(wanted)} is outside of {name!r} {list(facts.shape)}"
+                None, None, f"{self.prefix}: the slice {slices.show(wanted)} is outside {name!r} {list(facts.shape)}"
             )
         wanted = slices.normal(wanted, facts.shape)
         for stored in facts.parts:

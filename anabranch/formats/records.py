@@ -115,7 +115,7 @@ def opened(path: str, compression: str, buffer_size: int = 0) -> tuple[Callable[
 
 
 class RecordStream:
-    """Read records from ``read``, a function that gives up to so many bytes, and nothing at the end.
+    """Read records from ``read``, a function that gives at most the bytes it is asked for, and none at the end.
 
     Attributes:
         offset: where in the (inflated) stream the next record starts.

@@ -60,7 +60,7 @@ def parse_spec(text: str) -> tuple[tuple[int, ...], Slice, tuple[int, ...]]:
         except ValueError:
             raise refuse(f"{piece!r} is not 'start,length'") from None
         if start < 0 or length < 0 or start + length > size:
-            raise refuse(f"{piece!r} reaches outside of a dimension of size {size}")
+            raise refuse(f"{piece!r} reaches outside a dimension of size {size}")
         found.append((start, length))
     return shape, tuple(found), slice_shape(tuple(found), shape)
 

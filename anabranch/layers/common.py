@@ -18,7 +18,7 @@ _LETTERS = {1: "W", 2: "HW", 3: "DHW"}
 
 
 def channels_first(data_format: str) -> bool:
-    """Whether ``data_format`` puts channels right behind the batch; ValueError if it is not a format."""
+    """Whether ``data_format`` puts channels directly after the batch; ValueError if it is not a format."""
     found = str(data_format).lower()
     if found not in ("channels_first", "channels_last"):
         raise ValueError(

@@ -33,7 +33,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
 class FileStatistics(NamedTuple):
-    """What :func:`stat` tells of a file: its size in bytes, when it changed, whether it is a folder."""
+    """What :func:`stat` says about a file: its size in bytes, when it changed, whether it is a folder."""
 
     length: int
     mtime_nsec: int

@@ -40,7 +40,7 @@ class RaggedTensorValue(NamedTuple):
 
     @staticmethod
     def from_list(rows: Any, ragged_rank: int, dtype: Any) -> RaggedTensorValue:
-        """Lists of lists as a value with so many ragged dimensions."""
+        """Lists of lists as a value with ``ragged_rank`` ragged dimensions."""
         splits = []
         for _ in range(ragged_rank):
             if not all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):

@@ -58,7 +58,7 @@ def _checked(tensor: Any, what: str, argument: str, dtype: dtypes.DType | None) 
     if dtype is not None and info.dtype != dtype.enum:
         raise ValueError(
             f"{what} `{argument}` must be of type {dtype.name}.\n"
-            + errors.message(f"tensor {tensor.name!r} of {tensor.dtype.name}", dtype.name, "convert it")
+            + errors.message(f"tensor {tensor.name!r} of {tensor.dtype.name}", dtype.name, "tf.cast(x, dtype)")
         )
     return info
 

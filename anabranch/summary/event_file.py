@@ -179,7 +179,7 @@ class EventFileWriter:
             self._open()
 
     def add_event(self, event: Any) -> None:
-        """Queue an event; of no effect after :meth:`close`."""
+        """Queue an event; without effect after :meth:`close`."""
         if self._closed:
             return
         self._own()
@@ -211,7 +211,7 @@ class EventFileWriter:
             self._queue.check()
 
     def reopen(self) -> None:
-        """After :meth:`close`, opens a new file in the same folder; of no effect on an open writer."""
+        """After :meth:`close`, opens a new file in the same folder; without effect on an open writer."""
         if self._closed:
             self._open()
 

@@ -186,7 +186,7 @@ class FileWriter:
         self.event_writer.close()
 
     def reopen(self) -> None:
-        """After :meth:`close`, opens a new file in the same folder; of no effect on an open writer."""
+        """After :meth:`close`, opens a new file in the same folder; without effect on an open writer."""
         self.event_writer.reopen()
 
     def _warn_if_closed(self) -> None:

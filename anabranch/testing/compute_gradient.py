@@ -98,7 +98,9 @@ def _start(x: Any, shape: Any, value: Any) -> np.ndarray:
     array = np.array(value, dtype)
     if list(array.shape) != list(shape):
         raise ValueError(
-            errors.message(f"x_init_value of shape {list(array.shape)}", f"{list(shape)}, x_shape", "reshape it")
+            errors.message(
+                f"x_init_value of shape {list(array.shape)}", f"{list(shape)}, x_shape", "tf.reshape(x, shape)"
+            )
         )
     return array
 

@@ -132,6 +132,6 @@ def clip_by_global_norm(
             kind = values.dtype.base
             with builder.colocate_with(values):
                 factor = scale if scale.dtype.base == kind else build("Cast", scale, DstT=kind)
-                # TensorFlow appends the number to the whole name of the scope, inside of that scope.
+                # TensorFlow appends the number to the whole name of the scope, inside that scope.
                 clipped.append(_like(t, build("Identity", build("Mul", values, factor), name=f"{scope}_{i}")))
     return clipped, norm

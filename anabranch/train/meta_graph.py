@@ -164,7 +164,7 @@ def _write_saver(meta: Any, saver_def: Any, export_scope: str | None) -> None:
 def _copy_nodes(
     source: Any, target: Any, export_scope: str | None, excluded: frozenset[str], clear_devices: bool
 ) -> list[str]:
-    """Copy nodes, library and versions; return the new names of inputs that come from outside of the scope."""
+    """Copy nodes, library and versions; return the new names of inputs that come from outside the scope."""
     if not export_scope and not excluded and not clear_devices:
         target.CopyFrom(source)
         return []

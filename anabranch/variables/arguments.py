@@ -94,7 +94,7 @@ def declared_shape(
 
 
 def check_outside_of_bodies(initial_value: Tensor, name: str) -> None:
-    """Refuse an initial value computed inside a branch or loop body: the variable is made outside of it."""
+    """Refuse an initial value computed inside a branch or loop body: the variable is made outside it."""
     maker = initial_value._maker
     if maker is not None and not maker.body.is_root:
         raise ValueError(

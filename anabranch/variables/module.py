@@ -62,7 +62,7 @@ class Module:
 
     @property
     def submodules(self) -> tuple[Module, ...]:
-        """Modules inside of this one, at any depth."""
+        """Modules inside this one, at any depth."""
         return tuple(self._flatten(predicate=lambda item: isinstance(item, Module)))
 
     def _flatten(self, recursive: bool = True, predicate: Callable[[Any], bool] | None = None) -> Iterator[Any]:

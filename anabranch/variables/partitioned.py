@@ -72,8 +72,8 @@ class PartitionInfo:
             raise ValueError(
                 errors.message(
                     f"a part of shape {list(shape)} at {self.var_offset}",
-                    f"one inside of {self.full_shape}",
-                    "check the shape",
+                    f"one inside {self.full_shape}",
+                    "a part whose offset and sizes lie inside the whole",
                 )
             )
         if len(cut) > 1:
@@ -197,7 +197,7 @@ class PartitionedVariable:
             return build("Identity", whole, name=self._name)
 
     def as_tensor(self) -> Tensor:
-        """The parts as one tensor, outside of the control dependencies around the call."""
+        """The parts as one tensor, outside the control dependencies around the call."""
         with self._variable_list[0]._builder.control_dependencies(None):
             return self._concat()
 

@@ -51,7 +51,7 @@ class SaveSliceInfo:
                     errors.message(
                         f"save_slice_info_def of type {type(save_slice_info_def).__name__}",
                         "a SaveSliceInfoDef",
-                        "pass it",
+                        "save_slice_info_def=part.to_proto()",
                     )
                 )
             self.full_name: str | None = inside_scope(save_slice_info_def.full_name, import_scope)
@@ -72,7 +72,7 @@ class SaveSliceInfo:
         return f"{whole} " + ":".join(f"{offset},{size}" for offset, size in parts)
 
     def to_proto(self, export_scope: str | None = None) -> Any:
-        """The slice as a ``SaveSliceInfoDef``; None if it is outside of ``export_scope``."""
+        """The slice as a ``SaveSliceInfoDef``; None if it is outside ``export_scope``."""
         name = self.full_name or ""
         if export_scope is not None and not name.startswith(export_scope):
             return None

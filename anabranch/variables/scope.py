@@ -191,7 +191,11 @@ class variable_scope:
             if self._reuse:
                 raise ValueError(
                     "reuse=True cannot be used without a name_or_scope\n"
-                    + errors.message("reuse with a default name", "a name, as a default name is made unique", "name it")
+                    + errors.message(
+                        "reuse with a default name",
+                        "a name, as a default name is made unique",
+                        "tf.variable_scope('name', reuse=True)",
+                    )
                 )
             self._name_scope = self._default_name if self._auxiliary else current
             old_name_scope = stack.enter_context(builder.name_scope(self._name_scope))

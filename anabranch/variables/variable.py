@@ -408,7 +408,7 @@ class Variable(metaclass=_VariableType):
         self._save_slice_info = save_slice_info
 
     def to_proto(self, export_scope: str | None = None) -> Any:
-        """The variable as a ``VariableDef``; None if it is outside of ``export_scope``."""
+        """The variable as a ``VariableDef``; None if it is outside ``export_scope``."""
         handle = self._handle_tensor()
         if export_scope is not None and not handle.name.startswith(export_scope):
             return None

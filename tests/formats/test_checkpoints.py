@@ -187,7 +187,7 @@ def test_merging_refuses_what_is_in_two(tmp_path):
         ([("w", "", 1), ("w", "", 2)], "Adding duplicate key: w"),
         ([("", "", 1)], "a tensor without a name"),
         ([("w", "2 0,1", np.zeros(2))], r"a tensor of shape \[2\] as '2 0,1'"),
-        ([("w", "2 0,3", np.zeros(3))], "reaches outside of a dimension of size 2"),
+        ([("w", "2 0,3", np.zeros(3))], "reaches outside a dimension of size 2"),
         ([("w", "2 x,3", np.zeros(3))], "is not 'start,length'"),
         ([("w", "2 0,1", np.zeros(1)), ("w", "2 0,1", np.zeros(1))], "slice 0,1 of 'w' twice"),
         ([("w", "2 0,1", np.zeros(1)), ("w", "3 1,1", np.zeros(1))], "saved whole, or as another shape"),

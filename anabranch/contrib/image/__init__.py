@@ -48,7 +48,7 @@ def _vectors(values: Any, name: str, inner: int) -> Any:
     raise TypeError(
         f"{name.capitalize()} should have rank {wanted - 1} or {wanted}.\n"
         + errors.message(
-            f"{name} of shape {values.shape}", f"{inner} numbers for each image, or for all", "check the shape"
+            f"{name} of shape {values.shape}", f"{inner} numbers for each image, or for all", "tf.reshape(x, shape)"
         )
     )
 

@@ -85,7 +85,7 @@ def monotonic_attention(p_choose_i: Any, previous_attention: Any, mode: str) -> 
         return from_here * tf.cumprod(1 - from_here, axis=1, exclusive=True)
     raise ValueError(
         "mode must be 'recursive', 'parallel', or 'hard'.\n"
-        + errors.message(f"mode={mode!r}", "one of these", "mode='parallel'")
+        + errors.message(f"mode={mode!r}", "one of these modes", "mode='parallel'")
     )
 
 

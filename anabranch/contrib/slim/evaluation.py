@@ -28,7 +28,7 @@ def evaluate_once(
     final_op_feed_dict: Any = None, summary_op: Any = _USE_DEFAULT, summary_op_feed_dict: Any = None,
     variables_to_restore: Any = None, session_config: Any = None, hooks: Sequence[Any] | None = None,
 ) -> Any:  # fmt: skip
-    """Restore a checkpoint, run ``eval_op`` so many times, write summaries, and give the value of ``final_op``.
+    """Restore a checkpoint, run ``eval_op`` ``num_evals`` times, write summaries, and give the value of ``final_op``.
 
     Args:
         master: the target of the session.

@@ -11,7 +11,7 @@ from anabranch.core import errors
 
 
 class NestedQueueRunnerError(Exception):
-    """Threads were started inside of a block that had started them."""
+    """Threads were started inside a block that had started them."""
 
 
 _running: list[Any] = []

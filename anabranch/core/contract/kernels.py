@@ -94,7 +94,7 @@ class HostContext(KernelContext):
 
     @property
     def manager(self) -> Any:
-        """The session's resources, which state that an op keeps for itself lives as long as; None outside of a step."""
+        """The session's resources, which state that an op keeps for itself lives as long as; None outside a step."""
         return self._manager
 
     def resource(self, handle: Any) -> Any:

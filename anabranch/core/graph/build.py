@@ -285,7 +285,7 @@ def _convert_one(
 
 
 def _has_numpy_type(value: Any) -> bool:
-    """Whether a value brings an element type of its own, as NumPy's arrays and scalars do, also inside of lists."""
+    """Whether a value brings an element type of its own, as NumPy's arrays and scalars do, also inside lists."""
     while isinstance(value, (list, tuple)) and value:
         value = value[0]
     return isinstance(value, (np.ndarray, np.generic))

@@ -6,7 +6,7 @@ outputs. All that differs between them stands behind the methods of :class:`Buil
 :mod:`anabranch.core.graph.build`).
 
 The builders of a thread are a stack, with the process's global graph below all of them (:mod:`default_graph`). ``with
-builder.as_default():`` pushes one; the innermost is the thread's *current builder*. So a graph's block inside of a mode
+builder.as_default():`` pushes one; the innermost is the thread's *current builder*. So a graph's block inside a mode
 that runs ops at once builds a graph, and the other way round.
 
 What libraries do. They ask for :func:`current_builder`, or :func:`builder_of` the tensors they were handed, and use the

@@ -77,7 +77,7 @@ class ProtoFunctions(NamedTuple):
     proto_type: Any
     """Class of the message."""
     to_proto: Callable[..., Any] | None
-    """``(item, export_scope=) -> message``, or None for an item outside of the scope."""
+    """``(item, export_scope=) -> message``, or None for an item outside the scope."""
     from_proto: Callable[..., Any] | None
     """``(message, import_scope=) -> item``."""
 

@@ -278,7 +278,7 @@ class GraphScopes(GraphElements):
 
     @contextlib.contextmanager
     def init_scope(self) -> Iterator[None]:
-        """Lifts new operations to the root body, outside of control dependencies (variables made in a loop)."""
+        """Lifts new operations to the root body, outside control dependencies (variables made in a loop)."""
         with self.building(self.root), self.control_dependencies(None):
             yield
 

@@ -10,7 +10,7 @@ from anabranch.core.graph.operation import Operation, Tensor
 class StateKey(NamedTuple):
     """Variable ``maker`` within a step: its version after ``index`` writes of ``segment``.
 
-    In the segment ``FED`` it is the value that the step's feeds give to who reads the variable inside of a body.
+    In the segment ``FED`` it is the value that the step's feeds give to who reads the variable inside a body.
     """
 
     maker: Operation

@@ -334,7 +334,7 @@ def _limit_within(limit: Any, source: dtypes.DType, target: dtypes.DType) -> Any
 
 @public("saturate_cast", "dtypes.saturate_cast")
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
-    """`value` in the type `dtype`, with what lies outside of its range moved to the nearer limit.
+    """`value` in the type `dtype`, with what lies outside its range moved to the nearer limit.
 
     Raises:
         TypeError: one of the types is complex, bool or a string, which have no range.

@@ -180,7 +180,7 @@ def one_hot(
 ) -> Any:
     """A new dimension of size `depth` at `axis` (last if None), `on_value` at the index and `off_value` elsewhere.
 
-    An index outside of `[0, depth)` gives `off_value` everywhere.
+    An index outside `[0, depth)` gives `off_value` everywhere.
 
     Args:
         indices: integer tensor.

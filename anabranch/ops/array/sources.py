@@ -195,7 +195,7 @@ class _Arg(Op):
     shape = inference.unknown
 
     def host_kernel(ctx, inputs, attrs):
-        raise errors.InternalError(None, ctx.op, f"argument {ctx.op.name!r} of a body ran outside of a call")
+        raise errors.InternalError(None, ctx.op, f"argument {ctx.op.name!r} of a body ran outside a call")
 
 
 # ------------------------------------------------------------------------------------------------------------ public

@@ -1,6 +1,6 @@
 """Crops of images resized to one size, and the gradients by image and by boxes (He et al., 2017, call it RoIAlign).
 
-Policy. Places are computed in float32 as TensorFlow computes them. Whether a place lies inside of the image, and
+Policy. Places are computed in float32 as TensorFlow computes them. Whether a place lies inside the image, and
 between which pixels, is decided once (:func:`_axis`) for the crop and both gradients.
 """
 
@@ -114,7 +114,7 @@ def _check_boxes(c: Any) -> int | None:
 class CropAndResize(Op):
     """For each box ``[y1, x1, y2, x2]``, in parts of height and width, that part of the image ``box_ind``, resized.
 
-    ``[batch, height, width, channels]`` gives ``[boxes, *crop_size, channels]`` in float32; places outside of the image
+    ``[batch, height, width, channels]`` gives ``[boxes, *crop_size, channels]`` in float32; places outside the image
     get ``extrapolation_value``.
     """
 
@@ -264,7 +264,7 @@ def crop_and_resize(
         box_ind: int32 ``[n]``: the image of each box.
         crop_size: ``[height, width]``.
         method: ``"bilinear"`` or ``"nearest"``.
-        extrapolation_value: the value of places outside of the image.
+        extrapolation_value: the value of places outside the image.
         name: of the op.
         box_indices: another name of ``box_ind``.
 

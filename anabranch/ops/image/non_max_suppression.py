@@ -209,7 +209,9 @@ class CombinedNonMaxSuppression(Op):
             raise ValueError(
                 "third dimension of boxes must be either 1 or equal to the third dimension of scores\n"
                 + errors.message(
-                    f"boxes {shapes.show(boxes)}, scores {shapes.show(scores)}", "that", "boxes[:, :, None]"
+                    f"boxes {shapes.show(boxes)}, scores {shapes.show(scores)}",
+                    "boxes [n, 1 or classes, 4] and scores [n, classes] per image",
+                    "boxes[:, :, None]",
                 )
             )
         each, total = c.scalar("max_output_size_per_class"), c.scalar("max_total_size")

@@ -152,7 +152,7 @@ class ImageProjectiveTransformV2(Op):
 
 
 class ImageProjectiveTransformV3(Op):
-    """ImageProjectiveTransformV2 with the value of places outside of the image as an operand."""
+    """ImageProjectiveTransformV2 with the value of places outside the image as an operand."""
 
     signature = "images: dtype, transforms: float, output_shape: int32, fill_value: float -> transformed_images: dtype"
     attrs = {"dtype": Type(_TYPES), "interpolation": String(), "fill_mode": String("CONSTANT")}

@@ -309,7 +309,7 @@ class ExtractGlimpse(Op):
     """From each image ``[batch, height, width, channels]`` a window of ``size`` around its offset ``[y, x]``.
 
     Offsets are from the centre if ``centered``, from the upper left corner otherwise; in parts of the image if
-    ``normalized``. Places outside of the image get noise of its values.
+    ``normalized``. Places outside the image get noise of its values.
     """
 
     signature = "input: float, size: int32, offsets: float -> glimpse: float"
@@ -416,7 +416,7 @@ def extract_glimpse(
         offsets: ``[batch, 2]``: ``[y, x]`` of their centres.
         centered: whether (0, 0) is the centre of an image and not its upper left corner.
         normalized: whether offsets are in parts of an image: (1, 1) is its lower right corner.
-        uniform_noise: whether places outside of an image get uniform noise and not Gaussian.
+        uniform_noise: whether places outside an image get uniform noise and not Gaussian.
         name: of the op.
     """
     options = {"centered": centered, "normalized": normalized, "uniform_noise": uniform_noise}

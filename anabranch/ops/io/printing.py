@@ -203,7 +203,9 @@ def _stream_name(stream: Any) -> str:
     raise ValueError(
         f"Unsupported output stream, logging level, or file.{stream}. Supported streams are sys.stdout, sys.stderr, "
         "tf.logging.info, tf.logging.warning, tf.logging.error. File needs to be in the form of 'file://<filepath>'.\n"
-        + errors.message(f"output_stream={stream!r}", "one of these", "output_stream=sys.stdout")
+        + errors.message(
+            f"output_stream={stream!r}", "a stream, a level of the log, or 'file://path'", "output_stream=sys.stdout"
+        )
     )
 
 

@@ -321,7 +321,7 @@ def _svd_gradient(op: Any, grad_s: Any, grad_u: Any, grad_v: Any) -> Any:
         part = build("Mul", skew, scale)
         middle = part if middle is None else build("Add", middle, part)
         if own._shape[-2] > count:
-            # The part of the gradient outside of the space that the vectors span.
+            # The part of the gradient outside the space that the vectors span.
             rest = build("RealDiv", build("Sub", grad, mm(own, turn)), row)
             more = mm(rest, v, adj_y=True) if own is u else mm(u, rest, adj_y=True)
             outside = more if outside is None else build("Add", outside, more)

@@ -185,7 +185,7 @@ def add_check_numerics_ops() -> Operation:
     """An operation that checks every floating-point tensor made so far, in order, for NaN and infinity.
 
     Raises:
-        ValueError: the graph holds conditionals or loops, whose tensors cannot be reached from outside of them.
+        ValueError: the graph holds conditionals or loops, whose tensors cannot be reached from outside them.
     """
     checks: list[Tensor] = []
     graph = get_default_graph()

@@ -354,7 +354,7 @@ def _where(type_name: str, condition: Any, x: Any, y: Any, name: str | None) -> 
 
 @public("clip_by_value")
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
-    """`t` with what lies outside of [clip_value_min, clip_value_max] moved to the nearer limit; gradient 0 there.
+    """`t` with what lies outside [clip_value_min, clip_value_max] moved to the nearer limit; gradient 0 there.
 
     Raises:
         ValueError: the limits have a shape that would enlarge `t`.

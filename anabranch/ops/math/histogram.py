@@ -68,7 +68,7 @@ class HistogramFixedWidth(Op):
     """How many `values` are in each of `nbins` bins of equal width from `value_range[0]` to `value_range[1]`:
     `[nbins]`.
 
-    Values outside of the range count in the first or last bin.
+    Values outside the range count in the first or last bin.
     """
 
     signature = "values: T, value_range: T, nbins: int32 -> out: dtype"
@@ -139,8 +139,8 @@ def bincount(
     Args:
         arr: ints of at least 0.
         weights: what each counts, instead of 1; of the shape of ``arr``.
-        minlength: at least so many counts.
-        maxlength: at most so many counts; larger numbers are left out.
+        minlength: number of counts at least.
+        maxlength: number of counts at most; larger numbers are left out.
         dtype: type of the counts if there are no weights.
         name: name of the scope.
 
@@ -168,7 +168,7 @@ def histogram_fixed_width(
 ) -> Any:
     """How many ``values`` are in each of ``nbins`` bins of equal width over ``value_range``, a pair: ``[nbins]``.
 
-    Values outside of the range count in the first or last bin.
+    Values outside the range count in the first or last bin.
     """
     with name_scope(name, "histogram_fixed_width", [values, value_range, nbins]) as scope:
         values = convert_to_tensor(values, name="values")

@@ -108,11 +108,11 @@ _special(
     _UNARY, FLOATS, _lax("erfc"), _erf_slope(-2 / math.sqrt(math.pi)), numerics.host_erfc,
 )  # fmt: skip
 _special(
-    "Erfinv", "Inverse of the error function; nan outside of [-1, 1].",
+    "Erfinv", "Inverse of the error function; nan outside [-1, 1].",
     _UNARY, FLOATS, lambda ctx, x: _erfinv(ctx.xp, x), _erfinv_gradient, lambda x: _erfinv(np, x),
 )  # fmt: skip
 _special(
-    "Ndtri", "Quantile of the standard normal distribution; nan outside of [0, 1].",
+    "Ndtri", "Quantile of the standard normal distribution; nan outside [0, 1].",
     _UNARY, FLOATS, lambda ctx, p: _ndtri(ctx.xp, p), _ndtri_gradient, lambda p: _ndtri(np, p),
 )  # fmt: skip
 

@@ -243,7 +243,7 @@ _unary(
     _FLOATS_COMPLEX, _numpy("arccosh"), lambda op, grad: div(grad, build("Sinh", conj(op.outputs[0]))),
 )  # fmt: skip
 _unary(
-    "Atanh", "Inverse of the hyperbolic tangent; nan outside of [-1, 1].",
+    "Atanh", "Inverse of the hyperbolic tangent; nan outside [-1, 1].",
     _FLOATS_COMPLEX, _numpy("arctanh"), _scaled_by(lambda x: reciprocal(sub(1.0, square(x)))),
 )  # fmt: skip
 _unary(

@@ -64,7 +64,7 @@ def _check_true(ctx: Any, true: Any, attrs: Any, size: int) -> None:
             errors.InvalidArgumentError,
             f"`true_candidate` out of range [0, {size}), received {{0}}\n"
             + errors.message(
-                "a true class outside of the sampler's range",
+                "a true class outside the sampler's range",
                 f"a class from 0 to {size - 1}",
                 "range_max above all classes",
             ),
@@ -73,7 +73,7 @@ def _check_true(ctx: Any, true: Any, attrs: Any, size: int) -> None:
 
 
 def _check_range(ctx: Any, attrs: Any, size: int) -> bool:
-    """Whether so many distinct candidates exist; fails the step otherwise."""
+    """Whether there are that many distinct candidates; fails the step otherwise."""
     enough = not attrs["unique"] or attrs["num_sampled"] <= size
     ctx.check(
         enough,

@@ -311,7 +311,7 @@ def _example_v2_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
 
 
 def splits_of(counts: np.ndarray, dtype: dtypes.DType) -> np.ndarray:
-    """Row splits of rows of so many values."""
+    """Row splits of rows of the given lengths."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(dtype.np)
 
 

@@ -165,7 +165,7 @@ def number(text: bytes, dtype: dtypes.DType) -> Any:
 def csv_fields(record: bytes, delim: bytes, quotes: bool) -> list[bytes]:
     """The fields of one record after RFC 4180; ValueError with what is wrong.
 
-    Line ends outside of quotes are passed over at the start of a field only.
+    Line ends outside quotes are passed over at the start of a field only.
     """
     if not (quotes and b'"' in record) and b"\n" not in record and b"\r" not in record:
         return record.split(delim) if record else []

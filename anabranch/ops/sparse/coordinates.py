@@ -263,7 +263,7 @@ class SparseSlice(Op):
 
 
 class SparseSliceGrad(Op):
-    """Gradient of ``SparseSlice``: the gradient of each stored value, 0 outside of the part."""
+    """Gradient of ``SparseSlice``: the gradient of each stored value, 0 outside the part."""
 
     signature = "backprop_val_grad: T, input_indices: int64, input_start: int64, output_indices: int64 -> val_grad: T"
     attrs = {"T": Type(NUMBERS)}

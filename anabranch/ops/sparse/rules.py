@@ -1,7 +1,7 @@
 """What the sparse families share: shape rules, checks of coordinates, order, sums by group.
 
 Policy. Coordinates are `[n, rank]` int64, in row-major order where an op says so. Nothing is clamped: a coordinate
-outside of the dense shape is an error. Kernels that give as many values as they get run in both tiers, with the dense
+outside the dense shape is an error. Kernels that give as many values as they get run in both tiers, with the dense
 shape known when XLA compiles; those whose number of values depends on data live on the host.
 """
 
@@ -122,7 +122,7 @@ def in_order(indices: np.ndarray) -> bool:
 
 
 def outside(indices: np.ndarray, sizes: np.ndarray) -> bool:
-    """Whether a coordinate lies outside of the dense shape."""
+    """Whether a coordinate lies outside the dense shape."""
     return bool(((indices < 0) | (indices >= sizes)).any())
 
 

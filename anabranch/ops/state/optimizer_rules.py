@@ -99,7 +99,7 @@ def adadelta(o: Any, var: Any, accum: Any, accum_update: Any, grad: Any) -> tupl
 
 
 def rms_prop(o: Any, var: Any, ms: Any, mom: Any, grad: Any) -> tuple[Any, ...]:
-    """Steps divided by the running root mean square; ``epsilon`` is inside of the root."""
+    """Steps divided by the running root mean square; ``epsilon`` is inside the root."""
     ms = ms + (grad * grad - ms) * (1 - o.rho)
     mom = mom * o.momentum + grad * o.lr / o.xp.sqrt(ms + o.epsilon)
     return var - mom, ms, mom

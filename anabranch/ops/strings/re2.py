@@ -51,7 +51,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
     """The pattern for Python.
 
     Raises:
-        InvalidPattern: there is no such.
+        InvalidPattern: Python has none.
     """
     text = _Translation(pattern).translated()
     try:
@@ -118,7 +118,7 @@ class _Translation:
         self.at += size
 
     def _repetition(self, repeatable: bool) -> bool:
-        """Read ``*``, ``+``, ``?``, ``{2,3}``, each with ``?`` behind it or not; False if the ``{`` is no such."""
+        """Read ``*``, ``+``, ``?``, ``{2,3}``, with or without ``?`` after it; False if the ``{`` stands for itself."""
         match = _REPEAT.match(self.pattern, self.at)
         if self.pattern[self.at] == "{" and match is None:
             return False
@@ -196,7 +196,7 @@ class _Translation:
         return None
 
     def _class(self) -> str | None:
-        """Read an escape that stands for several characters, as the inside of a set; None if it is none."""
+        """Read an escape that stands for several characters, as the inside a set; None if it is none."""
         letter = self.pattern[self.at + 1 : self.at + 2]
         if letter in _LETTERS and letter:
             self.at += 2
@@ -296,7 +296,7 @@ def _plain(member: str) -> str:
 
 @memoized("Unicode categories", 64)
 def _category(name: str, negated: bool) -> str | None:
-    """Ranges of the characters of a Unicode category, or of all others; None for what is none."""
+    """Ranges of the characters of a Unicode category, or of all others; None for anything else."""
     known = {unicodedata.category(chr(code)) for code in range(0x3000)} | {"Cs", "Co", "Cn"}
     if name == "Any":
         return r"\x00-\U0010ffff" if not negated else None

@@ -102,7 +102,7 @@ def _bucket_limits() -> np.ndarray:
 _LIMITS = _bucket_limits()
 _LIMITS_LIST = _LIMITS.tolist()
 _FEW = 32
-"""Up to so many values are counted one by one, which takes less time than the calls of NumPy."""
+"""Up to this many values are counted one by one, which takes less time than the calls of NumPy."""
 
 
 @functools.cache

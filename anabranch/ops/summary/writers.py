@@ -41,7 +41,7 @@ class Writer:
         self._events: Any = None
 
     def open(self, logdir: str, max_queue: int, flush_millis: int, suffix: str) -> None:
-        """Open a new file in ``logdir``; of no effect on an open one."""
+        """Open a new file in ``logdir``; without effect on an open one."""
         with self._lock:
             if self._events is None:
                 self._events = hooks.event_writer(logdir, max_queue, flush_millis / 1000, suffix)
@@ -165,7 +165,7 @@ def _event(ctx, writer, values, attrs):
 
 _action(
     "CreateSummaryFileWriter",
-    "Opens an event file in ``logdir`` for a writer; of no effect if it has one.",
+    "Opens an event file in ``logdir`` for a writer; without effect if it has one.",
     ", logdir: string, max_queue: int32, flush_millis: int32, filename_suffix: string",
     _open,
 )

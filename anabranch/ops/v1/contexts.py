@@ -123,7 +123,7 @@ class CondContext(_Context):
 
     @staticmethod
     def from_proto(context_def: Any, import_scope: str | None = None) -> CondContext:
-        """The context that a ``CondContextDef`` tells of; KeyError if the graph has no such tensors."""
+        """The context that a ``CondContextDef`` describes; KeyError if the graph has no such tensors."""
         return CondContext(context_def, import_scope)
 
 
@@ -167,7 +167,7 @@ class WhileContext(_Context):
 
     @staticmethod
     def from_proto(context_def: Any, import_scope: str | None = None) -> WhileContext:
-        """The context that a ``WhileContextDef`` tells of; KeyError if the graph has no such tensors."""
+        """The context that a ``WhileContextDef`` describes; KeyError if the graph has no such tensors."""
         return WhileContext(context_def, import_scope)
 
 

@@ -36,7 +36,7 @@ _FRAME = {"T": Type(), "frame_name": String(), "is_constant": Bool(False), "para
 
 
 def _never(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
-    raise errors.InternalError(None, ctx.op, "control flow of version 1 met outside of its region")
+    raise errors.InternalError(None, ctx.op, "control flow of version 1 met outside its region")
 
 
 def _same(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
@@ -138,7 +138,7 @@ for _ref, _kind, _told in (("", "T", ""), ("Ref", "Ref(T)", " As a reference."))
 
 _define(
     "_SwitchN",
-    "Hands ``data`` to output number ``output_index``, to the last one if there is no such; the others are dead.",
+    "Hands ``data`` to output number ``output_index``, to the last one if it is out of range; the others are dead.",
     "data: T, output_index: int32 -> outputs: num_outs * T",
     {"num_outs": Int(minimum=1), "T": Type()},
     _switch_shapes,
@@ -271,7 +271,7 @@ def enter(
 
 @public("control_flow_ops.exit")
 def exit(data: Any, name: str | None = None) -> Tensor:
-    """``data`` outside of its frame."""
+    """``data`` outside its frame."""
     tensor = _ref_or_tensor(data)
     found: Tensor = build("RefExit" if tensor.dtype.is_ref else "Exit", tensor, name=name or "Exit")
     return found

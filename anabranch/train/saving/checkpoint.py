@@ -341,7 +341,7 @@ class CheckpointManager:
         checkpoint: the `tf.train.Checkpoint` to save.
         directory: the folder.
         max_to_keep: how many to keep; all if None.
-        keep_checkpoint_every_n_hours: keep one for good each so many hours.
+        keep_checkpoint_every_n_hours: keep one for good every so many hours.
         checkpoint_name: name of the checkpoints, before their numbers.
     """
 

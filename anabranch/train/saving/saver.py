@@ -34,7 +34,7 @@ _NAMES = ("filename_tensor_name", "save_tensor_name", "restore_op_name")
 
 
 def settle(saver: Any) -> None:
-    """Wait until what a saver, or one of another make, has begun to write is on the disk."""
+    """Wait until what a saver, of this class or another, has begun to write is on the disk."""
     wait = getattr(saver, "wait", None)
     if callable(wait):
         wait()
@@ -50,7 +50,7 @@ class Saver:
         reshape: restore a tensor into a variable of another shape with as many elements.
         sharded: write one file for each device.
         max_to_keep: how many checkpoints to keep; all if None or 0.
-        keep_checkpoint_every_n_hours: keep one for good each so many hours.
+        keep_checkpoint_every_n_hours: keep one for good every so many hours.
         name: name scope of the ops; ``save`` if None.
         restore_sequentially: taken for compatibility; a checkpoint is always read tensor by tensor.
         saver_def: a ``SaverDef`` whose ops are in the graph already, in place of building.

@@ -1,6 +1,6 @@
 """``tf.contrib.slim.nets``: nets for images, with the variables and end points of published checkpoints.
 
-Each function gives ``(output, end_points)``; ``end_points`` is a dictionary of tensors on the way. Use it inside of the
+Each function gives ``(output, end_points)``; ``end_points`` is a dictionary of tensors on the way. Use it inside the
 net's argument scope, which sets regularizers, normalisation and padding:
 
     with slim.arg_scope(resnet_v1.resnet_arg_scope()):

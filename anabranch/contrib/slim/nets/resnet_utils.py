@@ -134,7 +134,7 @@ def block_of(bottleneck: Callable[..., Any], scope: str, base_depth: int, num_un
 
 
 def sized(name: str, resnet: Callable[..., Any], bottleneck: Callable[..., Any], units: Sequence[int]) -> Any:
-    """The net of that name, whose four blocks have so many units."""
+    """The net of that name, with the given numbers of units in its four blocks."""
 
     def made(
         inputs: Any, num_classes: int | None = None, is_training: Any = True, global_pool: bool = True,
