@@ -5,7 +5,7 @@ owner (whatever holds it: a session its plans, a plan the views of bodies, a pro
 executables), a bound, a lock and counters. The entry that was used least recently goes first.
 
 Threads. A cache may be used by any number of threads, and going over it is going over a copy. No code of others runs
-under the lock: an entry is made outside of it, where two threads may make the same one and the first stays, unless
+under the lock: an entry is made outside it, where two threads may make the same one and the first stays, unless
 makers are to wait for each other (``exclusive``; whoever finds an entry does not wait); and what is dropped is
 destroyed after the lock is free. (The lock is reentrant all the same, for what a garbage collection runs.)
 
@@ -56,7 +56,7 @@ class Listed(Protocol):
     def __len__(self) -> int: ...
 
     def clear(self) -> None:
-        """Drops all entries."""
+        """Drop all entries."""
 
 
 class Cache(Generic[K, V]):
@@ -129,13 +129,13 @@ class Cache(Generic[K, V]):
 
     # ---------------------------------------------------------------------------------------------------------- changes
     def put(self, key: K, value: V, stamp: Any = None) -> None:
-        """Keeps an entry, instead of the one that the key may have."""
+        """Keep an entry, instead of the one that the key may have."""
         with self._lock:
             dropped = self._keep(key, value, stamp)
         del dropped
 
     def add(self, key: K, value: V, stamp: Any = None) -> V:
-        """Keeps an entry unless the key has one with this stamp; the one that it has now."""
+        """Keep an entry unless the key has one with this stamp; the one that it has now."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None and entry[1] == stamp:
@@ -145,7 +145,7 @@ class Cache(Generic[K, V]):
         return value
 
     def _keep(self, key: K, value: V, stamp: Any) -> list[Any]:
-        """Keeps an entry; what is dropped for it, to be destroyed by the caller once the lock is free."""
+        """Keep an entry; what is dropped for it, to be destroyed by the caller once the lock is free."""
         if self._closed:
             return []
         dropped: list[Any] = [self._entries.pop(key, None)]
@@ -155,19 +155,19 @@ class Cache(Generic[K, V]):
         return dropped
 
     def discard(self, key: K) -> None:
-        """Drops the entry of a key, if there is one."""
+        """Drop the entry of a key, if there is one."""
         with self._lock:
             dropped = self._entries.pop(key, None)
         del dropped
 
     def clear(self) -> None:
-        """Drops all entries."""
+        """Drop all entries."""
         with self._lock:
             dropped, self._entries = self._entries, collections.OrderedDict()
         dropped.clear()
 
     def close(self) -> None:
-        """Drops all entries, and keeps none from now on."""
+        """Drop all entries, and keep none from now on."""
         self._closed = True
         self.clear()
 
@@ -226,7 +226,7 @@ class _Memo:
         return self._function.cache_info().currsize
 
     def clear(self) -> None:
-        """Drops all results."""
+        """Drop all results."""
         self._function.cache_clear()
 
 
@@ -240,7 +240,7 @@ class Memoized(Protocol[R_co]):
     def __call__(self, *args: Any, **kwargs: Any) -> R_co: ...
 
     def cache_clear(self) -> None:
-        """Drops all results."""
+        """Drop all results."""
 
 
 def memoized(name: str, bound: int) -> Callable[[Callable[..., R]], Memoized[R]]:

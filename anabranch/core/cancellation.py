@@ -34,7 +34,7 @@ class CancellationToken:
         return self._error is not None or (self.deadline is not None and time.monotonic() >= self.deadline)
 
     def cancel(self, error: errors.OpError | None = None) -> None:
-        """Cancels; ``error`` is what waiting kernels raise (CancelledError by default). Later calls change nothing."""
+        """Cancel; ``error`` is what waiting kernels raise (CancelledError by default). Later calls change nothing."""
         with self._lock:
             if self._error is not None:
                 return
@@ -44,7 +44,7 @@ class CancellationToken:
             callback()
 
     def raise_if_cancelled(self, op: Any = None) -> None:
-        """Raises the token's error if it was cancelled or its deadline has passed."""
+        """Raise the token's error if it was cancelled or its deadline has passed."""
         if self._error is not None:
             raise type(self._error)(None, op, self._error.message)  # type: ignore[call-arg]
         if self.deadline is not None and time.monotonic() >= self.deadline:
@@ -61,7 +61,7 @@ class CancellationToken:
 
     @contextlib.contextmanager
     def on_cancel(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Runs ``callback`` (from the cancelling thread) if the token is cancelled inside the block."""
+        """Run ``callback`` (from the cancelling thread) if the token is cancelled inside the block."""
         key = object()
         with self._lock:
             waiting = self._callbacks = self._callbacks if self._callbacks is not None else {}
@@ -73,7 +73,7 @@ class CancellationToken:
                 waiting.pop(key, None)
 
     def wait_for(self, condition: threading.Condition, ready: Callable[[], bool], op: Any = None) -> None:
-        """Waits on ``condition`` (held by the caller) until ``ready()``; raises when cancelled or past the deadline."""
+        """Wait on ``condition`` (held by the caller) until ``ready()``; raise when cancelled or past the deadline."""
         if ready():
             return
 

@@ -25,7 +25,7 @@ _DTYPES = tuple(
 
 
 def publish_constants() -> None:
-    """Puts core's names into the table, which core's own modules cannot import; called when the package starts."""
+    """Put core's names into the table, which core's own modules cannot import; called when the package starts."""
     for name in _DTYPES:
         publish_as(name, getattr(dtypes, name))
         publish_as(f"dtypes.{name}", getattr(dtypes, name))

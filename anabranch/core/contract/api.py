@@ -37,7 +37,7 @@ def public(*names: str) -> Callable[[T], T]:
 
 
 def publish_as(name: str, obj: Any) -> None:
-    """Publishes ``obj`` under one dotted name; TypeError if the name is taken by another object."""
+    """Publish ``obj`` under one dotted name; TypeError if the name is taken by another object."""
     if name in _names and _names[name] is not obj:
         raise TypeError(
             errors.message(
@@ -57,7 +57,7 @@ _resolver: list[Callable[..., Any]] = []  # (resolve, list), filled by the packa
 
 
 def set_resolver(resolve: Callable[[str, str], Any], listing: Callable[[str], list[str]]) -> None:
-    """Registers how a name of a namespace is found and how its names are listed; the package does so when it starts."""
+    """Register how a name of a namespace is found and how its names are listed; the package does so when it starts."""
     _resolver[:] = [resolve, listing]
 
 
@@ -96,7 +96,7 @@ def namespace(prefix: str) -> dict[str, Any]:
 def public_op(
     type_name: str, *published: str, arguments: str | None = None, defaults: dict[str, Any] | None = None
 ) -> Callable[..., Any]:
-    """Makes and publishes the Python function of an op.
+    """Make and publish the Python function of an op.
 
     Args:
         type_name: the op.
@@ -170,7 +170,7 @@ def public_op(
 
 
 def _located(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Gives a function the name, the file and the line of the row that makes it.
+    """Give a function the name, the file and the line of the row that makes it.
 
     ``function`` is a lambda on one line, so that its only line becomes the row's: in a traceback and for
     ``inspect.getsourcefile`` the function stands where a reader finds its definition.

@@ -93,7 +93,7 @@ class Attr:
         return self.kind[5:-1] if self.is_list else self.kind
 
     def convert(self, value: Any, name: str, type_name: str) -> Any:
-        """Returns ``value`` in its stored form, or raises TypeError/ValueError naming op and attribute."""
+        """Return ``value`` in its stored form, or raise TypeError/ValueError naming op and attribute."""
         one = _SCALARS[self.element]
         try:
             if self.is_list:

@@ -13,7 +13,7 @@ _loader: list[Callable[[], None]] = []  # filled by the package's start-up
 
 
 def set_loader(load: Callable[[], None]) -> None:
-    """Registers what imports the parts that fill the slots, called when an empty one is used for the first time."""
+    """Register what imports the parts that fill the slots, called when an empty one is used for the first time."""
     _loader[:] = [load]
 
 
@@ -52,7 +52,7 @@ for _name in NAMES:
 
 
 def fill(name: str, function: Callable[..., Any]) -> None:
-    """Fills a slot; KeyError for a name that is not in :data:`NAMES`."""
+    """Fill a slot; KeyError for a name that is not in :data:`NAMES`."""
     if name not in NAMES:
         raise KeyError(f"no slot {name!r}; slots: {sorted(NAMES)}")
     _slots[name] = function

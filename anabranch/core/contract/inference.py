@@ -158,7 +158,7 @@ class ShapeContext:
 
 
 def infer(definition: OpDefinition, context: ShapeContext, count: int) -> list[RawShape]:
-    """Runs the shape rule; one raw shape per output."""
+    """Run the shape rule; one raw shape per output."""
     found = definition.shape(context)
     result = found if isinstance(found, list) else [found]
     if len(result) != count:
@@ -219,7 +219,7 @@ def no_outputs(c: ShapeContext) -> list[RawShape]:
 
 # ------------------------------------------------------------------------------------------------------- known values
 def fold(definition: OpDefinition, attrs: dict[str, Any], values: Sequence[Any], op: Any) -> list[np.ndarray] | None:
-    """Computes a pure op on the host when every input is known; None if it is not foldable or fails its checks."""
+    """Compute a pure op on the host when every input is known; None if it is not foldable or fails its checks."""
     if (
         definition.is_stateful
         or not definition.deterministic

@@ -43,7 +43,7 @@ class KernelContext:
     """Compiled tier: ``vjp(f, *operands)`` gives the outputs of ``f(ctx, *operands)`` and their pullback."""
 
     def check(self, ok: Any, error: type[errors.OpError], text: str, *payload: Any, summarize: int = 1) -> None:
-        """Fails the step with ``error`` unless the scalar bool ``ok`` holds.
+        """Fail the step with ``error`` unless the scalar bool ``ok`` holds.
 
         ``text`` is a format string for ``payload`` (``{0}``, ``{1}``): scalars, or arrays of which the first
         ``summarize`` elements are shown. On the host the failure is raised at once; under XLA it becomes a
@@ -60,7 +60,7 @@ class KernelContext:
         raise NotImplementedError
 
     def release(self, handle: Any, ignore_missing: bool) -> None:
-        """Removes the resource behind a handle value; NotFoundError if there is none, unless ``ignore_missing``."""
+        """Remove the resource behind a handle value; NotFoundError if there is none, unless ``ignore_missing``."""
         raise NotImplementedError
 
 
@@ -113,7 +113,7 @@ def outputs_of(definition: OpDefinition, attrs: dict[str, Any], result: Any) -> 
 
 
 def run_on_host(definition: OpDefinition, inputs: Sequence[Any], attrs: dict[str, Any], ctx: HostContext) -> list[Any]:
-    """Runs the host kernel (or the portable kernel on NumPy) of a pure or channel op; outputs as a list.
+    """Run the host kernel (or the portable kernel on NumPy) of a pure or channel op; outputs as a list.
 
     Floating-point warnings are silenced: IEEE results (inf, nan) are the ops' defined values.
     """
@@ -135,13 +135,13 @@ class HandedOver(np.ndarray):
 
 
 def handed_over(array: np.ndarray) -> np.ndarray:
-    """Marks a large array that an io kernel returns and nobody else holds; it becomes read-only."""
+    """Mark a large array that an io kernel returns and nobody else holds; it becomes read-only."""
     array.flags.writeable = False
     return array.view(HandedOver)
 
 
 def borrows(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a kernel that looks at its operands while it runs, keeps none of them and returns no view of one.
+    """Mark a kernel that looks at its operands while it runs, keeps none of them and returns no view of one.
 
     It is given the memory of variables itself instead of copies.
     """
@@ -150,6 +150,6 @@ def borrows(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def uses_lax(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a kernel that calls ``ctx.lax``, so that the interpreter runs it through its own compiled form."""
+    """Mark a kernel that calls ``ctx.lax``, so that the interpreter runs it through its own compiled form."""
     kernel.uses_lax = True  # type: ignore[attr-defined]
     return kernel

@@ -283,7 +283,7 @@ _load_families: list[Callable[[], None]] = []  # filled by the package's start-u
 
 
 def set_family_loader(load: Callable[[], None]) -> None:
-    """Registers the function that imports all op families, called when an unknown type is looked up."""
+    """Register the function that imports all op families, called when an unknown type is looked up."""
     _load_families[:] = [load]
 
 
@@ -358,7 +358,7 @@ _CONTRACT = __name__.rpartition(".")[0] + "."
 
 
 def define(type_name: str, doc: str | None, *, signature: str, **fields: Any) -> OpDefinition:
-    """Checks a contract and registers it; the table form of the class statement.
+    """Check a contract and register it; the table form of the class statement.
 
     Raises:
         TypeError: a part is missing or contradicts another; the message says which and what to write.

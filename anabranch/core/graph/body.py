@@ -74,7 +74,7 @@ class Body:
         return False
 
     def add_arg(self, dtype: DType, shape: Any, name: str) -> Tensor:
-        """Appends an argument of the body and returns its tensor."""
+        """Append an argument of the body and return its tensor."""
         graph = self.graph
         with graph.building(self), graph.control_dependencies(None), graph.bare_scopes():
             op = graph._create(opdef.lookup("_Arg"), [], {"T": dtype, "index": len(self.args)}, name)

@@ -126,7 +126,7 @@ def is_stateful(body: Body) -> bool:
 
 # ---------------------------------------------------------------------------------------------------------- lining up
 def line_up(parts: Sequence[Body]) -> list[Tensor]:
-    """Gives bodies that are not owned yet the same captures in the same order, and returns the captured tensors.
+    """Give bodies that are not owned yet the same captures in the same order, and return the captured tensors.
 
     The declared arguments, of which all have the same number, stay first.
     """
@@ -148,7 +148,7 @@ def line_up(parts: Sequence[Body]) -> list[Tensor]:
 
 
 def own(op: Operation) -> None:
-    """Makes ``op`` the owner of its bodies."""
+    """Make ``op`` the owner of its bodies."""
     for use in bodies_of(op):
         use.body.owner = op
         for control in use.body.outer_control_inputs:
@@ -158,7 +158,7 @@ def own(op: Operation) -> None:
 
 
 def input_changed(op: Operation, index: int, old: Tensor, new: Tensor) -> None:
-    """Lets the bodies of an op capture ``new``, its input ``index`` now, where they captured ``old``."""
+    """Let the bodies of an op capture ``new``, its input ``index`` now, where they captured ``old``."""
     for use in bodies_of(op):
         if index >= use.first and old in use.body.captures:
             arg = use.body.args[index - use.first]
@@ -171,7 +171,7 @@ def input_changed(op: Operation, index: int, old: Tensor, new: Tensor) -> None:
 
 # ------------------------------------------------------------------------------------------------------------- growing
 def add_input(op: Operation, tensor: Tensor) -> tuple[Tensor, ...]:
-    """Appends an input to an op with bodies; returns the argument that each of its bodies gets.
+    """Append an input to an op with bodies; return the argument that each of its bodies gets.
 
     A loop gets an output, too, and its body returns the argument as it is.
     """
@@ -198,7 +198,7 @@ def add_input(op: Operation, tensor: Tensor) -> tuple[Tensor, ...]:
 
 
 def add_output(op: Operation, tensors: Sequence[Tensor]) -> Tensor:
-    """Appends an output to a conditional or call: one tensor of each of its bodies."""
+    """Append an output to a conditional or call: one tensor of each of its bodies."""
     graph = op.graph
     with graph._lock:
         graph._check_not_finalized()
@@ -215,7 +215,7 @@ def add_output(op: Operation, tensors: Sequence[Tensor]) -> Tensor:
 
 
 def add_loop_variable(op: Operation, initial: Tensor, shape: Any = None) -> tuple[Tensor, int]:
-    """Appends a variable to a loop; returns the argument of its body, and the variable's index.
+    """Append a variable to a loop; return the argument of its body, and the variable's index.
 
     The body returns it unchanged until the caller replaces ``body.outputs[index]``.
     """
@@ -308,14 +308,14 @@ def _disordered(op: Operation, tensor: Tensor) -> None:
 
 
 def disorder(op: Operation) -> None:
-    """Notes that ``op`` may have got inputs that were created after it."""
+    """Note that ``op`` may have got inputs that were created after it."""
     graph = op.graph
     if graph._disordered is None or op._id < graph._disordered:
         graph._disordered = op._id
 
 
 def restore_order(graph: Any) -> None:
-    """Moves operations before the consumers that they were made after; all others keep their order."""
+    """Move operations before the consumers that they were made after; all others keep their order."""
     with graph._lock:
         since = graph._disordered
         if since is None:
@@ -361,7 +361,7 @@ def _renumber(graph: Any, since: int, order: list[Operation]) -> None:
 
 
 def remove_ops(graph: Any, ops: Iterable[Operation]) -> None:
-    """Takes operations out of the graph; none that stays may use them."""
+    """Take operations out of the graph; none that stays may use them."""
     removed = set(ops)
     if not removed:
         return

@@ -28,7 +28,7 @@ _result_types: dict[str, Callable[..., Any]] = {}
 
 
 def build(type_name: str, *inputs: Any, name: str | None = None, **attrs: Any) -> Any:
-    """Adds an operation of type ``type_name`` and returns its outputs (see the module's docstring).
+    """Add an operation of type ``type_name`` and return its outputs (see the module's docstring).
 
     Inputs may be given by position or by their names in the signature; everything else is an attribute.
 
@@ -181,7 +181,7 @@ def _flatten(values: Sequence[Any]) -> list[Any]:
 
 
 def _type_from_tensors(specs: Sequence[ArgSpec], values: Sequence[Any], stored: dict[str, Any]) -> None:
-    """Infers type attributes from arguments that already have a dtype, so that constants beside them take it."""
+    """Infer type attributes from arguments that already have a dtype, so that constants beside them take it."""
     for spec, value in zip(specs, values, strict=True):
         if spec.type_attr is None or spec.type_attr in stored:
             continue
@@ -195,7 +195,7 @@ def _type_from_tensors(specs: Sequence[ArgSpec], values: Sequence[Any], stored: 
 def _convert_inputs(
     builder: Builder, definition: OpDefinition, values: Sequence[Any], stored: dict[str, Any], name: str
 ) -> tuple[str, list[Tensor]]:
-    """Converts inputs, with constants named ``<op name>/<argument>``; the op's final name, and tensors."""
+    """Convert inputs, with constants named ``<op name>/<argument>``; the op's final name, and tensors."""
     tensors: list[Tensor] = []
     with builder.operand_scope(name) as full:
         _type_from_tensors(definition.inputs, values, stored)

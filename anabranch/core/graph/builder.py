@@ -83,7 +83,7 @@ class Builder:
     def _create(
         self, definition: OpDefinition, inputs: Sequence[Any], attrs: dict[str, Any], name: str | None = None
     ) -> OpView:
-        """Applies an op to tensors of :attr:`tensor_type`; ``attrs`` are complete and in stored form, and all has been
+        """Apply an op to tensors of :attr:`tensor_type`; ``attrs`` are complete and in stored form, and all has been
         checked against the contract.
         """
         raise NotImplementedError
@@ -117,11 +117,11 @@ class Builder:
 
     # ---------------------------------------------------------------------------------------------------------- scopes
     def as_default(self) -> Context[Any]:
-        """Makes this the current builder of the thread inside a ``with`` block."""
+        """Make this the current builder of the thread inside a ``with`` block."""
         return as_current(self)
 
     def operand_scope(self, name: str) -> Context[str]:
-        """Surrounds the conversion of an op's operands; yields the op's final name."""
+        """Surround the conversion of an op's operands; yields the op's final name."""
         return _Nothing(name)
 
     def name_scope(self, name: str | None) -> Context[str]:
@@ -145,15 +145,15 @@ class Builder:
         return _NOTHING
 
     def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Context[None]:
-        """Runs the ops applied inside after ``control_inputs``."""
+        """Run the ops applied inside after ``control_inputs``."""
         return _NOTHING
 
     def init_scope(self) -> Context[None]:
-        """Lifts the ops applied inside out of nested bodies and control dependencies."""
+        """Lift the ops applied inside out of nested bodies and control dependencies."""
         return _NOTHING
 
     def attr_scope(self, attrs: dict[str, Any]) -> Context[None]:
-        """Gives the ops made inside further attributes, which a file of the graph keeps."""
+        """Give the ops made inside further attributes, which a file of the graph keeps."""
         return _NOTHING
 
     def gradient_override_map(self, op_type_map: dict[str, str]) -> Context[None]:
@@ -169,15 +169,15 @@ class Builder:
         return _NOTHING
 
     def on_behalf_of(self, op: OpView, of_user: bool) -> Context[None]:
-        """Surrounds the gradient rule of ``op``, a rule of the user's own or one of the library."""
+        """Surround the gradient rule of ``op``, a rule of the user's own or one of the library."""
         return _NOTHING
 
     # ------------------------------------------------------------------------------------------- what libraries keep
     def add_to_collection(self, name: Any, value: Any) -> None:
-        """Appends ``value`` to a collection, where there are collections."""
+        """Append ``value`` to a collection, where there are collections."""
 
     def add_to_collections(self, names: Any, value: Any) -> None:
-        """Appends ``value`` to several collections, where there are collections."""
+        """Append ``value`` to several collections, where there are collections."""
 
     def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
         """A copy of a collection; empty where there are none."""
@@ -209,7 +209,7 @@ _bottom: list[Callable[[], Any]] = []  # filled by default_graph.py
 
 @contextlib.contextmanager
 def as_current(builder: Any) -> Iterator[Any]:
-    """Makes ``builder`` the current one of the thread inside a ``with`` block."""
+    """Make ``builder`` the current one of the thread inside a ``with`` block."""
     stack = _stack.builders
     stack.append(builder)
     try:

@@ -91,7 +91,7 @@ def register_proto_function(
     to_proto: Callable[..., Any] | None = None,
     from_proto: Callable[..., Any] | None = None,
 ) -> None:
-    """Says how the items of a collection become messages of ``proto_type`` and come back from them.
+    """Say how the items of a collection become messages of ``proto_type`` and come back from them.
 
     Raises:
         TypeError: ``to_proto`` or ``from_proto`` is not callable. ValueError: the collection has other functions.

@@ -31,7 +31,7 @@ def register(
     rebuild: Callable[[Any, Sequence[Any]], Any],
     shapes: Callable[[Any, Any], list[Any]] | None = None,
 ) -> None:
-    """Declares a class whose instances stand for tensors.
+    """Declare a class whose instances stand for tensors.
 
     Args:
         kind: the class; its subclasses are meant, too.

@@ -22,7 +22,7 @@ _pack_tensors: list[Callable[..., Tensor]] = []
 def register_tensor_conversion_function(
     base_type: Any, conversion_func: ConversionFunction, priority: int = 100
 ) -> None:
-    """Registers ``conversion_func(value, dtype=None, name=None, as_ref=False)`` for instances of ``base_type``.
+    """Register ``conversion_func(value, dtype=None, name=None, as_ref=False)`` for instances of ``base_type``.
 
     Lower priorities are tried first. A function may return NotImplemented to pass.
     """
@@ -37,7 +37,7 @@ def register_tensor_conversion_function(
 
 
 def set_pack(pack: Callable[..., Tensor]) -> None:
-    """Says how a list that holds tensors becomes one; called by the module that builds operations, as it loads."""
+    """Say how a list that holds tensors becomes one; called by the module that builds operations, as it loads."""
     _pack_tensors[:] = [pack]
 
 
@@ -169,7 +169,7 @@ def _pack(value: Any, wanted: dtypes.DType | None, name: str | None) -> Tensor:
 def convert_n_to_tensor(
     values: Any, dtype: Any = None, name: str | None = None, preferred_dtype: Any = None
 ) -> list[Tensor]:
-    """Converts each of ``values``; names get an index."""
+    """Convert each of ``values``; names get an index."""
     return [
         convert_to_tensor(value, dtype, None if name is None else f"{name}_{i}", preferred_dtype)
         for i, value in enumerate(values)

@@ -17,7 +17,7 @@ _make_graph: list[Callable[[], Graph]] = []
 
 
 def set_graph_class(make: Callable[[], Graph]) -> None:
-    """Says what makes the process's global graph; called by the module of `Graph` when it loads."""
+    """Say what makes the process's global graph; called by the module of `Graph` when it loads."""
     _make_graph[:] = [make]
 
 
@@ -41,7 +41,7 @@ def get_default_graph() -> Graph:
 
 
 def reset_default_graph() -> None:
-    """Replaces the process's global graph by an empty one.
+    """Replace the process's global graph by an empty one.
 
     Raises:
         AssertionError: called inside a ``with graph.as_default():`` block.

@@ -125,22 +125,22 @@ class GraphElements(Builder):
         return op not in self._unfetchable and op.body.is_root
 
     def prevent_feeding(self, tensor: Tensor) -> None:
-        """Refuses feeds of ``tensor``."""
+        """Refuse feeds of ``tensor``."""
         self._unfeedable.add(tensor)
 
     def prevent_fetching(self, op: Operation) -> None:
-        """Refuses fetches of ``op``."""
+        """Refuse fetches of ``op``."""
         self._unfetchable.add(op)
 
     # ------------------------------------------------------------------------------------------------------ collections
     def add_to_collection(self, name: Any, value: Any) -> None:
-        """Appends ``value`` to the collection ``name``."""
+        """Append ``value`` to the collection ``name``."""
         self._check_not_finalized()
         with self._lock:
             self._collections.setdefault(name, []).append(value)
 
     def add_to_collections(self, names: Any, value: Any) -> None:
-        """Appends ``value`` to each collection (a name or an iterable of names)."""
+        """Append ``value`` to each collection (a name or an iterable of names)."""
         for name in (names,) if isinstance(names, str) else dict.fromkeys(names):
             self.add_to_collection(name, value)
 
@@ -169,7 +169,7 @@ class GraphElements(Builder):
             return found[0]
 
     def clear_collection(self, name: Any) -> None:
-        """Empties a collection."""
+        """Empty a collection."""
         self._check_not_finalized()
         with self._lock:
             self._collections.pop(name, None)

@@ -140,7 +140,7 @@ class Graph(GraphScopes):
         return not self.current_body.is_root
 
     def finalize(self) -> None:
-        """Makes the graph read-only."""
+        """Make the graph read-only."""
         self._finalized = True
 
     def _unsafe_unfinalize(self) -> None:
@@ -163,7 +163,7 @@ class Graph(GraphScopes):
         return _graph_among(values) or self
 
     def adopt(self, tensor: Tensor) -> Tensor:
-        """Refuses a tensor that is not one of a graph: a graph that holds its value would never see another."""
+        """Refuse a tensor that is not one of a graph: a graph that holds its value would never see another."""
         raise RuntimeError(
             "Attempting to capture an EagerTensor without building a function.\n"
             + errors.message(
@@ -186,7 +186,7 @@ class Graph(GraphScopes):
         device: Any = None,
         infer_shapes: bool = True,
     ) -> Operation:
-        """Appends an operation; ``attrs`` are complete and stored. ``unique=False`` takes ``name`` as it stands."""
+        """Append an operation; ``attrs`` are complete and stored. ``unique=False`` takes ``name`` as it stands."""
         if self._finalized:
             self._check_not_finalized()
         with self._lock:
@@ -358,7 +358,7 @@ class Graph(GraphScopes):
         compute_shapes: bool = True,
         compute_device: bool = True,
     ) -> Operation:
-        """Creates an operation from its type's name, inputs and attributes (AttrValue protos or plain values)."""
+        """Create an operation from its type's name, inputs and attributes (AttrValue protos or plain values)."""
         definition = opdef.lookup(op_type)
         given = {
             key: hooks.attr_from_proto(value) if hasattr(value, "WhichOneof") else value

@@ -69,7 +69,7 @@ class GraphTensor(Tensor):
         return self.op.device
 
     def set_shape(self, shape: Any) -> None:
-        """Merges ``shape`` into the static shape.
+        """Merge ``shape`` into the static shape.
 
         Raises:
             ValueError: they contradict each other.
@@ -88,7 +88,7 @@ class GraphTensor(Tensor):
         return self.op.name if self.value_index == 0 else f"{self.op.name}:{self.value_index}"
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
-        """Runs the tensor in ``session`` or the default session and returns its value."""
+        """Run the tensor in ``session`` or the default session and return its value."""
         return hooks.evaluate(self, feed_dict, self.graph, session)
 
     def __repr__(self) -> str:
@@ -222,7 +222,7 @@ class Operation(OpView):
         return [item for item in found if item.startswith(b"loc:@")] or [b"loc:@" + self.name.encode()]
 
     def _set_attr(self, name: str, value: Any) -> None:
-        """Sets an attribute given as an AttrValue proto or in stored form."""
+        """Set an attribute given as an AttrValue proto or in stored form."""
         self.graph._check_not_finalized()
         if hasattr(value, "WhichOneof"):
             value = hooks.attr_from_proto(value)
@@ -243,7 +243,7 @@ class Operation(OpView):
         return hooks.op_def(self.definition)
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
-        """Runs the operation in ``session`` or the default session."""
+        """Run the operation in ``session`` or the default session."""
         hooks.evaluate(self, feed_dict, self.graph, session)
 
     def _add_control_input(self, op: Operation) -> None:

@@ -97,13 +97,13 @@ def container(container_name: str) -> AbstractContextManager[str]:
 
 @public("add_to_collection")
 def add_to_collection(name: Any, value: Any) -> None:
-    """Appends ``value`` to a collection of the default graph."""
+    """Append ``value`` to a collection of the default graph."""
     current_builder().add_to_collection(name, value)
 
 
 @public("add_to_collections")
 def add_to_collections(names: Any, value: Any) -> None:
-    """Appends ``value`` to each of several collections of the default graph."""
+    """Append ``value`` to each of several collections of the default graph."""
     current_builder().add_to_collections(names, value)
 
 
@@ -121,5 +121,5 @@ def get_collection_ref(key: Any) -> list[Any]:
 
 @public("init_scope")
 def init_scope() -> AbstractContextManager[None]:
-    """Lifts the ops made inside out of nested bodies and control dependencies, to the root of the default graph."""
+    """Lift the ops made inside out of nested bodies and control dependencies, to the root of the default graph."""
     return current_builder().init_scope()

@@ -30,5 +30,5 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
 
 @public("set_random_seed", "random.set_random_seed")
 def set_random_seed(seed: int | None) -> None:
-    """Sets the seed of the default graph."""
+    """Set the seed of the default graph."""
     current_builder().seed = seed

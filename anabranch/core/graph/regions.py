@@ -62,13 +62,13 @@ class Parts:
         return root
 
     def unite(self, one: Any, other: Any) -> bool:
-        """Makes two sets one; whether they were two."""
+        """Make two sets one; whether they were two."""
         one, other = self.find(one), self.find(other)
         self._above[one] = other
         return one is not other
 
     def unite_surroundings(self, ops: Sequence[Operation]) -> None:
-        """Unites the sets that are around one frame: those of what goes into it and of what comes out."""
+        """Unite the sets that are around one frame: those of what goes into it and of what comes out."""
         doors = [op for op in ops if op.type in ENTERS or op.type in EXITS]
         changed = True
         while changed:
@@ -372,7 +372,7 @@ class Regions:
         return found
 
     def _find_paths(self, frame: Loop | None, known: dict[Tensor, int]) -> None:
-        """Finds the paths in a frame; ``known`` are the conditions under which the frame runs at all."""
+        """Find the paths in a frame; ``known`` are the conditions under which the frame runs at all."""
         items = self.in_order(self.items if frame is None else frame.items, frame)
         self.order[frame] = items
         for item in items:

@@ -55,7 +55,7 @@ class _ControlScope:
 
 
 class _OperandScope:
-    """Makes a graph the current builder and re-enters a name scope of it: what `as_default` and `name_scope` do, at the
+    """Make a graph the current builder and re-enter a name scope of it: what `as_default` and `name_scope` do, at the
     price of one object, since each op with an operand to convert needs it.
     """
 
@@ -278,7 +278,7 @@ class GraphScopes(GraphElements):
 
     @contextlib.contextmanager
     def init_scope(self) -> Iterator[None]:
-        """Lifts new operations to the root body, outside control dependencies (variables made in a loop)."""
+        """Lift new operations to the root body, outside control dependencies (variables made in a loop)."""
         with self.building(self.root), self.control_dependencies(None):
             yield
 
@@ -332,7 +332,7 @@ class GraphScopes(GraphElements):
 
     @contextlib.contextmanager
     def on_behalf_of(self, op: Any, of_user: bool) -> Iterator[None]:
-        """Surrounds the gradient rule of ``op``: what it makes is in the scope ``<op>_grad`` and on behalf of ``op``.
+        """Surround the gradient rule of ``op``: what it makes is in the scope ``<op>_grad`` and on behalf of ``op``.
 
         The operations of a user's rule keep the line of the rule that made them; others have that of the walk.
         """
@@ -347,7 +347,7 @@ class GraphScopes(GraphElements):
             scopes.site = site
 
     def operand_scope(self, name: str) -> _OperandScope:
-        """Surrounds the conversion of an op's operands, whose names are ``<op name>/<operand>``; yields the prefix."""
+        """Surround the conversion of an op's operands, whose names are ``<op name>/<operand>``; yields the prefix."""
         if isinstance(name, bytes):
             name = name.decode()
         full = name[:-1] if name[-1:] == "/" else self.unique_name(name)

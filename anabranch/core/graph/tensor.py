@@ -57,7 +57,7 @@ class Tensor:
         return shapes.TensorShape(self._shape)
 
     def set_shape(self, shape: Any) -> None:
-        """Merges ``shape`` into the static shape; a shape that is fully known stays as it is.
+        """Merge ``shape`` into the static shape; a shape that is fully known stays as it is.
 
         Raises:
             ValueError: they contradict each other.
@@ -133,7 +133,7 @@ class Tensor:
         self._only_in_a_graph("consumers")
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
-        """Runs the tensor in ``session`` or the default session and returns its value."""
+        """Run the tensor in ``session`` or the default session and return its value."""
         raise NotImplementedError(
             "eval is not supported when eager execution is enabled, is .numpy() what you're looking for?\n"
             + errors.message(

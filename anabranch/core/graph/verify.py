@@ -44,7 +44,7 @@ class InvalidGraphError(errors.InternalError):
 
 
 def verify_graph(graph: Graph, level: str = "full") -> None:
-    """Raises InvalidGraphError if the graph breaks an invariant.
+    """Raise InvalidGraphError if the graph breaks an invariant.
 
     Args:
         graph: the graph, nested bodies included.

@@ -47,7 +47,7 @@ def _called(node: Any, functions: dict[str, Any]) -> bool:
 
 
 def _rewrite(node: Any, functions: dict[str, Any]) -> bool:
-    """Changes a call in place; leaves it if its types are not known."""
+    """Change a call in place; leave it if its types are not known."""
     if not _called(node, functions):
         return False
     signature = functions[node.op].signature

@@ -53,7 +53,7 @@ def reads_rows(op_type: str) -> bool:
 
 
 class Freezer:
-    """Copies functions of a library for values in place of handles.
+    """Copy functions of a library for values in place of handles.
 
     Args:
         graph: the GraphDef whose library gets the copies.
@@ -112,7 +112,7 @@ class Freezer:
         return self.made[key]
 
     def drop_replaced(self, graph: Any) -> None:
-        """Takes functions that were copied out of the library if nothing calls them any more."""
+        """Take functions that were copied out of the library if nothing calls them any more."""
         called: set[str] = set()
         waiting = [graph.node]
         while waiting:
@@ -181,7 +181,7 @@ class Freezer:
 
 
 def as_identity(node: Any) -> None:
-    """Makes a `ReadVariableOp` an `Identity` of the value."""
+    """Make a `ReadVariableOp` an `Identity` of the value."""
     dtype = node.attr["dtype"].type
     node.op = "Identity"
     del node.attr["dtype"]
@@ -189,7 +189,7 @@ def as_identity(node: Any) -> None:
 
 
 def as_gather(node: Any, axis: str) -> None:
-    """Makes a `ResourceGather` a `GatherV2` along dimension 0."""
+    """Make a `ResourceGather` a `GatherV2` along dimension 0."""
     params, indices = node.attr["dtype"].type, node.attr["Tindices"].type
     batch_dims = node.attr["batch_dims"].i if "batch_dims" in node.attr else 0
     colocated = list(node.attr["_class"].list.s) if "_class" in node.attr else []

@@ -187,7 +187,7 @@ def implied_control_outputs(body: Body) -> list[Operation]:
 
 
 def write_attrs(op: Operation, node: Any) -> None:
-    """Writes the attributes of an op into a NodeDef."""
+    """Write the attributes of an op into a NodeDef."""
     specs = op.definition.attrs
     dtype = op._attrs.get("dtype")
     for key, value in op._attrs.items():

@@ -134,7 +134,7 @@ def foreign_nodes(proto: Any) -> list[Any]:
 
 
 def check_exportable(proto: Any) -> None:
-    """Raises NotImplementedError that names all nodes of a GraphDef which no other program could read."""
+    """Raise NotImplementedError that names all nodes of a GraphDef which no other program could read."""
     found = foreign_nodes(proto)
     if not found:
         return

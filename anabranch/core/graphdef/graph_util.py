@@ -263,7 +263,7 @@ def _append_gather(found: Any, node: Any) -> None:
 def _append_call(
     found: Any, node: Any, freezer: frozen_functions.Freezer, nodes: dict[str, Any], values: dict[str, Any]
 ) -> None:
-    """Adds a conditional, loop or call whose variables are values now."""
+    """Add a conditional, loop or call whose variables are values now."""
     call = found.node.add()
     call.CopyFrom(node)
     handles: dict[int, int] = {}

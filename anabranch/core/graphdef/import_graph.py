@@ -46,7 +46,7 @@ def import_graph_def(
     producer_op_list: Any = None,
     validate_colocation_constraints: bool = True,
 ) -> list[Any] | None:
-    """Adds the nodes of a GraphDef to the default graph.
+    """Add the nodes of a GraphDef to the default graph.
 
     Args:
         graph_def: the GraphDef.
@@ -127,7 +127,7 @@ def _checked_elements(return_elements: Any) -> list[str] | None:
 
 @contextlib.contextmanager
 def all_or_nothing(graph: Graph) -> Iterator[None]:
-    """Puts the graph back as it was if the block raises."""
+    """Put the graph back as it was if the block raises."""
     with graph._lock:
         count, version = len(graph._operations), graph._version
         names, function_names = dict(graph._names_in_use), dict(graph._function_names)
@@ -197,7 +197,7 @@ class _Import:
         self.instantiating: list[str] = []
 
     def run(self, input_map: dict[str, Any], elements: list[str] | None, name: str | None) -> list[Any] | None:
-        """Builds the nodes and returns the elements asked for."""
+        """Build the nodes and return the elements asked for."""
         self._read_versions()
         self._read_library()
         import_nodes.check_types(self.proto.node, self.library)
@@ -438,7 +438,7 @@ class _Import:
         return {i for i, (arg, result) in pairs if function.ret.get(result.name) != arg.name}
 
     def _with_bodies(self, attrs: dict[str, Any], full: str, inputs: list[Any], changed: set[int]) -> dict[str, Any]:
-        """Replaces names of library functions by bodies made from them."""
+        """Replace names of library functions by bodies made from them."""
         for key, value in attrs.items():
             if isinstance(value, NamedAttrs) and value.name in self.library:
                 attrs[key] = self._body(value, f"{full}_{key}", inputs, changed)
@@ -567,7 +567,7 @@ def _arg_dtypes(arg: Any, given: dict[str, Any]) -> list[dtypes.DType]:
 
 
 class _EntryContext(inference.ShapeContext):
-    """Sees nothing of the inputs that back edges bring."""
+    """See nothing of the inputs that back edges bring."""
 
     __slots__ = ("hidden",)
     hidden: tuple[int, ...]
@@ -590,7 +590,7 @@ def _infer_entry(op: Operation, hidden: tuple[int, ...]) -> None:
 
 
 def _merge_shapes(node: Node, op: Operation) -> None:
-    """Refines static shapes by the ``_output_shapes`` that the file gives."""
+    """Refine static shapes by the ``_output_shapes`` that the file gives."""
     listed = [shapes.as_raw(shape) for shape in node.output_shapes or ()]
     if not listed:
         return

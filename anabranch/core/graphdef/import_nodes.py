@@ -68,7 +68,7 @@ def refuse(node: Any, given: str, expected: str, instead: str, first: str = "") 
 
 # ------------------------------------------------------------------------------------------------------------ op types
 def check_types(nodes: Iterable[Any], library: dict[str, Any]) -> None:
-    """Raises one NotImplementedError that names all op types without a definition, those inside functions too."""
+    """Raise one NotImplementedError that names all op types without a definition, those inside functions too."""
     counts: collections.Counter[str] = collections.Counter()
     calls: collections.Counter[str] = collections.Counter()
     types: collections.Counter[str] = collections.Counter()
@@ -182,7 +182,7 @@ def read_attrs(
 
 
 def _check_counts(node: Any, definition: OpDefinition, attrs: dict[str, Any]) -> None:
-    """Refuses counts of tensors that nothing in the file backs before lists of that length are made."""
+    """Refuse counts of tensors that nothing in the file backs before lists of that length are made."""
     for specs, most in ((definition.inputs, max(MOST_TENSORS, len(node.input))), (definition.outputs, MOST_TENSORS)):
         for spec in specs:
             if spec.number_attr is not None and attrs[spec.number_attr] > most:
@@ -286,7 +286,7 @@ def function_sources(nodes: dict[str, Node], text: str) -> list[Source]:
 
 
 def check_edges(nodes: dict[str, Node], outside: dict[Source, dtypes.DType], outside_controls: Iterable[str]) -> None:
-    """Checks that every input exists, once per place and with the right dtype; marks the back edges of loops."""
+    """Check that every input exists, once per place and with the right dtype; mark the back edges of loops."""
     controls = set(outside_controls)
     types: dict[str, list[dtypes.DType]] = {}
     for node in nodes.values():
@@ -378,7 +378,7 @@ def in_order(nodes: dict[str, Node], outside: Iterable[Source], outside_controls
 
 
 def _refuse_cycle(listed: list[Node], pending: list[int], position: dict[str, int]) -> None:
-    """Walks back along nodes that wait until one comes twice."""
+    """Walk back along nodes that wait until one comes twice."""
     at = next(i for i, count in enumerate(pending) if count)
     path: list[int] = []
     while at not in path:
@@ -397,7 +397,7 @@ def _refuse_cycle(listed: list[Node], pending: list[int], position: dict[str, in
 
 
 def check_functions(nodes: Iterable[Node], library: dict[str, Any]) -> None:
-    """Checks that function names in attributes are functions of the library or op types."""
+    """Check that function names in attributes are functions of the library or op types."""
     for node in nodes:
         for value in node.attrs.values():
             for item in value if isinstance(value, tuple) else (value,):

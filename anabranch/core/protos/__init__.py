@@ -45,7 +45,7 @@ def _public(name: str) -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    """Finds a message or enum by name, or loads a module of this package."""
+    """Find a message or enum by name, or load a module of this package."""
     if name in MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if _public(name):

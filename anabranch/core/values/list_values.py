@@ -29,7 +29,7 @@ _backend: list[Any] = []
 
 
 def set_backend(numpy: Any, lax: Any) -> None:
-    """Hands in ``jax.numpy`` and ``jax.lax``; the compiled tier does when JAX is loaded."""
+    """Hand in ``jax.numpy`` and ``jax.lax``; the compiled tier does when JAX is loaded."""
     _backend[:] = [numpy, lax]
 
 

@@ -147,7 +147,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
 
 @public("nest.map_structure", "contrib.framework.nest.map_structure")
 def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> Any:
-    """Applies a function to the leaves of structures of one form, and packs the results in the first one's form.
+    """Apply a function to the leaves of structures of one form, and packs the results in the first one's form.
 
     Keyword arguments are ``check_types`` (default True): whether types must be equal too.
 
@@ -175,7 +175,7 @@ def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> A
 
 @public("nest.assert_same_structure", "contrib.framework.nest.assert_same_structure")
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
-    """Raises unless two structures have the same form.
+    """Raise unless two structures have the same form.
 
     Raises:
         ValueError: they have different numbers of parts somewhere, or different keys.
@@ -220,7 +220,7 @@ def _same_types(first: Any, second: Any, mappings: bool) -> bool:
 
 @public("contrib.framework.nest.assert_shallow_structure")
 def assert_shallow_structure(shallow_tree: Any, input_tree: Any, check_types: bool = True) -> None:
-    """Raises unless ``input_tree`` has the form of ``shallow_tree`` as far down as that goes.
+    """Raise unless ``input_tree`` has the form of ``shallow_tree`` as far down as that goes.
 
     Raises:
         ValueError: numbers of parts or keys differ.
@@ -263,7 +263,7 @@ def flatten_up_to(shallow_tree: Any, input_tree: Any, check_types: bool = True) 
 
 @public("contrib.framework.nest.map_structure_up_to")
 def map_structure_up_to(shallow_tree: Any, func: Callable[..., Any], *inputs: Any, **kwargs: Any) -> Any:
-    """Applies a function to the parts of the inputs that stand at the leaves of ``shallow_tree``."""
+    """Apply a function to the parts of the inputs that stand at the leaves of ``shallow_tree``."""
     check_types = kwargs.pop("check_types", True)
     if not inputs or kwargs:
         raise ValueError(

@@ -252,7 +252,7 @@ define(
 
 
 def _apply(type_name: str, inp: Any, types: Sequence[Any], name: str | None, function: _Function) -> Any:
-    """Applies an op that calls a function; the function lives as long as the op, in its graph or on a tape."""
+    """Apply an op that calls a function; the function lives as long as the op, in its graph or on a tape."""
     _functions[function.token] = function
     op = build_operation(type_name, (list(inp),), {"token": function.token, "Tout": list(types)}, name)
     op._python_function = function
