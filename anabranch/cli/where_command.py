@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the places of each name; the first name that is unknown ends the command."""
+    """Print the places of each name; the first name that is unknown ends the command."""
     answers = {name: definitions.find(name) for name in options.names}
     if options.json:
         showing.print_json({name: [_document(item) for item in items] for name, items in answers.items()})

@@ -173,7 +173,7 @@ def infer(definition: OpDefinition, context: ShapeContext, count: int) -> list[R
 
 # ------------------------------------------------------------------------------------------------- shared shape rules
 def _by_element(rule: Any) -> Any:
-    """Marks a shape rule whose pure ops compute element by element, unless they say that they move elements."""
+    """Mark a shape rule whose pure ops compute element by element, unless they say that they move elements."""
     rule.by_element = True
     return rule
 

@@ -67,7 +67,7 @@ class Freezer:
         self.made: dict[tuple[str, tuple[tuple[int, int], ...]], str] = {}
 
     def node(self, node: Any, values: dict[int, int]) -> None:
-        """Changes a node that calls functions: its inputs at the positions ``values`` are values of these types now."""
+        """Change a node that calls functions: its inputs at the positions ``values`` are values of these types now."""
         attr, first = _types_of(node.op)
         for position, dtype in values.items():
             node.attr[attr].list.type[position - first] = dtype
@@ -85,7 +85,7 @@ class Freezer:
                     item.name = self.function(item.name, arguments)
 
     def references(self, node: Any, positions: set[int], variable: str) -> None:
-        """Refuses functions that take a variable among these inputs as a reference: they write to it."""
+        """Refuse functions that take a variable among these inputs as a reference: they write to it."""
         _, first = _types_of(node.op)
         for value in node.attr.values():
             names = [value.func.name] if value.WhichOneof("value") == "func" else [f.name for f in value.list.func]

@@ -549,7 +549,7 @@ class TensorListLength(Op):
     attrs: ClassVar[dict[str, Any]] = {}
     effect = PURE
     role = Role.LIST_LENGTH
-    gradient = NotDifferentiable("a size is no continuous function")
+    gradient = NotDifferentiable("a size is not a continuous function")
 
     def shape(c):
         return ()
@@ -568,7 +568,7 @@ class TensorListElementShape(Op):
     attrs = {"shape_type": Type(INDEX)}
     effect = PURE
     role = Role.LIST_SHAPE
-    gradient = NotDifferentiable("a shape is no continuous function")
+    gradient = NotDifferentiable("a shape is not a continuous function")
 
     def shape(c):
         handle = c.handle("input_handle")

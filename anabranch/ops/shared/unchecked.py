@@ -32,7 +32,7 @@ class Changed(Exception):
 
 
 def may_change(make: Maker) -> Maker:
-    """Marks the maker of forms that may raise :class:`Changed`."""
+    """Mark the maker of forms that may raise :class:`Changed`."""
     make.may_change = True  # type: ignore[attr-defined]
     return make
 
@@ -142,7 +142,7 @@ def bias_add(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, An
 
 
 def bias_add_grad(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
-    """Sums over all dimensions but the last."""
+    """Sum over all dimensions but the last."""
     (grad,) = operands
     if attrs["data_format"] != "NHWC" or grad.dtype not in _FLOATS or grad.ndim < 2:
         return None
@@ -155,7 +155,7 @@ def _reduction(axes: tuple[int, ...], dtype: Any, keep: bool) -> Form:
 
 
 def sum_of_axes(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
-    """Sums over axes that are the same at each call."""
+    """Sum over axes that are the same at each call."""
     x, axes = operands
     if not known[1] or x.dtype not in _FLOATS:
         return None
