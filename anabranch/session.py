@@ -24,11 +24,12 @@ from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
 from anabranch.core.live_set import LiveSet
 from anabranch.placement.placer import Placer
-from anabranch.runtime import executor, fetching, interrupts, pipeline, step_stats
+from anabranch.runtime import executor, fast_path, fetching, interrupts, pipeline, step_stats
 from anabranch.runtime.interpreter import nested
-from anabranch.runtime.plans import direct, shape_families
+from anabranch.runtime.plans import shape_families
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.resources import ResourceHandle, ResourceManager
+from anabranch.runtime.step import Step
 from anabranch.runtime.v1 import plans as version_one
 from anabranch.xla import engine, memory, single_op
 from anabranch.xla import program as programs
@@ -289,14 +290,14 @@ class BaseSession:
                     values.append(fetching.feed_value(tensor, part, graph))
         return tuple(names), tuple(values)
 
-    def _run_hot(self, hot: direct.Hot, values: Sequence[Any]) -> list[Any] | None:
+    def _run_hot(self, hot: fast_path.Repetition, values: Sequence[Any]) -> list[Any] | None:
         """Runs a step that is like one before it; None if that one no longer tells how."""
-        step = hot.runner.short_form
-        if step is None or step is not hot.direct or hot.changes != self._graph._changes:
+        step = hot.runner.fast
+        if step is None or step is not hot.fast or hot.changes != self._graph._changes:
             return None
         token = self._entered(self._default_timeout)
         try:
-            results = step.take(values, token, self._read_committed)
+            results = step.run(values, token, self._read_committed)
             hot.plan.runs += results is not None
             return results
         finally:
@@ -338,13 +339,13 @@ class BaseSession:
             timeout = options.timeout_in_ms / 1000
         token = self._entered(timeout)
         try:
-            step = executor.Step(self._manager, token, self._read_committed)
+            step = Step(self._manager, token, self._read_committed)
             if run_metadata is None or not getattr(options, "trace_level", 0):
                 results = runner.run(values, step)
                 if step.nested_cost[0]:
                     self._bodies.spend(plan, step.nested_cost[0])
                 if plan.tier == "compiled":
-                    fetch_plan.hot = direct.hot(changes, names, values, plan, runner)
+                    fetch_plan.hot = fast_path.repetition(changes, names, values, plan, runner)
                 return results
             step.stats = []
             results = runner.run(values, step)
@@ -363,12 +364,12 @@ class BaseSession:
     ) -> pipeline.StepInFlight | None:
         """Starts a step of an asynchronous callable; None if it must run at once."""
         plan, runner = self._plan(fetches, names, values)
-        short = getattr(runner, "short_form", None)
-        if plan.tier != "compiled" or short is None:
+        fast = getattr(runner, "fast", None)
+        if plan.tier != "compiled" or fast is None:
             return None
         token = self._entered(self._default_timeout)
         try:
-            step = line.start(short, values, build, token, self._read_committed)
+            step = line.start(fast, values, build, token, self._read_committed)
             plan.runs += step is not None
             return step
         finally:
@@ -452,8 +453,9 @@ class BaseSession:
             True
         """
         own: list[cache.Listed] = [self._fetch_plans, self._plans, self._families, *self._bodies.caches]
-        for plan, _ in self._plans.values():
-            own += plan.caches
+        for plan, runner in self._plans.values():
+            fast = getattr(runner, "fast", None)
+            own += [*plan.caches, *(fast.caches if fast is not None else ())]
         for family in self._families.values():
             own += family.caches if family is not None else ()
         for line in self._pipelines:

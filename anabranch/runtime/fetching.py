@@ -84,7 +84,7 @@ class FetchPlan:
     def __init__(self, graph: Graph, fetches: Any):
         self.unique: list[Any] = []
         self.hot: Any = None
-        """How the last step went, if it went the short way; see ``runtime.direct``."""
+        """How the last step went, if it went fast; see ``runtime.fast_path``."""
         index: dict[Any, int] = {}
 
         def add(item: Any) -> int:

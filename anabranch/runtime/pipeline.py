@@ -1,7 +1,7 @@
 """Steps in flight: a callable that returns before its step has ended, as far as that can be undone.
 
 A step may be dispatched before the flags of the one ahead of it are read if everything it could do wrong can be held
-back in the device: it is one program (:mod:`anabranch.runtime.plans.direct`), and every variable that it writes is one
+back in the device: it is one program (:mod:`anabranch.runtime.fast_path`), and every variable that it writes is one
 whose buffer it owns. Such a program, *gated*, takes the first flag of the step ahead as an argument: unless that
 one passed, it writes nothing. So what the programs return for their variables is right whatever fails, and it is
 published when the call returns. Everybody else's steps read it, or build on it, as after a step that has ended.
@@ -25,11 +25,10 @@ from anabranch.core import errors
 from anabranch.core.cache import Cache
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.operation import Tensor
-from anabranch.runtime.interrupts import Interrupts
-from anabranch.runtime.plans.direct import DirectStep, device_failure
-from anabranch.runtime.state import spare_buffers
-from anabranch.runtime.state.resources import Claim, RandomCounter, ResourceManager, Slot, Version
-from anabranch.runtime.values import NO_RNG, own
+from anabranch.runtime import results
+from anabranch.runtime.fast_path import FastStep, Form
+from anabranch.runtime.state.resources import RandomCounter, ResourceManager, Slot, Version
+from anabranch.runtime.step import Call, OtherLayout, Transaction, device_failure, random_words
 from anabranch.xla import engine, kernel_context
 
 
@@ -45,7 +44,7 @@ class StepInFlight:
         self._settled = True
         self._failure: BaseException | None = None
         self.flags: Any = None
-        self.gated: DirectStep | None = None
+        self.gated: Call | None = None
         self.slots: Sequence[Slot] = ()
         self.advances: list[tuple[RandomCounter, int]] = []
 
@@ -62,7 +61,7 @@ class StepInFlight:
         failure = self.exception()
         if failure is not None:
             raise failure
-        return self._build([own(value) for value in self._values])
+        return self._build(results.owned(self._values))
 
     def exception(self) -> BaseException | None:
         """What the step failed with, or None; waits for the step."""
@@ -77,10 +76,10 @@ class StepInFlight:
         return "<a step that ended>" if self._failure is None else f"<a step that failed: {self._failure}>"
 
     # ------------------------------------------------------------------------------------- for the pipeline
-    def begun(self, gated: DirectStep, flags: Any, advances: list[tuple[RandomCounter, int]]) -> None:
+    def begun(self, gated: Call, flags: Any, advances: list[tuple[RandomCounter, int]]) -> None:
         """It is in the device from now on."""
         self._settled = False
-        self.gated, self.flags, self.advances, self.slots = gated, flags, advances, gated.donated_slots
+        self.gated, self.flags, self.advances, self.slots = gated, flags, advances, gated.slots
 
     def settled(self, failure: BaseException | None) -> None:
         """Its outcome is known."""
@@ -109,7 +108,7 @@ class Pipeline:
         self._lock = threading.RLock()
         self._failure: BaseException | None = None
         """A failure that nobody has been told of."""
-        self._gated: Cache[DirectStep, DirectStep | None] = Cache("gated forms of steps", 32)
+        self._gated: Cache[Form, Any] = Cache("gated forms of steps", 32)
 
     # ----------------------------------------------------------------------------------------------- ending steps
     def writes_any(self, touched: frozenset[Any]) -> bool:
@@ -192,112 +191,82 @@ class Pipeline:
             told = device_failure(problem, len(gated.program.group.ops))
             if told is None:
                 raise
-            self._manager.lose(gated.donated_slots)
+            self._manager.lose(gated.slots)
             return told
 
     # --------------------------------------------------------------------------------------------- starting steps
     def start(
         self,
-        direct: DirectStep,
+        fast: FastStep,
         feeds: Sequence[Any],
         build: Callable[[list[Any]], Any],
         token: CancellationToken,
         read_committed: bool,
     ) -> StepInFlight | None:
         """Starts a step behind those in flight; None if it is not of the kind that can be."""
-        manager = self._manager
-        if not _may_fly(direct) or self._gated.peek(direct, default=direct) is None:
+        form = fast.in_one
+        if form is None or not _may_fly(form) or self._gated.peek(form, default=form) is None:
             return None
-        loose: list[Version] = []
-        state = direct.state
-        claim = Claim(frozenset() if read_committed else state.claim_reads, state.claim_writes)
-        interrupts = Interrupts()
+        transaction = Transaction(self._manager)
         try:
-            if direct.writes:
-                manager.begin(claim, token, self)
-            if not direct.layout.holds:
-                return None
-            if direct.read_slots and (read_committed or not direct.writes):
-                current = loose = manager.pin(direct.read_slots, None, self)
-            else:
-                current = [slot.current() for slot in direct.read_slots]
+            current = form.begin(transaction, token, read_committed, self)
             with self._lock:
-                if not direct.layout.holds:
-                    return None
-                return self._dispatch(direct, feeds, current, build, interrupts)
+                transaction.require(form.layout)
+                return self._dispatch(form, [*feeds, *fast.given], current, build, transaction)
+        except OtherLayout:
+            return None
         except BaseException:
-            manager.settle(direct.donated_slots)
+            transaction.fail()
             raise
         finally:
-            if loose:
-                manager.unpin(loose)
-            if direct.writes:
-                manager.end(claim)
-            interrupts.release()
+            transaction.end()
 
     def _dispatch(
         self,
-        direct: DirectStep,
-        feeds: Sequence[Any],
+        form: Form,
+        values: list[Any],
         current: Sequence[Version],
         build: Callable[[list[Any]], Any],
-        interrupts: Interrupts,
+        transaction: Transaction,
     ) -> StepInFlight | None:
-        manager, program = self._manager, direct.program
-        arguments = tuple(
-            engine.moved([feeds[i] if i >= 0 else current[~i].value for i in direct.sources], program.device)
-        )
-        versions: list[Version] = [slot.current() for slot in direct.donated_slots]
-        old = engine.moved([version.value for version in versions], program.device)
-        rng = NO_RNG
-        if direct.counters:
-            rng = np.empty((len(direct.counters), 6), np.uint32)
-            for row, counter in enumerate(direct.counters):
-                rng[row, :2], rng[row, 2:] = counter.words()
-        gated = self._gated.get(direct)
+        assert form.last is not None
+        program, counters = form.last.call.program, form.last.counters
+        arguments = form.last.arguments(values, current)
+        rng = random_words(counters)
+        gated = self._gated.get(form)
         if gated is None:
-            executable = program.executable(old, arguments, {}, rng, gated=True)
+            versions = [slot.current().value for slot in form.last.call.slots]
+            executable = program.executable(engine.moved(versions, program.device), arguments, {}, rng, gated=True)
             if executable is None or executable.facts.dynamic:
-                self._gated.put(direct, None)
+                self._gated.put(form, None)
                 return None
-            gated = direct.variant(executable)
-            self._gated.put(direct, gated)
-        facts = gated.executable.facts
+            gated = form.with_executable(executable)
+            self._gated.put(form, gated)
         step = StepInFlight(self, build, [])
-        interrupts.hold()
-        try:
-            with engine.x64():
-                copy = engine.jax().numpy.copy
-                function, donated = spare_buffers.handed(
-                    manager, program, gated.executable, versions, old, arguments, rng, gated=True
-                )
-                gate = self._steps[-1].flags[0] if self._steps else kernel_context.OPEN
-                results, finals, flags = function(donated, arguments, program.device_constants(), rng, gate)
-                manager.replace(gated.donated_slots, finals)
-                # The next step may own what this one returns for variables, and what it has read.
-                for kind, place in gated.fetches:
-                    value = gated.place_of(kind, place, feeds, results, finals, current)
-                    shared = kind in ("final", "read") and not isinstance(value, np.ndarray)
-                    step._values.append(copy(value) if shared else value)
-        except Exception as problem:
-            told = device_failure(problem, len(program.group.ops))
-            if told is None:
-                raise
-            raise told from problem
-        advances = list(zip(gated.counters, facts.amounts(results), strict=True))
+        gate = self._steps[-1].flags[0] if self._steps else kernel_context.OPEN
+        made, finals, flags = gated.call.run(transaction, arguments, rng, (gate,))
+        amounts = gated.store(values, made, finals)
+        # The next step may own what this one returns for variables, and what it has read.
+        shared = range(len(values) - len(finals), len(values))
+        with engine.x64():
+            copy = engine.jax().numpy.copy
+            for at, value in zip(form.fetches, form.raw(values, current), strict=True):
+                belongs = at is not None and (at < 0 or at in shared) and not isinstance(value, np.ndarray)
+                step._values.append(copy(value) if belongs else value)
+        advances = list(zip(counters, amounts, strict=True))
         for counter, amount in advances:
             counter.position += amount
-        step.begun(gated, flags, advances)
+        step.begun(gated.call, flags, advances)
         self._steps.append(step)
-        with manager.changed:
-            if self not in manager.in_flight:
-                manager.in_flight.append(self)
+        with self._manager.changed:
+            if self not in self._manager.in_flight:
+                self._manager.in_flight.append(self)
         return step
 
 
-def _may_fly(direct: DirectStep) -> bool:
+def _may_fly(form: Form) -> bool:
     """Whether everything that the step writes is held back by its own program."""
-    return not direct.item.writes and len(direct.segment.written) == len(direct.donated_slots)
+    return not form.segment.written or form.shows
 
 
 def _not_tried(cause: BaseException | None) -> errors.OpError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anabranch.runtime.executor import ItemTime
+from anabranch.runtime.step import ItemTime
 
 
 def fill_metadata(metadata: Any, stats: Sequence[ItemTime]) -> None:

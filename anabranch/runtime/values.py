@@ -12,8 +12,6 @@ from anabranch.runtime.state.resources import ResourceHandle, Version
 from anabranch.xla import engine, lists
 from anabranch.xla.capacities import Padded
 
-NO_RNG = np.zeros((0, 6), np.uint32)
-
 
 class Published:
     """A new version that is already current."""

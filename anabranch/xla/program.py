@@ -87,6 +87,8 @@ class _Facts:
         """Places in ``consumed`` that are known only after the run: one more result has them, in this order."""
         self.loops: list[tuple[int, int]] = []
         """Of each loop that stands for ops that repeat, how many blocks it is, and of how many ops."""
+        self.specs: list[tuple[tuple[int, ...], np.dtype[Any]] | None] = []
+        """Shape and dtype of each result; None for what is not an array."""
         self.guessed = False
         """Whether it has loops that were given room by a guess."""
         self.spare: Any = None
@@ -96,7 +98,9 @@ class _Facts:
         """As JSON; see :meth:`read`."""
         told = {name: getattr(self, name) for name in _PLAIN_FACTS}
         outputs = [[i, stored_programs.plain(value)] for i, value in self.known_outputs.items()]
-        return {**told, "records": [stored_programs.plain_record(it) for it in self.records], "known_outputs": outputs}
+        records = [stored_programs.plain_record(record) for record in self.records]
+        specs = [spec and [list(spec[0]), spec[1].name] for spec in self.specs]
+        return {**told, "records": records, "known_outputs": outputs, "specs": specs}
 
     @classmethod
     def read(cls, told: Any) -> _Facts:
@@ -107,6 +111,7 @@ class _Facts:
         facts.loops = [(blocks, ops) for blocks, ops in told["loops"]]
         facts.records = [stored_programs.read_record(record) for record in told["records"]]
         facts.known_outputs = {i: stored_programs.read(value) for i, value in told["known_outputs"]}
+        facts.specs = [spec and (tuple(spec[0]), np.dtype(spec[1])) for spec in told["specs"]]
         return facts
 
     def amounts(self, results: Sequence[Any]) -> list[int]:
@@ -597,6 +602,8 @@ class Program:
             facts.traced_outputs.append(i)
             # A state input handed out as it came would share its buffer with the variable, which a later step may own.
             results.append(jnp.copy(value) if id(value) in state_inputs else value)
+        array = engine.jax().Array
+        facts.specs = [(value.shape, np.dtype(value.dtype)) if isinstance(value, array) else None for value in results]
         facts.consumed = []
         facts.dynamic = []
         facts.guessed = bool(run.room.used)

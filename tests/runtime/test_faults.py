@@ -167,7 +167,7 @@ def test_a_failure_in_the_device_loses_only_what_was_given_away(recoverable):
         broken = Executable(_Broken(XlaRuntimeError("RESOURCE_EXHAUSTED: out of memory")), item.cached[1].facts)
         item.cached = (item.cached[0], broken)
         for _, runner in session._plans.values():
-            runner._direct = None
+            runner._fast = None
         with pytest.raises(tf.errors.ResourceExhaustedError, match="failed in the device"):
             session.run(add.op)
         if recoverable:
@@ -206,7 +206,7 @@ def test_an_interrupt_during_a_program_loses_nothing():
             return results
 
         for _, runner in session._plans.values():
-            runner._direct = None
+            runner._fast = None
         item.cached = (item.cached[0], Executable(interrupted, item.cached[1].facts))
         before = signal.getsignal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt, match=r"^$"):

@@ -27,7 +27,6 @@ from anabranch.core.values import dtypes, list_values
 from anabranch.core.values.dtypes import DType
 from anabranch.rewrite import effects, reach
 from anabranch.runtime.interpreter import straight_line as straight
-from anabranch.runtime.interpreter.python_results import Recorded
 from anabranch.runtime.plans import policy
 from anabranch.runtime.plans.plan import HostItem, Plan
 from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceHandle, ResourceManager, Slot, Version
@@ -35,7 +34,9 @@ from anabranch.runtime.values import Published, device_value, to_host
 from anabranch.xla import control
 
 if TYPE_CHECKING:
-    from anabranch.runtime.executor import Executor, Step
+    from anabranch.runtime.attempt import Attempt
+    from anabranch.runtime.executor import Executor
+    from anabranch.runtime.step import Step
 
 BODIES_FOR_A_SEGMENT = 8
 """A body is not compiled on its own where a segment that costs at most that many times as much will be."""
@@ -201,25 +202,18 @@ class CarriedVariables:
         return getattr(self._below, name)
 
 
-def run_item(
-    runner: Executor,
-    item: HostItem,
-    env: dict[ValueKey, Any],
-    advances: list[tuple[RandomCounter, int]],
-    step: Step,
-    memo: Recorded,
-) -> None:
+def run_item(attempt: Attempt, item: HostItem) -> None:
     """Runs an op with bodies inside a segment.
 
     Raises:
         Hot: a loop has taken as long as compiling the segment would take: it is to be begun anew, compiled.
     """
-    op = item.op
+    op, runner, env = item.op, attempt.runner, attempt.env
     within = effects.summary(op)
     assert within is not None
     operands = _operands(runner, op, item.sources, env)
     entry = item.sources[len(op._inputs) :]
-    remembered = memo.get(op)
+    remembered = attempt.memo.get(op)
     current = [device_value(env.get(key)) for key in entry if key is not None]
     if remembered is not None and all(
         list_values.equal(to_host(a), to_host(b)) for a, b in zip(remembered[0], (*operands, *current), strict=True)
@@ -227,7 +221,7 @@ def run_item(
         outputs, finals = remembered[1]
     else:
         if remembered is not None:
-            memo.check(op)
+            attempt.memo.check(op)
         manager = runner.manager
         overlay: Overlay | None = None
         slots: list[Slot] = []
@@ -235,18 +229,18 @@ def run_item(
             manager = overlay = Overlay(runner.manager)
             for key, value in zip(entry, current, strict=True):
                 assert isinstance(key, StateKey)
-                slot = runner._slot(key.maker)
+                slot = runner.slot(key.maker)
                 overlay.put(slot, value)
                 slots.append(overlay._slots[slot.handle])
         plan = runner.plan
         restart = plan.tier == "interpreted" and plan.options.tier == "auto"
         restart &= not any(segment.calls_python for segment in plan.segments)
-        outputs = _execute(runner, op, operands, manager, step, restart, live_outputs(runner.plan, op))
+        outputs = _execute(runner, op, operands, manager, attempt.step, restart, live_outputs(runner.plan, op))
         finals = [slot.version.value if slot.version is not None else None for slot in slots[: len(item.writes)]]
         if overlay is not None:
-            advances += overlay.advances()
+            attempt.advances += overlay.advances()
         if within.io and not within.random_ops:
-            memo[op] = ((*operands, *current), (outputs, finals))
+            attempt.memo[op] = ((*operands, *current), (outputs, finals))
     for made, value in zip(item.writes, finals, strict=True):
         if value is not None:
             env[made] = value
@@ -259,14 +253,14 @@ def run_channel(runner: Executor, op: Operation, env: dict[ValueKey, Any], step:
     carried = runner.plan.analysis.carried
     # Variables that the segment itself has written are read once it has committed.
     reads = [key for key in sources[: len(op._inputs)] if isinstance(key, StateKey) and key not in carried]
-    versions = runner.manager.pin([runner._slot(key.maker) for key in reads], op)
+    versions = runner.manager.pin([runner.slot(key.maker) for key in reads], op)
     try:
         seen: dict[ValueKey, Any] = {**env, **{k: version.host() for k, version in zip(reads, versions, strict=True)}}
         operands = _operands(runner, op, sources, seen)
     finally:
         runner.manager.unpin(versions)
     live = live_outputs(runner.plan, op)
-    inner = {runner._slot(key.maker): env[key] for key in sources[len(op._inputs) :] if key in carried and key in env}
+    inner = {runner.slot(key.maker): env[key] for key in sources[len(op._inputs) :] if key in carried and key in env}
     manager: Any = CarriedVariables(runner.manager, inner) if inner else runner.manager
     _store(runner, op, _execute(runner, op, operands, manager, step, live=live), env)
 
@@ -325,7 +319,7 @@ class _Body:
         self.slots: list[Slot] = []
         """The variables that straight code reads. It writes none, but what the loop runs besides may."""
         if self.straight is not None and self.straight.reads:
-            self.slots = [self.runner._slot(key.maker) for key in self.straight.reads]
+            self.slots = [self.runner.slot(key.maker) for key in self.straight.reads]
             if not isinstance(manager, Overlay) or any(slot.version is None for slot in self.slots):
                 self.straight = None
 

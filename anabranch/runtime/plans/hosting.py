@@ -1,8 +1,9 @@
-"""Which ops cannot be part of a program, for what they are."""
+"""Which ops cannot be part of a program, for what they are, and which reads on the host need no copy."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from typing import Any
 
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
@@ -45,3 +46,20 @@ def needs_host(
 
 def _only_on_host(tensor: Tensor) -> bool:
     return tensor.dtype.base.host_only and tensor.dtype.base is not dtypes.variant
+
+
+def lent_reads(plan: Any) -> frozenset[Operation]:
+    """Reads of variables for nothing but ops that borrow, in their segment: these see the pinned version itself."""
+    where = plan.analysis.segment
+    return frozenset(
+        op
+        for op in plan.analysis.order
+        if op.definition.effect.kind == "read"
+        and op.definition.passes is not None
+        and op._outputs[0] not in plan.fetches
+        and op._outputs[0] not in plan.fed
+        and all(
+            getattr(user.definition.host_kernel, "borrows", False) and where[user] == where[op]
+            for user in plan.consumers.get(op._outputs[0], ())
+        )
+    )

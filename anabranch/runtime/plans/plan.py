@@ -47,7 +47,7 @@ class HostItem:
     writes: tuple[StateKey, ...]
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class ProgramItem:
     """A group of ops as one XLA program. ``static`` are the inputs whose values are part of the program's key."""
 
@@ -180,6 +180,8 @@ class Plan:
         self.held_bodies = tuple([use.body for op in self.analysis.order for use in bodies_of(op)])
         self.tier = ""
         self.why = ""
+        self.arrangements = 0
+        """How often its items have been arranged."""
         self._arranging = threading.RLock()
 
     # ------------------------------------------------------------------------------------------------------ structure
@@ -202,6 +204,24 @@ class Plan:
                 if key is not None:
                     found.setdefault(key, []).append(op)
         return found
+
+    @functools.cached_property
+    def lent_reads(self) -> frozenset[Operation]:
+        """Reads of variables that need no copy."""
+        return hosting.lent_reads(self)
+
+    @functools.cached_property
+    def fetch_keys(self) -> tuple[ValueKey | None, ...]:
+        """The value of each fetch; None for an operation."""
+        last = self.segments[-1]
+        found: list[ValueKey | None] = []
+        for fetch in self.fetches:
+            maker = self.final_reads.get(fetch) if isinstance(fetch, Tensor) else None
+            if maker is not None:
+                found.append(last.written.get(maker) or StateKey(maker, last.index, 0))
+            else:
+                found.append(fetch if isinstance(fetch, Tensor) else None)
+        return tuple(found)
 
     def sources(self, op: Operation) -> tuple[ValueKey | None, ...]:
         """Where each input of ``op`` comes from; None for a resource whose old value it does not read."""
@@ -304,6 +324,7 @@ class Plan:
             ]
             for segment, items in zip(self.segments, found, strict=True):
                 segment.items = items
+            self.arrangements += 1
             self.tier = tier  # last: who sees it finds the items
 
     def require(self, need: Exception, segment: Segment, items: list[Any]) -> None:

@@ -11,9 +11,10 @@ from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.ops.v1 import switches, tensor_arrays
 from anabranch.rewrite import functional_view, view_twins  # noqa: F401  (view_twins fills a slot)
-from anabranch.runtime.executor import Executor, Step
+from anabranch.runtime.executor import Executor
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.plans.plan import Plan
+from anabranch.runtime.step import Step
 from anabranch.runtime.v1.token_plan import TokenPlan
 from anabranch.runtime.v1.tokens import TokenRunner
 

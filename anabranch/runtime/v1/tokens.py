@@ -32,12 +32,13 @@ from anabranch.core.graph.regions import ENTERS, EXITS, MERGES, NEXTS, SWITCHES
 from anabranch.core.values import shapes
 from anabranch.ops.v1 import array_objects, tensor_arrays
 from anabranch.rewrite import effects
-from anabranch.runtime import executor
+from anabranch.runtime import executor, host_ops, results
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.plans import binding
-from anabranch.runtime.state.resources import Claim, RandomCounter, Slot, Version
+from anabranch.runtime.state.resources import RandomCounter, Slot
+from anabranch.runtime.step import Step, Transaction
 from anabranch.runtime.v1.token_plan import PASS, STATE, TokenPlan
-from anabranch.runtime.values import own, to_host
+from anabranch.runtime.values import to_host
 from anabranch.xla import lowering
 
 Reach = dict[Operation, int]
@@ -135,10 +136,11 @@ class _Variable:
 class _Base(executor.Executor):
     """Runs kernels; knows the objects that live as long as the step."""
 
-    def _resource(self, handle: Any) -> Any:
+    def resource(self, handle: Any) -> Any:
+        """The object of a handle; those that live as long as the step are their own handles."""
         if isinstance(handle, (array_objects.Stack, array_objects.TensorArray)):
             return handle
-        return super()._resource(handle)
+        return super().resource(handle)
 
 
 class TokenRunner:
@@ -149,7 +151,7 @@ class TokenRunner:
         self.manager = manager
         self.base = _Base(plan, manager, bodies)  # type: ignore[arg-type]
 
-    def run(self, feeds: Sequence[Any], step: executor.Step) -> list[Any]:
+    def run(self, feeds: Sequence[Any], step: Step) -> list[Any]:
         """Runs the plan and returns a value per fetch: NumPy arrays, None for operations."""
         return _Run(self, feeds, step).run()
 
@@ -157,7 +159,7 @@ class TokenRunner:
 class _Run:
     """One step."""
 
-    def __init__(self, runner: TokenRunner, feeds: Sequence[Any], step: executor.Step) -> None:
+    def __init__(self, runner: TokenRunner, feeds: Sequence[Any], step: Step) -> None:
         self.plan = runner.plan
         self.base = runner.base
         self.manager = runner.manager
@@ -187,25 +189,25 @@ class _Run:
             self.counters[op] = RandomCounter(counter.key, counter.position)
         streams = frozenset(counter for counter, _ in self.starts.values())
         held = frozenset(slots.values())
-        self.claim = Claim(frozenset() if plan.writes else held, streams | (held if plan.writes else frozenset()))
+        self.reads = frozenset[Any]() if plan.writes else held
+        self.writes = streams | (held if plan.writes else frozenset())
         holds = (plan.writes or bool(streams)) and not plan.leaves
-        pinned: list[Version] = []
+        transaction = Transaction(self.manager)
         try:
             if holds:
-                self.manager.begin(self.claim, self.step.token)
+                transaction.claim(self.reads, self.writes, self.step.token)
             else:
-                pinned = self.manager.pin([slot for slot in slots.values() if slot.version is not None])
+                transaction.read([slot for slot in slots.values() if slot.version is not None])
             self.variables = {maker: _Variable(slot) for maker, slot in slots.items()}
             self._execute()
-            found = [self._result(fetch, i) for i, fetch in enumerate(plan.fetches)]
-            self._commit(holds)
-            return found
+            fetched = results.owned([self._result(fetch, i) for i, fetch in enumerate(plan.fetches)])
+            self._commit(transaction if holds else None)
+            return fetched
         finally:
-            self.manager.unpin(pinned)
-            self.manager.end(self.claim)
+            transaction.end()
 
-    def _commit(self, holds: bool) -> None:
-        """Makes what was written current."""
+    def _commit(self, holding: Transaction | None = None) -> None:
+        """Makes what was written current; ``holding`` is the transaction that has claimed it, if one has."""
         changed = {item for item in self.variables.values() if len(item.values) > 1}
         moved = [
             (counter, start, self.counters[op].position)
@@ -214,10 +216,11 @@ class _Run:
         ]
         if not changed and all(start == now for _, start, now in moved):
             return
-        if not holds:
-            self.manager.begin(self.claim, self.step.token)
+        transaction = holding if holding is not None else Transaction(self.manager)
         try:
-            if not holds and (
+            if holding is None:
+                transaction.claim(self.reads, self.writes, self.step.token)
+            if holding is None and (
                 any(
                     item.slot.version is not item.values[0]
                     for item in self.variables.values()
@@ -235,13 +238,10 @@ class _Run:
                     ),
                 )
             updates = [(item.slot, to_host(item.values[-1])) for item in changed]
-            if updates:
-                self.manager.publish(updates)
-            for counter, _, now in moved:
-                counter.position = now
+            transaction.commit(updates, [(counter, now - start) for counter, start, now in moved])
         finally:
-            if not holds:
-                self.manager.end(self.claim)
+            if holding is None:
+                transaction.end()
         for item in set(self.variables.values()):
             item.first += len(item.values) - 1
             item.values = [item.slot.version]
@@ -516,7 +516,7 @@ class _Run:
         if effect.kind == "body":
             return self._run_bodies(op, slot, frame, iteration)
         if (effect.kind == "channel" and kind not in tensor_arrays.TYPES) or definition.may_block:
-            self._commit(holds=False)
+            self._commit()
         owned = definition.resource_positions(op._attrs) if effect.kind in ("read", "write") else ()
         operands: list[Any] = []
         makers: list[Operation] = []
@@ -537,7 +537,7 @@ class _Run:
             philox = counter.words()
             assert definition.consumes is not None
             consumed = int(definition.consumes(lowering.TraceShapes(op, operands)))
-        values = [to_host(value) for value in self.base._call_host(op, operands, self.step, philox)]
+        values = [to_host(value) for value in host_ops.call(self.base, op, operands, self.step.token, philox)]
         if counter is not None:
             counter.position += consumed
         written = 0
@@ -558,7 +558,7 @@ class _Run:
         assert within is not None
         reach = slot.reach
         if within.channel:
-            self._commit(holds=False)
+            self._commit()
         overlay = nested.Overlay(self.manager)
         known = self.plan.variables
         handles = {maker: self.plan.handle_of(maker) for maker in (*within.reads, *within.writes)}
@@ -594,7 +594,7 @@ class _Run:
         if not isinstance(fetch, Tensor):
             return None
         if fetch in plan.fed:
-            return own(self.feeds[fetch])
+            return self.feeds[fetch]
         token = self.results.get(fetch)
         if token is None or token.dead:
             raise errors.InvalidArgumentError(
@@ -615,4 +615,4 @@ class _Run:
                 if fetch.dtype.is_ref
                 else self._read(value.maker, fetch.op, root, token.reach)
             )
-        return own(value)
+        return value

@@ -1,0 +1,563 @@
+"""The fast path: steps of which everything that does not change from run to run is decided once.
+
+A compiled plan that has run leaves for each of its segments a *form*: the programs with the executables that served,
+where each argument, each result and each fetch is, which variables are read, owned, written. A later run of the plan
+keeps its values in one list, in which each has a fixed place, and goes through the stages of
+:mod:`anabranch.runtime.step` for each segment, and through the channel ops between them (a dequeue is one kernel call,
+whose outputs are bound like feeds). Host ops that only compute (summaries at the end of a step) are kernel calls, too.
+
+What may still differ is asked for: whether the layout of the variables holds; whether what other segments or host ops
+give has the shapes that the executables are for. There are forms for several such shapes; where none fits the step goes
+on by the executor, from the segment that it has come to, and leaves a form. Nothing else does: a plan with a Python
+function, with ops with bodies on the host, with values that must be known when a program is compiled, or with programs
+on several devices runs by the executor alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.cache import Cache
+from anabranch.core.cancellation import CancellationToken
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.state_key import StateKey, ValueKey
+from anabranch.core.values import dtypes
+from anabranch.runtime import host_ops, results
+from anabranch.runtime.attempt import Attempt
+from anabranch.runtime.plans.plan import HostItem, Plan, ProgramItem, Segment
+from anabranch.runtime.state.borrowing import lent, may_borrow
+from anabranch.runtime.state.resources import RandomCounter, Slot, Version
+from anabranch.runtime.step import NO_RNG, Call, OtherLayout, Step, Transaction, random_words
+from anabranch.runtime.values import own, to_host
+from anabranch.xla import engine
+
+if TYPE_CHECKING:
+    from anabranch.runtime.executor import Executor
+
+MAX_FORMS = 8
+"""Forms of a segment that are kept, for values of different shapes."""
+MAX_FORMS_MADE = 64
+"""After so many a segment makes no more: its shapes hardly come back."""
+MAX_REFUSALS = 4
+"""After a segment went so often in a way that has no form, it is taken to go on like that."""
+_NOTHING: frozenset[Any] = frozenset()
+
+
+class _OtherShapes(Exception):
+    """A value that was computed in the segment has not the shape that the next program is for."""
+
+
+class FastStep:
+    """A plan on the fast path; :func:`of` makes it."""
+
+    def __init__(self, runner: Executor) -> None:
+        plan = runner.plan
+        self.runner = runner
+        self.arrangement = plan.arrangements
+        needed: set[ValueKey | None] = set(plan.fetch_keys)
+        for segment in plan.segments:
+            for item in segment.items:
+                needed.update(item.program.inputs if isinstance(item, ProgramItem) else item.sources)
+            if segment.channel is not None:
+                needed.update(plan.sources(segment.channel))
+        self.places: dict[ValueKey, int] = {}
+        self.given: list[Any] = []
+        """Constants and handles."""
+        for tensor in plan.feeds:
+            self.places[tensor] = len(self.places)
+        for key, value in (*plan.constants.items(), *plan.handles.items()):
+            if key in needed and key not in self.places:
+                self.places[key] = len(self.places)
+                self.given.append(value)
+        self._count = len(self.places)
+        self.stages: list[_Stage] = []
+        for segment in plan.segments:
+            inputs = [
+                key
+                for item in segment.items
+                if isinstance(item, ProgramItem)
+                for key in item.program.inputs
+                if isinstance(key, Tensor) and key in self.places and self.places[key] >= self._given_until
+            ]
+            for item in segment.items:
+                self._give_places(
+                    (*item.program.outputs, *item.program.donated.values())
+                    if isinstance(item, ProgramItem)
+                    else _stored(plan, item.op)
+                )
+            channel = None
+            if segment.channel is not None:
+                channel = _HostOp(runner, segment.channel, self._sources(plan.sources(segment.channel), {}))
+                self._give_places(_stored(plan, segment.channel))
+            self.stages.append(_Stage(segment, [self.places[key] for key in dict.fromkeys(inputs)], channel))
+        for version, feed in plan.analysis.instead.items():
+            self.places[version] = self.places[feed]
+
+    @property
+    def _given_until(self) -> int:
+        return len(self.runner.plan.feeds) + len(self.given)
+
+    def _give_places(self, keys: Sequence[ValueKey]) -> None:
+        for key in keys:
+            self.places[key] = self._count
+            self._count += 1
+
+    def _sources(self, keys: Sequence[ValueKey | None], read: dict[ValueKey, int]) -> list[int | None]:
+        """Per key its place, or ``~i`` for the i-th version that the segment reads."""
+        return [None if key is None else ~read[key] if key in read else self.places[key] for key in keys]
+
+    # ------------------------------------------------------------------------------------------------------------- runs
+    def run(self, feeds: Sequence[Any], token: CancellationToken, read_committed: bool) -> list[Any] | None:
+        """The step's results; None if it must go by the executor."""
+        values = [*feeds, *self.given]
+        stages = self.stages
+        if len(stages) == 1:
+            form = stages[0].form(values)
+            return None if form is None else form.run(values, token, read_committed)
+        fetched: list[Any] | None = None
+        for stage in stages:
+            channel_done = False
+            try:
+                if stage.index:
+                    token.raise_if_cancelled()
+                form = stage.form(values)
+                fetched = form.run(values, token, read_committed) if form is not None else None
+                if fetched is None:
+                    break
+                if stage.channel is not None:
+                    channel_done = True
+                    stage.channel.run(values, (), token)
+            except errors.OpError as problem:
+                self.runner.tell_what_stands(problem, stage.segment, channel_done)
+                raise
+        if fetched is not None or not stage.index:
+            return fetched
+        env = self.runner.plan.start(feeds)
+        for key, place in self.places.items():
+            if isinstance(key, Tensor) and place < len(values):
+                env[key] = values[place]
+        return self.runner.run_from(stage.index, env, Step(self.runner.manager, token, read_committed))
+
+    @property
+    def in_one(self) -> Form | None:
+        """The form of a step that is one program, whatever comes."""
+        if len(self.stages) > 1 or self.stages[0].guards:
+            return None
+        form = self.stages[0].form(())
+        return form if form is not None and len(form.items) == 1 and form.items[0] is form.last else None
+
+    @property
+    def caches(self) -> list[Cache[Any, Form]]:
+        """The caches that it owns."""
+        return [stage.forms for stage in self.stages if stage.guards]
+
+    @property
+    def has_forms(self) -> bool:
+        """Whether a step that goes this way comes beyond its first segment."""
+        return self.stages[0].empty or self.stages[0].made > 0
+
+    def learn(self, attempts: Sequence[Attempt]) -> None:
+        """Makes the forms that are missing from how segments went by the executor."""
+        for attempt in attempts:
+            stage = self.stages[attempt.segment.index]
+            if not stage.learns or not attempt.state.layout.holds:
+                continue
+            signature = stage.signature_of([attempt.env.get(key) for key in self._keys(stage.guards)])
+            if signature is None or any(
+                isinstance(item, ProgramItem) and item not in attempt.used for item in attempt.segment.items
+            ):
+                continue
+            try:
+                form = Form(self, attempt)
+            except _Unfit:
+                stage.refused += 1
+                continue
+            stage.keep(signature, form)
+
+    def _keys(self, places: Sequence[int]) -> list[ValueKey]:
+        wanted = set(places)
+        by_place = {place: key for key, place in self.places.items() if place in wanted and isinstance(key, Tensor)}
+        return [by_place[place] for place in places]
+
+
+class _Unfit(Exception):
+    """A segment went in a way that has no form."""
+
+
+def _stored(plan: Plan, op: Operation) -> list[Tensor]:
+    """The outputs of a host op that somebody may look at."""
+    return [output for output in op._outputs if output not in plan.fed]
+
+
+class _Stage:
+    """A segment and the channel op behind it."""
+
+    def __init__(self, segment: Segment, guards: list[int], channel: _HostOp | None) -> None:
+        self.segment = segment
+        self.index = segment.index
+        self.guards = guards
+        """Places of values from other stages that programs of this one take."""
+        self.channel = channel
+        self.empty = not segment.items and not segment.written and channel is not None
+        self.made = 0
+        self.refused = 0
+        """How often it went in a way that has no form."""
+        self._only: Form | _Empty | None = _Empty() if self.empty else None
+        self.forms: Cache[Any, Form] = Cache("forms of segments", MAX_FORMS)
+        """Where there are guards, the form for each signature."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether a form more may be worth its making."""
+        return not self.empty and self.refused < MAX_REFUSALS and (not self.guards or self.made < MAX_FORMS_MADE)
+
+    def form(self, values: Sequence[Any]) -> Any:
+        """The form for the values that there are; None if there is none."""
+        if not self.guards:
+            return self._only
+        return self.forms.get(self.signature_of([values[place] for place in self.guards]))
+
+    @staticmethod
+    def signature_of(values: Sequence[Any]) -> Any:
+        """What forms are told apart by; None if they are not for such values."""
+        try:
+            return tuple([value.shape for value in values])
+        except AttributeError:
+            return None
+
+    def keep(self, signature: Any, form: Form) -> None:
+        """Keeps a form for values like those that it was made from."""
+        self.made += 1
+        if not self.guards:
+            self._only = form
+            return
+        self.forms.put(signature, form)
+
+
+class _Empty:
+    """The form of a segment in which nothing happens."""
+
+    def run(self, values: list[Any], token: CancellationToken, read_committed: bool) -> list[Any]:
+        """Does nothing."""
+        return []
+
+
+class _HostOp:
+    """A kernel call on the host."""
+
+    __slots__ = ("_lent", "_op", "_runner", "_sources", "_stored", "_take")
+
+    def __init__(self, runner: Executor, op: Operation, sources: list[int | None]) -> None:
+        self._runner = runner
+        self._op = op
+        self._sources = sources
+        self._lent = op in runner.plan.lent_reads
+        self._take = lent if may_borrow(op.definition) else to_host
+        fed = runner.plan.fed
+        kept = [i for i, output in enumerate(op._outputs) if output not in fed]
+        self._stored = None if len(kept) == len(op._outputs) else kept
+
+    def run(self, values: list[Any], current: Sequence[Version], token: CancellationToken) -> list[int]:
+        """Calls the kernel and stores what it gives."""
+        operands = [
+            None if place is None else values[place] if place >= 0 else current[~place] for place in self._sources
+        ]
+        if self._lent:
+            values.append(operands[0])
+            return []
+        take = self._take
+        made = host_ops.call(self._runner, self._op, [take(operand) for operand in operands], token)
+        values += made if self._stored is None else [made[i] for i in self._stored]
+        return []
+
+
+class _Program:
+    """A program call in a form."""
+
+    __slots__ = ("_checks", "_device", "_known", "_sources", "_traced", "call", "counters", "facts")
+
+    def __init__(
+        self, call: Call, sources: list[int], checks: list[tuple[int, Any]], counters: list[RandomCounter]
+    ) -> None:
+        self.call = call
+        self.counters = counters
+        self.facts = facts = call.executable.facts
+        self._sources = sources
+        self._checks = checks
+        """Places of values that were computed in the segment, and their shapes."""
+        self._device = call.program.device
+        self._traced = len(facts.traced_outputs)
+        self._known: list[Any] | None = None
+        if facts.known_outputs:
+            self._known = [facts.known_outputs.get(i) for i in range(len(call.program.outputs))]
+
+    def arguments(self, values: Sequence[Any], current: Sequence[Version]) -> tuple[Any, ...]:
+        """What the program is called with."""
+        arguments = tuple([values[i] if i >= 0 else current[~i].value for i in self._sources])
+        return tuple(engine.moved(arguments, self._device)) if engine.other_devices_used() else arguments
+
+    def run(self, values: list[Any], current: Sequence[Version], transaction: Transaction) -> Sequence[int]:
+        """Calls it and stores what it gives; how far its random streams move."""
+        for place, shape in self._checks:
+            if values[place].shape != shape:
+                raise _OtherShapes
+        rng = random_words(self.counters) if self.counters else NO_RNG
+        made, finals, _ = self.call.run(transaction, self.arguments(values, current), rng)
+        return self.store(values, made, finals)
+
+    def store(self, values: list[Any], made: Sequence[Any], finals: Sequence[Any]) -> Sequence[int]:
+        """Stores what it gave; how far its random streams move."""
+        if self._known is None:
+            values += made if not self.facts.dynamic else made[: self._traced]
+        else:
+            merged = list(self._known)
+            for position, value in zip(self.facts.traced_outputs, made, strict=False):
+                merged[position] = value
+            values += merged
+        values += finals
+        return self.facts.amounts(made) if self.counters else ()
+
+
+class Form:
+    """How a segment runs for values of certain shapes."""
+
+    def __init__(self, step: FastStep, attempt: Attempt) -> None:
+        runner, segment, state = attempt.runner, attempt.segment, attempt.state
+        plan = runner.plan
+        self.segment = segment
+        self.state = state
+        self.layout = state.layout
+        self.manager = runner.manager
+        self.writes = bool(segment.written or segment.random_ops)
+        self.items: list[Any] = []
+        self.read_slots: list[Slot] = []
+        self._read: dict[ValueKey, int] = {}
+        is_last = segment is plan.segments[-1]
+        places, local = step.places, set[int]()
+        known: set[ValueKey] = {*plan.constants, *plan.handles}
+        self.last: _Program | None = None
+        """The program that owns the buffers of variables, or else the last one."""
+        for number, item in enumerate(segment.items):
+            if isinstance(item, HostItem):
+                sources = self._sources_of(step, item.sources)
+                self.items.append(_HostOp(runner, item.op, sources))
+                local.update(places[output] for output in _stored(plan, item.op))
+                continue
+            program = item.program
+            executable, static = attempt.used[item]
+            if executable.facts.guessed or not all(program.inputs[i] in known for i in static):
+                raise _Unfit
+            slots = [state.slots[key] for key in program.donated_keys]
+            owns_all = not item.writes and len(segment.written) == len(slots)
+            facts = executable.facts
+            ends = is_last and number == len(segment.items) - 1
+            traced = {program.outputs[place] for place in facts.traced_outputs}
+            waits = bool(slots) or not ends or traced.isdisjoint(plan.fetch_keys)
+            arguments = [key for i, key in enumerate(program.inputs) if i not in static]
+            sources = self._sources_of(step, arguments)
+            pairs = zip(arguments, sources, strict=True)
+            checks = [(place, attempt.env[key].shape) for key, place in pairs if place in local]
+            call = Call(program, executable, slots, owns_all, True, waits, engine.is_wide(executable.function))
+            self.last = _Program(call, sources, checks, [state.counters[op] for op in program.random_ops])
+            self.items.append(self.last)
+            known.update(program.outputs[place] for place in facts.known_outputs)
+        owned = self.last.call if self.last is not None else None
+        self.shows = owned is not None and owned.shows
+        self.updates: list[tuple[Slot, int]] = []
+        if not self.shows:
+            self.updates = [(slot, places[key]) for key, slot in state.written]
+        self.fetches: list[int | None] = self._sources_of(step, plan.fetch_keys) if is_last else []
+        self._specs = self._large_fetches(step, plan) if is_last and owned is not None and owned.slots else None
+
+    def _sources_of(self, step: FastStep, keys: Sequence[ValueKey | None]) -> list[Any]:
+        for key in keys:
+            if isinstance(key, StateKey) and key not in step.places and key not in self._read:
+                slot = self.state.slots.get(key)
+                if slot is None or slot.version is None:
+                    raise _Unfit
+                self._read[key] = len(self.read_slots)
+                self.read_slots.append(slot)
+        return step._sources(keys, self._read)
+
+    def _large_fetches(self, step: FastStep, plan: Plan) -> list[Any] | None:
+        """Per fetch its spec if it is large, True if that is seen when it is there; None if none can be large."""
+        assert self.last is not None
+        program, facts = self.last.call.program, self.last.facts
+        specs: dict[ValueKey | None, Any] = dict.fromkeys([None, *program.outputs])
+        specs.update((program.outputs[at], spec) for at, spec in zip(facts.traced_outputs, facts.specs, strict=False))
+        specs.update((program.outputs[at], (value.shape, value.dtype)) for at, value in facts.known_outputs.items())
+        for key, slot in zip(program.donated.values(), self.last.call.slots, strict=True):
+            value = slot.version.value if slot.version is not None else None
+            specs[key] = None if value is None else (value.shape, value.dtype)
+        found = [results.large(specs[key]) if key in specs else True for key in plan.fetch_keys]
+        return found if any(found) else None
+
+    def with_executable(self, executable: Any) -> _Program:
+        """The one program of the form in another variant, which waits for nothing."""
+        assert self.last is not None
+        call = self.last.call
+        gated = Call(call.program, executable, call.slots, True, wide=True, gated=True)
+        return _Program(gated, self.last._sources, [], self.last.counters)
+
+    # ------------------------------------------------------------------------------------------------------------- runs
+    def begin(
+        self, transaction: Transaction, token: CancellationToken, read_committed: bool, by: Any = None
+    ) -> Sequence[Version]:
+        """Claims what the segment writes; the versions of ``read_slots`` that it sees."""
+        if self.writes:
+            reads = _NOTHING if read_committed else self.state.claim_reads
+            transaction.claim(reads, self.state.claim_writes, token, by)
+        transaction.require(self.layout)
+        if not self.read_slots:
+            return ()
+        if self.writes and not read_committed:
+            return [slot.current() for slot in self.read_slots]
+        current = transaction.read(self.read_slots, None, by)
+        transaction.require(self.layout)
+        return current
+
+    def run(self, values: list[Any], token: CancellationToken, read_committed: bool) -> list[Any] | None:
+        """Runs the segment, and returns the fetches if it is the last; None if it must go by the executor."""
+        transaction = Transaction(self.manager)
+        begun = len(values)
+        try:
+            current = self.begin(transaction, token, read_committed)
+            advances: list[tuple[RandomCounter, int]] = []
+            reserved = None
+            for item in self.items:
+                if type(item) is _Program:
+                    if item is self.last and self._specs is not None:
+                        reserved = self._reserve(values, current)
+                    amounts = item.run(values, current, transaction)
+                    if item.counters:
+                        advances += zip(item.counters, amounts, strict=True)
+                else:
+                    item.run(values, current, token)
+            fetched = self.collect(values, current, reserved)
+            if self.updates or advances:
+                transaction.commit([(slot, values[at]) for slot, at in self.updates], advances)
+            return fetched
+        except (OtherLayout, _OtherShapes):
+            del values[begun:]
+            return None
+        except BaseException:
+            transaction.fail()
+            raise
+        finally:
+            transaction.end()
+
+    def collect(self, values: Sequence[Any], current: Sequence[Version], reserved: Any = None) -> list[Any]:
+        """The fetches as the caller's own."""
+        if reserved is not None:
+            return results.owned(self.raw(values, current), reserved)
+        try:
+            return [None if at is None else own(values[at] if at >= 0 else current[~at].value) for at in self.fetches]
+        except MemoryError:
+            return results.owned(self.raw(values, current))  # which says what there is no memory for
+
+    def raw(self, values: Sequence[Any], current: Sequence[Version]) -> list[Any]:
+        """The fetches as they are."""
+        return [None if at is None else values[at] if at >= 0 else current[~at].value for at in self.fetches]
+
+    def _reserve(self, values: Sequence[Any], current: Sequence[Version]) -> Any:
+        assert self._specs is not None
+        there = len(values)
+        specs = []
+        for spec, at in zip(self._specs, self.fetches, strict=True):
+            if spec is True and at is not None and at < there:
+                spec = results.spec_of(values[at] if at >= 0 else current[~at].value)
+            specs.append(None if spec is True else spec)
+        return results.reserve(specs)
+
+
+def of(runner: Executor) -> FastStep | None:
+    """The plan of ``runner`` on the fast path, or None if it has something that does not go there."""
+    plan = runner.plan
+    if plan.nested or plan.varying.open or plan.dynamic_on_host or plan.analysis.carried or runner.queues:
+        return None
+    for segment in plan.segments:
+        if segment.calls_python or not plan.shapes_certain(segment):
+            return None
+        channel = segment.channel
+        if channel is not None and (
+            channel.definition.effect.kind == "body"
+            or plan.analysis.state_of(channel).reads
+            or any(key is not None and not isinstance(key, Tensor) for key in plan.sources(channel))
+        ):
+            return None
+        for item in segment.items:
+            fits = _host_op_fits(item) if isinstance(item, HostItem) else _program_fits(item)
+            if not fits:
+                return None
+    return FastStep(runner)
+
+
+def _host_op_fits(item: HostItem) -> bool:
+    definition = item.op.definition
+    return (
+        definition.effect.kind in ("pure", "read")
+        and not definition.effect.presence
+        and not definition.allows_uninitialized
+        and not item.writes
+    )
+
+
+def _program_fits(item: ProgramItem) -> bool:
+    program = item.program
+    return (
+        program.device is None
+        and not item.bounds
+        and not program.open_axes
+        and not any(isinstance(key, Tensor) and key.dtype.base is dtypes.variant for key in program.inputs)
+    )
+
+
+class Repetition:
+    """How the step of a fetch structure went last, if it went fast: what a next one of its kind needs."""
+
+    __slots__ = ("_kinds", "changes", "fast", "plan", "runner")
+
+    def __init__(
+        self, changes: int, names: Sequence[Tensor], values: Sequence[np.ndarray], plan: Plan, runner: Executor
+    ):
+        self.changes = changes
+        """How many the graph had seen."""
+        self._kinds = [(name, value.shape, value.dtype) for name, value in zip(names, values, strict=True)]
+        self.plan = plan
+        self.runner = runner
+        self.fast = runner.fast
+
+    def values(self, feed_dict: Any) -> list[Any] | None:
+        """The feeds in order, if they are arrays of the same kinds for the same tensors; else None."""
+        if not feed_dict:
+            return None if self._kinds else []
+        if type(feed_dict) is not dict:
+            return None
+        values = list(feed_dict.values())
+        return values if self.fits(feed_dict, values) else None
+
+    def fits(self, names: Collection[Any], values: Sequence[Any]) -> bool:
+        """Whether these are arrays of the same kinds for the same tensors."""
+        kinds = self._kinds
+        if len(values) != len(kinds):
+            return False
+        for key, value, (name, shape, dtype) in zip(names, values, kinds, strict=True):
+            if key is not name or type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
+                return False
+        return True
+
+
+def repetition(
+    changes: int, names: Sequence[Tensor], values: Sequence[Any], plan: Plan, runner: Any
+) -> Repetition | None:
+    """What a step leaves for the next one of its kind; None if it, or its feeds, are not plain."""
+    fast = getattr(runner, "fast", None)
+    if fast is None or not fast.has_forms:
+        return None
+    if any([type(value) is not np.ndarray or value.dtype.kind == "O" for value in values]):
+        return None
+    return Repetition(changes, names, values, plan, runner)

@@ -1,0 +1,138 @@
+"""Ops on the host: where their operands come from, their kernels, and where their results go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.cancellation import CancellationToken
+from anabranch.core.contract import kernels
+from anabranch.core.contract.roles import Role
+from anabranch.core.graph.operation import Operation
+from anabranch.core.graph.state_key import StateKey
+from anabranch.core.values import shapes
+from anabranch.runtime.attempt import Attempt
+from anabranch.runtime.interpreter import nested
+from anabranch.runtime.interpreter.python_results import same
+from anabranch.runtime.plans.plan import HostItem
+from anabranch.runtime.state.borrowing import lent, may_borrow
+from anabranch.runtime.values import to_host
+from anabranch.xla import lowering, single_op
+
+if TYPE_CHECKING:
+    from anabranch.runtime.executor import Executor
+
+
+def run(attempt: Attempt, item: HostItem) -> None:
+    """Runs an op of a segment; a Python function that has been called with the same inputs is not called again."""
+    op, env, runner = item.op, attempt.env, attempt.runner
+    definition = op.definition
+    if definition.effect.kind == "body":
+        nested.run_item(attempt, item)
+        return
+    if op in runner.plan.lent_reads:
+        env[op._outputs[0]] = env[item.sources[0]]  # type: ignore[index]
+        return
+    operands = _operands(attempt, item)
+    remembered = attempt.memo.get(op)
+    if remembered is not None and same(remembered[0], operands):
+        values = remembered[1]
+    else:
+        if remembered is not None:
+            attempt.memo.check(op)
+        counter = attempt.state.counters.get(op)
+        philox = None
+        if counter is not None:
+            philox = counter.words()
+            assert definition.consumes is not None
+            consumed = int(definition.consumes(lowering.TraceShapes(op, operands)))
+            attempt.advances.append((counter, consumed))
+        values = call(runner, op, operands, attempt.step.token, philox)
+        if definition.effect.kind == "io":
+            attempt.memo[op] = (operands, values)
+    writes = item.writes
+    for key, value in zip(writes, values, strict=False):
+        # An assignment hands on its operand, which may be the caller's own feed; an update makes a new array.
+        keep = definition.effect.reads or isinstance(value, kernels.HandedOver)
+        env[key] = np.asarray(value) if keep else np.array(value)
+    rest = iter(values[len(writes) :])
+    for output in op._outputs:
+        if not (output.dtype.is_ref and writes):
+            value = next(rest)
+            if output not in runner.plan.fed:
+                env[output] = value
+
+
+def _operands(attempt: Attempt, item: HostItem) -> list[Any]:
+    env, definition = attempt.env, item.op.definition
+    take = lent if may_borrow(definition) else to_host
+    operands: list[Any] = []
+    for key in item.sources:
+        if definition.effect.presence and isinstance(key, StateKey):
+            operands.append(np.bool_(key.index > 0 or attempt.runner.slot(key.maker).version is not None))
+        else:
+            # A version that is not there is one that the op allows to be absent; see plans/binding.py.
+            absent = isinstance(key, StateKey) and definition.allows_uninitialized and key not in env
+            operands.append(None if key is None or absent else take(env[key]))
+    return operands
+
+
+def interpret(attempt: Attempt, ops: Iterable[Operation]) -> None:
+    """Runs the ops of a program one by one."""
+    plan = attempt.runner.plan
+    for op in ops:
+        if op.role is not Role.CONSTANT and op.definition.makes is None:
+            attempt.step.token.raise_if_cancelled()
+            run(attempt, HostItem(op, plan.sources(op), plan.analysis.state_of(op).writes))
+
+
+def call(
+    runner: Executor, op: Operation, operands: list[Any], token: CancellationToken, philox: Any = None
+) -> list[Any]:
+    """What the kernel of an op gives; an error tells of the op."""
+    definition = op.definition
+    precision = runner.plan.options.precision
+    try:
+        if kernels.needs_lax(definition):
+            return list(single_op.run_compiled(definition, operands, op._attrs, op, philox, precision))
+        context = _StepContext(op, runner)
+        context.cancellation = token
+        context.philox = philox
+        context.precision = precision
+        return kernels.run_on_host(definition, operands, op._attrs, context)
+    except errors.OpError as problem:
+        if problem._op is None:
+            problem._op = op
+        raise
+    except MemoryError as problem:
+        if definition.effect.kind == "io":
+            raise
+        raise errors.ResourceExhaustedError(
+            None, op, f"{op.type} {op.name!r} has no memory on the host for its result: {problem}"
+        ) from problem
+    except (ValueError, TypeError, IndexError, ArithmeticError) as problem:
+        if definition.effect.kind == "io" or (definition.host_only and definition.effect.kind != "channel"):
+            raise
+        told = ", ".join(
+            f"{np.asarray(value).dtype} {shapes.show(np.shape(value))}" for value in operands if value is not None
+        )
+        raise errors.InvalidArgumentError(
+            None, op, f"{op.type} {op.name!r} cannot run on inputs of {told or 'none'}: {problem}"
+        ) from problem
+
+
+class _StepContext(kernels.HostContext):
+    """Host context of a step: resolves handles in its resource manager."""
+
+    def __init__(self, op: Operation, runner: Executor):
+        super().__init__(op, runner.resource)
+        self._manager = runner.manager
+
+    def release(self, handle: Any, ignore_missing: bool) -> None:
+        if not self._manager.remove(handle) and not ignore_missing:
+            raise errors.NotFoundError(
+                None, self.op, f"Resource {handle.container}/{handle.name}/{handle.kind} does not exist."
+            )

@@ -1,0 +1,141 @@
+"""Programs in a segment: their arguments, the compiled form that serves these, and where their results go.
+
+Where there is none (a variable that the step does without, too many values of what must be known at compile time, what
+tracing or the device refuses) the ops run on the host one by one, which says what is wrong, if anything is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract import kernels
+from anabranch.core.values.list_values import TracedList
+from anabranch.runtime import host_ops, results
+from anabranch.runtime.attempt import Attempt
+from anabranch.runtime.plans import shape_families
+from anabranch.runtime.plans.plan import ProgramItem
+from anabranch.runtime.step import Call, random_words
+from anabranch.runtime.values import Published, device_value, to_host
+from anabranch.xla import capacities, engine, lowering
+from anabranch.xla.program import UNTRACEABLE
+
+MAX_STATIC_VARIANTS = 16
+"""After this many distinct values of what a program must know at compile time, further ones are interpreted."""
+MAX_SHAPES_OF_A_BODY = 3
+"""After this many forms of a body's program for other shapes, what depends on them is interpreted."""
+
+
+def run(attempt: Attempt, item: ProgramItem) -> None:
+    """Runs a program of a segment, or its ops one by one."""
+    program, env, state = item.program, attempt.env, attempt.state
+    plan = attempt.runner.plan
+    if any(key not in env for key in (*program.inputs, *program.donated_keys)):
+        host_ops.interpret(attempt, program.group.ops)  # a variable without value that the step may do without
+        return
+    engine.refuse_after_fork()
+    try:
+        inputs = engine.moved([device_value(env[key]) for key in program.inputs], program.device)
+    except kernels.NotCompilable:  # a list whose elements do not fit into one array
+        host_ops.interpret(attempt, program.group.ops)
+        return
+    program.ready(inputs, item.static)
+    told = [i for i, key in enumerate(program.inputs) if key in plan.told] if plan.told else ()
+    static = {
+        i: to_host(env[program.inputs[i]]) for i in (*item.static, *told) if not isinstance(inputs[i], TracedList)
+    }
+    rng = random_words([state.counters[op] for op in program.random_ops])
+    old = engine.moved([env[key].value for key in program.donated_keys], program.device)
+    executable = _executable(attempt, item, old, inputs, static, rng)
+    if executable is None:
+        host_ops.interpret(attempt, program.group.ops)
+        return
+    attempt.used[item] = executable, static
+    arguments = tuple([value for i, value in enumerate(inputs) if i not in static]) if static else tuple(inputs)
+    slots = [state.slots[key] for key in program.donated_keys]
+    owns_all = not item.writes and len(attempt.segment.written) == len(slots)
+    facts = executable.facts
+    call = Call(program, executable, slots, owns_all, whole=not (item.static or item.bounds))
+    if slots:
+        _reserve(attempt, item, facts, old)
+    made, finals, _ = call.run(attempt.transaction, arguments, rng)
+    for final, value in zip(program.donated.values(), finals, strict=True):
+        env[final] = Published(value) if call.shows else value
+    for position, value in zip(facts.traced_outputs, made, strict=not facts.dynamic):
+        env[program.outputs[position]] = value
+    for position, value in facts.known_outputs.items():
+        env[program.outputs[position]] = value
+        plan.tell(program.outputs[position], value)
+    for op, amount in zip(program.random_ops, facts.amounts(made), strict=True):
+        attempt.advances.append((state.counters[op], amount))
+
+
+def _executable(
+    attempt: Attempt,
+    item: ProgramItem,
+    old: Sequence[Any],
+    inputs: Sequence[Any],
+    static: dict[int, np.ndarray],
+    rng: np.ndarray,
+) -> Any:
+    """The compiled form for these arguments; None if the ops are to run on the host, for ``item.refused`` if it is for
+    what tracing or the device has met.
+    """
+    program, plan, layout = item.program, attempt.runner.plan, attempt.state.layout
+    cached = item.cached
+    if cached is not None and cached[0] is layout:
+        return cached[1]
+    try:
+        forms = program.variants
+        bounds = {i: program.capacities.of(~i, int(to_host(attempt.env[program.inputs[i]]))) for i in item.bounds}
+        most = MAX_STATIC_VARIANTS if item.static or bounds else None
+        executable = program.executable(old, inputs, static, rng, most, bounds)
+        if item.settled and executable is not None and not executable.facts.guessed:
+            item.cached = (layout, executable)
+        if plan.nested and program.variants > MAX_SHAPES_OF_A_BODY:
+            plan.keep_dynamic_on_host()
+        elif executable is None:
+            shape_families.open_values(plan, program, item.static)
+        elif program.variants > forms and not plan.nested:
+            shape_families.note(plan, program, attempt.env, static)
+        return executable
+    except (
+        lowering.CutNeeded,
+        lowering.BoundNeeded,
+        lowering.HostNeeded,
+        capacities.TooRoomy,
+        errors.InternalError,
+    ):
+        raise
+    except UNTRACEABLE as problem:
+        # Tracing met what can only fail at run time: the interpreter says which op fails first in effect order.
+        item.refused = f"{type(problem).__name__}: {problem}".partition("\n")[0]
+    except Exception as problem:
+        if type(problem).__name__ not in ("XlaRuntimeError", "JaxRuntimeError") or "UNIMPLEMENTED" not in str(problem):
+            raise
+        # The device has no code for one of the ops (integer convolutions on a GPU).
+        item.refused = f"{type(problem).__name__}: {problem}".partition("\n")[0]
+    return None
+
+
+def _reserve(attempt: Attempt, item: ProgramItem, facts: Any, old: Sequence[Any]) -> None:
+    """Makes room for large fetches, before a program is called that cannot be undone."""
+    plan, program = attempt.runner.plan, item.program
+    if attempt.segment is not plan.segments[-1] or plan.nested:
+        return
+    specs = {program.outputs[place]: spec for place, spec in zip(facts.traced_outputs, facts.specs, strict=False)}
+    specs.update((program.outputs[at], (value.shape, value.dtype)) for at, value in facts.known_outputs.items())
+    specs.update(zip(program.donated.values(), [(value.shape, value.dtype) for value in old], strict=True))
+    attempt.reserved = results.reserve(
+        [
+            None
+            if key is None
+            else results.large(specs[key])
+            if key in specs
+            else results.spec_of(attempt.env.get(key))
+            for key in plan.fetch_keys
+        ]
+    )

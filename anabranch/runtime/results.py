@@ -1,0 +1,91 @@
+"""What a step hands to its caller: arrays that the caller owns, copied before the step commits.
+
+A copy can fail for want of memory, and a step that failed must not have committed. So fetches are copied first and
+what was written is published afterwards. Where a program replaces variables in place nothing can be undone once it is
+called: there, the arrays that large results will be copied to are made before the call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.values import shapes
+from anabranch.runtime.state.resources import Version
+from anabranch.runtime.values import Published, own
+
+LARGE = 1 << 20
+"""Bytes of a result from which on its copy may fail for want of memory."""
+
+Spec = tuple[tuple[int, ...], Any]
+"""Shape and dtype of an array."""
+
+
+def spec_of(value: Any) -> Spec | None:
+    """The spec of an array that is large; None for anything else."""
+    value = _array(value)
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    return large((shape, dtype)) if isinstance(shape, tuple) and isinstance(dtype, np.dtype) else None
+
+
+def large(spec: Any) -> Spec | None:
+    """``spec``, if arrays of it are large."""
+    if spec is None or spec[1].kind == "O" or math.prod(spec[0]) * spec[1].itemsize < LARGE:
+        return None
+    return spec
+
+
+def reserve(specs: Sequence[Spec | None]) -> list[np.ndarray | None] | None:
+    """An array for each of the specs to copy a result to; None if there is none.
+
+    Raises:
+        ResourceExhaustedError: there is no memory for it.
+    """
+    if not any(specs):
+        return None
+    try:
+        return [None if spec is None else np.empty(*spec) for spec in specs]
+    except MemoryError as problem:
+        raise _exhausted(problem, specs) from problem
+
+
+def owned(values: Sequence[Any], reserved: Sequence[np.ndarray | None] | None = None) -> list[Any]:
+    """The values as the caller gets them: copied, to the arrays that were reserved for them where there are any.
+
+    Raises:
+        ResourceExhaustedError: there is no memory for it.
+    """
+    try:
+        if reserved is None:
+            return [own(value) for value in values]
+        found = []
+        for value, array in zip(values, reserved, strict=True):
+            if array is None:
+                found.append(own(value))
+            else:
+                np.copyto(array, _array(value))
+                found.append(array)
+        return found
+    except MemoryError as problem:
+        raise _exhausted(problem, [spec_of(value) for value in values]) from problem
+
+
+def _array(value: Any) -> Any:
+    return value.value if isinstance(value, (Version, Published)) else value
+
+
+def _exhausted(problem: MemoryError, specs: Sequence[Spec | None]) -> errors.ResourceExhaustedError:
+    sizes = ", ".join(f"{dtype} {shapes.show(shape)}" for shape, dtype in filter(None, specs))
+    return errors.ResourceExhaustedError(
+        None,
+        None,
+        errors.message(
+            f"fetches that do not fit into memory ({sizes or problem})",
+            "values that the host has memory for",
+            "fetch a part of them, or what is computed from them",
+        ),
+    )

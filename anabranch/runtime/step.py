@@ -1,0 +1,261 @@
+"""The protocol of a step: claim, read, take, call, wait, check, publish, advance.
+
+Whatever runs (a segment item by item, the fast path, a step in flight, tokens) goes through the same stages, which are
+written here once; ``docs/notes/0005-transactions.md`` says why.
+
+=========  ============================================================================================================
+claim      :meth:`Transaction.claim`: what is written exclusively, what is only read shared; nobody else commits to it
+read       :meth:`Transaction.read`: the committed versions, of what is not claimed pinned. From here on they can not
+           change, so this is when it is asked whether the shapes that were decided upon still hold
+take       :meth:`Call.run`: a program is given the buffers of the variables that it replaces, if nobody has pinned them
+call       the compiled function. What can fail for want of memory on the host is allocated before
+           (:func:`anabranch.runtime.results.reserve`) where the program replaces variables, as nothing undoes that
+wait       for the flags of the program's checks, or for its results
+check      the first check that failed, in effect order, raises its error; nothing has been published, or only what the
+           program itself held back
+publish    :meth:`Transaction.commit`: all new versions become current together. What is fetched has been copied by then
+advance    and random streams move by what was drawn
+=========  ============================================================================================================
+
+Then :meth:`Transaction.end` lets go, whatever happened. Ctrl-C is held back from *take* until the new versions are
+current.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.cancellation import CancellationToken
+from anabranch.core.graph.operation import Operation
+from anabranch.runtime.interrupts import Interrupts
+from anabranch.runtime.state import spare_buffers
+from anabranch.runtime.state.resources import Claim, Layout, RandomCounter, ResourceManager, Slot, Version
+from anabranch.xla import engine
+
+NO_RNG = np.zeros((0, 6), np.uint32)
+MAX_EARLY_COPY = 1 << 20
+"""Bytes of a result under which its copy to the host begins before anybody asks for it."""
+_NOTHING: frozenset[Any] = frozenset()
+
+
+class OtherLayout(Exception):
+    """Variables of the plan appeared, vanished or changed their shapes before the segment began to read."""
+
+
+class ItemTime(NamedTuple):
+    """What ran as one piece, a host op or a program of several ops, and when (seconds since the epoch)."""
+
+    ops: tuple[Operation, ...]
+    is_program: bool
+    start: float
+    end: float
+
+
+@dataclasses.dataclass
+class Step:
+    """What one ``run`` brings along."""
+
+    manager: ResourceManager
+    token: CancellationToken
+    read_committed: bool = False
+    stats: list[ItemTime] | None = None
+    """Where to note what ran and when, if somebody asked for it."""
+    nested_cost: list[float] = dataclasses.field(default_factory=lambda: [0.0])
+    """Modelled microseconds of the interpreted runs of nested bodies, shared by the steps inside this one."""
+
+
+class Transaction:
+    """What one attempt at a segment holds of a manager's state, from its first read to its end."""
+
+    __slots__ = ("_claim", "_pinned", "interrupts", "manager", "taken")
+
+    def __init__(self, manager: ResourceManager) -> None:
+        self.manager = manager
+        self.interrupts = Interrupts()
+        self.taken: Sequence[Slot] = ()
+        """Variables whose buffers a program may have been given."""
+        self._claim: Claim | None = None
+        self._pinned: list[Version] = []
+
+    def claim(
+        self, reads: frozenset[Any], writes: frozenset[Any], token: CancellationToken | None = None, by: Any = None
+    ) -> None:
+        """Waits until nobody else holds these variables and streams, and holds them."""
+        self._claim = Claim(reads, writes)  # known before it is made: an interrupt may come in between
+        self.manager.begin(self._claim, token, by)
+
+    def read(self, slots: Sequence[Slot], op: Any = None, by: Any = None) -> list[Version]:
+        """The committed versions of variables that are not claimed: one state between segments, pinned."""
+        if not slots:
+            return []
+        versions = self.manager.pin(slots, op, by)
+        self._pinned += versions
+        return versions
+
+    @staticmethod
+    def require(layout: Layout) -> None:
+        """Asked once the versions that a segment reads can no longer change.
+
+        Raises:
+            OtherLayout: what was decided from their shapes does not hold.
+        """
+        if not layout.holds:
+            raise OtherLayout
+
+    def commit(self, updates: Sequence[tuple[Slot, Any]], advances: Iterable[tuple[RandomCounter, int]]) -> None:
+        """Makes new values current, all at once, and moves random streams; nothing may fail any more."""
+        if updates:
+            self.manager.publish(updates)
+        for counter, amount in advances:
+            counter.position += amount
+
+    def fail(self) -> None:
+        """Notes that the attempt has failed: buffers that were given away and not replaced are lost."""
+        if self.taken:
+            self.manager.settle(self.taken)
+
+    def end(self) -> None:
+        """Lets go of everything; also of a claim that an interrupt kept from being made."""
+        if self._pinned:
+            self.manager.unpin(self._pinned)
+            self._pinned = []
+        if self._claim is not None:
+            self.manager.end(self._claim)
+            self._claim = None
+        self.interrupts.release()
+
+
+def random_words(counters: Sequence[RandomCounter]) -> np.ndarray:
+    """Keys and positions of streams as a program takes them."""
+    if not counters:
+        return NO_RNG
+    words = np.empty((len(counters), 6), np.uint32)
+    for row, counter in enumerate(counters):
+        words[row, :2], words[row, 2:] = counter.words()
+    return words
+
+
+class Call:
+    """A program and the variables that it owns: what of calling it is the same in each step.
+
+    Args:
+        slots: the variables whose buffers it may have.
+        owns_all: whether these are all that the segment writes: then what it returns for them is current once the call
+            returns, as it is right whether or not its checks hold.
+        whole: whether nothing but its arguments was known when it was compiled.
+        waits: whether it is waited for although it has no checks.
+        wide: whether it takes values of 64 bits.
+        gated: whether it takes the first flag of the program before it.
+    """
+
+    __slots__ = ("constants", "executable", "far", "gated", "program", "shows", "slots", "waits", "whole", "wide")
+
+    def __init__(
+        self,
+        program: Any,
+        executable: Any,
+        slots: Sequence[Slot],
+        owns_all: bool,
+        whole: bool = True,
+        waits: bool = True,
+        wide: bool = True,
+        gated: bool = False,
+    ) -> None:
+        self.program = program
+        self.executable = executable
+        self.slots = slots
+        self.shows = bool(slots) and owns_all
+        self.whole = whole
+        self.waits = waits
+        self.wide = wide
+        self.gated = gated
+        self.far = program.platform != "cpu"
+        self.constants = program.device_constants()
+
+    def run(
+        self, transaction: Transaction, arguments: tuple[Any, ...], rng: np.ndarray, gate: tuple[Any, ...] = ()
+    ) -> tuple[Any, Any, Any]:
+        """Takes, calls, waits and checks; what the program returns: results, new values of ``slots``, flags.
+
+        A gated call does not wait: its flags are looked at later.
+
+        Raises:
+            OpError: a check failed, or the device did.
+        """
+        executable, slots, manager = self.executable, self.slots, transaction.manager
+        if executable.draft is not None:
+            executable.draft.count(executable)
+        shown = False
+        try:
+            function = executable.function
+            donated: tuple[Any, ...] = ()
+            if slots:
+                transaction.interrupts.hold()
+                transaction.taken = slots
+                versions: list[Any] = [slot.version for slot in slots]
+                if spare_buffers.unexpected() and not engine.other_devices_used() and manager.take_all(versions):
+                    donated = tuple([version.value for version in versions])
+                else:
+                    function, donated = self._handed(manager, versions, arguments, rng)
+            if self.wide:
+                with engine.x64():
+                    results, finals, flags = function(donated, arguments, self.constants, rng, *gate)
+            else:
+                engine.refuse_after_fork()
+                results, finals, flags = function(donated, arguments, self.constants, rng, *gate)
+            if self.shows:
+                manager.replace(slots, finals)
+                shown = True
+            if self.gated:
+                return results, finals, flags
+            if self.far:  # all small copies to the host at once: one wait instead of one for each
+                _copy_early((*(flags[:1] if flags is not None else ()), *results))
+            if flags is not None:
+                flags = (np.asarray(flags[0]), flags[1])
+            elif self.waits:
+                for done in (finals or results)[:1]:
+                    engine.wait_for(done)
+        except Exception as problem:
+            failure = device_failure(problem, len(self.program.group.ops))
+            if failure is None:
+                raise
+            if shown:
+                manager.lose(slots)
+            raise failure from problem
+        if flags is not None and flags[0] >= 0:
+            if slots and not shown:  # what the program owned is current again
+                manager.publish(list(zip(slots, finals, strict=True)))
+            raise self.program.failure(executable, int(flags[0]), np.asarray(flags[1]))
+        return results, finals, flags
+
+    def _handed(
+        self, manager: ResourceManager, versions: list[Any], arguments: tuple[Any, ...], rng: np.ndarray
+    ) -> tuple[Any, tuple[Any, ...]]:
+        program = self.program
+        old = engine.moved([version.value for version in versions], program.device)
+        with engine.x64():
+            return spare_buffers.handed(
+                manager, program, self.executable, versions, old, arguments, rng, self.whole, self.gated
+            )
+
+
+def _copy_early(values: Sequence[Any]) -> None:
+    """Begins to copy what is small to the host."""
+    for value in values:
+        if getattr(value, "nbytes", MAX_EARLY_COPY) < MAX_EARLY_COPY:
+            value.copy_to_host_async()
+
+
+def device_failure(problem: BaseException, ops: int) -> errors.OpError | None:
+    """The error for one of XLA's; None if it is none."""
+    if type(problem).__name__ not in ("XlaRuntimeError", "JaxRuntimeError"):
+        return None
+    kind = errors.ResourceExhaustedError if "RESOURCE_EXHAUSTED" in str(problem) else errors.InternalError
+    found = kind(None, None, f"a program of {ops} ops failed in the device: {problem}")
+    found.__cause__ = problem
+    return found
