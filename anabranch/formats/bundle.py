@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import google_crc32c
 import numpy as np
 
-from anabranch.core import errors
+from anabranch.core import errors, file_errors
 from anabranch.core.protos import tensor_bundle_pb2
 from anabranch.core.values import dtypes
 from anabranch.formats import slices, sstable, staging
@@ -360,7 +360,7 @@ def _read_index(prefix: str) -> tuple[list[tuple[bytes, Any]], Any]:
             ),
         ) from problem
     except OSError as problem:
-        raise staging.failure(problem, path) from problem
+        raise file_errors.error_of(problem, path) from problem
     table = sstable.Table(lambda offset, size: data[offset : offset + size], len(data), path)
     header: Any = None
     found = []

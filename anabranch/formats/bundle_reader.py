@@ -17,9 +17,9 @@ import google_crc32c
 import ml_dtypes
 import numpy as np
 
-from anabranch.core import errors
+from anabranch.core import errors, file_errors
 from anabranch.core.values import dtypes
-from anabranch.formats import bundle, slices, sstable, staging
+from anabranch.formats import bundle, slices, sstable
 
 CHUNK = 1 << 20
 _ALIGNMENT = 64
@@ -186,7 +186,7 @@ class BundleReader:
                     None, None, f"{path}; No such file or directory (tensor {name!r} is in it)"
                 ) from problem
             except OSError as problem:
-                raise staging.failure(problem, path) from problem
+                raise file_errors.error_of(problem, path) from problem
             found = self._files[shard] = (handle, os.fstat(handle).st_size)
         return (*found, path)
 
@@ -293,4 +293,4 @@ def read_with_crc(handle: int, offset: int, size: int, path: str, name: str) -> 
     except EOFError:
         raise bundle.lost(path, f"the file ended in the middle of tensor {name!r}") from None
     except OSError as problem:
-        raise staging.failure(problem, path) from problem
+        raise file_errors.error_of(problem, path) from problem

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from anabranch.core import errors
+from anabranch.core import errors, file_errors
 from anabranch.core.protos import checkpoint_pb2
 from anabranch.core.values import dtypes, tensor_proto
 from anabranch.formats import bundle, slices, sstable, staging
@@ -86,7 +86,7 @@ class V1Reader:
                 size = os.fstat(stream.fileno()).st_size
                 data: Any = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
         except OSError as problem:
-            raise staging.failure(problem, path) from problem
+            raise file_errors.error_of(problem, path) from problem
         table = sstable.Table(lambda offset, size: data[offset : offset + size], size, path)
         head = table.find(b"")
         if head is None:

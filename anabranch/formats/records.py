@@ -8,7 +8,6 @@ far as there are bytes.
 
 from __future__ import annotations
 
-import errno
 import os
 import struct
 import zlib
@@ -17,7 +16,7 @@ from typing import Any
 
 import google_crc32c
 
-from anabranch.core import errors
+from anabranch.core import errors, file_errors
 
 HEADER = 12
 FOOTER = 4
@@ -38,27 +37,6 @@ def framed(record: bytes) -> bytes:
     """A record as it stands in a file."""
     length = _length.pack(len(record))
     return b"".join((length, _checksum.pack(masked_crc(length)), record, _checksum.pack(masked_crc(record))))
-
-
-_KINDS: dict[Any, tuple[int, ...]] = {
-    errors.NotFoundError: (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ESRCH),
-    errors.AlreadyExistsError: (errno.EEXIST,),
-    errors.PermissionDeniedError: (errno.EPERM, errno.EACCES, errno.EROFS),
-    errors.FailedPreconditionError: (errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.EBADF, errno.EBUSY),
-    errors.InvalidArgumentError: (errno.EINVAL, errno.ENAMETOOLONG, errno.ESPIPE, errno.EILSEQ),
-    errors.ResourceExhaustedError: (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.EMLINK, errno.ENFILE, errno.ENOMEM),
-    errors.OutOfRangeError: (errno.EFBIG, errno.EOVERFLOW, errno.ERANGE),
-    errors.UnimplementedError: (errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV),
-}
-
-
-def io_error(problem: OSError, path: str) -> errors.OpError:
-    """What TensorFlow raises for a failure of the file system."""
-    told = f"{path}; {problem.strerror or problem}"
-    for error, numbers in _KINDS.items():
-        if problem.errno in numbers:
-            return error(None, None, told)
-    return errors.UnknownError(None, None, told)
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
@@ -100,14 +78,14 @@ def opened(path: str, compression: str, buffer_size: int = 0) -> tuple[Callable[
     """
     try:
         file = open(path, "rb", buffering=0)  # noqa: SIM115  (closed by whom reads)
-    except OSError as problem:
-        raise io_error(problem, path) from None
+    except (OSError, ValueError) as problem:
+        raise file_errors.error_of(problem, path) from None
 
     def read(size: int) -> bytes:
         try:
             return file.read(max(size, buffer_size)) or b""
         except OSError as problem:
-            raise io_error(problem, path) from None
+            raise file_errors.error_of(problem, path) from None
 
     if not compression:
         return read, file.close

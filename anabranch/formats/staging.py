@@ -7,7 +7,6 @@ removed by the next one on that host that writes under the same name.
 from __future__ import annotations
 
 import contextlib
-import errno
 import glob
 import itertools
 import os
@@ -16,19 +15,11 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from anabranch.core import errors
-from anabranch.formats.records import io_error
+from anabranch.core import file_errors
 
 SYNC_EVERY = 1 << 26
 _MARK = ".tempstate-"
 _numbers = itertools.count()
-
-
-def failure(problem: OSError, path: str) -> errors.OpError:
-    """What TensorFlow raises for a failure of the file system, a limit on the size of files included."""
-    if problem.errno == errno.EFBIG:
-        return errors.ResourceExhaustedError(None, None, f"{path}; {problem.strerror}")
-    return io_error(problem, path)
 
 
 def _host() -> str:
@@ -97,7 +88,7 @@ class Staged:
                 stream.flush()
                 os.fsync(stream.fileno())
         except OSError as problem:
-            raise failure(problem, place) from problem
+            raise file_errors.error_of(problem, place) from problem
 
     def move(self, beside: str, place: str) -> None:
         """Take a file that is complete, and will stand at ``place``; it is left where it is on a failure."""
@@ -110,7 +101,7 @@ class Staged:
             try:
                 os.replace(beside, place)
             except OSError as problem:
-                raise failure(problem, place) from problem
+                raise file_errors.error_of(problem, place) from problem
             del self._files[place]
             folders.add(os.path.dirname(place) or ".")
         for folder in folders:
@@ -150,4 +141,4 @@ def make_folder_of(path: str) -> None:
         try:
             os.makedirs(folder, exist_ok=True)
         except OSError as problem:
-            raise failure(problem, folder) from problem
+            raise file_errors.error_of(problem, folder) from problem

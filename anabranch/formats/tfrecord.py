@@ -8,9 +8,9 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from anabranch.core import errors
+from anabranch.core import errors, file_errors
 from anabranch.core.contract.api import public
-from anabranch.formats.records import framed, io_error, read_records
+from anabranch.formats.records import framed, read_records
 
 
 @public("python_io.TFRecordCompressionType", "io.TFRecordCompressionType")
@@ -136,8 +136,8 @@ class TFRecordWriter:
         size = self._options.output_buffer_size or 256 * 1024
         try:
             self._file: Any = open(self._path, "wb", buffering=max(2, size))  # noqa: SIM115
-        except OSError as problem:
-            raise io_error(problem, self._path) from None
+        except (OSError, ValueError) as problem:
+            raise file_errors.error_of(problem, self._path) from None
 
     def __enter__(self) -> TFRecordWriter:
         return self
@@ -172,7 +172,7 @@ class TFRecordWriter:
         try:
             self._file.write(data)
         except OSError as problem:
-            raise io_error(problem, self._path) from None
+            raise file_errors.error_of(problem, self._path) from None
 
     def flush(self) -> None:
         """Write out what has been written so far."""
@@ -188,7 +188,7 @@ class TFRecordWriter:
         try:
             self._file.flush()
         except OSError as problem:
-            raise io_error(problem, self._path) from None
+            raise file_errors.error_of(problem, self._path) from None
 
     def close(self) -> None:
         """Write out everything and close the file; a second call does nothing."""
@@ -202,7 +202,7 @@ class TFRecordWriter:
             finally:
                 file.close()
         except OSError as problem:
-            raise io_error(problem, self._path) from None
+            raise file_errors.error_of(problem, self._path) from None
 
 
 @public("python_io.tf_record_iterator", "io.tf_record_iterator")

@@ -6,7 +6,6 @@ local.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import glob as _glob
 import io
@@ -17,18 +16,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from anabranch.core import errors
+from anabranch.core.file_errors import translated
 
-_ERRORS: dict[int, Any] = {
-    errno.ENOENT: errors.NotFoundError,
-    errno.ENOTDIR: errors.FailedPreconditionError,
-    errno.EISDIR: errors.FailedPreconditionError,
-    errno.ENOTEMPTY: errors.FailedPreconditionError,
-    errno.EEXIST: errors.AlreadyExistsError,
-    errno.EACCES: errors.PermissionDeniedError,
-    errno.EPERM: errors.PermissionDeniedError,
-    errno.ENOSPC: errors.ResourceExhaustedError,
-    errno.EMFILE: errors.ResourceExhaustedError,
-}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -59,16 +48,6 @@ def local(path: Any) -> str:
             f"fsspec.filesystem({found[1]!r}).get(remote, local) before, and .put(local, remote) after",
         ),
     )
-
-
-@contextlib.contextmanager
-def translated(path: str) -> Iterator[None]:
-    """Turn an ``OSError`` about a path into the ``OpError`` that TensorFlow raises."""
-    try:
-        yield
-    except OSError as problem:
-        kind: Any = _ERRORS.get(problem.errno or 0, errors.UnknownError)
-        raise kind(None, None, f"{path}; {problem.strerror or problem}") from None
 
 
 def exists(path: Any) -> bool:
@@ -219,15 +198,18 @@ class GFile:
 
     def read(self, n: int = -1) -> Any:
         """The next ``n`` bytes or characters, or all that is left."""
-        return self._open("read").read(n)
+        with translated(self._path):
+            return self._open("read").read(n)
 
     def readline(self) -> Any:
         """The next line with its end; empty at the end of the file."""
-        return self._open("read").readline()
+        with translated(self._path):
+            return self._open("read").readline()
 
     def readlines(self) -> list[Any]:
         """The lines that are left."""
-        return self._open("read").readlines()
+        with translated(self._path):
+            return self._open("read").readlines()
 
     def write(self, file_content: Any) -> None:
         """Write text, or bytes in a mode with ``b``."""
@@ -236,7 +218,8 @@ class GFile:
             file_content = file_content.decode()
         elif isinstance(file_content, str) and not isinstance(file, io.TextIOBase):
             file_content = file_content.encode()
-        file.write(file_content)
+        with translated(self._path):
+            file.write(file_content)
 
     def seek(self, offset: int | None = None, whence: int = 0, position: int | None = None) -> None:
         """Move to a byte counted from the start (0), from here (1) or from the end (2), also called ``position``."""
@@ -244,7 +227,8 @@ class GFile:
         if at is None:
             raise TypeError("seek() needs an offset")
         file = self._open("any")
-        (file if whence == 0 or "b" in self._mode else file.buffer).seek(at, whence)
+        with translated(self._path):
+            (file if whence == 0 or "b" in self._mode else file.buffer).seek(at, whence)
 
     def tell(self) -> int:
         """Where in the file the next byte is read or written."""
@@ -253,21 +237,23 @@ class GFile:
     def size(self) -> int:
         """The size of the file in bytes."""
         if self._file is not None and "r" not in self._mode:
-            self._file.flush()
+            self.flush()
         return stat(self._path).length
 
     def flush(self) -> None:
         """Write out what is held back."""
         if self._file is not None:
-            self._file.flush()
+            with translated(self._path):
+                self._file.flush()
 
     def close(self) -> None:
         """Close the file; it opens again when it is used again."""
         if self._file is None and "w" in self._mode:
             self._open("write")
         if self._file is not None:
-            self._file.close()
-            self._file = None
+            file, self._file = self._file, None
+            with translated(self._path):
+                file.close()
 
     Flush, Close, Size, Tell, Seek, Read, Write, ReadLine = flush, close, size, tell, seek, read, write, readline
 

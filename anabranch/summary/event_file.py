@@ -4,7 +4,9 @@ Policy. `add` only queues; the caller waits when `max_queue` events wait already
 them and hands them to the operating system in one `write`, so that a process that is killed loses what still waits in
 the queue and nothing else: no buffer of ours holds back what was taken. (`flush` waits until nothing waits.) It takes
 what has gathered in 20 ms, or half a queue: waking it for each event would cost a fast step as much again. If the
-file system refuses, the first call that follows raises what it said. A normal exit of Python writes the rest.
+file system refuses, the first call that follows raises what it said, and the file is cut back to its last whole record,
+so that what is written later can be read. A file that was deleted (with its folder, most often) is made again at the
+next event. A normal exit of Python writes the rest.
 
 A forked child has no thread and must not write into its parent's file: the first event there opens a file of its own.
 """
@@ -19,10 +21,10 @@ import time
 import weakref
 from typing import Any
 
-from anabranch.core import errors
+from anabranch.core import errors, file_errors
 from anabranch.core.contract import hooks
 from anabranch.core.protos import event_pb2
-from anabranch.formats.records import framed, io_error
+from anabranch.formats.records import framed
 
 VERSION = "brain.Event:2"
 _GATHER_SECONDS = 0.02
@@ -40,16 +42,21 @@ def _new_file(logdir: str, suffix: str) -> tuple[str, int]:
             )
         except FileExistsError:
             count += 1
-        except OSError as problem:
-            raise io_error(problem, path) from None
+        except (OSError, ValueError) as problem:
+            raise file_errors.error_of(problem, path) from None
+
+
+def _first_event() -> bytes:
+    return event_pb2.Event(wall_time=time.time(), file_version=VERSION).SerializeToString()
 
 
 class _Queue:
     """What a writer and its thread share. (The thread does not hold the writer: one that is forgotten can end.)"""
 
-    def __init__(self, path: str, file: int, max_queue: int) -> None:
-        self.path = path
-        self.file = file
+    def __init__(self, logdir: str, suffix: str, max_queue: int) -> None:
+        self.logdir = logdir
+        self.suffix = suffix
+        self.path, self.file = _new_file(logdir, suffix)
         self.max_queue = max(1, max_queue)
         self.changed = threading.Condition()
         self.waiting: collections.deque[bytes] = collections.deque()
@@ -74,20 +81,45 @@ class _Queue:
                 self.waiting.clear()
                 self.taken = len(batch)
                 self.changed.notify_all()
-            problem = self._write(b"".join([framed(record) for record in batch]))
+            problem = self._write([framed(record) for record in batch])
             with self.changed:
                 self.taken = 0
                 self.problem = self.problem or problem
                 self.changed.notify_all()
 
-    def _write(self, data: bytes) -> errors.OpError | None:
-        view = memoryview(data)
+    def _write(self, records: list[bytes]) -> errors.OpError | None:
         try:
-            while view:
-                view = view[os.write(self.file, view) :]
+            self._make_again()
+            before = os.fstat(self.file).st_size
+            view = memoryview(b"".join(records))
+            try:
+                while view:
+                    view = view[os.write(self.file, view) :]
+            except OSError:
+                self._cut_back(before, records)
+                raise
         except OSError as problem:
-            return io_error(problem, self.path)
+            return file_errors.error_of(problem, self.path)
         return None
+
+    def _make_again(self) -> None:
+        """Opens a new file if nobody can find the one that is open any more."""
+        if os.fstat(self.file).st_nlink:
+            return
+        os.makedirs(self.logdir, exist_ok=True)
+        path, file = _new_file(self.logdir, self.suffix)
+        os.close(self.file)
+        self.path, self.file = path, file
+        os.write(self.file, framed(_first_event()))
+
+    def _cut_back(self, before: int, records: list[bytes]) -> None:
+        """Leaves those of the records in the file that are whole, if it was ``before`` bytes long without them."""
+        size, end = os.fstat(self.file).st_size, before
+        for record in records:
+            if end + len(record) > size:
+                break
+            end += len(record)
+        os.ftruncate(self.file, end)
 
     def check(self) -> None:
         """Raise what the file system said, once."""
@@ -145,17 +177,14 @@ class EventFileWriter:
         self._open()
 
     def _open(self) -> None:
-        try:
+        with file_errors.translated(self._logdir):
             os.makedirs(self._logdir, exist_ok=True)
-        except OSError as problem:
-            raise io_error(problem, self._logdir) from None
-        path, file = _new_file(self._logdir, self._suffix)
-        self._queue = _Queue(path, file, self._max_queue)
+        self._queue = _Queue(self._logdir, self._suffix, self._max_queue)
         thread = threading.Thread(target=self._queue.run, name="EventFileWriter", daemon=True)
         thread.start()
         self._finish = weakref.finalize(self, _end, self._queue, thread)
         self._closed = False
-        self._queue.put(event_pb2.Event(wall_time=time.time(), file_version=VERSION).SerializeToString())
+        self._queue.put(_first_event())
 
     @property
     def path(self) -> str:

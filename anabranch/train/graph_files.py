@@ -6,14 +6,13 @@ message that is read may be binary or text; what tells them apart is which one p
 
 from __future__ import annotations
 
-import contextlib
+import glob
 import os
-import tempfile
 from typing import Any
 
 from google.protobuf import message, text_format
 
-from anabranch.core import errors
+from anabranch.core import errors, file_errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.graph import Graph
 from anabranch.formats import staging
@@ -26,29 +25,13 @@ def write_atomically(path: str, data: bytes) -> None:
         OpError: of the class that fits what the file system says, `tf.errors.ResourceExhaustedError` for a full disk.
     """
     path = os.fspath(path)
-    try:
-        _write_beside(path, data)
-    except OSError as problem:
-        raise staging.failure(problem, path) from problem
-
-
-def _write_beside(path: str, data: bytes) -> None:
-    folder = os.path.dirname(path) or "."
-    os.makedirs(folder, exist_ok=True)
-    handle, beside = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as stream:
+    with file_errors.translated(path):
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with staging.Staged() as stage:
+        with stage.open(path) as stream:
             stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(beside, 0o666 & ~umask)
-        os.replace(beside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        raise
+        stage.commit()
+    staging.remove_leftovers(glob.escape(path))
 
 
 def write_message(path: str, proto: Any, as_text: bool = False) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import IO, PURE, NotDifferentiable, Op
+from anabranch.core.file_errors import translated
 from anabranch.core.graph.build import build
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.values import shapes
@@ -37,13 +38,8 @@ class ReadFile(Op):
     def host_kernel(ctx, inputs, attrs):
         path = _path(inputs[0])
         made = np.empty((), object)
-        try:
-            with open(path, "rb") as file:
-                made[()] = file.read()
-        except FileNotFoundError as problem:
-            raise errors.NotFoundError(None, None, f"{path}; {problem.strerror}") from None
-        except OSError as problem:
-            raise errors.UnknownError(None, None, f"{path}; {problem.strerror}") from None
+        with translated(path, ctx.op), open(path, "rb") as file:
+            made[()] = file.read()
         return made
 
 
@@ -61,13 +57,11 @@ class WriteFile(Op):
 
     def host_kernel(ctx, inputs, attrs):
         path = _path(inputs[0])
-        try:
+        with translated(path, ctx.op):
             if os.path.dirname(path):
                 os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "wb") as file:
                 file.write(np.asarray(inputs[1], object).item())
-        except OSError as problem:
-            raise errors.UnknownError(None, None, f"{path}; {problem.strerror}") from None
         return ()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from anabranch.core import errors
+from anabranch.core.file_errors import translated
 from anabranch.core.values import dtypes
 
 WHOLE_LINE = -2
@@ -51,13 +52,8 @@ def read_pairs(
     if len(delimiter.encode()) != 1:
         raise refuse(f"Only single char delimiters are supported, got {delimiter!r}")
     shown = path.decode(errors="replace")
-    try:
-        with open(path, "rb") as stream:
-            lines = stream.read().split(b"\n")
-    except FileNotFoundError:
-        raise errors.NotFoundError(None, op, f"{shown}; No such file or directory") from None
-    except (OSError, ValueError) as problem:
-        raise errors.FailedPreconditionError(None, op, f"{shown}: {problem}") from None
+    with translated(shown, op), open(path, "rb") as stream:
+        lines = stream.read().split(b"\n")
     if not lines[-1]:
         lines.pop()
     count = len(lines) if vocab_size == -1 else vocab_size

@@ -130,7 +130,12 @@ class Checkpoint:
 
     def save(self, file_prefix: Any, session: Any = None) -> str:
         """Count, write a checkpoint ``file_prefix-COUNT``, make it the newest of its folder; return its path."""
-        session = _session(session)
+        path = self._count_and_write(file_prefix, _session(session))
+        checkpoint_state.write_state(os.path.dirname(path), path, [path], save_relative_paths=True)
+        return path
+
+    def _count_and_write(self, file_prefix: Any, session: Any) -> str:
+        """Like :meth:`save`, but leaves the file alone that names the checkpoints."""
         self._make_counter()
         with session.graph.as_default():
             if not hasattr(self, "_count_op"):
@@ -139,9 +144,7 @@ class Checkpoint:
         if not session.run(self._is_counting):
             session.run(self._save_counter.initializer)
         number = int(session.run(self._count_op))
-        path = self.write(f"{checkpoint_state.as_path(file_prefix)}-{number}", session)
-        checkpoint_state.write_state(os.path.dirname(path), path, [path], save_relative_paths=True)
-        return path
+        return self.write(f"{checkpoint_state.as_path(file_prefix)}-{number}", session)
 
     # -------------------------------------------------------------------------------------------------------- restoring
     def read(self, save_path: Any) -> Any:
@@ -368,8 +371,10 @@ class CheckpointManager:
         self._last_preserved = now
         self._kept: dict[str, float] = {}
         if state is not None:
-            times = list(state.all_model_checkpoint_timestamps) or [now] * len(state.all_model_checkpoint_paths)
-            self._kept = dict(zip(state.all_model_checkpoint_paths, times, strict=True))
+            times = list(state.all_model_checkpoint_timestamps)
+            paths = list(state.all_model_checkpoint_paths)
+            times = [now] * (len(paths) - len(times)) + times[len(times) - len(paths) :] if paths else []
+            self._kept = dict(zip(paths, times, strict=True))
             self._last_preserved = state.last_preserved_timestamp or now
 
     @property
@@ -392,7 +397,7 @@ class CheckpointManager:
         session = _session(session)
         prefix = os.path.join(self._directory, self._name)
         if checkpoint_number is None:
-            path = self._checkpoint.save(prefix, session)
+            path = self._checkpoint._count_and_write(prefix, session)
         else:
             number = checkpoint_number if isinstance(checkpoint_number, int) else int(session.run(checkpoint_number))
             path = self._checkpoint.write(f"{prefix}-{number}", session)
@@ -410,7 +415,9 @@ class CheckpointManager:
             self._directory, path, self.checkpoints, None, True, list(self._kept.values()), self._last_preserved
         )
         for old in dropped:
-            checkpoint_state.remove_checkpoint(old)
+            if checkpoint_state.is_in(old, self._directory):  # what a state file names elsewhere is not ours
+                checkpoint_state.remove_checkpoint(old)
+        checkpoint_state.remove_leftovers(prefix)
         return path
 
 

@@ -6,6 +6,7 @@ moment finds the last complete checkpoint when it starts again.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import time
@@ -14,15 +15,17 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from anabranch.core import errors
+from anabranch.core import errors, file_errors
 from anabranch.core.contract.api import public
 from anabranch.core.protos import checkpoint_pb2, training_pb2
-from anabranch.formats import bundle, checkpoint_v1
+from anabranch.formats import bundle, checkpoint_v1, staging
 from anabranch.platform import logging
 from anabranch.train.graph_files import write_atomically
 
 V1 = training_pb2.SaverDef.V1
 V2 = training_pb2.SaverDef.V2
+ABANDONED_SECONDS = 3600
+"""After so long without a change a folder of shards belongs to no save that goes on."""
 
 
 def as_path(path: Any) -> str:
@@ -147,16 +150,19 @@ def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None
         latest_filename: name of the file; ``checkpoint`` if None.
 
     Raises:
-        ValueError: the file names no checkpoint.
+        ValueError: the file names no checkpoint. OpError: there is such a file and it cannot be opened; a program that
+        took this for 'no checkpoint' would begin its training anew.
     """
     folder = as_path(checkpoint_dir)
     path = state_file(folder, latest_filename)
     try:
         with open(path, encoding="utf-8") as stream:
             text = stream.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, UnicodeDecodeError) as problem:
+    except OSError as problem:
+        raise file_errors.error_of(problem, path) from problem
+    except UnicodeDecodeError as problem:
         logging.warning("%s: Checkpoint ignored", problem)
         return None
     state = checkpoint_pb2.CheckpointState()
@@ -259,6 +265,42 @@ def remove_checkpoint(
             os.remove(path)
 
 
+def is_in(checkpoint_prefix: Any, folder: Any) -> bool:
+    """Whether a checkpoint stands in a folder itself, wherever links lead."""
+    there = os.path.realpath(os.path.dirname(as_path(checkpoint_prefix)) or ".")
+    return there == os.path.realpath(as_path(folder) or ".")
+
+
+def remove_leftovers(checkpoint_prefix: Any) -> None:
+    """Removes what died processes have left of saves under ``prefix``, whatever their steps were.
+
+    Files that are being written name their process. A folder of shards (``PREFIX-STEP_temp``) is left over if no such
+    file of a living process is in it, and nothing in it has changed for an hour.
+    """
+    prefix = glob.escape(as_path(checkpoint_prefix))
+    staging.remove_leftovers(prefix + "*")
+    for folder in glob.glob(prefix + "*_temp"):
+        staging.remove_leftovers(os.path.join(glob.escape(folder), "*"))
+        remove_shards(folder, ABANDONED_SECONDS)
+
+
+_SHARD = re.compile(r"part-\d+-of-\d+\.(index|data-\d+-of-\d+)")
+
+
+def remove_shards(folder: str, idle_seconds: float = 0.0) -> None:
+    """Removes a folder of shards if it holds nothing else and nothing in it has changed for so long."""
+    try:
+        paths = [os.path.join(folder, name) for name in os.listdir(folder)]
+        newest = max(os.stat(path).st_mtime for path in (folder, *paths))
+        if time.time() - newest < idle_seconds or not all(_SHARD.fullmatch(os.path.basename(path)) for path in paths):
+            return
+        for path in paths:
+            os.unlink(path)
+        os.rmdir(folder)
+    except OSError:  # it is not there, or somebody else is at it
+        return
+
+
 @public("train.checkpoints_iterator", "contrib.training.checkpoints_iterator")
 def checkpoints_iterator(
     checkpoint_dir: Any,
@@ -306,9 +348,12 @@ __all__ = [
     "generate_checkpoint_state_proto",
     "get_checkpoint_mtimes",
     "get_checkpoint_state",
+    "is_in",
     "latest_checkpoint",
     "meta_graph_filename",
     "remove_checkpoint",
+    "remove_leftovers",
+    "remove_shards",
     "state_file",
     "update_checkpoint_state",
     "write_state",

@@ -123,6 +123,8 @@ class Saver:
         self._is_empty = False
         self._last_checkpoints: list[tuple[str, float]] = []
         self._to_delete: list[tuple[str, float]] = []
+        self._written: set[str] = set()
+        """The checkpoints, of those that are kept, which this saver wrote."""
         self._next_checkpoint_time = 0.0
         self._background = BackgroundSaves() if asynchronous else None
         self._saving = threading.RLock()
@@ -244,15 +246,20 @@ class Saver:
         self._last_checkpoints = [item for item in self._last_checkpoints if item[0] != path]
         self._to_delete = [item for item in self._to_delete if item[0] != path]
         self._last_checkpoints.append((path, time.time()))
+        self._written.add(path)
         while len(self._last_checkpoints) > self.saver_def.max_to_keep:
             self._to_delete.append(self._last_checkpoints.pop(0))
 
-    def _delete_old(self, meta_graph_suffix: str) -> None:
+    def _delete_old(self, folder: str, meta_graph_suffix: str) -> None:
+        """Removes checkpoints that are no longer kept: those that this saver wrote, and others of ``folder``."""
         while self._to_delete:
             path, written = self._to_delete.pop(0)
             if written > self._next_checkpoint_time:
                 self._next_checkpoint_time += self.saver_def.keep_checkpoint_every_n_hours * 3600
                 continue
+            if path not in self._written and not checkpoint_state.is_in(path, folder):
+                continue  # somebody has named it, in a state file perhaps, but this saver did not write it
+            self._written.discard(path)
             try:
                 checkpoint_state.remove_checkpoint(path, self.saver_def.version, meta_graph_suffix)
             except OSError as problem:
@@ -358,7 +365,8 @@ class Saver:
                     latest_filename,
                     self._save_relative_paths,
                 )
-                self._delete_old(meta_graph_suffix)
+                self._delete_old(os.path.dirname(base), meta_graph_suffix)
+                checkpoint_state.remove_leftovers(base)
 
         graph_file = checkpoint_state.meta_graph_filename(path, meta_graph_suffix)
         if self._background is not None and not self._is_empty:
@@ -376,7 +384,11 @@ class Saver:
             return path
         written = None
         if not self._is_empty:
-            written = _text(sess.run(self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: path}))
+            try:
+                written = _text(sess.run(self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: path}))
+            except BaseException:
+                checkpoint_state.remove_shards(f"{path}_temp")
+                raise
         if write_meta_graph:
             self._write_graph(sess, graph_file, *graph_options)
         finish(written)
