@@ -1,14 +1,15 @@
 """Patterns in strings: `tf.strings.regex_replace`, `tf.strings.regex_full_match`.
 
-Patterns are RE2's, as TensorFlow has them; :mod:`anabranch.ops.strings.re2` writes them for Python's `re`.
+Patterns are RE2's, and RE2 is what matches them (the package google-re2), as in TensorFlow: in time linear in the text,
+whatever the pattern. Strings are bytes that hold UTF-8; a byte that does not is a character that no class has.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
+import re2
 
 from anabranch.core import errors
 from anabranch.core.contract import inference
@@ -16,18 +17,22 @@ from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import PURE, Bool, NotDifferentiable, Op, String
 from anabranch.core.graph.build import build
 from anabranch.core.graph.operation import Tensor
-from anabranch.ops.strings import re2
 from anabranch.ops.strings.text import mapped
 
 _NO_GRADIENT = NotDifferentiable("a string has no gradient")
 
 
-def _pattern(ctx: Any, pattern: bytes) -> re.Pattern[str]:
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+
+
+def _pattern(ctx: Any, pattern: bytes) -> Any:
     try:
-        return re2.compiled(pattern.decode("utf-8", "surrogateescape"))
-    except re2.InvalidPattern as problem:
-        told = f"Invalid pattern: {pattern.decode(errors='replace')}, error: {problem}"
-        ctx.check(False, errors.InvalidArgumentError, told.replace("{", "{{").replace("}", "}}"))
+        return re2.compile(pattern, _OPTIONS)
+    except re2.error as problem:
+        reason = problem.args[0].decode(errors="replace") if isinstance(problem.args[0], bytes) else str(problem)
+        text = f"Invalid pattern: {pattern.decode(errors='replace')}, error: {reason}"
+        ctx.check(False, errors.InvalidArgumentError, text.replace("{", "{{").replace("}", "}}"))
         raise
 
 
@@ -37,51 +42,58 @@ def _replacement(rewrite: bytes, groups: int) -> Any:
     None if the text says something else, or names a group that is not there: such a rewrite changes nothing, in
     RE2 as here.
     """
-    text = rewrite.decode("utf-8", "surrogateescape")
-    parts: list[Any] = []
+    parts: list[bytes | int] = []
     i = 0
-    while i < len(text):
-        if text[i] != "\\":
-            parts.append(text[i])
+    while i < len(rewrite):
+        if rewrite[i : i + 1] != b"\\":
+            parts.append(rewrite[i : i + 1])
             i += 1
             continue
-        follower = text[i + 1 : i + 2]
-        is_group = follower.isdigit() and follower.isascii() and int(follower) <= groups
-        if follower != "\\" and not is_group:
+        follower = rewrite[i + 1 : i + 2]
+        is_group = follower.isdigit() and int(follower) <= groups
+        if follower != b"\\" and not is_group:
             return None
-        parts.append(int(follower) if is_group else "\\")
+        parts.append(int(follower) if is_group else b"\\")
         i += 2
-    return lambda match: "".join((match[part] or "") if isinstance(part, int) else part for part in parts)
+    return lambda match: b"".join((match[part] or b"") if isinstance(part, int) else part for part in parts)
+
+
+def _character_length(text: bytes, at: int) -> int:
+    """How many bytes the character at a place has; 1 if the bytes there are not UTF-8."""
+    lead = text[at]
+    size = 1 if lead < 0xC0 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    try:
+        text[at : at + size].decode()
+    except UnicodeDecodeError:
+        return 1
+    return size
 
 
 def _replaced(ctx: Any, values: Any, pattern: bytes, rewrite: bytes, everywhere: bool) -> np.ndarray:
     compiled = _pattern(ctx, pattern)
     replacement = _replacement(rewrite, compiled.groups)
 
-    def changed(value: bytes) -> bytes:
-        text = value.decode("utf-8", "surrogateescape")
-        parts: list[str] = []
+    def changed(text: bytes) -> bytes:
+        parts: list[bytes] = []
         at, end = 0, -1
         while at <= len(text) and (match := compiled.search(text, at)) is not None:
             parts.append(text[at : match.start()])
             if match.start() == match.end() == end:  # nothing, right behind a match
-                parts.append(text[end : end + 1])
-                at = end + 1
+                at = end + (_character_length(text, end) if end < len(text) else 1)
+                parts.append(text[end:at])
                 continue
             parts.append(replacement(match))
             at = end = match.end()
             if not everywhere:
                 break
-        return "".join([*parts, text[at:]]).encode("utf-8", "surrogateescape")
+        return b"".join([*parts, text[at:]])
 
     return values if replacement is None else mapped(changed, values)
 
 
 def _matched(ctx: Any, values: Any, pattern: bytes) -> np.ndarray:
     compiled = _pattern(ctx, pattern)
-    return mapped(
-        lambda value: compiled.fullmatch(value.decode("utf-8", "surrogateescape")) is not None, values, np.bool_
-    )
+    return mapped(lambda text: compiled.fullmatch(text) is not None, values, np.bool_)
 
 
 class RegexReplace(Op):
