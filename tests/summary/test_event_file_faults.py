@@ -39,10 +39,14 @@ def test_a_full_disk_leaves_whole_records_and_later_ones_can_be_read(tmp_path, m
         return write(file, data[:size])
 
     monkeypatch.setattr(event_file.os, "write", limited)
-    with pytest.raises(tf.errors.ResourceExhaustedError, match="No space left"):
+
+    def fill():
         for step in range(2, 12):
             add(writer, step, "a longer tag, so that some fit and one is torn")
             writer.flush()
+
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="No space left"):
+        fill()
     monkeypatch.undo()
     add(writer, 100)
     writer.close()

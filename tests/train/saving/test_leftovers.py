@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -125,7 +126,7 @@ def test_a_failed_sharded_save_leaves_no_folder(session, tmp_path):
     saver = tf.train.Saver(sharded=True)
     (tmp_path / "m.index").mkdir()  # nothing can be renamed to that
     (tmp_path / "m.index/x").write_text("")
-    with pytest.raises(tf.errors.OpError, match="m.index"):
+    with pytest.raises(tf.errors.OpError, match=r"m\.index"):
         saver.save(session, str(tmp_path / "m"))
     assert not [name for name in files(tmp_path) if name.endswith("_temp")]
 
@@ -150,13 +151,13 @@ def test_too_many_open_files_are_not_a_folder_without_checkpoints(session, tmp_p
     held = []
     resource.setrlimit(resource.RLIMIT_NOFILE, (in_use + 20, limits[1]))
     try:
-        with pytest.raises(OSError, match="Too many open files"):
+        with contextlib.suppress(OSError):
             for _ in range(1000):
-                held.append(open(os.devnull))
+                held.append(os.open(os.devnull, os.O_RDONLY))
         with pytest.raises(tf.errors.ResourceExhaustedError, match="Too many open files"):
             tf.train.latest_checkpoint(str(tmp_path))
     finally:
-        for stream in held:
-            stream.close()
+        for handle in held:
+            os.close(handle)
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert tf.train.latest_checkpoint(str(tmp_path)) is not None
