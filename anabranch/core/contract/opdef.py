@@ -289,11 +289,7 @@ def set_family_loader(load: Callable[[], None]) -> None:
 
 def lookup(type_name: str) -> OpDefinition:
     """The definition of ``type_name``; NotImplementedError in three parts when there is none."""
-    found = _registry.get(type_name)
-    if found is None:
-        for load in _load_families:
-            load()
-        found = _registry.get(type_name)
+    found = find(type_name)
     if found is None:
         near = difflib.get_close_matches(type_name, _registry, 3)
         raise NotImplementedError(
@@ -310,10 +306,12 @@ def lookup(type_name: str) -> OpDefinition:
 
 def find(type_name: str) -> OpDefinition | None:
     """The definition of ``type_name`` or None."""
-    try:
-        return lookup(type_name)
-    except NotImplementedError:
-        return None
+    definition = _registry.get(type_name)
+    if definition is None:
+        for load in _load_families:
+            load()
+        definition = _registry.get(type_name)
+    return definition
 
 
 def all_definitions() -> dict[str, OpDefinition]:

@@ -36,6 +36,11 @@ _ADDED_LATER: dict[str, Any] = {
 Source = tuple[str, int]
 """An edge's start: node (or argument) and output."""
 
+MOST_SUGGESTED = 20
+"""For so many unknown op types of a graph, names are looked for that are like theirs."""
+MOST_SHOWN = 20
+"""So many nodes of a cycle are named."""
+
 
 # The most tensors that a node may say its list has: a number in a file is no reason to make a list of that length.
 MOST_TENSORS = 1 << 16
@@ -88,8 +93,8 @@ def check_types(nodes: Iterable[Any], library: dict[str, Any]) -> None:
         return
     known = opdef.all_definitions()
     told = []
-    for op_type, count in sorted(counts.items()):
-        near = difflib.get_close_matches(op_type, known, 3)
+    for place, (op_type, count) in enumerate(sorted(counts.items())):
+        near = difflib.get_close_matches(op_type, known, 3) if place < MOST_SUGGESTED else []
         told.append(
             f"{op_type}: {count} node{'s' if count > 1 else ''}" + (f" (near: {', '.join(near)})" if near else "")
         )
@@ -380,13 +385,16 @@ def in_order(nodes: dict[str, Node], outside: Iterable[Source], outside_controls
 def _refuse_cycle(listed: list[Node], pending: list[int], position: dict[str, int]) -> None:
     """Walk back along nodes that wait until one comes twice."""
     at = next(i for i, count in enumerate(pending) if count)
-    path: list[int] = []
+    path: dict[int, None] = {}
     while at not in path:
-        path.append(at)
+        path[at] = None
         node = listed[at]
         starts = [edge[0] for k, edge in enumerate(node.inputs) if k not in node.back_edges] + node.controls
         at = next(position[name] for name in starts if name in position and pending[position[name]])
-    names = [listed[i].name for i in reversed([*path[path.index(at) :], at])]
+    walked = list(path)
+    names = [listed[i].name for i in reversed([*walked[walked.index(at) :], at])]
+    if len(names) > MOST_SHOWN:
+        names[MOST_SHOWN // 2 : -MOST_SHOWN // 2] = [f"... ({len(names) - MOST_SHOWN} more)"]
     raise ValueError(
         errors.message(
             f"a graph with the cycle {' -> '.join(names)}",

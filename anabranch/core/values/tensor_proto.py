@@ -23,6 +23,8 @@ TensorProto = tensor_pb2.TensorProto
 TensorShapeProto = tensor_pb2.TensorShapeProto
 
 MAX_BYTES: Final = 2**31
+MAX_REPEATED_STRINGS: Final = 2**22
+"""Each is a Python object, of 8 bytes and more, for none in the file."""
 """The size that a tensor read from a proto, or written to one, must stay below."""
 
 _CONTENT_TYPES = frozenset(
@@ -102,8 +104,17 @@ def make_ndarray(tensor: TensorProto) -> np.ndarray:
     if dtype is dtypes.string:
         strings = list(tensor.string_val)
         _check_count(len(strings), size, shape)
-        strings.extend([strings[-1] if strings else b""] * (size - len(strings)))
-        return _object_array(strings, shape)
+        if size > len(strings) + MAX_REPEATED_STRINGS:
+            raise ValueError(
+                message(
+                    f"a TensorProto of {len(strings)} strings that claims the shape {list(shape)}",
+                    f"at most {MAX_REPEATED_STRINGS} strings that repeat the last one",
+                    "tf.fill for a large tensor of one string; if you did not write this file, it is damaged",
+                )
+            )
+        result = np.full(size, strings[-1] if strings else b"", object)
+        result[: len(strings)] = strings
+        return result.reshape(shape)
     values = _listed_values(tensor, dtype, target)
     _check_count(values.size, size, shape)
     if values.size == size:

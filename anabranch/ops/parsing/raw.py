@@ -139,7 +139,7 @@ class DecodePaddedRaw(Op):
 # ----------------------------------------------------------------------------------------------------------------- CSV
 _INTEGER = re.compile(rb"\s*[+-]?[0-9]+\s*\Z")
 _NUMBER = re.compile(
-    rb"\s*[+-]?(?:[0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?|\.[0-9]+(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)\s*\Z", re.I
+    rb"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?|\.[0-9]+(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)\s*\Z", re.I
 )
 _HEXADECIMAL = re.compile(rb"\s*[+-]?0x[0-9a-f.]+(?:p[+-]?[0-9]+)?\s*\Z", re.I)
 
@@ -158,7 +158,10 @@ def number(text: bytes, dtype: dtypes.DType) -> Any:
     if _NUMBER.match(text):
         return float(text)
     if _HEXADECIMAL.match(text):
-        return float.fromhex(text.decode())
+        try:
+            return float.fromhex(text.decode())
+        except OverflowError:  # as of decimal numbers that are too large
+            return -np.inf if text.lstrip().startswith(b"-") else np.inf
     raise ValueError(text)
 
 

@@ -27,7 +27,7 @@ from anabranch.core.values import shapes
 
 _NO_GRADIENT = NotDifferentiable("a string has no gradient")
 _UNIT = String("BYTE", "BYTE UTF8_CHAR")
-_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?|nan)\Z", re.IGNORECASE)
+_NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?|nan)\Z", re.IGNORECASE)
 _INTEGER = re.compile(rb"[+-]?\d+\Z")
 _UTF8_STARTS = re.compile(rb"[^\x80-\xbf]")
 

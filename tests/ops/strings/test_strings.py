@@ -170,6 +170,17 @@ def test_no_pattern_takes_longer_than_in_proportion_to_the_text() -> None:
         assert session.run(replaced, {text: ["a" * 100_000 + "!"]})[1].tolist() == [False]
 
 
+def test_a_number_with_a_letter_behind_many_digits_is_refused_at_once() -> None:
+    text = b"1" * 100_000 + b"x"
+    with tf.Graph().as_default(), tf.Session() as session:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="could not correctly convert string"):
+            session.run(tf.string_to_number([text]))
+        with pytest.raises(tf.errors.InvalidArgumentError, match="is not a valid float"):
+            session.run(tf.decode_csv([text], [[1.0]]))
+        found = session.run(tf.decode_csv([b"0x1p99999,-0x1p99999,0x1p-1"], [[1.0]] * 3))
+    assert np.concatenate(found).tolist() == [np.inf, -np.inf, 0.5]
+
+
 def test_bytes_that_are_not_utf_8_stay() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         text = [b"\xff\xe9a\xc3\xa9\xc3"]
