@@ -23,7 +23,7 @@ def test_names_are_compared_for_a_few_unknown_types_only(monkeypatch):
     graph = graph_pb2.GraphDef()
     for i in range(1500):
         graph.node.add(name=f"n{i}", op=f"Foo{i}")
-    with pytest.raises(NotImplementedError, match="'Foo0', 'Foo1'.*'Foo999'"):
+    with pytest.raises(NotImplementedError, match=r"'Foo0', 'Foo1'.*'Foo999'"):
         import_(graph)
     assert len(compared) == import_nodes.MOST_SUGGESTED
 
