@@ -150,6 +150,46 @@ def test_threads_use_every_cache_at_once(g):
         one.close()
 
 
+def test_plans_are_found_while_others_are_made(g):
+    """Many plans, so that going over them takes long, while other threads use them."""
+    x = tf.placeholder(tf.float32, [])
+    known = [x + float(i) for i in range(250)]
+    session = tf.Session(config=tf.SessionOptions(tier="interpreted"))
+    for y in known:
+        session.run(y, {x: 1.0})
+    end = time.monotonic() + 4.0
+    problems = []
+
+    def forever(work):
+        i = 0
+        try:
+            while time.monotonic() < end and not problems:
+                work(i)
+                i += 1
+        except BaseException as problem:
+            problems.append(problem)
+
+    def finds(i):
+        assert session.run(known[i * 7 % 250], {x: 1.0}) == 1.0 + i * 7 % 250
+
+    def makes(i):
+        session.explain([known[i % 250], known[i * 11 % 249]], {x: 1.0})
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=forever, args=(work,)) for work in (finds, makes, finds, makes)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    session.close()
+    if problems:
+        raise problems[0]
+
+
 def test_two_threads_make_one_plan(g, made):
     x = tf.placeholder(tf.float32, [])
     y = x
