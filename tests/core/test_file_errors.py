@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
-import signal
 import subprocess
 import sys
 import textwrap
@@ -46,21 +44,17 @@ def test_other_value_errors_are_left_alone():
         raise ValueError("not a path")
 
 
-def limited_file_size(most: int = 20_000):
-    """For a child: files end at so many bytes (EFBIG), instead of a signal."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+LIMIT = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+"""
+"""For a program: files end at so many bytes (EFBIG), instead of a signal."""
 
 
-def run_limited(program: str, folder, **kwargs) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=limited_file_size,
-        **kwargs,
-    )
+def run_limited(program: str, folder) -> str:
+    command = [sys.executable, "-c", LIMIT + textwrap.dedent(program), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
