@@ -30,7 +30,7 @@ from anabranch.runtime.plans.plan import Plan, ProgramItem, Segment
 from anabranch.runtime.state.resources import ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.step import ItemTime, OtherLayout, Step
 from anabranch.runtime.values import Published, carried
-from anabranch.xla import capacities, lowering
+from anabranch.xla import batches, capacities, lowering
 
 MAX_ATTEMPTS = 100
 _NOTHING: frozenset[Slot] = frozenset()
@@ -261,6 +261,7 @@ class Executor:
             lowering.HostNeeded,
             capacities.TooRoomy,
             capacities.Exceeded,
+            batches.NotPadded,
         ) as cut:
             self.plan.require(cut, segment, items)
             raise _CutAnew from None

@@ -42,34 +42,47 @@ def run(attempt: Attempt, item: ProgramItem) -> None:
     except kernels.NotCompilable:  # a list whose elements do not fit into one array
         host_ops.interpret(attempt, program.group.ops)
         return
+    size = plan.batch_size(env) if program.batch_axes else 0
+    if program.batch_axes and size == 0:
+        host_ops.interpret(attempt, program.group.ops)  # an empty batch
+        return
     program.ready(inputs, item.static)
+    batch = program.pad(inputs, size) if size else 0
     told = [i for i, key in enumerate(program.inputs) if key in plan.told] if plan.told else ()
     static = {
         i: to_host(env[program.inputs[i]]) for i in (*item.static, *told) if not isinstance(inputs[i], TracedList)
     }
     rng = random_words([state.counters[op] for op in program.random_ops])
     old = engine.moved([env[key].value for key in program.donated_keys], program.device)
-    executable = _executable(attempt, item, old, inputs, static, rng)
+    executable = _executable(attempt, item, old, inputs, static, rng, batch)
+    if size and executable is not None and not executable.facts.batch.holds(size, program.flat_ops):
+        item.refused = f"what the graph computes from a batch of {size} is not what it is for larger ones"
+        executable = None
     if executable is None:
         host_ops.interpret(attempt, program.group.ops)
         return
-    attempt.used[item] = executable, static
+    if not size:
+        attempt.used[item] = executable, static
     arguments = tuple([value for i, value in enumerate(inputs) if i not in static]) if static else tuple(inputs)
     slots = [state.slots[key] for key in program.donated_keys]
     owns_all = not item.writes and len(attempt.segment.written) == len(slots)
     facts = executable.facts
-    call = Call(program, executable, slots, owns_all, whole=not (item.static or item.bounds))
-    if slots:
+    call = Call(program, executable, slots, owns_all, whole=not (item.static or item.bounds or size))
+    if slots and not size:
         _reserve(attempt, item, facts, old)
     made, finals, _ = call.run(attempt.transaction, arguments, rng)
     for final, value in zip(program.donated.values(), finals, strict=True):
         env[final] = Published(value) if call.shows else value
+    known, amounts = facts.known_outputs, facts.amounts(made)
+    if size:
+        made, known, amounts = facts.batch.cut(made, size)
     for position, value in zip(facts.traced_outputs, made, strict=not facts.dynamic):
         env[program.outputs[position]] = value
-    for position, value in facts.known_outputs.items():
+    for position, value in known.items():
         env[program.outputs[position]] = value
-        plan.tell(program.outputs[position], value)
-    for op, amount in zip(program.random_ops, facts.amounts(made), strict=True):
+        if value is facts.known_outputs[position]:
+            plan.tell(program.outputs[position], value)
+    for op, amount in zip(program.random_ops, amounts, strict=True):
         attempt.advances.append((state.counters[op], amount))
 
 
@@ -80,6 +93,7 @@ def _executable(
     inputs: Sequence[Any],
     static: dict[int, np.ndarray],
     rng: np.ndarray,
+    batch: int = 0,
 ) -> Any:
     """The compiled form for these arguments; None if the ops are to run on the host, for ``item.refused`` if it is for
     what tracing or the device has met.
@@ -92,14 +106,14 @@ def _executable(
         forms = program.variants
         bounds = {i: program.capacities.of(~i, int(to_host(attempt.env[program.inputs[i]]))) for i in item.bounds}
         most = MAX_STATIC_VARIANTS if item.static or bounds else None
-        executable = program.executable(old, inputs, static, rng, most, bounds)
+        executable = program.executable(old, inputs, static, rng, most, bounds, batch=batch)
         if item.settled and executable is not None and not executable.facts.guessed:
             item.cached = (layout, executable)
         if plan.nested and program.variants > MAX_SHAPES_OF_A_BODY:
             plan.keep_dynamic_on_host()
         elif executable is None:
             shape_families.open_values(plan, program, item.static)
-        elif program.variants > forms and not plan.nested:
+        elif program.variants > forms and not plan.nested and not batch:
             shape_families.note(plan, program, attempt.env, static)
         return executable
     except (

@@ -230,7 +230,8 @@ class Call:
         if flags is not None and flags[0] >= 0:
             if slots and not shown:  # what the program owned is current again
                 manager.publish(list(zip(slots, finals, strict=True)))
-            raise self.program.failure(executable, int(flags[0]), np.asarray(flags[1]))
+            size = 0 if executable.facts.batch is None else int(arguments[-1])
+            raise self.program.failure(executable, int(flags[0]), np.asarray(flags[1]), size)
         return results, finals, flags
 
     def _handed(

@@ -70,7 +70,9 @@ class _Staged:
         def function(words: Any, *values: Any) -> Any:
             given_args, given_entry, given_taken = rebuild(values)
             checks: list[kernel_context.Check] = []
-            context = kernel_context.TraceContext(checks, scope.context.platform, scope.context.precision)
+            context = kernel_context.TraceContext(
+                checks, scope.context.platform, scope.context.precision, scope.context.recorder
+            )
             streams = Streams(scope.streams.ops, words, dict(zip(self.random_ops, given_taken, strict=True)))
             env: dict[Any, Any] = {
                 arg: value for arg, value in zip(body.args, given_args, strict=True) if value is not None

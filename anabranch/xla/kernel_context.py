@@ -14,6 +14,8 @@ from anabranch.xla import engine
 
 PASSED, NOT_TRIED = -1, -2
 """What a program's first flag says if no check failed, and if a program before it did; else it is a check's number."""
+DISPLAY = "anabranch-display"
+"""The name scope of equations that only prepare what a failed check shows."""
 OPEN = np.int32(PASSED)
 """The gate of a program that nothing is before."""
 
@@ -37,8 +39,10 @@ class TraceContext(kernels.KernelContext):
 
     host = False
 
-    def __init__(self, checks: list[Check], platform: str, precision: Any = None) -> None:
+    def __init__(self, checks: list[Check], platform: str, precision: Any = None, recorder: Any = None) -> None:
         jax = engine.jax()
+        self.recorder = recorder
+        """What notes all that is derived from shapes, if somebody asks; see :mod:`anabranch.xla.batches`."""
         self.xp = jax.numpy
         self.lax = jax.lax
         self.platform = platform
@@ -91,13 +95,14 @@ def pack_checks(checks: list[Check]) -> tuple[Any, Any]:
     ordered = [check.ok for check in checks]
     flags = jnp.stack([jnp.reshape(jnp.asarray(flag, bool), ()) for flag in ordered])
     failed = jnp.where(jnp.all(flags), jnp.int32(PASSED), jnp.argmin(flags).astype(jnp.int32))
-    parts = [
-        _as_bits(jnp, jnp.reshape(value, (-1,))[: payload_limit(check, value)])
-        for check in checks
-        for value in check.payload
-        if is_numeric(value)
-    ]
-    payload = jnp.concatenate(parts) if parts else jnp.zeros((0,), jnp.int64)
+    with engine.jax().named_scope(DISPLAY):
+        parts = [
+            _as_bits(jnp, jnp.reshape(value, (-1,))[: payload_limit(check, value)])
+            for check in checks
+            for value in check.payload
+            if is_numeric(value)
+        ]
+        payload = jnp.concatenate(parts) if parts else jnp.zeros((0,), jnp.int64)
     return failed, payload
 
 
@@ -145,6 +150,13 @@ class CheckRecord(NamedTuple):
         """The record with the ops that the numbers stand for."""
         return self._replace(op=ops[self.op], inner=tuple(record.at(ops) for record in self.inner))
 
+    def cut(self, shapes: Sequence[Any]) -> CheckRecord:
+        """The record for a batch that was padded: ``shapes`` are what the values shown had without."""
+        own = iter(shapes)
+        cut = [item.cut(next(own)) if isinstance(item, PackedValue) else item for item in self.payload]
+        payload = self.payload if self.inner else tuple(cut)  # what is inside is packed as it was traced
+        return self._replace(payload=payload, inner=tuple([record.cut(next(own)) for record in self.inner]))
+
     def failure(self, packed: np.ndarray) -> Exception:
         """The exception that the failed check stands for."""
         values = []
@@ -153,7 +165,7 @@ class CheckRecord(NamedTuple):
                 values.append(item)
                 continue
             full = np.zeros(item.size, item.dtype)
-            full[: item.length] = item.unpack(packed)
+            full[: item.length] = item.unpack(packed)[: item.size]
             values.append(full.reshape(item.shape))
         if self.inner:
             return self.inner[int(values[0])].failure(values[1])
@@ -176,6 +188,10 @@ class PackedValue(NamedTuple):
         """How many int64 it takes: complex numbers travel as all real parts, then all imaginary parts."""
         return self.length * 2 if self.dtype.kind == "c" else self.length
 
+    def cut(self, shape: Sequence[int]) -> PackedValue:
+        """The value with another shape, of which the vector begins with the elements."""
+        return self._replace(size=int(np.prod(shape, dtype=np.int64)), shape=tuple(shape))
+
     def unpack(self, packed: np.ndarray) -> np.ndarray:
         """The elements that were kept."""
         flat = packed[self.start : self.start + self.words]
@@ -185,6 +201,12 @@ class PackedValue(NamedTuple):
         if self.dtype.kind == "c":
             return (reals[: self.length] + 1j * reals[self.length :]).astype(self.dtype)
         return reals.astype(self.dtype)
+
+
+def payload_shapes(record: CheckRecord) -> tuple[Any, ...]:
+    """The shapes of what a check, and those inside it, show; what :meth:`CheckRecord.cut` takes."""
+    own = [item.shape for item in record.payload if isinstance(item, PackedValue)]
+    return (*own, *(payload_shapes(inner) for inner in record.inner))
 
 
 def record_checks(checks: list[Check]) -> list[CheckRecord]:

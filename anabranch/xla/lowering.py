@@ -230,7 +230,10 @@ class Scope:
         if definition.effect.kind == "random":
             self.context.philox = self.streams.block(op, self.context.xp)
             assert definition.consumes is not None
-            self.streams.take(op, int(definition.consumes(TraceShapes(op, operands, self.partial))))
+            blocks = int(definition.consumes(TraceShapes(op, operands, self.partial)))
+            if self.context.recorder is not None:
+                self.context.recorder.note(op, "consumes", operands, self.partial, (blocks,))
+            self.streams.take(op, blocks)
         held = bool(writes) and ok is not None and any(key.maker in self.donated for key in writes)
         if held and definition.predication is not None and definition.predication.kind == "rows":
             at = definition.input_range(definition.predication.indices, op._attrs).start
@@ -311,6 +314,8 @@ class Scope:
         """Keeps what a value rule knows about a traced result: all of it, or some elements of a vector."""
         assert op.definition.value is not None
         found = op.definition.value(TraceShapes(op, operands, self.partial))
+        if self.context.recorder is not None:
+            self.context.recorder.note(op, "value", operands, self.partial, (found,))
         if isinstance(found, list):
             found = found[0]
         if isinstance(found, tuple) and None not in found:
@@ -326,6 +331,9 @@ class Scope:
             return False
         if any(output.dtype.base is dtypes.variant for output in op._outputs):
             return False
+        recorder = self.context.recorder
+        if recorder is not None and not recorder.may_fold(op, self.wiring.sources[op]):
+            return False
         if definition.kernel is None or definition.data_dependent_shape:
             if any(value.size > MAX_EMBEDDED_CONSTANT for value in operands):
                 return False
@@ -336,6 +344,8 @@ class Scope:
                     return False
         with np.errstate(all="ignore"):
             results = kernels.run_on_host(definition, operands, op._attrs, kernels.HostContext(op))
+        if recorder is not None and op.type != "Const":
+            recorder.note(op, "fold", operands, self.partial, results)
         for output, value in zip(op._outputs, results, strict=True):
             if output not in self.wiring.fed:
                 self.env[output] = np.asarray(value)

@@ -34,6 +34,7 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values.list_values import TracedList
 from anabranch.xla import (
+    batches,
     capacities,
     drafts,
     engine,
@@ -91,6 +92,10 @@ class _Facts:
         """Shape and dtype of each result; None for what is not an array."""
         self.guessed = False
         """Whether it has loops that were given room by a guess."""
+        self.recorder: batches.Recorder | None = None
+        """What notes all that the trace derives from shapes, if it is one of several sizes."""
+        self.batch: batches.Facts | None = None
+        """How the program depends on the size of its batch, if it serves several."""
         self.spare: Any = None
         """The compiled form that leaves its variables' old values alone; see ``Program.keeping``."""
 
@@ -187,6 +192,10 @@ class Program:
         """Whether sizes change from run to run, so that one program for all is better than one for each."""
         self.open_axes: dict[int, tuple[int, ...]] = {}
         """Dimensions of inputs that have a size of their own in each run."""
+        self.batch_axes: dict[int, tuple[int, ...]] = {}
+        """Dimensions of inputs that are multiples of the size of the step's batch, if the program is to serve many."""
+        self._multiples: dict[tuple[int, int], int] = {}
+        """Of each, how many times as large."""
         self.group = group
         self.outputs = tuple(outputs)
         self.donated = dict(donated)
@@ -242,6 +251,31 @@ class Program:
             elif i in self.open_axes and i not in static:
                 inputs[i] = capacities.padded(value, self.open_axes[i], self.capacities, i)
 
+    def pad(self, inputs: list[Any], size: int) -> int:
+        """Pads the batch of all inputs, and adds its size to them; returns the capacity.
+
+        Raises:
+            NotPadded: an input has another size.
+        """
+        capacity = batches.capacity(size)
+        for i, axes in self.batch_axes.items():
+            array = np.asarray(inputs[i])
+            form = list(array.shape)
+            for axis in axes:
+                times = self._multiples.setdefault((i, axis), array.shape[axis] // size)
+                if array.shape[axis] != times * size:
+                    key = self.inputs[i]
+                    assert isinstance(key, Tensor)
+                    raise batches.NotPadded(key.op, "its result is not as large as the batch")
+                form[axis] = times * capacity
+            if tuple(form) != array.shape:
+                whole = np.zeros(form, array.dtype)
+                whole[tuple([slice(length) for length in array.shape])] = array
+                array = whole
+            inputs[i] = array
+        inputs.append(np.int32(size))
+        return capacity
+
     # -- compilation ------------------------------------------------------------------------------------------------
     def executable(
         self,
@@ -252,10 +286,11 @@ class Program:
         limit: int | None = None,
         bounds: dict[int, int] | None = None,
         gated: bool = False,
+        batch: int = 0,
     ) -> Executable | None:
         """The compiled variant for these arguments; ``static`` are positions of ``inputs`` whose values are in it, and
         ``bounds`` upper bounds of others. A ``gated`` one takes one argument more, the first flag of the program before
-        it: unless that one passed, nothing is written.
+        it: unless that one passed, nothing is written. ``batch`` is the capacity of inputs that were padded.
 
         None if it would be one more than ``limit``. What tracing raised for such arguments once, it raises again at
         once.
@@ -268,6 +303,7 @@ class Program:
             tuple([(self.flat_ops.index(op), most) for op, most in self._guesses.items()]) if self._guesses else (),
             self.capacities.tight,
             gated,
+            (batch, *self._multiples.items()) if batch else (),
         )
         found = self._variants.get(key)
         if found is None:
@@ -288,7 +324,10 @@ class Program:
                         )
                         asked = (donated, inputs, static, rng, bounds or {}, gated)
                         try:
-                            forms, source = self._load(*asked, stored) or self._compile(*asked, stored=stored)
+                            if batch:
+                                forms, source = self._compile(*asked, batch=batch)  # whose facts are functions
+                            else:
+                                forms, source = self._load(*asked, stored) or self._compile(*asked, stored=stored)
                         except capacities.TooRoomy:
                             self.capacities.tight = True
                             raise
@@ -331,9 +370,12 @@ class Program:
         """Names of the writes that go before a check which reads what they write."""
         return sorted({self.group.ops[i].name for found in self._variants.values() for i in found.facts.tentative})
 
-    def failure(self, executable: Executable, failed: int, payload: np.ndarray) -> Exception:
-        """The exception of the check that failed."""
-        found = executable.facts.records[failed].at(self.flat_ops).failure(payload)
+    def failure(self, executable: Executable, failed: int, payload: np.ndarray, size: int = 0) -> Exception:
+        """The exception of the check that failed; ``size`` is that of a batch that was padded."""
+        record = executable.facts.records[failed]
+        if size:
+            record = record.cut(batches.at(executable.facts.batch.payloads[failed], size))
+        found = record.at(self.flat_ops).failure(payload)
         if isinstance(found, capacities.Exceeded):
             with self._lock:  # from now on the loop gets more room
                 self._guesses[found.op] = max(self._guesses.get(found.op, 0), capacities.power(found.needed))
@@ -428,9 +470,10 @@ class Program:
         gated: bool,
         keeps: bool = False,
         stored: str | None = None,
+        batch: int = 0,
     ) -> tuple[drafts.Forms, drafts.Source]:
         """Traces and compiles, and keeps on disk under the name ``stored`` what can be kept."""
-        facts, traced, lowered = self._lowered(donated, inputs, static, rng, bounds, gated, keeps)
+        facts, traced, lowered = self._lowered(donated, inputs, static, rng, bounds, gated, keeps, batch)
         disk = _OnDisk(stored, facts, self._arguments(donated, inputs, static, rng, gated), self.device)
         source = drafts.Source(lambda: lowered, self._around)
         if self.may_draft and self.platform == "cpu" and not gated and not keeps:
@@ -502,16 +545,22 @@ class Program:
         bounds: dict[int, int],
         gated: bool,
         keeps: bool = False,
+        batch: int = 0,
     ) -> tuple[_Facts, Any, Any]:
         facts = _Facts()
 
-        def function(donated: Any, inputs: Any, constants: Any, rng: Any, before: Any = None) -> Any:
+        def trace(facts: _Facts, donated: Any, inputs: Any, constants: Any, rng: Any, before: Any = None) -> Any:
             for _ in range(len(lowering.emits_checks) + len(self.flat_ops) + 1):
                 with contextlib.suppress(lowering.MoreChecks):
                     return self._trace(donated, inputs, constants, rng, static, facts, bounds, before)
             raise errors.InternalError(None, None, "tracing a program did not settle")
 
-        function.__name__ = "anabranch_program"
+        def anabranch_program(donated: Any, inputs: Any, *rest: Any) -> Any:
+            if batch:
+                return self._padded(trace, facts, batch, static, inputs, (donated, *rest))
+            return trace(facts, donated, inputs, *rest)
+
+        function = anabranch_program
         jit = engine.jax().jit
         if keeps:
             jitted = jit(lambda _, *rest: function(*rest), donate_argnums=(0,), keep_unused=True)
@@ -525,6 +574,25 @@ class Program:
             buffers = ((tuple(donated) if self.platform == "cpu" else ()),) if keeps else ()
             traced = jitted.trace(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
             return facts, traced, traced.lower()
+
+    def _padded(self, trace: Any, facts: _Facts, capacity: int, static: Any, inputs: Any, rest: Any) -> Any:
+        """Traces the program for any batch up to a capacity."""
+        *inputs, size = inputs
+        places = [i for i in range(len(self.inputs)) if i not in static]
+
+        def resized(rows: int) -> tuple[Any, ...]:
+            given = []
+            for i, value in zip(places, inputs, strict=True):
+                if i in self.batch_axes:
+                    shape = list(value.shape)
+                    for axis in self.batch_axes[i]:
+                        shape[axis] = self._multiples[i, axis] * rows
+                    value = engine.jax().ShapeDtypeStruct(tuple(shape), value.dtype)
+                given.append(value)
+            return tuple(given)
+
+        facts_of = [facts, _Facts(), _Facts()]
+        return batches.padded(trace, facts_of, capacity, self.flat_ops, resized, tuple(inputs), size, rest)
 
     # -- tracing ------------------------------------------------------------------------------------------------------
     def _trace(
@@ -546,7 +614,7 @@ class Program:
         env.update(zip(self.constants, constants, strict=True))
         state_inputs = {id(value) for key, value in env.items() if isinstance(key, StateKey)}
         checks: list[kernel_context.Check] = []
-        context = kernel_context.TraceContext(checks, self.platform, self.precision)
+        context = kernel_context.TraceContext(checks, self.platform, self.precision, facts.recorder)
         facts.tentative = []
         late, tentative = self._schedule()
 
@@ -562,9 +630,13 @@ class Program:
         )
         run.upper = {self.inputs[i]: bound for i, bound in bounds.items()}
         run.room = capacities.Room(self._guesses, self.capacities.tight, self.sizes_change)
-        rolled_blocks.compute(
-            run, env, self._units, lambda op: run.only_checks(op) if op in late else run.everything(op, None)
-        )
+        places = {op: i for i, op in enumerate(self.flat_ops)}
+
+        def each(op: Operation) -> None:
+            with engine.jax().named_scope(f"op{places[op]}") if facts.recorder else contextlib.nullcontext():
+                run.only_checks(op) if op in late else run.everything(op, None)
+
+        rolled_blocks.compute(run, env, self._units, each)
         for op in self.group.checked:
             run.only_checks(op)
         if self.donated and self._schedule() != (late, tentative):
@@ -573,7 +645,6 @@ class Program:
         flags = kernel_context.pack_checks(checks) if checks or before is not None else None
         if flags is not None and before is not None:
             flags = kernel_context.behind(before, flags)
-        places = {op: i for i, op in enumerate(self.flat_ops)}
         facts.records = [record.placed(places) for record in kernel_context.record_checks(checks)]
         ok = None if flags is None else flags[0] == kernel_context.PASSED
         emitted = len(checks)

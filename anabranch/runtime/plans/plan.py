@@ -29,7 +29,7 @@ from anabranch.placement.placer import Device, Placer
 from anabranch.rewrite import effects, reach, state
 from anabranch.runtime.plans import epilogue, hosting, policy, shape_families
 from anabranch.runtime.state.resources import ResourceHandle
-from anabranch.xla import lowering
+from anabranch.xla import batches, lowering
 from anabranch.xla import program as programs
 
 MOST_VIEWS = 4096
@@ -316,12 +316,17 @@ class Plan:
     def arrange(self, tier: str) -> None:
         """Fills the segments' items for a tier. Steps that run meanwhile go on with the items that they began with."""
         with self._arranging:
+            pads = bool(self.varying.batch)
             found: list[list[Any]] = [
                 self._arrange_segment(segment)
                 if tier == "compiled"
                 else [HostItem(op, self.sources(op), self.analysis.state_of(op).writes) for op in segment.ops]
                 for segment in self.segments
             ]
+            if pads and not self.varying.batch:  # what would have to be padded cannot be
+                self._forget_apart()
+                self.arrange(tier)
+                return
             for segment, items in zip(self.segments, found, strict=True):
                 segment.items = items
             self.arrangements += 1
@@ -335,6 +340,10 @@ class Plan:
             self.require_bound(need.tensor, segment, items)
         elif isinstance(need, lowering.HostNeeded):
             self.require_host(need.op, segment, items)
+        elif isinstance(need, batches.NotPadded):
+            with self._arranging:
+                self.varying.stop_padding(need.text)
+                self.open_shapes()
 
     def require_host(self, op: Operation, segment: Segment, items: list[Any]) -> None:
         """Notes that ``op`` cannot be compiled, and arranges anew; ``items`` are those that met it."""
@@ -415,11 +424,20 @@ class Plan:
         if value.size <= shape_families.MOST_VALUES and value.dtype.kind in "iu":
             self.told.add(key)
 
+    def batch_size(self, env: dict[ValueKey, Any]) -> int:
+        """How many rows the batch of a step has."""
+        for tensor, axes in self.varying.batch.items():
+            return int(env[tensor].shape[axes[0]])
+        return 0
+
+    def _forget_apart(self) -> None:
+        for name in ("apart", "apart_cost"):
+            self.__dict__.pop(name, None)
+
     def open_shapes(self) -> None:
         """Arranges anew for shapes that have been found to change."""
         with self._arranging:
-            for name in ("apart", "apart_cost"):
-                self.__dict__.pop(name, None)
+            self._forget_apart()
             if self.tier == "compiled":
                 self.arrange(self.tier)
 
@@ -634,7 +652,8 @@ class Plan:
             sizes_change=self.nested or self.dynamic_on_host or bool(self.varying.open),
             may_draft=self.options.tier == "auto",
         )
-        program.open_axes.update(shape_families.open_axes(self, program.inputs))
+        if not self.varying.batch:
+            program.open_axes.update(shape_families.open_axes(self, program.inputs))
         if self.dynamic_on_host:
             program.open_axes = {
                 i: tuple(axis for axis, size in enumerate(key._shape) if size is None)
@@ -651,6 +670,10 @@ class Plan:
                 and (key in self.handles or (key.dtype.base.host_only and key.dtype.base is not dtypes.variant))
             )
         )
+        if self.varying.batch:
+            needed = [i for i in (*static, *bounds) if program.inputs[i] not in self.handles]
+            axes = shape_families.batch_axes(self, program.inputs, needed)
+            program.batch_axes = {i: found for i, found in axes.items() if i not in program.open_axes}
         settled = (
             not static
             and not bounds
@@ -696,6 +719,11 @@ class Plan:
             f"tier: {self.tier or 'not chosen yet'}" + (f" ({self.why})" if self.why else "")
         ]
         lines.append(f"  cost: {self.cost.describe()}; run {self.runs} times")
+        if self.varying.batch:
+            names = ", ".join(tensor.name for tensor in self.varying.batch)
+            lines.append(f"  batches of any size: {names} are padded")
+        elif self.varying.stopped:
+            lines.append(f"  batches are not padded: {self.varying.stopped}")
         for segment in self.segments:
             names = ", ".join(maker.name for maker in segment.written)
             lines.append(f"  segment {segment.index}: {len(segment.ops)} ops" + (f", writes {names}" if names else ""))

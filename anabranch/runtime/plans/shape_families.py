@@ -38,6 +38,8 @@ MOST_SHAPES = 3
 """So many shapes of one value in a step are taken to be all that there are; one more, and they are open."""
 MOST_PLANS = 4
 """So many shapes of the feeds of a step get plans of their own at once."""
+MOST_PLANS_OF_BATCHES = 2
+"""The same where shapes differ in the size of a batch only, which programs may pad."""
 MOST_VALUES = 64
 """Elements of a fed array of integers up to which its value is taken to say what shapes others have."""
 SMALL = 150.0
@@ -64,6 +66,10 @@ class Varying:
         """Fed integers that have been the same in all steps, which say what shapes others have."""
         self.changed: set[Tensor] = set()
         """Compile-time inputs whose values change."""
+        self.batch: dict[Tensor, tuple[int, ...]] = {}
+        """Fed tensors, with the dimensions that are the size of the step's batch, while programs pad them."""
+        self.stopped = ""
+        """What keeps programs from padding the batch."""
         self._seen: dict[Tensor, set[tuple[int, ...]]] = {}
         self.observed: dict[Tensor, tuple[shapes.RawShape, Any]] = {}
         """What interpreted runs have shown of values: their shapes, joined, and themselves, if always the same."""
@@ -71,6 +77,11 @@ class Varying:
         """How many runs that were."""
         self._watched: list[Tensor] | None = None
         self._unsteady: set[Tensor] = set()
+
+    def stop_padding(self, reason: str) -> None:
+        """From now on what the batch reaches is interpreted."""
+        if self.batch:
+            self.batch, self.stopped = {}, reason
 
     def forget(self, tensors: Iterable[Tensor]) -> None:
         """These are fed with one value and another."""
@@ -237,10 +248,14 @@ def _fixed(tensor: Tensor, known: dict[Tensor, tuple[Any, Any]]) -> bool:
 def reached(plan: Any) -> frozenset[Operation]:
     """The ops whose shapes, or compile-time inputs, change; and pieces between them that are too small to compile."""
     varying: Varying = plan.varying
-    if not varying.open and not varying.changed:
+    for tensor in varying.open:
+        if tensor not in varying.batch:
+            varying.stop_padding(f"the shape of {tensor.name} changes besides the size of the batch")
+    padded = varying.batch.keys()
+    from_there: set[Any] = {*varying.open, *varying.changed} - padded
+    if not from_there:
         return frozenset()
     known = inferred(plan)
-    from_there: set[Any] = {*varying.open, *varying.changed}
     found: set[Operation] = set()
     for op in plan.analysis.order:
         if op.role is Role.CONSTANT or op.definition.makes is not None or op.definition.effect.kind == "feed":
@@ -257,9 +272,8 @@ def reached(plan: Any) -> frozenset[Operation]:
         if changing and writes_rows(op, changing):
             continue  # the same: rows that are padding are dropped, and the variable need not be copied
         needed = compile_time_positions(op.definition, op._attrs)
-        if any(_open(key, known) for key in (*inputs, *op._outputs)) or any(
-            sources[i] in from_there and not _told(sources[i], known) for i in needed
-        ):
+        opens = not padded and any(_open(key, known) for key in (*inputs, *op._outputs))
+        if opens or any(sources[i] in from_there and not _told(sources[i], known) for i in needed):
             found.add(op)
     return frozenset(found | _small_pieces(plan, found, known))
 
@@ -275,6 +289,24 @@ def open_axes(plan: Any, inputs: Sequence[Any]) -> dict[int, tuple[int, ...]]:
             shape = known[key][0] if key in known else key._shape
             if shape is not None:
                 found[i] = tuple([axis for axis, size in enumerate(shape) if size is None])
+    return found
+
+
+def batch_axes(plan: Any, inputs: Sequence[Any], needed: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    """The dimensions of a program's inputs that the size of the batch decides; of ``needed`` it has the values."""
+    varying: Varying = plan.varying
+    reach: set[Any] = set(varying.batch)
+    for op in plan.analysis.order:
+        if any(key in reach for key in plan.sources(op)):
+            reach.update((*op._outputs, *plan.analysis.state_of(op).writes))
+    for i in needed:
+        if inputs[i] in reach:
+            varying.stop_padding(f"{inputs[i].name} must be known when the step is compiled")
+    found = open_axes(plan, inputs)
+    known = inferred(plan)
+    for i, key in enumerate(inputs):
+        if i not in found and key in reach and _open(key, known):
+            varying.stop_padding(f"the shape of {key.name} is not known when the step is compiled")
     return found
 
 
@@ -339,6 +371,8 @@ class Family:
         self._shape: tuple[shapes.RawShape, ...] | None = None
         self._values: dict[Tensor, np.ndarray | None] = {}
         self._planned: Planned | None = None
+        self._batch: dict[Tensor, tuple[int, ...]] | None = {}
+        """Dimensions of feeds that have had one size in each step; None if they have not."""
 
     @property
     def caches(self) -> list[Listed]:
@@ -362,7 +396,9 @@ class Family:
         """
         form = tuple([getattr(value, "shape", None) for value in values])
         changed = self._join(names, values, form)
-        if len(self._exact) < MOST_PLANS:
+        self._see_batch(names, form)
+        pads = bool(self._batch) and (self._planned is None or not self._planned.plan.varying.stopped)
+        if len(self._exact) < (MOST_PLANS_OF_BATCHES if pads else MOST_PLANS):
             self._exact.append(form)
             return None, 0
         if self._planned is None or changed:
@@ -375,16 +411,37 @@ class Family:
             varying.values.update({key: value for key, value in self._values.items() if value is not None})
             varying.changed |= {key for key, value in self._values.items() if value is None}
             varying.forget(varying.changed)
+            if pads and self._batch is not None and varying.open.keys() <= self._batch.keys():
+                varying.batch.update(self._batch)
+            elif self._planned is not None:
+                varying.stopped = self._planned.plan.varying.stopped
             if self._planned is not None:
                 found.plan.runs, found.plan.spent = self._planned.plan.runs, self._planned.plan.spent
             self._planned = found
         plan = self._planned.plan
         runs = self._runs.get(form, default=0) + 1
         self._runs.put(form, runs)
+        if plan.varying.batch:  # a size that keeps coming back is worth not to be padded, but only few are
+            if runs < policy.MAX_INTERPRETED_RUNS or len(self._exact) >= MOST_PLANS:
+                return self._planned, runs
+            self._exact.append(form)
         if runs >= policy.MAX_INTERPRETED_RUNS or runs * plan.apart_cost.run >= plan.apart_cost.compile:
             self._runs.discard(form)
             return None, runs
         return self._planned, runs
+
+    def _see_batch(self, names: Sequence[Tensor], form: tuple[Any, ...]) -> None:
+        """Looks whether all dimensions that change have one size in this step."""
+        if self._batch is None or self._shape is None:
+            return
+        batch: dict[Tensor, tuple[int, ...]] = {}
+        sizes = set()
+        for tensor, shape, fed in zip(names, self._shape, form, strict=True):
+            if shape != fed:
+                axes = tuple([axis for axis, size in enumerate(shape or ()) if size is None])
+                batch[tensor] = axes
+                sizes.update([fed[axis] for axis in axes] if axes else [None, 0])
+        self._batch = batch if len(sizes) <= 1 else None
 
     def _join(self, names: Sequence[Tensor], values: Sequence[Any], form: tuple[Any, ...]) -> bool:
         """Whether what is fed does not fit what was taken to change."""

@@ -123,7 +123,9 @@ def test_what_does_not_change_is_compiled_once(counts, monkeypatch):
         assert "MatMul" not in host_ops(s, fetches, given[-1])
 
 
-def test_a_shape_that_comes_back_gets_a_plan_of_its_own(counts):
+def test_a_shape_that_comes_back_gets_a_plan_of_its_own(counts, monkeypatch):
+    monkeypatch.setattr(shape_families, "MOST_PLANS_OF_BATCHES", shape_families.MOST_PLANS)
+    monkeypatch.setattr(shape_families.Family, "_see_batch", lambda *_: None)  # as where batches cannot be padded
     x = tf.placeholder(tf.float32, [None, 3])
     y = tf.reduce_sum(tf.tanh(x) * 2, 0)
     with session() as s:
@@ -140,13 +142,14 @@ def test_a_shape_that_comes_back_gets_a_plan_of_its_own(counts):
 
 def test_few_shapes_are_planned_each_for_itself(counts):
     x = tf.placeholder(tf.float32, [None])
-    y = tf.reduce_sum(x * x)
+    y = tf.reduce_sum(tf.reverse(x * x, [0]))  # which cannot be padded
     with session("compiled") as s:
         for _ in range(5):
             for n in range(1, shape_families.MOST_PLANS + 1):
                 assert s.run(y, {x: np.ones(n)}) == n
                 assert not host_ops(s, y, {x: np.ones(n)})
-        assert counts == {"plans": shape_families.MOST_PLANS, "programs": shape_families.MOST_PLANS}
+        # One plan more was to pad them.
+        assert counts == {"plans": shape_families.MOST_PLANS + 1, "programs": shape_families.MOST_PLANS}
 
 
 def masked():
@@ -250,8 +253,7 @@ def test_rows_are_written_in_place_and_read_without_a_copy(resource, monkeypatch
                     s.run(step, feeds)
                 if tier == "auto":
                     left = host_ops(s, step, feeds)
-                    assert {"GatherV2", "ResourceGather"} & left
-                    assert not {"ScatterSub", "ResourceScatterSub", "ResourceScatterAdd"} & left
+                    assert not left
                     assert "owns the buffers of table" in s.explain(step, feeds)
                     slots = {slot.name: slot for slot in s._manager._slots.values()}
                     assert slots["table"].version._host is None
