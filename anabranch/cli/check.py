@@ -13,28 +13,28 @@ from anabranch.compat import check
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """Add the command to those of ``anabranch``."""
-    made = commands.add_parser(
+    subparser = commands.add_parser(
         "check", help="list what programs use that is not there, without running them", description=__doc__
     )
-    made.add_argument("paths", nargs="+", metavar="PATH", help="a program, or a folder of programs")
-    made.add_argument("--json", action="store_true", help="one JSON array of findings")
-    made.set_defaults(call=run)
-    return made
+    subparser.add_argument("paths", nargs="+", metavar="PATH", help="a program, or a folder of programs")
+    subparser.add_argument("--json", action="store_true", help="one JSON array of findings")
+    subparser.set_defaults(call=run)
+    return subparser
 
 
 def programs(paths: list[str]) -> list[str]:
     """The Python files among paths and in folders, sorted; FileNotFoundError for a path that is not there."""
-    found = []
+    files = []
     for path in paths:
         if os.path.isdir(path):
             for folder, folders, names in os.walk(path):
                 folders[:] = sorted(name for name in folders if not name.startswith("."))
-                found += [os.path.join(folder, name) for name in sorted(names) if name.endswith(".py")]
+                files += [os.path.join(folder, name) for name in sorted(names) if name.endswith(".py")]
         elif os.path.exists(path):
-            found.append(path)
+            files.append(path)
         else:
             raise FileNotFoundError(f"no file or folder {path!r}")
-    return found
+    return files
 
 
 def run(options: argparse.Namespace) -> int:

@@ -47,12 +47,12 @@ def prefixes(folder: str) -> list[str]:
     """Prefixes of the checkpoints in a folder, oldest first."""
     if not os.path.isdir(folder):
         raise OSError(errors.message(f"{folder!r}", "a folder with checkpoints", "check the path"))
-    found: dict[str, float] = {}
+    times: dict[str, float] = {}
     for name in os.listdir(folder):
         if name.endswith(".index"):
             path = os.path.join(folder, name)
-            found[path.removesuffix(".index")] = os.path.getmtime(path)
-    return sorted(found, key=lambda path: (found[path], path))
+            times[path.removesuffix(".index")] = os.path.getmtime(path)
+    return sorted(times, key=lambda path: (times[path], path))
 
 
 def _latest(folder: str) -> str | None:
@@ -88,8 +88,8 @@ def _ls(options: argparse.Namespace) -> int:
         print(f"no checkpoints in {options.folder}")
     for row in rows:
         mark = "*" if row["latest"] else " "
-        told = row.get("problem") or f"{row['tensors']} tensors, {showing.size_text(row['bytes'])}"
-        print(f"{mark} {row['prefix']}: {told}")
+        description = row.get("problem") or f"{row['tensors']} tensors, {showing.size_text(row['bytes'])}"
+        print(f"{mark} {row['prefix']}: {description}")
     return 0
 
 
@@ -97,11 +97,11 @@ def chosen(path: str) -> str:
     """The prefix that an argument means: itself, or a folder's latest checkpoint."""
     if not os.path.isdir(path):
         return path.removesuffix(".index")
-    found = prefixes(path)
+    listed = prefixes(path)
     variables = os.path.join(path, "variables", "variables")
-    if not found and os.path.isfile(f"{variables}.index"):
+    if not listed and os.path.isfile(f"{variables}.index"):
         return variables
-    latest = _latest(path) or (found[-1] if found else None)
+    latest = _latest(path) or (listed[-1] if listed else None)
     if latest is None:
         raise OSError(
             errors.message(
@@ -169,9 +169,9 @@ def _diff(options: argparse.Namespace) -> int:
         }
         common = sorted(set(one.tensors) & set(other.tensors))
         for name in common:
-            found = _difference(one, other, name, options.tolerance)
-            if found is not None:
-                document["different"].append({"name": name, **found})
+            difference = _difference(one, other, name, options.tolerance)
+            if difference is not None:
+                document["different"].append({"name": name, **difference})
         document["equal"] = len(common) - len(document["different"])
     differs = bool(document["only_first"] or document["only_second"] or document["different"])
     if options.json:
@@ -191,8 +191,8 @@ def _difference(one: Any, other: Any, name: str, tolerance: float) -> dict[str, 
     """How a tensor differs in two checkpoints; None if it does not."""
     a, b = one.facts(name), other.facts(name)
     if (a.dtype, a.shape) != (b.dtype, b.shape):
-        told = f"{a.dtype.name}{shapes.show(a.shape)} against {b.dtype.name}{shapes.show(b.shape)}"
-        return {"kind": "type", "told": told}
+        difference = f"{a.dtype.name}{shapes.show(a.shape)} against {b.dtype.name}{shapes.show(b.shape)}"
+        return {"kind": "type", "told": difference}
     left, right = np.asarray(one.read(name)), np.asarray(other.read(name))
     if left.dtype.kind in "OSb" or left.dtype.kind in "iu":
         count = int(np.sum(left != right))

@@ -41,12 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the four actions and their options."""
     actions = parser.add_subparsers(dest="action", metavar="summary|to-text|freeze|ops", required=True)
     what = "a GraphDef or MetaGraphDef, binary or text, or the folder of a SavedModel"
-    for name, told in (
+    for name, summary in (
         ("summary", "nodes, inputs, outputs, variables, constants, functions"),
         ("to-text", "the whole file as text"),
         ("ops", "op types, and which are not defined here; exit status 1 if there are such"),
     ):
-        child = actions.add_parser(name, help=told, allow_abbrev=False)
+        child = actions.add_parser(name, help=summary, allow_abbrev=False)
         child.add_argument("file", help=what)
         child.add_argument("--tags", help="tags of a SavedModel's MetaGraph, separated by commas")
         if name == "to-text":
@@ -72,10 +72,10 @@ def run(options: argparse.Namespace) -> int:
     """Do what the options say."""
     if options.action == "freeze":
         return _freeze(options)
-    found = read_graph(options.file, options.tags)
+    graph_read = read_graph(options.file, options.tags)
     if options.action == "summary":
-        return _summary(options, found)
-    return _ops(options, found) if options.action == "ops" else _to_text(options, found)
+        return _summary(options, graph_read)
+    return _ops(options, graph_read) if options.action == "ops" else _to_text(options, graph_read)
 
 
 # -------------------------------------------------------------------------------------------------------------- reading
@@ -113,8 +113,8 @@ def _all_nodes(graph: Any) -> list[Any]:
 
 
 # -------------------------------------------------------------------------------------------------------------- actions
-def _summary(options: argparse.Namespace, found: Found) -> int:
-    graph = found.graph_def
+def _summary(options: argparse.Namespace, source: Found) -> int:
+    graph = source.graph_def
     consumed = {graph_util.node_name(text) for node in graph.node for text in node.input}
     feeds = [node for node in graph.node if node.op in ("Placeholder", "PlaceholderWithDefault", "PlaceholderV2")]
     constants = [node for node in _all_nodes(graph) if node.op == "Const"]
@@ -122,7 +122,7 @@ def _summary(options: argparse.Namespace, found: Found) -> int:
     types = collections.Counter(node.op for node in graph.node)
     document = {
         "file": options.file,
-        "kind": found.kind,
+        "kind": source.kind,
         "producer": graph.versions.producer,
         "nodes": len(graph.node),
         "functions": len(graph.library.function),
@@ -140,7 +140,7 @@ def _summary(options: argparse.Namespace, found: Found) -> int:
     if options.json:
         showing.print_json(document)
         return 0
-    print(f"{found.kind} of {showing.size_text(document['bytes'])}, written by version {document['producer']}")
+    print(f"{source.kind} of {showing.size_text(document['bytes'])}, written by version {document['producer']}")
     print(f"{document['nodes']} nodes, {document['functions']} functions, {len(types)} op types")
     print(f"constants: {len(constants)}, {showing.size_text(document['constant_bytes'])}")
     for part in ("inputs", "variables"):
@@ -166,11 +166,11 @@ def _described(node: Any) -> dict[str, Any]:
     }
 
 
-def _ops(options: argparse.Namespace, found: Found) -> int:
-    functions = {function.signature.name for function in found.graph_def.library.function}
-    counts = collections.Counter(node.op for node in _all_nodes(found.graph_def) if node.op not in functions)
+def _ops(options: argparse.Namespace, source: Found) -> int:
+    functions = {function.signature.name for function in source.graph_def.library.function}
+    counts = collections.Counter(node.op for node in _all_nodes(source.graph_def) if node.op not in functions)
     missing = {name: count for name, count in counts.items() if opdef.find(name) is None}
-    examples = {name: [n.name for n in _all_nodes(found.graph_def) if n.op == name][:3] for name in missing}
+    examples = {name: [n.name for n in _all_nodes(source.graph_def) if n.op == name][:3] for name in missing}
     if options.json:
         showing.print_json(
             {
@@ -190,8 +190,8 @@ def _ops(options: argparse.Namespace, found: Found) -> int:
     return int(bool(missing))
 
 
-def _to_text(options: argparse.Namespace, found: Found) -> int:
-    text = text_format.MessageToString(found.message)
+def _to_text(options: argparse.Namespace, source: Found) -> int:
+    text = text_format.MessageToString(source.message)
     if options.output:
         with open(options.output, "w", encoding="utf-8") as stream:
             stream.write(text)

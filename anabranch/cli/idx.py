@@ -62,7 +62,7 @@ def read_folder(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     Raises:
         FileNotFoundError: one is missing; the message lists all four names.
     """
-    found = {}
+    arrays = {}
     for name, file in FILES.items():
         path = next((p for p in (Path(folder) / file, Path(folder) / f"{file}.gz") if p.exists()), None)
         if path is None:
@@ -73,9 +73,9 @@ def read_folder(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
                     "name the folder of an MNIST-format data set, or leave --data out for scikit-learn's digits",
                 )
             )
-        found[name] = read_idx(path)
+        arrays[name] = read_idx(path)
     for part in ("train", "test"):
-        images, labels = found[f"{part}_images"], found[f"{part}_labels"]
+        images, labels = arrays[f"{part}_images"], arrays[f"{part}_labels"]
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
             raise errors.DataLossError(
                 None,
@@ -86,4 +86,4 @@ def read_folder(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
                     "check that the files belong together",
                 ),
             )
-    return found
+    return arrays

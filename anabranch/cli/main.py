@@ -36,18 +36,18 @@ _LOADED_WHEN_NAMED = {
 
 def parser(named: str | None = None) -> argparse.ArgumentParser:
     """The parser of the command line; options of a command that loads when it is named are there if it is."""
-    made = argparse.ArgumentParser(prog="anabranch", description=anabranch.__doc__)
-    made.add_argument("--version", action="version", version=f"anabranch {anabranch.__version__}")
-    commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    top_parser = argparse.ArgumentParser(prog="anabranch", description=anabranch.__doc__)
+    top_parser.add_argument("--version", action="version", version=f"anabranch {anabranch.__version__}")
+    commands = top_parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     run.add_parser(commands)
     check.add_parser(commands)
-    for name, (module, told) in _LOADED_WHEN_NAMED.items():
-        child = commands.add_parser(name, help=told, description=f"{told.capitalize()}.", allow_abbrev=False)
+    for name, (module, summary) in _LOADED_WHEN_NAMED.items():
+        child = commands.add_parser(name, help=summary, description=f"{summary.capitalize()}.", allow_abbrev=False)
         if name == named:
             command = importlib.import_module(module)
             command.add_arguments(child)
             child.set_defaults(call=functools.partial(showing.told_in_one_line, command.run))
-    return made
+    return top_parser
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -24,21 +24,21 @@ from anabranch.xla import memory
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """Add the command to those of ``anabranch``."""
-    made = commands.add_parser("run", help="run a program written for TensorFlow 1.x", description=__doc__)
-    _arguments(made)
-    return made
+    subparser = commands.add_parser("run", help="run a program written for TensorFlow 1.x", description=__doc__)
+    _arguments(subparser)
+    return subparser
 
 
-def _arguments(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _arguments(subparser: argparse.ArgumentParser) -> None:
+    subparser.add_argument(
         "--replace-tensorflow", action="store_true", help="run on Anabranch although a TensorFlow is installed"
     )
-    made.add_argument(
+    subparser.add_argument(
         "--plain-numpy", action="store_true", help="do not provide names that NumPy no longer has (np.int, np.float)"
     )
-    made.add_argument("-m", dest="module", metavar="MODULE", help="run a module instead of a script")
-    made.add_argument("script", nargs="?", metavar="SCRIPT", help="the program; what follows belongs to it")
-    made.add_argument("arguments", nargs="*", metavar="ARGS", help="arguments of the program")
+    subparser.add_argument("-m", dest="module", metavar="MODULE", help="run a module instead of a script")
+    subparser.add_argument("script", nargs="?", metavar="SCRIPT", help="the program; what follows belongs to it")
+    subparser.add_argument("arguments", nargs="*", metavar="ARGS", help="arguments of the program")
 
 
 def split(argv: Sequence[str]) -> tuple[list[str], str | None, str | None, list[str]]:

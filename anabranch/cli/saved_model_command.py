@@ -215,13 +215,13 @@ def _input(text: str, tensors: dict[str, Any]) -> tuple[str, Any]:
 
 def _from_file(path: str) -> Any:
     file, _, key = path.partition(".npz:")
-    found = np.load(f"{file}.npz" if key else path, allow_pickle=False)  # no code from files
-    if isinstance(found, np.ndarray):
-        return found.astype(object) if found.dtype.kind == "S" else found
-    keys: Sequence[str] = list(found)
+    loaded = np.load(f"{file}.npz" if key else path, allow_pickle=False)  # no code from files
+    if isinstance(loaded, np.ndarray):
+        return loaded.astype(object) if loaded.dtype.kind == "S" else loaded
+    keys: Sequence[str] = list(loaded)
     if key not in keys:
         raise ValueError(errors.message(f"@{path}", f"@FILE.npz:KEY with a key among {keys}", "name the array"))
-    return found[key]
+    return loaded[key]
 
 
 __all__ = ["add_arguments", "run"]

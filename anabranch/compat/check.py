@@ -60,22 +60,22 @@ def lookup(dotted: str) -> tuple[Any, str]:
     parts = [part for part in dotted.split(".") if part]
     if parts[:2] == ["compat", "v1"]:
         parts = parts[2:]
-    found: Any = anabranch
+    value: Any = anabranch
     module = ""
     for position, part in enumerate(parts):
         there = ".".join(parts[:position])
-        inside = isinstance(found, types.ModuleType) or found is hook.INTERNAL
+        inside = isinstance(value, types.ModuleType) or value is hook.INTERNAL
         try:
             if inside:
-                found = _member(module, part)
+                value = _member(module, part)
                 module = f"{module}.{part}" if module else part
-            elif inspect.isclass(found) or hasattr(found, "DESCRIPTOR"):
-                found = getattr(found, part)
+            elif inspect.isclass(value) or hasattr(value, "DESCRIPTOR"):
+                value = getattr(value, part)
             else:
-                return found, there  # a method of a value: not followed
+                return value, there  # a method of a value: not followed
         except (AttributeError, ImportError):
             return MISSING, there
-    return found, ".".join(parts)
+    return value, ".".join(parts)
 
 
 def _member(module: str, name: str) -> Any:
@@ -154,10 +154,10 @@ class _Visitor(ast.NodeVisitor):
 
     def check_name(self, node: Any, dotted: str) -> Any:
         """Look a name up and note it if it is not there."""
-        found, there = lookup(dotted)
-        if found is MISSING:
+        value, there = lookup(dotted)
+        if value is MISSING:
             self.missing(node, dotted, there)
-        return found
+        return value
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         """A name with dots."""
@@ -173,14 +173,14 @@ class _Visitor(ast.NodeVisitor):
         dotted = self.dotted(node.func)
         if dotted is None:
             return
-        found, there = lookup(dotted)
+        value, there = lookup(dotted)
         if (
-            found is MISSING
-            or not callable(found)
+            value is MISSING
+            or not callable(value)
             or there != dotted.removeprefix("compat.v1.").removeprefix("compat.v1")
         ):
             return
-        for problem, instead in _wrong_arguments(found, dotted, node):
+        for problem, instead in _wrong_arguments(value, dotted, node):
             self.add(node, dotted, problem, instead)
 
 

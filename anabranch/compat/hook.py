@@ -38,9 +38,9 @@ class Facade(types.ModuleType):
             return [item for item in dir(self) if not item.startswith("_")]
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        found = resolve(below(self.__name__), name)
-        self.__dict__[name] = found
-        return found
+        value = resolve(below(self.__name__), name)
+        self.__dict__[name] = value
+        return value
 
     def __dir__(self) -> list[str]:
         return sorted({*self.__dict__, *listing(below(self.__name__))})
@@ -54,15 +54,15 @@ def below(module: str) -> str:
 
 def namespace(path: str) -> Any:
     """The module of Anabranch that stands for a public namespace, or None."""
-    found: Any = anabranch
+    value: Any = anabranch
     for part in filter(None, path.split(".")):
-        if not isinstance(found, types.ModuleType):
+        if not isinstance(value, types.ModuleType):
             return None
         try:
-            found = getattr(found, part)
+            value = getattr(value, part)
         except AttributeError:
             return None
-    return found if isinstance(found, types.ModuleType) else None
+    return value if isinstance(value, types.ModuleType) else None
 
 
 def resolve(module: str, name: str) -> Any:
@@ -72,8 +72,8 @@ def resolve(module: str, name: str) -> Any:
         AttributeError: there is none; the text says what to write instead.
     """
     full = f"{module}.{name}" if module else name
-    found = resolve_value(module, name)
-    return _facade(full) if found is INTERNAL or (isinstance(found, types.ModuleType) and _is_ours(found)) else found
+    value = resolve_value(module, name)
+    return _facade(full) if value is INTERNAL or (isinstance(value, types.ModuleType) and _is_ours(value)) else value
 
 
 def resolve_value(module: str, name: str) -> Any:
@@ -117,10 +117,10 @@ def _from_place(place: str, name: str) -> Any:
     home = namespace("" if place == "top" else place)
     if home is None:
         raise AttributeError(name)
-    found = getattr(home, name)
-    if isinstance(found, types.ModuleType) and place == "top":
+    value = getattr(home, name)
+    if isinstance(value, types.ModuleType) and place == "top":
         raise AttributeError(name)  # tf.nn is not a name of math_ops
-    return found
+    return value
 
 
 def listing(module: str) -> list[str]:

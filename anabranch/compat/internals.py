@@ -237,9 +237,9 @@ def places(module: str) -> list[str] | None:
         return ["=protos"]
     if _GENERATED.match(module):
         return ["=generated"]
-    found = _CONTRIB.match(module)
-    if found and module.rpartition(".")[2] in _WORDS:
-        return [f"contrib.{found[1]}", *{"rnn": ["nn.rnn_cell"], "slim": ["contrib.layers"]}.get(found[1], [])]
+    match = _CONTRIB.match(module)
+    if match and module.rpartition(".")[2] in _WORDS:
+        return [f"contrib.{match[1]}", *{"rnn": ["nn.rnn_cell"], "slim": ["contrib.layers"]}.get(match[1], [])]
     if module in ("python", "core", "examples") or re.match(r"core\.\w+$", module):
         return []
     if module.startswith(("python.", "examples.")) and any(known.startswith(module + ".") for known in MODULES):
@@ -268,15 +268,15 @@ def _protos(name: str) -> Any:
 def _generated(name: str) -> Callable[..., Any]:
     """The function of an op under the snake-case form of its type, as TensorFlow generates them."""
     wanted = name.strip("_").replace("_", "").lower()
-    found = next((kind for kind in opdef.all_definitions() if kind.lower() == wanted), None)
-    if found is None:
+    opdef_kind = next((kind for kind in opdef.all_definitions() if kind.lower() == wanted), None)
+    if opdef_kind is None:
         raise AttributeError(name)
-    definition = opdef.lookup(found)
+    definition = opdef.lookup(opdef_kind)
     inferred = definition.inferred_attrs  # type: ignore[attr-defined]
     attrs = [key for key in definition.attrs if key not in inferred and not key.startswith("_")]
     required = [key for key in attrs if definition.attrs[key].default is opdef.REQUIRED]
     order = [spec.name for spec in definition.inputs] + required + [key for key in attrs if key not in required]
-    return api.public_op(found, arguments=" ".join(order))
+    return api.public_op(opdef_kind, arguments=" ".join(order))
 
 
 def _lazy(module: str) -> Callable[[str], Any]:

@@ -91,17 +91,18 @@ def py_function(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: s
                 if dy is not None and isinstance(each, Tensor)
             ]
             asked = [tensors[i] for i in wanted]
-            found: Sequence[Any] = [None] * len(asked)
+            gradients: Sequence[Any] = [None] * len(asked)
             if pairs:
-                found = tf.gradients([y for y, _ in pairs], asked, [dy for _, dy in pairs])
+                gradients = tf.gradients([y for y, _ in pairs], asked, [dy for _, dy in pairs])
             known = [
-                tf.zeros_like(x) if dx is None else tf.convert_to_tensor(dx) for x, dx in zip(asked, found, strict=True)
+                tf.zeros_like(x) if dx is None else tf.convert_to_tensor(dx)
+                for x, dx in zip(asked, gradients, strict=True)
             ]
             with tf.Session(graph=graph) as session:
                 return session.run(known)
 
-    made = python_functions.call_eager(forward, slopes, inputs, types, name)
-    return made if many or not isinstance(made, list) else made[0]
+    outputs = python_functions.call_eager(forward, slopes, inputs, types, name)
+    return outputs if many or not isinstance(outputs, list) else outputs[0]
 
 
 # --------------------------------------------------------------------------------------------------------- compilation
@@ -158,10 +159,10 @@ PhysicalDevice = collections.namedtuple("PhysicalDevice", ["name", "device_type"
 def list_physical_devices(device_type: str | None = None) -> list[Any]:
     """The devices of this machine, of one type if it is given (``"CPU"``, ``"GPU"``)."""
     with tf.Session(graph=tf.Graph()) as session:
-        found = [device for device in session.list_devices() if device.device_type in ("CPU", "GPU", "TPU")]
+        listed = [device for device in session.list_devices() if device.device_type in ("CPU", "GPU", "TPU")]
     counts: collections.Counter[str] = collections.Counter()
     devices = []
-    for device in found:
+    for device in listed:
         devices.append(
             PhysicalDevice(f"/physical_device:{device.device_type}:{counts[device.device_type]}", device.device_type)
         )
@@ -205,11 +206,13 @@ class CriticalSection:
         self, name: str | None = None, shared_name: str | None = None, critical_section_def: Any = None,
         import_scope: str | None = None,
     ) -> None:  # fmt: skip
-        for told, value in (
+        for argument, value in (
             ("shared_name", shared_name), ("critical_section_def", critical_section_def), ("import_scope", import_scope)
         ):  # fmt: skip
             if value is not None:
-                raise NotImplementedError(errors.message(f"{told}={value!r}", f"{told}=None", f"leave {told} out"))
+                raise NotImplementedError(
+                    errors.message(f"{argument}={value!r}", f"{argument}=None", f"leave {argument} out")
+                )
         self._name = name or "critical_section"
         self._last: list[Any] = []
         self._lock = threading.Lock()

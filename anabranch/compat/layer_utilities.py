@@ -54,15 +54,15 @@ def normalize_tuple(value: Any, n: int, name: str) -> tuple[int, ...]:
     """An int, or a sequence of ``n`` ints, as a tuple of ``n`` ints."""
     given = (value,) * n if isinstance(value, int) else value
     try:
-        found = tuple(int(item) for item in given)
+        numbers = tuple(int(item) for item in given)
     except (TypeError, ValueError):
-        found = ()
-    if len(found) != n:
+        numbers = ()
+    if len(numbers) != n:
         raise ValueError(
             f"The `{name}` argument must be a tuple of {n} integers. Received: {value}\n"
             + errors.message(f"{name}={value!r}", f"an int or {n} ints", f"{name}={(1,) * n}")
         )
-    return found
+    return numbers
 
 
 def normalize_data_format(value: str) -> str:

@@ -93,5 +93,5 @@ def get_registered_ops() -> dict[str, Any]:
 
 def get(name: str) -> Any:
     """The OpDef of an op type, or None."""
-    found = opdef.all_definitions().get(name)
-    return None if found is None else hooks.op_def(found)
+    definition = opdef.all_definitions().get(name)
+    return None if definition is None else hooks.op_def(definition)

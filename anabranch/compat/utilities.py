@@ -84,12 +84,12 @@ def make_decorator(target: Any, decorator_func: Any, *unused: Any, **options: An
 
 def unwrap(maybe_tf_decorator: Any) -> tuple[list[Any], Any]:
     """The decorators around a function, outermost first, and the function."""
-    found = []
+    decorators = []
     # The function of an op has a signature of its own; what it wraps is the op's block, for those who read the source.
     while hasattr(maybe_tf_decorator, "__wrapped__") and not hasattr(maybe_tf_decorator, "__signature__"):
-        found.append(maybe_tf_decorator)
+        decorators.append(maybe_tf_decorator)
         maybe_tf_decorator = maybe_tf_decorator.__wrapped__
-    return found, maybe_tf_decorator
+    return decorators, maybe_tf_decorator
 
 
 def keyword_args_only(func: Any) -> Any:

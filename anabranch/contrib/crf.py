@@ -176,14 +176,14 @@ def crf_decode(potentials: Any, transition_params: Any, sequence_length: Any) ->
     )
     last = tf.argmax(best, 1, output_type=tf.int32)
 
-    def back(time: Any, tags: Any, found: Any) -> tuple[Any, Any, Any]:
+    def back(time: Any, tags: Any, best_tags: Any) -> tuple[Any, Any, Any]:
         rows = tf.stack([tf.range(batch), tags], 1)
         earlier = tf.gather_nd(table.read(time), rows)
-        return time - 1, earlier, found.write(time, earlier)
+        return time - 1, earlier, best_tags.write(time, earlier)
 
-    found = tf.TensorArray(tf.int32, size=time_size, element_shape=[None]).write(time_size - 1, last)
-    _, _, found = tf.while_loop(lambda time, *_: tf.greater_equal(time, 0), back, [time_size - 2, last, found])
-    tags = tf.transpose(found.stack(), [1, 0])
+    best_tags = tf.TensorArray(tf.int32, size=time_size, element_shape=[None]).write(time_size - 1, last)
+    _, _, best_tags = tf.while_loop(lambda time, *_: tf.greater_equal(time, 0), back, [time_size - 2, last, best_tags])
+    tags = tf.transpose(best_tags.stack(), [1, 0])
     tags *= _mask(sequence_length, time_size, tf.int32)
     return tags, tf.reduce_max(best, 1)
 

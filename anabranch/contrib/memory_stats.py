@@ -18,8 +18,8 @@ def _statistic(key: str, name: str) -> Tensor:
     def read() -> Any:
         import jax
 
-        found = jax.devices()[0].memory_stats()
-        if not found or key not in found:
+        stats = jax.devices()[0].memory_stats()
+        if not stats or key not in stats:
             raise errors.UnimplementedError(
                 None, None,
                 errors.message(
@@ -27,11 +27,11 @@ def _statistic(key: str, name: str) -> Tensor:
                     "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss for the process",
                 )
             )  # fmt: skip
-        return np.int64(found[key])
+        return np.int64(stats[key])
 
-    made: Tensor = tf.py_func(read, [], tf.int64, name=name)
-    made.set_shape([])
-    return made
+    statistic: Tensor = tf.py_func(read, [], tf.int64, name=name)
+    statistic.set_shape([])
+    return statistic
 
 
 @public("contrib.memory_stats.BytesInUse")

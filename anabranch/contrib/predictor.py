@@ -64,8 +64,8 @@ class Predictor:
                 f"Got unexpected keys in input_dict: {unknown}\n"
                 + errors.message(f"inputs {sorted(input_dict)}", f"({self._signature.shown_inputs()})", "rename them")
             )
-        found: dict[str, Any] = self._signature(**input_dict)
-        return found
+        outputs: dict[str, Any] = self._signature(**input_dict)
+        return outputs
 
 
 @public("contrib.predictor.from_saved_model")

@@ -59,8 +59,8 @@ class StagingArea:
 
     def get(self, name: str | None = None) -> Any:
         """The first tuple, as a list (or dictionary), taken out; it waits while the area is empty."""
-        found = self._queue.dequeue(name=name)
-        return found if isinstance(found, (dict, list)) else [found]
+        values = self._queue.dequeue(name=name)
+        return values if isinstance(values, (dict, list)) else [values]
 
     def size(self, name: str | None = None) -> Any:
         """How many tuples there are."""

@@ -31,10 +31,10 @@ def ops_used_by_graph_def(graph_def: Any) -> list[str]:
 @public("contrib.util.stripped_op_list_for_graph")
 def stripped_op_list_for_graph(graph_def: Any) -> Any:
     """The OpDefs, without documentation, of the op types that a GraphDef uses."""
-    found = graph_pb2.OpList()
+    op_list = graph_pb2.OpList()
     for name in ops_used_by_graph_def(graph_def):
-        found.op.add().CopyFrom(hooks.op_def(opdef.lookup(name)))
-    return found
+        op_list.op.add().CopyFrom(hooks.op_def(opdef.lookup(name)))
+    return op_list
 
 
 __getattr__, __dir__ = api.module_attributes("contrib.util")

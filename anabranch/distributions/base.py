@@ -56,10 +56,10 @@ def vector(*parts: Any) -> Any:
     """Shapes, given as lists or int32 tensors, joined to one."""
     known: list[int] = []
     for part in parts:
-        found = np.array(part, np.int32) if isinstance(part, (list, tuple)) else partial_value(part)
-        if not isinstance(found, np.ndarray):
+        dims = np.array(part, np.int32) if isinstance(part, (list, tuple)) else partial_value(part)
+        if not isinstance(dims, np.ndarray):
             return build("ConcatV2", [convert_to_tensor(item, dtypes.int32) for item in parts], 0)
-        known += found.ravel().tolist()
+        known += dims.ravel().tolist()
     return np.array(known, np.int32)
 
 
@@ -99,17 +99,17 @@ def floats(name: str, dtype: Any = None, **values: Any) -> dict[str, Any]:
     if wanted is None:
         typed = [value.dtype for value in given.values() if isinstance(getattr(value, "dtype", None), dtypes.DType)]
         wanted = typed[0].base if typed else None
-    found = {}
+    tensors = {}
     for key, value in given.items():
         own = isinstance(getattr(value, "dtype", None), dtypes.DType) and dtype is None
-        found[key] = convert_to_tensor(value, None if own else wanted, name=key)
-    kinds = {tensor.dtype.base for tensor in found.values()}
+        tensors[key] = convert_to_tensor(value, None if own else wanted, name=key)
+    kinds = {tensor.dtype.base for tensor in tensors.values()}
     if len(kinds) > 1 or not all(kind.is_floating for kind in kinds):
-        told = {key: tensor.dtype.base.name for key, tensor in found.items()}
+        names = {key: tensor.dtype.base.name for key, tensor in tensors.items()}
         raise TypeError(
-            errors.message(f"parameters of {name} of dtypes {told}", "one floating dtype", "tf.cast(x, tf.float32)")
+            errors.message(f"parameters of {name} of dtypes {names}", "one floating dtype", "tf.cast(x, tf.float32)")
         )
-    return found
+    return tensors
 
 
 def checked(tensor: Any, ok: bool, *assertions: Callable[[], Any]) -> Any:
@@ -284,11 +284,11 @@ class Distribution:
                 lead = build("Reshape", wanted, [-1])
                 count = build("Prod", lead, [0])
             drawn = self._sample_n(count, seed)
-            found = build("Reshape", drawn, vector(lead, _tail(drawn)))
+            samples = build("Reshape", drawn, vector(lead, _tail(drawn)))
             batch, event = self._batch()[0], self._event()[0]
             if isinstance(lead, list) and batch is not None and event is not None:
-                found.set_shape([*lead, *batch, *event])
-            return found
+                samples.set_shape([*lead, *batch, *event])
+            return samples
 
     # -- probabilities ----------------------------------------------------------------------------------------------
     def log_prob(self, value: Any, name: str = "log_prob") -> Tensor:
@@ -381,8 +381,8 @@ class Distribution:
 
 
 def _tail(drawn: Tensor) -> Any:
-    found = dynamic_shape(drawn)
-    return found[1:]
+    dims = dynamic_shape(drawn)
+    return dims[1:]
 
 
 # --------------------------------------------------------------------------------------------------------- divergences
@@ -418,11 +418,11 @@ def kl_divergence(
         NotImplementedError: there is none for these classes; ``RegisterKL`` adds one.
     """
     kinds = type(distribution_a), type(distribution_b)
-    found = None
+    divergence = None
     for first in kinds[0].__mro__:
         for second in kinds[1].__mro__:
-            found = found or _divergences.get((first, second))
-    if found is None:
+            divergence = divergence or _divergences.get((first, second))
+    if divergence is None:
         raise NotImplementedError(
             f"No KL(distribution_a || distribution_b) registered for {kinds[0].__name__} and {kinds[1].__name__}\n"
             + errors.message(
@@ -432,7 +432,7 @@ def kl_divergence(
             )
         )
     with name_scope(name, "KullbackLeibler"):
-        value = found(distribution_a, distribution_b, name=name)
+        value = divergence(distribution_a, distribution_b, name=name)
         if allow_nan_stats:
             return value
         good = build("LogicalNot", build("IsNan", value))

@@ -39,13 +39,13 @@ class Uniform(Distribution):
     ) -> None:  # fmt: skip
         parameters = dict(locals())
         with name_scope(name, values=[low, high]):
-            found = floats("Uniform", low=low, high=high)
-            self._low = found["low"]
+            tensors = floats("Uniform", low=low, high=high)
+            self._low = tensors["low"]
             self._high = checked(
-                found["high"],
+                tensors["high"],
                 validate_args,
                 lambda: assert_that(
-                    build("Less", found["low"], found["high"]), "uniform not defined when low >= high."
+                    build("Less", tensors["low"], tensors["high"]), "uniform not defined when low >= high."
                 ),
             )
         super().__init__(
@@ -113,10 +113,10 @@ class Beta(Distribution):
         self._one: Any
         self._zero: Any
         with name_scope(name, values=[concentration1, concentration0]):
-            found = floats("Beta", concentration1=concentration1, concentration0=concentration0)
+            tensors = floats("Beta", concentration1=concentration1, concentration0=concentration0)
             self._one, self._zero = (
                 checked(item, validate_args, assert_positive(item, "Concentration parameter must be positive."))
-                for item in (found["concentration1"], found["concentration0"])
+                for item in (tensors["concentration1"], tensors["concentration0"])
             )
             self._total = self._one + self._zero
         super().__init__(
@@ -203,9 +203,9 @@ class Gamma(Distribution):
     ) -> None:  # fmt: skip
         parameters = dict(locals())
         with name_scope(name, values=[concentration, rate]):
-            found = floats("Gamma", concentration=concentration, rate=rate)
+            tensors = floats("Gamma", concentration=concentration, rate=rate)
             self._concentration, self._rate = (
-                checked(found[key], validate_args, assert_positive(found[key], f"{key} must be positive"))
+                checked(tensors[key], validate_args, assert_positive(tensors[key], f"{key} must be positive"))
                 for key in ("concentration", "rate")
             )
         self._begin(validate_args, allow_nan_stats, parameters, name)
@@ -275,8 +275,8 @@ class Exponential(Gamma):
     ) -> None:
         parameters = dict(locals())
         with name_scope(name, values=[rate]):
-            found = floats("Exponential", rate=rate)["rate"]
-            self._rate = checked(found, validate_args, assert_positive(found, "rate must be positive"))
+            rate_tensor = floats("Exponential", rate=rate)["rate"]
+            self._rate = checked(rate_tensor, validate_args, assert_positive(rate_tensor, "rate must be positive"))
             self._concentration = build("OnesLike", self._rate)
         self._begin(validate_args, allow_nan_stats, parameters, name)
 

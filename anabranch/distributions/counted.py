@@ -143,8 +143,8 @@ class Categorical(Distribution):
         rows = build("Reshape", self._logits, vector([-1], dynamic_shape(self._logits)[-1:]))
         wide = self._dtype if self._dtype == dtypes.int64 else dtypes.int32
         drawn = build("Transpose", multinomial(rows, n, seed, output_dtype=wide), [1, 0])
-        found = build("Reshape", drawn, vector(_count(n), self._batch()[1]))
-        return found if wide == self._dtype else build("Cast", found, DstT=self._dtype)
+        samples = build("Reshape", drawn, vector(_count(n), self._batch()[1]))
+        return samples if wide == self._dtype else build("Cast", samples, DstT=self._dtype)
 
     def _log_prob(self, k: Any) -> Any:
         if k.dtype.base not in (dtypes.int32, dtypes.int64):
@@ -175,8 +175,8 @@ class Categorical(Distribution):
         return -build("Sum", build("MulNoNan", logarithm, build("Exp", logarithm)), [-1])
 
     def _mode(self) -> Any:
-        found = build("ArgMax", self._logits, -1, output_type=dtypes.int64)
-        return build("Cast", found, DstT=self._dtype)
+        mode = build("ArgMax", self._logits, -1, output_type=dtypes.int64)
+        return build("Cast", mode, DstT=self._dtype)
 
 
 @public("contrib.distributions.Poisson")

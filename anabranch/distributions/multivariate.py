@@ -76,13 +76,13 @@ class Dirichlet(_Vectors):
     ) -> None:
         parameters = dict(locals())
         with name_scope(name, values=[concentration]):
-            found = floats("Dirichlet", concentration=concentration)["concentration"]
+            tensors = floats("Dirichlet", concentration=concentration)["concentration"]
             self._concentration = checked(
-                found, validate_args, assert_positive(found, "Concentration parameter must be positive.")
+                tensors, validate_args, assert_positive(tensors, "Concentration parameter must be positive.")
             )
             self._total = _sum(self._concentration)
         super().__init__(
-            found.dtype.base, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters, [found], name
+            tensors.dtype.base, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters, [tensors], name
         )
 
     @property
@@ -163,8 +163,8 @@ class _Counts(_Vectors):
         counted = build("Less", build("Range", 0, most, 1), build("ExpandDims", whole, 1))
         size = build("Shape", logits)[-1]
         hot = build("OneHot", drawn, size, number(1, logits), number(0, logits))
-        kept = build("SelectV2", build("ExpandDims", counted, -1), hot, build("ZerosLike", hot))
-        return build("Reshape", build("Sum", kept, [1]), dynamic_shape(logits))
+        unfinished = build("SelectV2", build("ExpandDims", counted, -1), hot, build("ZerosLike", hot))
+        return build("Reshape", build("Sum", unfinished, [1]), dynamic_shape(logits))
 
 
 @public("distributions.Multinomial", "contrib.distributions.Multinomial")
@@ -227,15 +227,17 @@ class DirichletMultinomial(_Counts):
     ) -> None:  # fmt: skip
         parameters = dict(locals())
         with name_scope(name, values=[total_count, concentration]):
-            found = floats("DirichletMultinomial", concentration=concentration)["concentration"]
+            tensors = floats("DirichletMultinomial", concentration=concentration)["concentration"]
             self._concentration = checked(
-                found, validate_args, assert_positive(found, "Concentration parameter must be positive.")
+                tensors, validate_args, assert_positive(tensors, "Concentration parameter must be positive.")
             )
-            self._total_count = floats("DirichletMultinomial", found.dtype.base, total_count=total_count)["total_count"]
+            self._total_count = floats("DirichletMultinomial", tensors.dtype.base, total_count=total_count)[
+                "total_count"
+            ]
             self._total = _sum(self._concentration)
         super().__init__(
-            found.dtype.base, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
-            [self._total_count, found], name,
+            tensors.dtype.base, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
+            [self._total_count, tensors], name,
         )  # fmt: skip
 
     @property
@@ -300,20 +302,20 @@ class MultivariateNormalDiag(Distribution):
                 )
             )
         with name_scope(name):
-            found = floats(
+            tensors = floats(
                 "MultivariateNormalDiag",
                 loc=loc,
                 scale_diag=scale_diag,
                 scale_identity_multiplier=scale_identity_multiplier,
             )
-            first = found.get("scale_diag", found.get("loc"))
+            first = tensors.get("scale_diag", tensors.get("loc"))
             assert first is not None
-            scale: Any = found.get("scale_diag")
-            if "scale_identity_multiplier" in found:
-                more = build("ExpandDims", found["scale_identity_multiplier"], -1)
+            scale: Any = tensors.get("scale_diag")
+            if "scale_identity_multiplier" in tensors:
+                more = build("ExpandDims", tensors["scale_identity_multiplier"], -1)
                 scale = more * build("OnesLike", first) if scale is None else scale + more
             self._scale = build("OnesLike", first) if scale is None else scale
-            self._loc = found.get("loc", build("ZerosLike", self._scale))
+            self._loc = tensors.get("loc", build("ZerosLike", self._scale))
             if validate_args:
                 self._scale = checked(self._scale, True, assert_positive(self._scale, "scale_diag must be positive"))
         super().__init__(

@@ -32,10 +32,10 @@ class LocationScale(Distribution):
 
     def _prepare(self, name: str, validate_args: bool, **values: Any) -> dict[str, Any]:
         with name_scope(name, values=list(values.values())):
-            found = floats(type(self).__name__, **values)
-            scale = found["scale"]
-            found["scale"] = checked(scale, validate_args, assert_positive(scale, "scale must be positive"))
-            return found
+            parameters = floats(type(self).__name__, **values)
+            scale = parameters["scale"]
+            parameters["scale"] = checked(scale, validate_args, assert_positive(scale, "scale must be positive"))
+            return parameters
 
     @property
     def loc(self) -> Any:
@@ -78,8 +78,8 @@ class Normal(LocationScale):
         self, loc: Any, scale: Any, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Normal"
     ) -> None:
         parameters = dict(locals())
-        found = self._prepare(name, validate_args, loc=loc, scale=scale)
-        self._loc, self._scale = found["loc"], found["scale"]
+        tensors = self._prepare(name, validate_args, loc=loc, scale=scale)
+        self._loc, self._scale = tensors["loc"], tensors["scale"]
         super().__init__(
             self._scale.dtype.base, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
             [self._loc, self._scale], name,
@@ -140,8 +140,8 @@ class Laplace(LocationScale):
         self, loc: Any, scale: Any, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Laplace"
     ) -> None:
         parameters = dict(locals())
-        found = self._prepare(name, validate_args, loc=loc, scale=scale)
-        self._loc, self._scale = found["loc"], found["scale"]
+        tensors = self._prepare(name, validate_args, loc=loc, scale=scale)
+        self._loc, self._scale = tensors["loc"], tensors["scale"]
         super().__init__(
             self._scale.dtype.base, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
             [self._loc, self._scale], name,
@@ -190,9 +190,9 @@ class StudentT(LocationScale):
         name: str = "StudentT",
     ) -> None:  # fmt: skip
         parameters = dict(locals())
-        found = self._prepare(name, validate_args, df=df, loc=loc, scale=scale)
-        self._loc, self._scale = found["loc"], found["scale"]
-        self._df = checked(found["df"], validate_args, assert_positive(found["df"], "df must be positive"))
+        tensors = self._prepare(name, validate_args, df=df, loc=loc, scale=scale)
+        self._loc, self._scale = tensors["loc"], tensors["scale"]
+        self._df = checked(tensors["df"], validate_args, assert_positive(tensors["df"], "df must be positive"))
         super().__init__(
             self._scale.dtype.base, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
             [self._df, self._loc, self._scale], name,

@@ -95,10 +95,10 @@ def _remove_others(prefix: str, count: int) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- entries
-def refuse(given: str, expected: str, instead: str, told: str = "") -> errors.InvalidArgumentError:
+def refuse(given: str, expected: str, instead: str, heading: str = "") -> errors.InvalidArgumentError:
     """The error of what cannot be saved."""
     return errors.InvalidArgumentError(
-        None, None, (told + "\n" if told else "") + errors.message(given, expected, instead)
+        None, None, (heading + "\n" if heading else "") + errors.message(given, expected, instead)
     )
 
 
@@ -122,13 +122,17 @@ class Entries:
     def part(self, name: str, shape: Sequence[int], part: slices.Slice, entry: Any) -> None:
         """A slice of a tensor of ``shape``."""
         key = name.encode("utf-8", "surrogateescape")
-        found = self._entries.get(key)
-        if found is None:
-            found = self._entries[key] = tensor_bundle_pb2.BundleEntryProto(dtype=entry.dtype)
-            found.shape.SetInParent()
+        entry_proto = self._entries.get(key)
+        if entry_proto is None:
+            entry_proto = self._entries[key] = tensor_bundle_pb2.BundleEntryProto(dtype=entry.dtype)
+            entry_proto.shape.SetInParent()
             for size in shape:
-                found.shape.dim.add(size=size)
-        elif not found.slices or found.dtype != entry.dtype or [d.size for d in found.shape.dim] != list(shape):
+                entry_proto.shape.dim.add(size=size)
+        elif (
+            not entry_proto.slices
+            or entry_proto.dtype != entry.dtype
+            or [d.size for d in entry_proto.shape.dim] != list(shape)
+        ):
             raise refuse(
                 f"a slice {slices.show(part)} of {name!r}, which is also saved whole, or as another shape or dtype",
                 "slices of one tensor",
@@ -137,21 +141,25 @@ class Entries:
         slice_key = slices.key_of(key, part)
         if slice_key in self._entries:
             raise refuse(f"slice {slices.show(part)} of {name!r} twice", "each slice once", "rename one")
-        found.slices.append(slices.as_slice_proto(part))
+        entry_proto.slices.append(slices.as_slice_proto(part))
         self._entries[slice_key] = entry
 
     def merge(self, key: bytes, entry: Any) -> None:
         """An entry of another index."""
-        found = self._entries.get(key)
-        if found is None:
+        entry_proto = self._entries.get(key)
+        if entry_proto is None:
             self._entries[key] = entry
             return
         name = key.decode(errors="replace")
-        if not (found.slices and entry.slices) or found.dtype != entry.dtype or found.shape != entry.shape:
+        if (
+            not (entry_proto.slices and entry.slices)
+            or entry_proto.dtype != entry.dtype
+            or entry_proto.shape != entry.shape
+        ):
             raise refuse(
                 f"{name!r} in two of the checkpoints to merge", "each tensor in one, or slices of it", "rename one"
             )
-        found.slices.extend(entry.slices)
+        entry_proto.slices.extend(entry.slices)
 
     def write(self, stage: staging.Staged, prefix: str, count: int) -> None:
         """Write the index."""
@@ -286,41 +294,43 @@ def merge_bundles(
     """
     from_files: list[str] = []
     entries = Entries()
-    found = []
+    sources = []
     for prefix in prefixes:
         if allow_missing_files and not os.path.exists(index_name(prefix)):
             continue
         items, count = read_index(prefix)
-        found.append((prefix, count))
+        sources.append((prefix, count))
         for key, entry in items:
             if not entry.slices:
                 entry.shard_id += len(from_files)
             entries.merge(key, entry)
         from_files += [data_name(prefix, shard, count) for shard in range(count)]
-    if not found:
-        told = "all checkpoints to merge" if prefixes else "no checkpoint to merge"
-        raise refuse(told + " missing", "at least one", "save before merging", "Must have at least one prefix to merge")
+    if not sources:
+        missing_part = "all checkpoints to merge" if prefixes else "no checkpoint to merge"
+        raise refuse(
+            missing_part + " missing", "at least one", "save before merging", "Must have at least one prefix to merge"
+        )
     staging.make_folder_of(target)
     # Data files that only carry a number (see write_bundle) need no place in the result.
     used = [path for path in from_files if os.path.getsize(path)]
-    kept = {old: new for new, old in enumerate(path for path in from_files if path in used or path == from_files[0])}
-    count = free_count(target, max(1, len(kept)))
+    numbers = {old: new for new, old in enumerate(path for path in from_files if path in used or path == from_files[0])}
+    count = free_count(target, max(1, len(numbers)))
     for key, entry in list(entries._entries.items()):
         if not entry.slices and entry.size:
-            entry.shard_id = kept[from_files[entry.shard_id]]
+            entry.shard_id = numbers[from_files[entry.shard_id]]
         elif not entry.slices:
             entry.shard_id = entry.offset = 0
         entries._entries[key] = entry
     with staging.Staged() as stage:
-        for old, shard in kept.items():
+        for old, shard in numbers.items():
             stage.move(old, data_name(target, shard, count))
-        for shard in range(len(kept), count):
+        for shard in range(len(numbers), count):
             with stage.open(data_name(target, shard, count)):
                 pass
         entries.write(stage, target, count)
         stage.commit()
     _remove_others(target, count)
-    for prefix, _ in found:
+    for prefix, _ in sources:
         remove_bundle(prefix)
         if delete_old_dirs:
             with contextlib.suppress(OSError):
@@ -328,9 +338,9 @@ def merge_bundles(
 
 
 # --------------------------------------------------------------------------------------------------------------- index
-def lost(path: str, told: str) -> errors.DataLossError:
+def lost(path: str, reason: str) -> errors.DataLossError:
     """The error of a damaged file."""
-    return errors.DataLossError(None, None, f"{path}: {told}")
+    return errors.DataLossError(None, None, f"{path}: {reason}")
 
 
 def read_index(prefix: str) -> tuple[list[tuple[bytes, Any]], int]:
@@ -363,7 +373,7 @@ def _read_index(prefix: str) -> tuple[list[tuple[bytes, Any]], Any]:
         raise file_errors.error_of(problem, path) from problem
     table = sstable.Table(lambda offset, size: data[offset : offset + size], len(data), path)
     header: Any = None
-    found = []
+    entries = []
     for key, value in table.items():
         message: Any = tensor_bundle_pb2.BundleEntryProto() if key else tensor_bundle_pb2.BundleHeaderProto()
         try:
@@ -371,7 +381,7 @@ def _read_index(prefix: str) -> tuple[list[tuple[bytes, Any]], Any]:
         except Exception as problem:
             raise lost(path, f"damaged entry {key.decode(errors='replace')!r} ({problem})") from problem
         if key:
-            found.append((key, message))
+            entries.append((key, message))
         else:
             header = message
     if header is None:
@@ -388,4 +398,4 @@ def _read_index(prefix: str) -> tuple[list[tuple[bytes, Any]], Any]:
         )
     if header.num_shards < 0 or math.log10(max(header.num_shards, 1)) > 5:
         raise lost(path, f"{header.num_shards} shards")
-    return found, header
+    return entries, header

@@ -30,10 +30,10 @@ _MOST_OPEN = 256
 def _identity(path: str) -> tuple[int, int, int] | None:
     """What tells a file from one that took its place."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def empty_aligned(size: int) -> np.ndarray:
@@ -62,12 +62,12 @@ def checked_facts(path: str, name: str, dtype: int, sizes: Sequence[int]) -> tup
     """Dtype and shape of a tensor; DataLossError if there are no such tensors."""
     shape = tuple(sizes)
     try:
-        found = dtypes.as_dtype(dtype)
+        checked = dtypes.as_dtype(dtype)
     except TypeError:
         raise bundle.lost(path, f"tensor {name!r} has an unknown dtype, number {dtype}") from None
     if len(shape) > _MOST_DIMENSIONS or any(size < 0 or size >= 1 << 62 for size in shape):
         raise bundle.lost(path, f"tensor {name!r} has the shape {list(shape[:8])}")
-    return found.base, shape
+    return checked.base, shape
 
 
 class BundleReader:
@@ -134,10 +134,10 @@ class BundleReader:
     # ---------------------------------------------------------------------------------------------------------- reading
     def facts(self, name: str) -> TensorFacts:
         """Dtype, shape and slices of a tensor; NotFoundError if there is none."""
-        found = self.tensors.get(name)
-        if found is None:
+        tensor_facts = self.tensors.get(name)
+        if tensor_facts is None:
             raise errors.NotFoundError(None, None, f"Key {name} not found in checkpoint {self.prefix}")
-        return found
+        return tensor_facts
 
     def read(self, name: str, part: slices.Slice | None = None) -> np.ndarray:
         """A tensor, or a slice of it.
@@ -177,8 +177,8 @@ class BundleReader:
         path = bundle.data_name(self.prefix, shard, self._count)
         if not 0 <= shard < max(self._count, 1):
             raise bundle.lost(self.path, f"tensor {name!r} is said to be in shard {shard} of {self._count}")
-        found = self._files.get(shard)
-        if found is None:
+        opened = self._files.get(shard)
+        if opened is None:
             try:
                 handle = os.open(path, os.O_RDONLY)
             except FileNotFoundError as problem:
@@ -187,8 +187,8 @@ class BundleReader:
                 ) from problem
             except OSError as problem:
                 raise file_errors.error_of(problem, path) from problem
-            found = self._files[shard] = (handle, os.fstat(handle).st_size)
-        return (*found, path)
+            opened = self._files[shard] = (handle, os.fstat(handle).st_size)
+        return (*opened, path)
 
     def _stored(self, name: str, dtype: dtypes.DType, shape: tuple[int, ...], entry: Any) -> np.ndarray:
         """The values of an entry."""
@@ -252,11 +252,11 @@ class BundleReader:
         if at + sum(lengths) != len(data):
             raise bundle.lost(path, f"the strings of tensor {name!r} do not have the lengths that are stored")
         self._check(name, path, entry, google_crc32c.extend(google_crc32c.extend(crc, check), data[at:]))
-        found = np.empty(count, object)
+        strings = np.empty(count, object)
         for position, length in enumerate(lengths):
-            found[position] = data[at : at + length]
+            strings[position] = data[at : at + length]
             at += length
-        return found
+        return strings
 
 
 def _swapped(array: np.ndarray) -> np.ndarray:

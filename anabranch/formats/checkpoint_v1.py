@@ -125,10 +125,10 @@ class V1Reader:
 
     def facts(self, name: str) -> TensorFacts:
         """Dtype, shape and slices of a tensor; NotFoundError if there is none."""
-        found = self.tensors.get(name)
-        if found is None:
+        tensor_facts = self.tensors.get(name)
+        if tensor_facts is None:
             raise errors.NotFoundError(None, None, f"Tensor name {name!r} not found in checkpoint files {self.prefix}")
-        return found
+        return tensor_facts
 
     def read(self, name: str, part: slices.Slice | None = None) -> np.ndarray:
         """A tensor, or a slice of it; errors as :meth:`BundleReader.read` has them."""
@@ -147,10 +147,10 @@ class V1Reader:
     def _part(self, name: str, facts: TensorFacts, part: slices.Slice) -> np.ndarray:
         key = slices.key_of(name.encode("utf-8", "surrogateescape"), part)
         table = self._home[key]
-        found = table.find(key)
-        if found is None:
+        record = table.find(key)
+        if record is None:
             raise bundle.lost(table.path, f"the slice {slices.show(part)} of tensor {name!r} is missing")
-        data = self._parsed(table.path, found, f"tensor {name!r}").data.data
+        data = self._parsed(table.path, record, f"tensor {name!r}").data.data
         shape = slices.slice_shape(part, facts.shape)
         field = "string_val" if facts.dtype == dtypes.string else _FIELDS.get(facts.dtype.name, ("", None))[0]
         if not field:

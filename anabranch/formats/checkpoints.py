@@ -37,8 +37,8 @@ def open_checkpoint(prefix: str) -> BundleReader | V1Reader:
 
 def write_checkpoint(version: str, prefix: str, pieces: Sequence[tuple[str, str, Any, Any]]) -> None:
     """Write a checkpoint of version ``"V1"`` or ``"V2"``; a piece is (name, slice, dtype, array)."""
-    found = [bundle.Piece(*piece) for piece in pieces]
-    (write_v1 if version == "V1" else bundle.write_bundle)(prefix, found)
+    bundle_pieces = [bundle.Piece(*piece) for piece in pieces]
+    (write_v1 if version == "V1" else bundle.write_bundle)(prefix, bundle_pieces)
 
 
 def read_checkpoint(
@@ -68,10 +68,10 @@ def read_checkpoint(
         counts: dict[str, int] = {}
         for name, _, _ in wanted:
             counts[name] = counts.get(name, 0) + 1
-        found: list[np.ndarray | None] = []
+        arrays: list[np.ndarray | None] = []
         for name, spec, dtype in wanted:
             if name not in reader.tensors:
-                found.append(None)
+                arrays.append(None)
                 continue
             facts = reader.facts(name)
             if dtype is not None and dtypes.as_dtype(dtype).base != facts.dtype:
@@ -87,7 +87,7 @@ def read_checkpoint(
                     ),
                 )
             if not spec:
-                found.append(reader.read(name))
+                arrays.append(reader.read(name))
                 continue
             shape, part, _ = slices.parse_spec(spec)
             if shape != facts.shape:
@@ -100,10 +100,10 @@ def read_checkpoint(
             if not facts.parts and counts[name] > 1:  # many slices of a tensor in one piece: read it once
                 if last is None or last[0] != name:
                     last = (name, reader.read(name))
-                found.append(np.array(last[1][slices.box(part, shape)]))
+                arrays.append(np.array(last[1][slices.box(part, shape)]))
             else:
-                found.append(reader.read(name, part))
-        return found
+                arrays.append(reader.read(name, part))
+        return arrays
 
 
 def checkpoint_facts(prefix: str) -> dict[str, tuple[Any, tuple[int, ...]]]:

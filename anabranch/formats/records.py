@@ -57,13 +57,13 @@ def _inflating(read: Callable[[int], bytes], path: str, bits: int) -> Callable[[
                     return b""
             state["started"] = True
             try:
-                found = unit.decompress(given, size)
+                data = unit.decompress(given, size)
             except zlib.error as problem:
                 raise errors.DataLossError(None, None, f"{path}: damaged compressed data ({problem})") from None
             if unit.eof:
                 state.update(unit=zlib.decompressobj(bits), rest=unit.unused_data, started=bool(unit.unused_data))
-            if found:
-                return found
+            if data:
+                return data
 
     return inflated
 
@@ -122,8 +122,8 @@ class RecordStream:
         self._position = 0
         return there >= size
 
-    def _lost(self, what: str, told: str) -> errors.DataLossError:
-        return errors.DataLossError(None, None, f"{what} record at {self.offset} of {self._path}: {told}")
+    def _lost(self, what: str, reason: str) -> errors.DataLossError:
+        return errors.DataLossError(None, None, f"{what} record at {self.offset} of {self._path}: {reason}")
 
     def next(self) -> bytes | None:
         """The next record; None at the end.

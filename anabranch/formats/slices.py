@@ -30,11 +30,11 @@ def parse_spec(text: str) -> tuple[tuple[int, ...], Slice, tuple[int, ...]]:
         InvalidArgumentError: the text is no such specification.
     """
 
-    def refuse(told: str) -> errors.InvalidArgumentError:
+    def refuse(reason: str) -> errors.InvalidArgumentError:
         return errors.InvalidArgumentError(
             None,
             None,
-            f"Invalid shape and slice specification {text!r}: {told}\n"
+            f"Invalid shape and slice specification {text!r}: {reason}\n"
             + errors.message(
                 f"{text!r}",
                 "sizes of the whole tensor, then start,length (or - for all) per dimension, joined by ':'",
@@ -50,10 +50,10 @@ def parse_spec(text: str) -> tuple[tuple[int, ...], Slice, tuple[int, ...]]:
     pieces = parts.split(":") if parts else []
     if len(pieces) != len(shape):
         raise refuse(f"{len(shape)} sizes and {len(pieces)} parts of the slice")
-    found: list[tuple[int, int]] = []
+    extents: list[tuple[int, int]] = []
     for size, piece in zip(shape, pieces, strict=True):
         if piece == "-":
-            found.append((0, WHOLE))
+            extents.append((0, WHOLE))
             continue
         try:
             start, length = (int(number) for number in piece.split(","))
@@ -61,8 +61,8 @@ def parse_spec(text: str) -> tuple[tuple[int, ...], Slice, tuple[int, ...]]:
             raise refuse(f"{piece!r} is not 'start,length'") from None
         if start < 0 or length < 0 or start + length > size:
             raise refuse(f"{piece!r} reaches outside a dimension of size {size}")
-        found.append((start, length))
-    return shape, tuple(found), slice_shape(tuple(found), shape)
+        extents.append((start, length))
+    return shape, tuple(extents), slice_shape(tuple(extents), shape)
 
 
 def slice_shape(part: Slice, shape: Sequence[int]) -> tuple[int, ...]:
@@ -161,13 +161,13 @@ def as_slice_proto(part: Slice) -> Any:
 # ---------------------------------------------------------------------------------------------------------------- cover
 def overlap(one: Slice, other: Slice, shape: Sequence[int]) -> tuple[tuple[int, int], ...] | None:
     """``(start, end)`` per dimension of what two slices share; None if they share nothing."""
-    found = []
+    extents = []
     for left, right in zip(box(one, shape), box(other, shape), strict=True):
         start, end = max(left.start, right.start), min(left.stop, right.stop)
         if start >= end:
             return None
-        found.append((start, end))
-    return tuple(found)
+        extents.append((start, end))
+    return tuple(extents)
 
 
 def assembled(path: str, name: str, facts: Any, wanted: Slice, read: Callable[[Slice], np.ndarray]) -> np.ndarray:

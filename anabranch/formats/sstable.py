@@ -125,8 +125,8 @@ def write_table(items: Iterable[tuple[bytes, bytes]], write: Callable[[bytes], A
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
-def _lost(path: str, told: str) -> errors.DataLossError:
-    return errors.DataLossError(None, None, f"{path}: {told}")
+def _lost(path: str, reason: str) -> errors.DataLossError:
+    return errors.DataLossError(None, None, f"{path}: {reason}")
 
 
 class Table:
@@ -197,10 +197,10 @@ class Table:
                 raise _lost(self.path, "damaged entry of the table") from None
             if shared > len(key) or at + fresh + length > end:
                 raise _lost(self.path, "an entry of the table runs past the end of its block")
-            found = key[:shared] + block[at : at + fresh]
-            if not first and found <= key:
+            whole_key = key[:shared] + block[at : at + fresh]
+            if not first and whole_key <= key:
                 raise _lost(self.path, "entries of the table are out of order")
-            key, first = found, False
+            key, first = whole_key, False
             at += fresh
             yield key, block[at : at + length]
             at += length

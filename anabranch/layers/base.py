@@ -254,12 +254,12 @@ class Layer:
         """Shape of the output of its only call, as a tuple."""
         return nest.map_structure(lambda t: t._shape, self.output)
 
-    def _of_only_call(self, place: int, told: str) -> Any:
+    def _of_only_call(self, place: int, attribute: str) -> Any:
         if len(self._calls) != 1:
             raise AttributeError(
-                f"The layer {self._name} has {len(self._calls)} inbound nodes: its {told} is not defined.\n"
+                f"The layer {self._name} has {len(self._calls)} inbound nodes: its {attribute} is not defined.\n"
                 + errors.message(
-                    f"{told} of a layer called {len(self._calls)} times",
+                    f"{attribute} of a layer called {len(self._calls)} times",
                     "a layer that was called once",
                     "keep the tensor that the call returned",
                 )
@@ -418,8 +418,8 @@ class Layer:
             parts = list(variable) if isinstance(variable, PartitionedVariable) else [variable]
             if regularizer is not None and any(part not in known for part in parts):
                 self._regularize(name, parts, regularizer)
-        kept = self._trainable_weights if trainable else self._non_trainable_weights
-        kept.extend(part for part in parts if not any(part is other for other in kept))
+        own_weights = self._trainable_weights if trainable else self._non_trainable_weights
+        own_weights.extend(part for part in parts if not any(part is other for other in own_weights))
         return variable
 
     def add_variable(self, *args: Any, **kwargs: Any) -> Any:
@@ -471,11 +471,11 @@ class Layer:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Layer:
         shared = {"_builder", "_scope", "_trainable_weights", "_non_trainable_weights"}
-        made = type(self).__new__(type(self))
-        memo[id(self)] = made
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
         for key, value in self.__dict__.items():
-            setattr(made, key, copy.copy(value) if key in shared else _copied(value, memo))
-        return made
+            setattr(copied, key, copy.copy(value) if key in shared else _copied(value, memo))
+        return copied
 
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:

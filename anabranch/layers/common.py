@@ -19,15 +19,15 @@ _LETTERS = {1: "W", 2: "HW", 3: "DHW"}
 
 def channels_first(data_format: str) -> bool:
     """Whether ``data_format`` puts channels directly after the batch; ValueError if it is not a format."""
-    found = str(data_format).lower()
-    if found not in ("channels_first", "channels_last"):
+    lowered = str(data_format).lower()
+    if lowered not in ("channels_first", "channels_last"):
         raise ValueError(
             f'The `data_format` argument must be one of "channels_first", "channels_last". Received: {data_format}\n'
             + errors.message(
                 f"data_format={data_format!r}", "'channels_last' or 'channels_first'", "data_format='channels_last'"
             )
         )
-    return found == "channels_first"
+    return lowered == "channels_first"
 
 
 def op_format(data_format: str, rank: int) -> str:
@@ -44,26 +44,26 @@ def numbers(value: Any, count: int, name: str) -> tuple[int, ...]:
     """
     given = (value,) * count if not isinstance(value, (list, tuple)) else tuple(value)
     try:
-        found = tuple(int(item) for item in given)
+        values = tuple(int(item) for item in given)
     except (TypeError, ValueError):
-        found = ()
-    if len(found) != count or any(item < 1 for item in found):
+        values = ()
+    if len(values) != count or any(item < 1 for item in values):
         raise ValueError(
             f"The `{name}` argument must be a tuple of {count} integers. Received: {value}\n"
             + errors.message(f"{name}={value!r}", f"{count} positive integers, or one", f"{name}={(1,) * count}")
         )
-    return found
+    return values
 
 
 def padding_name(padding: Any) -> str:
     """``"VALID"`` or ``"SAME"``; ValueError for anything else."""
-    found = str(padding).lower()
-    if found not in ("valid", "same"):
+    lowered = str(padding).lower()
+    if lowered not in ("valid", "same"):
         raise ValueError(
             f'The `padding` argument must be one of "valid", "same". Received: {padding}\n'
             + errors.message(f"padding={padding!r}", "'valid' or 'same'", "tf.pad the input, then padding='valid'")
         )
-    return found.upper()
+    return lowered.upper()
 
 
 def activation_of(given: Any) -> Callable[[Any], Any] | None:
@@ -72,13 +72,13 @@ def activation_of(given: Any) -> Callable[[Any], Any] | None:
         return None
     if isinstance(given, str):
         names = api.names()
-        found = names.get(f"nn.{given}")
-        if found is None:
+        activation = names.get(f"nn.{given}")
+        if activation is None:
             raise ValueError(
                 f"Unknown activation function: {given}\n"
                 + errors.message(f"activation={given!r}", "a name in tf.nn, or a function", "activation=tf.nn.relu")
             )
-        return found
+        return activation
     if not callable(given):
         raise TypeError(
             "Could not interpret activation function identifier\n"
@@ -92,13 +92,13 @@ def initializer_of(given: Any) -> Any:
     """An initializer from an initializer or a name (``"he_normal"``: ``tf.initializers.he_normal()``)."""
     if not isinstance(given, str):
         return given
-    found = api.names().get(f"initializers.{given}")
-    if found is None:
+    initializer = api.names().get(f"initializers.{given}")
+    if initializer is None:
         raise ValueError(
             f"Unknown initializer: {given}\n"
             + errors.message(f"initializer {given!r}", "a name in tf.initializers", "tf.glorot_uniform_initializer()")
         )
-    return found()
+    return initializer()
 
 
 def known_size(shape: Any, axis: int, layer: str) -> int:

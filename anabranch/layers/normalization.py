@@ -132,7 +132,7 @@ class BatchNormalization(Layer):
                 )
             )
         self.fused = fits if self.fused is None else bool(self.fused)
-        kept = dtypes.float32 if wide in (dtypes.float16, dtypes.bfloat16) else wide
+        statistics_dtype = dtypes.float32 if wide in (dtypes.float16, dtypes.bfloat16) else wide
         if len(self._axes) == 1:
             own = [sizes[self._axes[0]]]
         else:
@@ -141,15 +141,27 @@ class BatchNormalization(Layer):
         self.gamma = self.beta = None
         if self.scale:
             self.gamma = self.add_weight(
-                "gamma", own, kept, self.gamma_initializer, self.gamma_regularizer, constraint=self.gamma_constraint
+                "gamma",
+                own,
+                statistics_dtype,
+                self.gamma_initializer,
+                self.gamma_regularizer,
+                constraint=self.gamma_constraint,
             )
         if self.center:
             self.beta = self.add_weight(
-                "beta", own, kept, self.beta_initializer, self.beta_regularizer, constraint=self.beta_constraint
+                "beta",
+                own,
+                statistics_dtype,
+                self.beta_initializer,
+                self.beta_regularizer,
+                constraint=self.beta_constraint,
             )
-        self.moving_mean = self.add_weight("moving_mean", own, kept, self.moving_mean_initializer, trainable=False)
+        self.moving_mean = self.add_weight(
+            "moving_mean", own, statistics_dtype, self.moving_mean_initializer, trainable=False
+        )
         self.moving_variance = self.add_weight(
-            "moving_variance", own, kept, self.moving_variance_initializer, trainable=False
+            "moving_variance", own, statistics_dtype, self.moving_variance_initializer, trainable=False
         )
         self.built = True
 
@@ -169,8 +181,10 @@ class BatchNormalization(Layer):
             # branch could not be fetched.
             momentum = self.momentum
             if known is None:
-                kept = constant(1.0)
-                momentum = smart_cond(training, lambda: convert_to_tensor(self.momentum, dtypes.float32), lambda: kept)
+                factor = constant(1.0)
+                momentum = smart_cond(
+                    training, lambda: convert_to_tensor(self.momentum, dtypes.float32), lambda: factor
+                )
             for average, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
                 value = cast(value, average.dtype.base)
                 self.add_update(assign_moving_average(average, value, momentum, zero_debias=False), inputs=inputs)
@@ -178,9 +192,9 @@ class BatchNormalization(Layer):
 
     def _fused(self, inputs: Tensor, training: Any) -> tuple[Any, Any, Any]:
         form = "NHWC" if self._axes == [3] else "NCHW"
-        size, kept = self._spread[self._axes[0]], self.moving_mean.dtype.base
-        gamma = constant(1.0, kept, [size]) if self.gamma is None else self.gamma
-        beta = constant(0.0, kept, [size]) if self.beta is None else self.beta
+        size, statistics_dtype = self._spread[self._axes[0]], self.moving_mean.dtype.base
+        gamma = constant(1.0, statistics_dtype, [size]) if self.gamma is None else self.gamma
+        beta = constant(0.0, statistics_dtype, [size]) if self.beta is None else self.beta
 
         def of_batch() -> tuple[Any, Any, Any]:
             return fused_batch_norm(inputs, gamma, beta, epsilon=self.epsilon, data_format=form)
@@ -197,18 +211,18 @@ class BatchNormalization(Layer):
                 is_training=False,
             )
 
-        found: tuple[Any, Any, Any] = smart_cond(training, of_batch, of_averages)
-        return found
+        normalised: tuple[Any, Any, Any] = smart_cond(training, of_batch, of_averages)
+        return normalised
 
     def _plain(self, inputs: Tensor, training: Any) -> tuple[Any, Any, Any]:
         others = [axis for axis in range(len(self._spread)) if axis not in self._axes]
         averages = convert_to_tensor(self.moving_mean), convert_to_tensor(self.moving_variance)
         mean, variance = averages
         if smart_constant_value(training) is not False:
-            kept = self.moving_mean.dtype.base
+            statistics_dtype = self.moving_mean.dtype.base
 
             def of_batch() -> tuple[Any, Any]:
-                wide = cast(inputs, kept)
+                wide = cast(inputs, statistics_dtype)
                 return moments(wide, others, keep_dims=len(self._axes) > 1)
 
             mean, variance = smart_cond(training, of_batch, lambda: averages)

@@ -71,9 +71,9 @@ def _declare(kind: str, rank: int, function: Callable[..., Any]) -> None:
     name = f"{kind}Pooling{rank}D"
     doc = f"{word} of each window in {rank} spatial dimension{'s' * (rank > 1)}.{_ARGUMENTS}"
     members = {"__doc__": doc, "__module__": __name__, "rank": rank, "function": staticmethod(function)}
-    made = public(f"layers.{name}")(type(name, (Pooling,), members))
-    globals()[name] = made
-    function_of(made, f"{kind.lower()}_pooling{rank}d", scoped=False)
+    layer_class = public(f"layers.{name}")(type(name, (Pooling,), members))
+    globals()[name] = layer_class
+    function_of(layer_class, f"{kind.lower()}_pooling{rank}d", scoped=False)
 
 
 _FUNCTIONS: tuple[tuple[str, tuple[Callable[..., Any], ...]], ...] = (

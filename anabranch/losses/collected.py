@@ -34,8 +34,8 @@ def get_regularization_losses(scope: str | None = None) -> list[Any]:
 @public("losses.get_regularization_loss")
 def get_regularization_loss(scope: str | None = None, name: str = "total_regularization_loss") -> Tensor:
     """Sum of the losses of regularizers, 0 if there are none."""
-    found = get_regularization_losses(scope)
-    total: Tensor = add_n(found, name=name) if found else constant(0.0)
+    losses = get_regularization_losses(scope)
+    total: Tensor = add_n(losses, name=name) if losses else constant(0.0)
     return total
 
 
@@ -53,8 +53,8 @@ def get_total_loss(
     Raises:
         ValueError: there is no loss.
     """
-    found = get_losses(scope)
+    losses = get_losses(scope)
     if add_regularization_losses:
-        found = [*found, *get_regularization_losses(scope)]
-    total: Tensor = add_n(found, name=name)
+        losses = [*losses, *get_regularization_losses(scope)]
+    total: Tensor = add_n(losses, name=name)
     return total

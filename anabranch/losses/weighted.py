@@ -95,8 +95,8 @@ def checked_weights(weights: Tensor, values: Tensor) -> Tensor:
         valid = fits()
     else:
         valid = cond(scalar, lambda: constant(True), lambda: cond(same_rank, fits, lambda: constant(False)))
-    told = ["weights can not be broadcast to values. weights.shape=", shape(weights), "values.shape=", shape(values)]
-    with control_dependencies([assert_(valid, told)]):
+    message = ["weights can not be broadcast to values. weights.shape=", shape(weights), "values.shape=", shape(values)]
+    with control_dependencies([assert_(valid, message)]):
         checked: Tensor = identity(weights)
         return checked
 
@@ -110,8 +110,8 @@ def squeezed_last(bigger: Tensor, smaller: Tensor) -> Tensor:
     if bigger.shape.ndims is not None and bigger.shape.as_list()[-1:] not in ([1], [None]):
         return bigger
     last = equal(rank(bigger) - rank(smaller), 1)
-    found: Tensor = cond(last, lambda: squeeze(bigger, [-1]), lambda: identity(bigger))
-    return found
+    squeezed: Tensor = cond(last, lambda: squeeze(bigger, [-1]), lambda: identity(bigger))
+    return squeezed
 
 
 def fitted_weights(weights: Tensor, values: Tensor) -> Tensor:
@@ -128,8 +128,8 @@ def fitted_weights(weights: Tensor, values: Tensor) -> Tensor:
         fewer = equal(rank(values) - rank(weights), 1)
         return cond(fewer, lambda: expand_dims(weights, -1), lambda: identity(weights))
 
-    found: Tensor = cond(equal(rank(weights), 0), lambda: identity(weights), put_on)
-    return squeezed_last(found, values) if ours is None or ours > 1 else found
+    fitted: Tensor = cond(equal(rank(weights), 0), lambda: identity(weights), put_on)
+    return squeezed_last(fitted, values) if ours is None or ours > 1 else fitted
 
 
 def _present(losses: Tensor, weights: Tensor) -> Tensor:

@@ -57,15 +57,15 @@ def _weighted(values: Tensor, weights: Any) -> Tensor:
 def _at_k(kind: str, labels: Any, top: Tensor, k: int | None, class_id: Any, weights: Any, where_to: Any) -> Pair:
     labels, there = _labels(labels, top)
     items, others = (top, labels) if kind == "precision" else (labels, top)
-    hit, kept = _among(items, others), ones_like(items, dtype=dtypes.bool)
+    hit, counted_in = _among(items, others), ones_like(items, dtype=dtypes.bool)
     if there is not None and kind == "recall":
-        kept = there
+        counted_in = there
     if class_id is not None:
-        kept = build("LogicalAnd", kept, build("Equal", items, constant(class_id, dtypes.int64)))
+        counted_in = build("LogicalAnd", counted_in, build("Equal", items, constant(class_id, dtypes.int64)))
     miss_name = "false_positive" if kind == "precision" else "false_negative"
     counts = []
-    for name, found in (("true_positive", hit), (miss_name, build("LogicalNot", hit))):
-        values = _weighted(reduce_sum(cast(build("LogicalAnd", found, kept), dtypes.float64), -1), weights)
+    for name, counted in (("true_positive", hit), (miss_name, build("LogicalNot", hit))):
+        values = _weighted(reduce_sum(cast(build("LogicalAnd", counted, counted_in), dtypes.float64), -1), weights)
         count = metric_variable([], dtypes.float64, _named(name, k, class_id))
         counts.append((read(count), count.assign_add(reduce_sum(values))))
     (hits, more_hits), (misses, more_misses) = counts

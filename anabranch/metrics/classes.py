@@ -46,9 +46,9 @@ def confusion_matrix(
             num_classes = build("AddV2", largest, 1)
         number = cast(convert_to_tensor(num_classes), dtypes.int64)
         checks = []
-        for told, item in (("labels", labels), ("predictions", predictions)):
-            checks.append(assert_non_negative(item, message=f"`{told}` contains negative values"))
-            checks.append(assert_less(item, number, message=f"`{told}` out of bound"))
+        for argument, item in (("labels", labels), ("predictions", predictions)):
+            checks.append(assert_non_negative(item, message=f"`{argument}` contains negative values"))
+            checks.append(assert_less(item, number, message=f"`{argument}` out of bound"))
         with control_dependencies([check for check in checks if check is not None]):
             places = build("AddV2", build("Mul", labels, number), predictions)
         values = ones_like(places, dtype=dtype) if weights is None else cast(convert_to_tensor(weights), dtype)
@@ -90,11 +90,11 @@ def mean_iou(
         current = confusion_matrix(labels, predictions, num_classes, dtypes.float64, weights=weights)
         update = convert_to_tensor(matrix.assign_add(current))  # gives the counts, as TensorFlow's does
 
-        def of(counts: Any, told: str) -> Tensor:
+        def of(counts: Any, op_name: str) -> Tensor:
             hits = matrix_diag_part(counts)
             union = build("Sub", build("AddV2", reduce_sum(counts, 0), reduce_sum(counts, 1)), hits)
             occurring = reduce_sum(cast(build("Greater", union, 0.0), dtypes.float32))
-            return ratio(reduce_sum(cast(ratio(hits, union), dtypes.float32)), occurring, told)
+            return ratio(reduce_sum(cast(ratio(hits, union), dtypes.float32)), occurring, op_name)
 
         return finished(of(read(matrix), "mean_iou"), update, metrics_collections, updates_collections)
 

@@ -39,9 +39,9 @@ def counted(kind: str, labels: Any, predictions: Any, weights: Any, where_to: tu
     with variable_scope(name, kind, (predictions, labels, weights)):
         labels, predictions = matched(labels, predictions, dtypes.bool)
         label, prediction = KINDS[kind]
-        found = build("LogicalAnd", _holds(labels, label), _holds(predictions, prediction))
+        holding = build("LogicalAnd", _holds(labels, label), _holds(predictions, prediction))
         count = metric_variable([], dtypes.float32, "count")
-        values = cast(found, dtypes.float32)
+        values = cast(holding, dtypes.float32)
         if weights is not None:
             values = build("Mul", values, spread_weights(weights, values))
         value = read(count)
@@ -62,11 +62,11 @@ def at_thresholds(
     for kind in kinds:
         label, prediction = KINDS[kind]
         count = metric_variable([len(thresholds)], dtypes.float32, kind)
-        found = cast(build("LogicalAnd", _holds(row, label), _holds(above, prediction)), dtypes.float32)
+        holding = cast(build("LogicalAnd", _holds(row, label), _holds(above, prediction)), dtypes.float32)
         if weights is not None:
-            found = build("Mul", found, weights)
+            holding = build("Mul", holding, weights)
         values[kind] = read(count)
-        updates[kind] = convert_to_tensor(count.assign_add(reduce_sum(found, 1)))
+        updates[kind] = convert_to_tensor(count.assign_add(reduce_sum(holding, 1)))
     return values, updates
 
 
@@ -294,10 +294,10 @@ def _share(missed: str, labels: Any, predictions: Any, weights: Any) -> Pair:
 
 
 def _share_at(kind: str, missed: str, labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any) -> Pair:
-    found = at_thresholds(labels, predictions, thresholds, weights, ["true_positives", missed])
+    shares = at_thresholds(labels, predictions, thresholds, weights, ["true_positives", missed])
     value, update = (
-        build("RealDiv", hits, build("AddV2", build("AddV2", hits, counts[missed]), _EPSILON), name=f"{kind}_{told}")
-        for counts, told in zip(found, ("value", "update_op"), strict=True)
+        build("RealDiv", hits, build("AddV2", build("AddV2", hits, counts[missed]), _EPSILON), name=f"{kind}_{suffix}")
+        for counts, suffix in zip(shares, ("value", "update_op"), strict=True)
         for hits in [counts["true_positives"]]
     )
     return value, update

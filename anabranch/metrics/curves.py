@@ -82,8 +82,8 @@ def sensitivity_at_specificity(
     def compute(counts: Counts) -> Tensor:
         distance = build("Abs", rate(counts, "true_negatives", "false_positives") - specificity)
         nearest = build("ArgMin", distance, 0)
-        found: Tensor = build("GatherV2", rate(counts, "true_positives", "false_negatives"), nearest, 0)
-        return found
+        best: Tensor = build("GatherV2", rate(counts, "true_positives", "false_negatives"), nearest, 0)
+        return best
 
     return at_point(
         labels, predictions, weights, num_thresholds, (metrics_collections, updates_collections), compute, name,
@@ -124,8 +124,8 @@ def specificity_at_sensitivity(
         nearest = cast(build("Equal", distance, reduce_min(distance)), dtypes.int64)
         places = build("Cumsum", nearest, 0)
         last = build("ArgMax", build("Mul", nearest, places), 0)
-        found: Tensor = build("GatherV2", rate(counts, "true_negatives", "false_positives"), last, 0)
-        return found
+        best: Tensor = build("GatherV2", rate(counts, "true_negatives", "false_positives"), last, 0)
+        return best
 
     return at_point(
         labels, predictions, weights, num_thresholds, (metrics_collections, updates_collections), compute, name,

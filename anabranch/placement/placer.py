@@ -101,17 +101,17 @@ class Placer:
         placed: dict[Operation, Device] = {}
         groups: dict[bytes, Device] = {}
         for op in ops:
-            found = self.resolve(op._device, op) if op._device else None
-            if found is None:
+            device = self.resolve(op._device, op) if op._device else None
+            if device is None:
                 maker = followed(op)
                 if maker is not None and maker is not op:
-                    found = placed.get(maker) or (self.resolve(maker._device, maker) if maker._device else None)
+                    device = placed.get(maker) or (self.resolve(maker._device, maker) if maker._device else None)
             if "_class" in op._attrs:
                 members = op.colocation_groups()
-                if found is None:
-                    found = next((groups[group] for group in members if group in groups), None)
-                if found is not None:
+                if device is None:
+                    device = next((groups[group] for group in members if group in groups), None)
+                if device is not None:
                     for group in members:
-                        groups.setdefault(group, found)
-            placed[op] = found or self.default
+                        groups.setdefault(group, device)
+            placed[op] = device or self.default
         return placed

@@ -34,18 +34,18 @@ def local(path: Any) -> str:
     text = os.fspath(path)
     if isinstance(text, bytes):
         text = text.decode()
-    found = _SCHEME.match(text)
-    if found is None:
+    match = _SCHEME.match(text)
+    if match is None:
         return text
-    if found[1] == "file":
-        return text[found.end() :]
+    if match[1] == "file":
+        return text[match.end() :]
     raise errors.UnimplementedError(
         None,
         None,
         errors.message(
-            f"the path {text!r} on the file system {found[1]!r}",
+            f"the path {text!r} on the file system {match[1]!r}",
             "a local path",
-            f"fsspec.filesystem({found[1]!r}).get(remote, local) before, and .put(local, remote) after",
+            f"fsspec.filesystem({match[1]!r}).get(remote, local) before, and .put(local, remote) after",
         ),
     )
 
@@ -146,8 +146,8 @@ def stat(path: Any) -> FileStatistics:
     """Size, time of change and kind of a file; NotFoundError if there is none."""
     path = local(path)
     with translated(path):
-        found = os.stat(path)
-    return FileStatistics(found.st_size, found.st_mtime_ns, os.path.isdir(path))
+        status = os.stat(path)
+    return FileStatistics(status.st_size, status.st_mtime_ns, os.path.isdir(path))
 
 
 class GFile:

@@ -49,11 +49,11 @@ def zero_state_tensors(state_size: Any, batch_size: Any, dtype: Any) -> Any:
 
     def zeros(size: Any, of: Any) -> Any:
         wanted = dtypes.as_dtype(of)
-        made = build("Fill", concat(batch_size, size), constant(0, wanted), name="zeros")
+        filled = build("Fill", concat(batch_size, size), constant(0, wanted), name="zeros")
         known = batch_size if isinstance(batch_size, int) else None
         sizes = [size] if isinstance(size, int) else shapes.TensorShape(size).as_list()
-        made.set_shape([known, *sizes])
-        return made
+        filled.set_shape([known, *sizes])
+        return filled
 
     if nest.is_nested(dtype):
         return nest.map_structure(zeros, state_size, dtype)
@@ -77,20 +77,20 @@ class RNNCell(Layer):
         if scope is not None:
             with variable_scope(scope, custom_getter=self._cell_getter) as entered:
                 return super().__call__(inputs, state, *args, scope=entered, **kwargs)
-        kept = getattr(self, "_cell_scope", None)
-        if kept is None:
-            kept = self._cell_scope = variable_scope(get_variable_scope(), custom_getter=self._cell_getter)
-        with kept:
+        cell_scope = getattr(self, "_cell_scope", None)
+        if cell_scope is None:
+            cell_scope = self._cell_scope = variable_scope(get_variable_scope(), custom_getter=self._cell_getter)
+        with cell_scope:
             return super().__call__(inputs, state, *args, **kwargs)
 
     def _cell_getter(self, getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Note variables that a cell of a user makes by ``tf.get_variable`` in :meth:`call`."""
         variable = getter(*args, **kwargs)
         trainable = kwargs.get("trainable", True)
-        kept = self._trainable_weights if trainable or trainable is None else self._non_trainable_weights
-        if not self.built or not any(variable is other for other in kept):
+        weights = self._trainable_weights if trainable or trainable is None else self._non_trainable_weights
+        if not self.built or not any(variable is other for other in weights):
             parts = list(variable) if hasattr(variable, "_get_variable_list") else [variable]
-            kept.extend(part for part in parts if not any(part is other for other in kept))
+            weights.extend(part for part in parts if not any(part is other for other in weights))
         return variable
 
     @property
@@ -135,10 +135,10 @@ class RNNCell(Layer):
         if last is not None and last[0] is place and last[1] is batch_size and last[2] == dtype:
             return last[3]
         with name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):
-            made = zero_state_tensors(self.state_size, batch_size, dtype)
+            state = zero_state_tensors(self.state_size, batch_size, dtype)
         if isinstance(batch_size, Tensor):
-            self._last_zero_state = (place, batch_size, dtype, made)
-        return made
+            self._last_zero_state = (place, batch_size, dtype, state)
+        return state
 
 
 def _batch_of(inputs: Any) -> Any:
@@ -182,8 +182,8 @@ def product(inputs: Sequence[Any], kernel: Any, bias: Any = None) -> Any:
 
 def split(x: Any, count: int) -> list[Any]:
     """Equal parts along axis 1."""
-    found = build("Split", constant(1), x, num_split=count)
-    return list(found) if isinstance(found, (list, tuple)) else [found]
+    parts = build("Split", constant(1), x, num_split=count)
+    return list(parts) if isinstance(parts, (list, tuple)) else [parts]
 
 
 class LayerRNNCell(RNNCell):
@@ -503,8 +503,8 @@ def assert_like_rnncell(name: str, cell: Any) -> None:
         TypeError: it has no ``output_size``, ``state_size``, ``zero_state``, or cannot be called.
     """
     missing = [
-        told
-        for told, ok in (
+        problem
+        for problem, ok in (
             ("'output_size' property is missing", hasattr(cell, "output_size")),
             ("'state_size' property is missing", hasattr(cell, "state_size")),
             (

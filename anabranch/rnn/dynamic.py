@@ -66,14 +66,14 @@ def infer_dtype(dtype: Any, state: Any) -> Any:
     """
     if dtype is not None:
         return dtypes.as_dtype(dtype)
-    found = [tensor.dtype.base for tensor in nest.flatten(state)]
-    if not found:
+    kinds = [tensor.dtype.base for tensor in nest.flatten(state)]
+    if not kinds:
         raise ValueError("Unable to infer dtype from empty state.")
-    if any(other is not found[0] for other in found):
+    if any(other is not kinds[0] for other in kinds):
         raise ValueError(
             "State has tensors of different inferred_dtypes. Unable to infer a single representative dtype."
         )
-    return found[0]
+    return kinds[0]
 
 
 def checked_length(sequence_length: Any, batch: Any) -> Any:
@@ -91,8 +91,8 @@ def checked_length(sequence_length: Any, batch: Any) -> Any:
             )
         )
     same = build("Equal", build("Shape", length), build("Pack", [convert_to_tensor(batch, dtypes.int32)], axis=0))
-    told = ["Expected shape for Tensor sequence_length is [batch], but saw shape:", build("Shape", length)]
-    from_here = build("Assert", build("All", same, [0]), told)
+    message = ["Expected shape for Tensor sequence_length is [batch], but saw shape:", build("Shape", length)]
+    from_here = build("Assert", build("All", same, [0]), message)
     with control_dependencies([from_here]):
         return build("Identity", length, name="CheckSeqLen")
 
@@ -101,9 +101,9 @@ def choose(done: Any, old: Any, new: Any) -> Any:
     """``old`` in the rows where ``done`` holds, else ``new``; scalars and arrays of tensors are taken as they are."""
     if hasattr(new, "flow") or new._shape == ():
         return new
-    made = build("Select", done, old, new)
-    made.set_shape(new.shape)
-    return made
+    chosen = build("Select", done, old, new)
+    chosen.set_shape(new.shape)
+    return chosen
 
 
 @public("nn.dynamic_rnn")
@@ -256,15 +256,15 @@ def _over_time(
         output, new = cell(given, state)
         nest.assert_same_structure(state, new)
         nest.assert_same_structure(cell.output_size, output)
-        made = nest.flatten(output)
+        outputs = nest.flatten(output)
         if length is not None:
             done = build("GreaterEqual", time, length)
-            blank = [build("ZerosLike", item) for item in made]
-            made = [choose(done, old, item) for old, item in zip(blank, made, strict=True)]
+            blank = [build("ZerosLike", item) for item in outputs]
+            outputs = [choose(done, old, item) for old, item in zip(blank, outputs, strict=True)]
             new = nest.map_structure(lambda old, item: choose(done, old, item), state, new)
         written = tuple(
             build("TensorListSetItem", held, time, item, element_dtype=item.dtype.base)
-            for held, item in zip(written, made, strict=True)
+            for held, item in zip(written, outputs, strict=True)
         )
         return time + 1, written, new
 
@@ -397,9 +397,9 @@ def raw_rnn(
         ]
 
         def blank(size: Any, kind: Any) -> Any:
-            made = build("Fill", concat(batch, list(size)), constant(0, kind))
-            made.set_shape([known, *size])
-            return made
+            zeros = build("Fill", concat(batch, list(size)), constant(0, kind))
+            zeros.set_shape([known, *size])
+            return zeros
 
         zeros = [blank(size, kind) for size, kind in zip(sizes, kinds, strict=True)]
 

@@ -158,14 +158,14 @@ class HighwayWrapper(_Scoped):
 
 
 def _checked(cells_fw: Any, cells_bw: Any, states_fw: Any, states_bw: Any) -> None:
-    for told, cells in (("cells_fw", cells_fw), ("cells_bw", cells_bw)):
+    for argument, cells in (("cells_fw", cells_fw), ("cells_bw", cells_bw)):
         if not isinstance(cells, list) or not cells:
             raise ValueError(
-                f"{told} must be a list of cells (one per layer).\n"
-                + errors.message(f"{told}={cells!r}", "a list", f"{told}=[cell, ...]")
+                f"{argument} must be a list of cells (one per layer).\n"
+                + errors.message(f"{argument}={cells!r}", "a list", f"{argument}=[cell, ...]")
             )
         for cell in cells:
-            assert_like_rnncell(told, cell)
+            assert_like_rnncell(argument, cell)
     if len(cells_fw) != len(cells_bw):
         raise ValueError(
             "Forward and Backward cells must have the same depth.\n"
@@ -175,11 +175,11 @@ def _checked(cells_fw: Any, cells_bw: Any, states_fw: Any, states_bw: Any) -> No
                 "a pair of cells per layer",
             )
         )
-    for told, states in (("initial_states_fw", states_fw), ("initial_states_bw", states_bw)):
+    for argument, states in (("initial_states_fw", states_fw), ("initial_states_bw", states_bw)):
         if states is not None and (not isinstance(states, (list, tuple)) or len(states) != len(cells_fw)):
             raise ValueError(
-                f"{told} must be a list of state tensors (one per layer).\n"
-                + errors.message(f"{told}={states!r}", f"{len(cells_fw)} states", "one state per layer")
+                f"{argument} must be a list of state tensors (one per layer).\n"
+                + errors.message(f"{argument}={states!r}", f"{len(cells_fw)} states", "one state per layer")
             )
 
 

@@ -69,9 +69,9 @@ def static_rnn(
             length = build("Cast", length, DstT=dtypes.int32)
             kind = infer_dtype(dtype if not nest.is_nested(dtype) else nest.flatten(dtype)[0], state)
             for size in flat_sizes(cell.output_size):
-                made = build("Fill", concat(batch, size), constant(0, kind))
-                made.set_shape([batch if isinstance(batch, int) else None, *size])
-                blank.append(made)
+                zeros = build("Fill", concat(batch, size), constant(0, kind))
+                zeros.set_shape([batch if isinstance(batch, int) else None, *size])
+                blank.append(zeros)
         outputs = []
         for time, given in enumerate(inputs):
             if time > 0:
@@ -184,7 +184,7 @@ def _turned(steps: list[Any], length: Any) -> list[Any]:
         stacked = build("Pack", [convert_to_tensor(part) for part in parts], axis=0)
         back = reverse_sequence(stacked, length, seq_axis=0, batch_axis=1)
         unpacked = list(build("Unpack", back, num=len(steps), axis=0))
-        for part, made in zip(parts, unpacked, strict=True):
-            made.set_shape(part.shape)
+        for part, reversed_part in zip(parts, unpacked, strict=True):
+            reversed_part.set_shape(part.shape)
         turned.append(unpacked)
     return [nest.pack_sequence_as(steps[0], list(parts)) for parts in zip(*turned, strict=True)]

@@ -92,9 +92,9 @@ class MultiRNNCell(RNNCell):
 
 
 def _distinct(items: Any) -> list[Any]:
-    found: list[Any] = []
-    found.extend(item for item in items if not any(item is other for other in found))
-    return found
+    distinct: list[Any] = []
+    distinct.extend(item for item in items if not any(item is other for other in distinct))
+    return distinct
 
 
 class _Wrapper(RNNCell):
@@ -243,12 +243,12 @@ class DropoutWrapper(_Wrapper):
 
 def _chosen(visit: Callable[[Any], Any], state: Any) -> list[bool]:
     """For each leaf of ``state`` whether ``visit`` lets it be dropped."""
-    found = visit(state)
-    if isinstance(found, bool):
-        if found and nest.is_nested(state):
+    chosen = visit(state)
+    if isinstance(chosen, bool):
+        if chosen and nest.is_nested(state):
             return [drop for part in nest.parts(state) for drop in _chosen(visit, part)]
-        return [found] * len(nest.flatten(state))
-    return [bool(item) for item in nest.flatten(found)]
+        return [chosen] * len(nest.flatten(state))
+    return [bool(item) for item in nest.flatten(chosen)]
 
 
 def _probability(name: str, value: Any) -> Any:
@@ -284,9 +284,9 @@ class ResidualWrapper(_Wrapper):
         if self._residual_fn is not None:
             return self._residual_fn(inputs, outputs), new
         nest.assert_same_structure(inputs, outputs)
-        for given, made in zip(nest.flatten(inputs), nest.flatten(outputs), strict=True):
-            given.shape.assert_is_compatible_with(made.shape)
-        return nest.map_structure(lambda given, made: given + made, inputs, outputs), new
+        for given, summed in zip(nest.flatten(inputs), nest.flatten(outputs), strict=True):
+            given.shape.assert_is_compatible_with(summed.shape)
+        return nest.map_structure(lambda given, summed: given + summed, inputs, outputs), new
 
 
 @public("nn.rnn_cell.DeviceWrapper", "contrib.rnn.DeviceWrapper")

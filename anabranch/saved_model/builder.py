@@ -199,7 +199,7 @@ class SavedModelBuilder:
     @staticmethod
     def _signatures(given: Mapping[str, Any] | None) -> dict[str, Any]:
         """Own copies of the signatures, each complete."""
-        found = {}
+        signatures = {}
         for key, signature in (given or {}).items():
             if key in (constants.INIT_OP_SIGNATURE_KEY, constants.TRAIN_OP_SIGNATURE_KEY):
                 raise KeyError(
@@ -220,8 +220,8 @@ class SavedModelBuilder:
                         f"All TensorInfo protos used in the SignatureDefs must have the name field set: {name!r} of "
                         f"signature {key!r} has none"
                     )
-            found[str(key)] = own
-        return found
+            signatures[str(key)] = own
+        return signatures
 
     @staticmethod
     def _check_names(graph: Graph, signatures: dict[str, Any]) -> None:

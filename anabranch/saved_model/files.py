@@ -132,12 +132,12 @@ def asset_files(meta: Any) -> list[Any]:
     """The ``AssetFileDef`` messages of a MetaGraph, from its own field or, in old files, from a collection."""
     if meta.asset_file_def:
         return list(meta.asset_file_def)
-    found = []
+    assets = []
     if constants.ASSETS_KEY in meta.collection_def:
         for item in meta.collection_def[constants.ASSETS_KEY].any_list.value:
             if item.type_url.rpartition(".")[2] == "AssetFileDef":
                 try:
-                    found.append(saved_model_pb2.AssetFileDef.FromString(item.value))
+                    assets.append(saved_model_pb2.AssetFileDef.FromString(item.value))
                 except DecodeError as problem:
                     raise ValueError(
                         errors.message(
@@ -146,7 +146,7 @@ def asset_files(meta: Any) -> list[Any]:
                             "save the model again: its description is not whole",
                         )
                     ) from None
-    return found
+    return assets
 
 
 def assets(export_dir: Any, meta: Any, import_scope: str | None = None) -> dict[str, str]:

@@ -56,8 +56,8 @@ class Inliner:
         Raises:
             KeyError: there is no such function. NotImplementedError: it calls itself.
         """
-        found = self._flat.get(name)
-        if found is None:
+        function = self._flat.get(name)
+        if function is None:
             if name in self._inside:
                 raise NotImplementedError(
                     errors.message(
@@ -75,9 +75,9 @@ class Inliner:
                     )
                 )
             self._inside.append(name)
-            found = self._flat[name] = _flatten(self, self.library[name])
+            function = self._flat[name] = _flatten(self, self.library[name])
             self._inside.pop()
-        return found
+        return function
 
     def callee(self, node: Any) -> tuple[str, Any] | None:
         """Name and attributes of the function that a node calls; None if it is not a call."""
@@ -89,14 +89,14 @@ class Inliner:
 
     def functions_for(self, nodes: Iterable[Any]) -> list[Any]:
         """FunctionDefs without calls of the bodies that ``nodes`` name, theirs included."""
-        found: dict[str, Any] = {}
+        functions: dict[str, Any] = {}
         waiting = list(nodes)
         while waiting:
             for name in functions_named(waiting.pop()):
-                if name not in found and name in self.library:
-                    found[name] = self._as_function(name)
-                    waiting.extend(found[name].node_def)
-        return list(found.values())
+                if name not in functions and name in self.library:
+                    functions[name] = self._as_function(name)
+                    waiting.extend(functions[name].node_def)
+        return list(functions.values())
 
     def _as_function(self, name: str) -> Any:
         flat, original = self.flat(name), self.library[name]
@@ -144,8 +144,8 @@ def _flatten(inliner: Inliner, function: Any) -> Flat:
             nodes.append(copy)
             continue
         name, attrs = called
-        made, results[node.name], inner_effects[node.name] = _body_of_call(inliner, node, name, attrs, taken)
-        nodes += made
+        nodes_added, results[node.name], inner_effects[node.name] = _body_of_call(inliner, node, name, attrs, taken)
+        nodes += nodes_added
         if node.name in controlled:
             waits = dict.fromkeys(
                 [f"^{effect}" for effect in inner_effects[node.name]]

@@ -166,8 +166,8 @@ def load(export_dir: Any, tags: Any = None, *args: Any, config: Any = None, **kw
 
 
 def _text(path: Any) -> str:
-    found = getattr(path, "__fspath__", lambda: path)()
-    return found.decode() if isinstance(found, bytes) else str(found)
+    text = getattr(path, "__fspath__", lambda: path)()
+    return text.decode() if isinstance(text, bytes) else str(text)
 
 
 # -------------------------------------------------------------------------------------------- a graph, as TensorFlow 1
@@ -218,24 +218,24 @@ class _Objects:
 
     def build(self) -> None:
         """Make the signatures, with values in all that they capture."""
-        found = self.objects.child(0, "signatures")
+        signatures_node = self.objects.child(0, "signatures")
         with self.graph.as_default():
-            for name, node in (self.objects.children(found) if found is not None else {}).items():
+            for name, node in (self.objects.children(signatures_node) if signatures_node is not None else {}).items():
                 self.model.signatures[name] = self._signature(name, node)
             self._set_values()
 
     def functions(self) -> dict[str, int]:
         """Numbers of traces of the functions that attributes of the root, and theirs, hold."""
-        found = {}
+        counts = {}
         for path, node in self._paths().items():
             count = len(self.objects.concrete(node))
             if count:
-                found[path] = count
-        return found
+                counts[path] = count
+        return counts
 
     def _paths(self) -> dict[str, int]:
         """Objects by the shortest way of attributes that leads to each; signatures and what Keras hides left out."""
-        found: dict[str, int] = {}
+        paths: dict[str, int] = {}
         seen = {0}
         waiting = [("", 0)]
         while waiting:
@@ -245,10 +245,10 @@ class _Objects:
                 if child not in seen and not hidden and (path or name != "signatures"):
                     seen.add(child)
                     own = f"{path}.{name}" if path else name
-                    found[own] = child
+                    paths[own] = child
                     if not self.objects.concrete(child):
                         waiting.append((own, child))
-        return found
+        return paths
 
     def function(self, path: str, trace: int) -> Signature:
         """Build a function that is not a signature."""
@@ -311,15 +311,15 @@ class _Objects:
             if arg.name in needed:
                 outer[arg.name] = self._tensor(node)
         returned, effects = self._add(flat, outer, f"{_identifier(name)}/")
-        made = leaves(described.output_signature)
-        if sum(len(leaf.parts) for _, leaf in made) != len(returned):
-            made = [(item.name, TENSOR) for item in flat.signature.output_arg]
+        structure = leaves(described.output_signature)
+        if sum(len(leaf.parts) for _, leaf in structure) != len(returned):
+            structure = [(item.name, TENSOR) for item in flat.signature.output_arg]
         outputs: dict[str, Any] = {}
         packed: dict[str, Leaf] = {}
         results = iter(returned)
-        for key, (_, leaf) in zip(_unique(label for label, _ in made), made, strict=True):
-            found = [next(results) for _ in leaf.parts]
-            outputs[key] = found[0] if leaf.kind == "tensor" else found
+        for key, (_, leaf) in zip(_unique(label for label, _ in structure), structure, strict=True):
+            values = [next(results) for _ in leaf.parts]
+            outputs[key] = values[0] if leaf.kind == "tensor" else values
             if leaf.kind != "tensor":
                 packed[key] = leaf
         defaults = {}
@@ -335,12 +335,12 @@ class _Objects:
         nodes = import_nodes.parse(flat.nodes, function=True)
         returned = [import_nodes.function_sources(nodes, edge)[0] for edge in flat.returns]
         effects = [name for name in flat.effects if nodes[name].definition.effect.kind in _EFFECTS]
-        kept: set[str] = set()
+        arguments_used: set[str] = set()
         waiting = [name for name, _ in returned if name in nodes] + effects
         while waiting:
             name = waiting.pop()
-            if name not in kept:
-                kept.add(name)
+            if name not in arguments_used:
+                arguments_used.add(name)
                 node = nodes[name]
                 waiting += [edge[0] for edge in node.inputs if edge[0] in nodes]
                 waiting += [control for control in node.controls if control in nodes]
@@ -349,14 +349,14 @@ class _Objects:
         proto.library.function.extend(library.values())
         used: set[str] = set()
         for name, node in nodes.items():
-            if name not in kept:
+            if name not in arguments_used:
                 continue
             copy = proto.node.add()
             copy.CopyFrom(node.proto)
             copy.device = ""  # devices of the machine that trained the model
             del copy.input[:]
             copy.input.extend(f"{start}:{index}" for start, index in node.inputs)
-            copy.input.extend(f"^{control}" for control in node.controls if control in kept)
+            copy.input.extend(f"^{control}" for control in node.controls if control in arguments_used)
             used.update(start for start, _ in node.inputs if start in outer)
         wanted = [f"{name}:{index}" if name in nodes else None for name, index in returned]
         elements = import_graph.import_graph_def(
@@ -375,8 +375,8 @@ class _Objects:
     # ------------------------------------------------------------------------------------------------------- captures
     def _tensor(self, node: int) -> Tensor:
         """The tensor that stands for a captured object."""
-        found = self.tensors.get(node)
-        if found is None:
+        tensor = self.tensors.get(node)
+        if tensor is None:
             saved = self.objects.nodes[node]
             kind = saved.WhichOneof("kind")
             make = getattr(self, f"_make_{kind}", None)
@@ -388,8 +388,8 @@ class _Objects:
                         "save a signature that does without it",
                     )
                 )
-            found = self.tensors[node] = make(node, saved)
-        return found
+            tensor = self.tensors[node] = make(node, saved)
+        return tensor
 
     def _make_variable(self, node: int, saved: Any) -> Tensor:
         proto = saved.variable
@@ -454,8 +454,8 @@ class _Objects:
         return handle
 
     def _method(self, node: int, name: str) -> int:
-        found = self.objects.child(node, name)
-        if found is None or not self.objects.concrete(found):
+        method = self.objects.child(node, name)
+        if method is None or not self.objects.concrete(method):
             raise NotImplementedError(
                 errors.message(
                     f"a captured resource without a function {name!r}",
@@ -463,7 +463,7 @@ class _Objects:
                     "save the model with a program that writes it (TensorFlow 2.0 or later)",
                 )
             )
-        return found
+        return method
 
     def _call(self, function: str, prefix: str) -> tuple[list[Tensor], list[Operation]]:
         """Build a function that takes captures only."""
@@ -544,13 +544,13 @@ class _Objects:
         reader = self._reader()
         # The object graph names the two tensors of a table, or what both names begin with.
         names = [name for key in self.keys.get(node, {}).values() for name in (key, f"{key}-keys", f"{key}-values")]
-        found = {name.rpartition("-")[2]: name for name in names if name in reader.tensors}
-        if "keys" in found and "values" in found:
+        by_kind = {name.rpartition("-")[2]: name for name in names if name in reader.tensors}
+        if "keys" in by_kind and "values" in by_kind:
             attrs = handle.op._attrs
             keys = placeholder(attrs["key_dtype"], name="restored/keys")
             values = placeholder(attrs["value_dtype"], name="restored/values")
             load_op = build("LookupTableImportV2", handle, keys, values)
-            fed = {keys: reader.read(found["keys"]), values: reader.read(found["values"])}
+            fed = {keys: reader.read(by_kind["keys"]), values: reader.read(by_kind["values"])}
             self.session.run(load_op, fed)
 
 
@@ -562,19 +562,19 @@ def _needed(flat: Flat) -> set[str]:
 
 def _identifier(text: str) -> str:
     """A name that the graph takes."""
-    found = re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", text).strip("/")
-    return found if re.match(r"[A-Za-z0-9.]", found) else f"x{found}"
+    identifier = re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", text).strip("/")
+    return identifier if re.match(r"[A-Za-z0-9.]", identifier) else f"x{identifier}"
 
 
 def _unique(labels: Iterable[str]) -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     for label in labels:
         name, count = label or "output", 0
-        while name in found:
+        while name in names:
             count += 1
             name = f"{label or 'output'}_{count}"
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
 __all__ = ["LoadedModel", "load"]

@@ -100,8 +100,8 @@ def init_op(meta: Any, graph: Graph, import_scope: str | None = None) -> Any:
         names = meta.collection_def[key].node_list.value
         if len(names) != 1:
             raise RuntimeError(f"Expected exactly one SavedModel init op in collection {key!r}. Found: {list(names)}")
-        found = graph.as_graph_element(inside_scope(names[0], import_scope))
-        return found if isinstance(found, Operation) else found.op
+        element = graph.as_graph_element(inside_scope(names[0], import_scope))
+        return element if isinstance(element, Operation) else element.op
     return None
 
 

@@ -29,14 +29,14 @@ def leaves(value: Any, name: str = "") -> list[tuple[str, Leaf]]:
     kind = value.WhichOneof("kind")
     if kind in ("list_value", "tuple_value"):
         parts = getattr(value, kind).values
-        found = [
+        branches = [
             leaves(part, name if len(parts) == 1 else f"{name}_{i}" if name else "") for i, part in enumerate(parts)
         ]
     elif kind == "dict_value":
         fields = value.dict_value.fields
-        found = [leaves(fields[key], key) for key in sorted(fields)]
+        branches = [leaves(fields[key], key) for key in sorted(fields)]
     elif kind == "named_tuple_value":
-        found = [leaves(pair.value, pair.key) for pair in value.named_tuple_value.values]
+        branches = [leaves(pair.value, pair.key) for pair in value.named_tuple_value.values]
     elif kind in ("tensor_spec_value", "bounded_tensor_spec_value"):
         spec = getattr(value, kind)
         return [(name or spec.name, Leaf("tensor", (spec_of(spec),)))]
@@ -44,7 +44,7 @@ def leaves(value: Any, name: str = "") -> list[tuple[str, Leaf]]:
         return [(name, composite_leaf(value.type_spec_value))]
     else:
         return []  # a Python value, which is part of the trace and no argument
-    return [leaf for part in found for leaf in part]
+    return [leaf for part in branches for leaf in part]
 
 
 def spec_of(spec: Any) -> tuple[dtypes.DType, RawShape]:
@@ -116,7 +116,7 @@ class ObjectGraph:
                     f"a checkpoint whose object graph cannot be read ({problem})", "a whole checkpoint", "copy it again"
                 ),
             ) from None
-        found: dict[int, dict[str, str]] = {}
+        names: dict[int, dict[str, str]] = {}
         seen: set[tuple[int, int]] = set()
         waiting = [(0, 0)] if len(self.nodes) and len(tracked.nodes) else []
         while waiting:
@@ -126,7 +126,7 @@ class ObjectGraph:
             seen.add(pair)
             own, other = pair
             for item in tracked.nodes[other].attributes:
-                found.setdefault(own, {})[item.name] = item.checkpoint_key
+                names.setdefault(own, {})[item.name] = item.checkpoint_key
             mine = self.children(own)
             for reference in tracked.nodes[other].children:
                 if reference.local_name in mine and 0 <= reference.node_id < len(tracked.nodes):
@@ -140,13 +140,13 @@ class ObjectGraph:
                 ours = slots.get((back.get(slot.original_variable_node_id, -1), slot.slot_name))
                 if ours is not None and 0 <= slot.slot_variable_node_id < len(tracked.nodes):
                     waiting.append((self._checked(ours), slot.slot_variable_node_id))
-        return found
+        return names
 
 
 def scalar_bytes(value: Any) -> bytes:
     """The one string in an array."""
-    found = np.asarray(value, object).item()
-    return found if isinstance(found, bytes) else bytes(found)
+    scalar = np.asarray(value, object).item()
+    return scalar if isinstance(scalar, bytes) else bytes(scalar)
 
 
 __all__ = ["CHECKPOINT_KEY", "ObjectGraph", "leaves", "scalar_bytes", "spec_of"]

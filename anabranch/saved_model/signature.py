@@ -76,10 +76,10 @@ class Signature:
         for key in names:
             value = given[key] if key in given else self._defaults[key]
             values += self._taken[key].unpack(value) if key in self._taken else [value]
-        found: dict[str, Any] = self._run(*values)[0]
+        outputs: dict[str, Any] = self._run(*values)[0]
         for key, leaf in self._given.items():
-            found[key] = leaf.pack(found[key])
-        return found
+            outputs[key] = leaf.pack(outputs[key])
+        return outputs
 
     def _told(self, problem: str) -> str:
         wanted = ", ".join(f"{key}=..." for key in self.inputs)

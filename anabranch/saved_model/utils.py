@@ -61,10 +61,10 @@ def get_tensor_from_tensor_info(tensor_info: Any, graph: Graph | None = None, im
     Raises:
         KeyError: the graph has no such tensor. ValueError: the name is malformed, or the message names nothing.
     """
-    found = graph or get_default_graph()
+    graph_of_tensor = graph or get_default_graph()
 
     def tensor(name: str) -> Tensor:
-        return found.get_tensor_by_name(inside_scope(name, import_scope))
+        return graph_of_tensor.get_tensor_by_name(inside_scope(name, import_scope))
 
     encoding = tensor_info.WhichOneof("encoding")
     if encoding == "name":

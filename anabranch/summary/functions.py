@@ -37,10 +37,10 @@ def clean_tag(name: str | None) -> str | None:
     """``name`` with what a scope's name may not have replaced by ``_``, and without slashes at its start."""
     if name is None:
         return None
-    found = _NOT_IN_TAGS.sub("_", name).lstrip("/")
-    if found != name:
-        logging.getLogger("anabranch").info("Summary name %s is illegal; using %s instead.", name, found)
-    return found
+    tag = _NOT_IN_TAGS.sub("_", name).lstrip("/")
+    if tag != name:
+        logging.getLogger("anabranch").info("Summary name %s is illegal; using %s instead.", name, tag)
+    return tag
 
 
 @contextlib.contextmanager
@@ -129,8 +129,8 @@ def audio(
     """
     with summary_scope(name, family, values=[tensor]) as (tag, scope):
         rate = convert.convert_to_tensor(sample_rate, dtypes.float32, "sample_rate")
-        made = build("AudioSummaryV2", tag, tensor, rate, max_outputs=max_outputs, name=scope)
-        return collect(made, collections, _USUAL)
+        summary = build("AudioSummaryV2", tag, tensor, rate, max_outputs=max_outputs, name=scope)
+        return collect(summary, collections, _USUAL)
 
 
 @public("summary.tensor_summary")
@@ -160,8 +160,8 @@ def tensor_summary(
     if display_name is not None:
         metadata.display_name = display_name
     with summary_scope(name, family, values=[tensor]) as (tag, scope):
-        made = build("TensorSummaryV2", tag, tensor, metadata.SerializeToString(), name=scope)
-        return collect(made, collections, _USUAL)
+        summary = build("TensorSummaryV2", tag, tensor, metadata.SerializeToString(), name=scope)
+        return collect(summary, collections, _USUAL)
 
 
 @public("summary.text")
@@ -209,8 +209,8 @@ def merge_all(key: Any = GraphKeys.SUMMARIES, scope: str | None = None, name: st
         scope: take only those whose names match this from their start.
         name: name of the op.
     """
-    found = get_default_graph().get_collection(key, scope)
-    return merge(found, name=name) if found else None
+    summaries = get_default_graph().get_collection(key, scope)
+    return merge(summaries, name=name) if summaries else None
 
 
 @public("summary.get_summary_description")

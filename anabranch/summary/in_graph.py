@@ -191,16 +191,16 @@ def _recorded(name: str, tensor: Any, family: str | None, make: Callable[[Any, s
     condition = _here.record
     with device("/cpu:0"):
         if isinstance(condition, Tensor):
-            found = api.names()["cond"](condition, record, lambda: convert.constant(False), name="")
+            written = api.names()["cond"](condition, record, lambda: convert.constant(False), name="")
         else:
-            found = record() if condition else convert.constant(False)
-    get_default_graph().add_to_collection(_SUMMARIES, found)
-    return found
+            written = record() if condition else convert.constant(False)
+    get_default_graph().add_to_collection(_SUMMARIES, written)
+    return written
 
 
 def _step(step: Any) -> Any:
-    found = convert.convert_to_tensor(_global_step() if step is None else step)
-    return found if found.dtype.base == dtypes.int64 else build("Cast", found, DstT="int64")
+    step_tensor = convert.convert_to_tensor(_global_step() if step is None else step)
+    return step_tensor if step_tensor.dtype.base == dtypes.int64 else build("Cast", step_tensor, DstT="int64")
 
 
 @public("contrib.summary.scalar")

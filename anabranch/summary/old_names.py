@@ -47,8 +47,8 @@ def audio_summary(
     """A summary with clips of sound. Now ``tf.summary.audio``."""
     with name_scope(name, "AudioSummary", [tag, tensor]) as scope:
         rate = convert.convert_to_tensor(sample_rate, dtypes.float32, "sample_rate")
-        made = build("AudioSummaryV2", tag, tensor, rate, max_outputs=max_outputs, name=scope)
-        return collect(made, collections, _USUAL)
+        summary = build("AudioSummaryV2", tag, tensor, rate, max_outputs=max_outputs, name=scope)
+        return collect(summary, collections, _USUAL)
 
 
 @public("merge_summary", "contrib.deprecated.merge_summary")
@@ -61,5 +61,5 @@ def merge_summary(inputs: Any, collections: Any = None, name: str | None = None)
 @public("merge_all_summaries", "contrib.deprecated.merge_all_summaries")
 def merge_all_summaries(key: Any = GraphKeys.SUMMARIES) -> Tensor | None:
     """One summary with all that the default graph collected, None if there are none. Now ``tf.summary.merge_all``."""
-    found = get_default_graph().get_collection(key)
-    return merge_summary(found) if found else None
+    summaries = get_default_graph().get_collection(key)
+    return merge_summary(summaries) if summaries else None

@@ -124,17 +124,17 @@ class FileWriter:
                 "Please pass only graph, or graph_def (deprecated), but not both.\n"
                 + errors.message("graph and graph_def", "one of the two arguments", "writer.add_graph(session.graph)")
             )
-        found = graph if graph is not None else graph_def
-        if isinstance(found, Graph):
-            found = found.as_graph_def(add_shapes=True)
-        elif isinstance(found, graph_pb2.GraphDef):
+        graph_given = graph if graph is not None else graph_def
+        if isinstance(graph_given, Graph):
+            graph_given = graph_given.as_graph_def(add_shapes=True)
+        elif isinstance(graph_given, graph_pb2.GraphDef):
             warnings.warn("Passing a `GraphDef` to the SummaryWriter is deprecated. Pass a `Graph` object instead.")
         else:
             raise TypeError(
                 "The passed graph must be an instance of `Graph` or the deprecated `GraphDef`\n"
-                + errors.message(f"a {type(found).__name__}", "a tf.Graph", "writer.add_graph(session.graph)")
+                + errors.message(f"a {type(graph_given).__name__}", "a tf.Graph", "writer.add_graph(session.graph)")
             )
-        self._add(event_pb2.Event(graph_def=found.SerializeToString()), global_step)
+        self._add(event_pb2.Event(graph_def=graph_given.SerializeToString()), global_step)
 
     def add_meta_graph(self, meta_graph_def: Any, global_step: Any = None) -> None:
         """Write a ``MetaGraphDef``.
@@ -209,10 +209,10 @@ class FileWriterCache:
         """The writer of a folder, made with the default graph when it is asked for first."""
         key = os.fspath(logdir)
         with FileWriterCache._lock:
-            found = FileWriterCache._cache.get(key)
-            if found is None:
-                found = FileWriterCache._cache[key] = FileWriter(key, graph=get_default_graph())
-            return found
+            writer = FileWriterCache._cache.get(key)
+            if writer is None:
+                writer = FileWriterCache._cache[key] = FileWriter(key, graph=get_default_graph())
+            return writer
 
     @staticmethod
     def clear() -> None:

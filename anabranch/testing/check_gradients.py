@@ -159,8 +159,8 @@ def check_problems(
             values = level.start(values, runners[0][1])
         symbolic = [(name, run(*_joined(levels))) for name, run in runners]
         for position, level in enumerate(levels):
-            of_tiers = [(name, level.arranged(found[position])) for name, found in symbolic]
-            failures += [f"{name}, order {position + 1}, {told}" for name, told in level.failures(of_tiers, directions)]
+            of_tiers = [(name, level.arranged(gradient[position])) for name, gradient in symbolic]
+            failures += [f"{name}, order {position + 1}, {text}" for name, text in level.failures(of_tiers, directions)]
     return failures
 
 
@@ -200,13 +200,13 @@ class _Level:
         """Draw cotangents at ``values``; return the values at which the functions of the next order are checked."""
         self.values, self.run = values, run
         self.us = [[_directions(self.random, array) for array in arrays] for arrays in self._evaluate(values)]
-        kept = [i for i, gs in enumerate(self.slopes) if any(gradient is not None for gradient in gs)]
-        return [self.values[i] + self.us[i] for i in kept]
+        differentiable = [i for i, gs in enumerate(self.slopes) if any(gradient is not None for gradient in gs)]
+        return [self.values[i] + self.us[i] for i in differentiable]
 
-    def arranged(self, found: list[list[np.ndarray]]) -> list[list[Any]]:
+    def arranged(self, slopes: list[list[np.ndarray]]) -> list[list[Any]]:
         """The fetched gradients with None where there is none."""
         result = []
-        for gs, arrays in zip(self.slopes, found, strict=True):
+        for gs, arrays in zip(self.slopes, slopes, strict=True):
             rest = iter(arrays)
             result.append([None if g is None else next(rest) for g in gs])
         return result
@@ -221,10 +221,10 @@ class _Level:
                 for index, problem in enumerate(self.problems):
                     if (index, tier) in failed:
                         continue
-                    told = self._compare(index, numeric[index], gradients_[index], ds[index])
-                    if told is not None:
+                    difference = self._compare(index, numeric[index], gradients_[index], ds[index])
+                    if difference is not None:
                         failed.add((index, tier))
-                        yield problem.name, f"{tier}: {told}"
+                        yield problem.name, f"{tier}: {difference}"
 
     def feed(self, values: list[list[np.ndarray]]) -> dict[Any, Any]:
         """What the functions are fed at ``values``."""
@@ -247,12 +247,12 @@ class _Level:
                 for xs, dirs, h in zip(self.values, ds, steps, strict=True)
             ]
             sides[factor] = self._evaluate(moved)
-        found = []
+        numeric = []
         for index, h in enumerate(steps):
             wide = self._projected(index, sides[1.0], sides[-1.0]) / (2 * h)
             narrow = self._projected(index, sides[0.5], sides[-0.5]) / h
-            found.append((4 * narrow - wide) / 3)
-        return found
+            numeric.append((4 * narrow - wide) / 3)
+        return numeric
 
     def _projected(self, index: int, up: list[list[np.ndarray]], down: list[list[np.ndarray]]) -> float:
         total = 0.0
@@ -292,8 +292,8 @@ def _differentiate(problems: Sequence[Problem]) -> tuple[list[list[Tensor]], lis
         with warnings.catch_warnings():
             # Sparse gradients of unknown size are compared as dense ones here.
             warnings.filterwarnings("ignore", message="Converting sparse IndexedSlices")
-            found = gradients(problem.ys, problem.xs, grad_ys=starts)
-            dense = [None if g is None else convert_to_tensor(g) for g in found]
+            gradients_of_ys = gradients(problem.ys, problem.xs, grad_ys=starts)
+            dense = [None if g is None else convert_to_tensor(g) for g in gradients_of_ys]
         us.append(starts)
         slopes.append(dense)
         if any(g is not None for g in dense):

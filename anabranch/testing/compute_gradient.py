@@ -59,11 +59,11 @@ def compute_gradient(
         return _pair(session, x, x_shape, y, y_shape, x_init_value, delta, feed)
     starts = [None] * len(x) if x_init_value is None else list(x_init_value)
     starts = [_start(xi, shape, value) for xi, shape, value in zip(x, x_shape, starts, strict=True)]
-    found = []
+    jacobians = []
     for i, xi in enumerate(x):
         others = {other: value for j, (other, value) in enumerate(zip(x, starts, strict=True)) if j != i}
-        found.append(_pair(session, xi, x_shape[i], y, y_shape, starts[i], delta, {**feed, **others}))
-    return found
+        jacobians.append(_pair(session, xi, x_shape[i], y, y_shape, starts[i], delta, {**feed, **others}))
+    return jacobians
 
 
 @public("test.compute_gradient_error")
@@ -80,9 +80,9 @@ def compute_gradient_error(
     """Compute the greatest difference between the theoretical and the numeric Jacobian (see
     `tf.test.compute_gradient`).
     """
-    found = compute_gradient(x, x_shape, y, y_shape, x_init_value, delta, init_targets, extra_feed_dict)
+    jacobians = compute_gradient(x, x_shape, y, y_shape, x_init_value, delta, init_targets, extra_feed_dict)
     worst = 0.0
-    for theoretical, numeric in found if isinstance(found, list) else [found]:
+    for theoretical, numeric in jacobians if isinstance(jacobians, list) else [jacobians]:
         if theoretical.size or numeric.size:
             worst = np.fmax(worst, np.fabs(theoretical - numeric).max())
     return float(worst)

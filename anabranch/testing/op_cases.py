@@ -62,9 +62,9 @@ class Sample:
             return random.integers(0, 2, self.shape).astype(bool)
         if dtype.base is dtypes.string:
             words = np.array([b"", b"a", b"abc", "\u00e9t\u00e9".encode(), b"\x00z"], object)
-            found = np.empty(self.shape, object)  # indexing with a scalar would give the element itself
-            found[...] = words[random.integers(0, len(words), self.shape)]
-            return found
+            sample = np.empty(self.shape, object)  # indexing with a scalar would give the element itself
+            sample[...] = words[random.integers(0, len(words), self.shape)]
+            return sample
         assert dtype.np is not None
         if dtype.is_complex:
             return (self._floats(random) + 1j * self._floats(random)).astype(dtype.np)
@@ -73,16 +73,16 @@ class Sample:
         low = max(self.low, 0) if dtype.is_unsigned or dtype.name in ("quint8", "quint16") else self.low
         integers = np.arange(int(np.ceil(low)), int(np.floor(self.high)) + 1)
         integers = integers[np.abs(integers) >= self.margin]
-        found = random.choice(integers, self.shape, replace=not self.distinct)
-        return np.asarray(found).astype(dtype.np)
+        sample = random.choice(integers, self.shape, replace=not self.distinct)
+        return np.asarray(sample).astype(dtype.np)
 
     def _floats(self, random: np.random.Generator) -> np.ndarray:
         if self.distinct:
             size = int(np.prod(self.shape))
             return random.permutation(np.linspace(self.low, self.high, size)).reshape(self.shape)
-        found = random.uniform(self.low, self.high, self.shape)
-        near = np.abs(found) < self.margin
-        return np.where(near, np.where(found < 0, -1, 1) * (self.margin + np.abs(found)), found)
+        numbers = random.uniform(self.low, self.high, self.shape)
+        near = np.abs(numbers) < self.margin
+        return np.where(near, np.where(numbers < 0, -1, 1) * (self.margin + np.abs(numbers)), numbers)
 
 
 def real(*shape: int, low: float = -2.0, high: float = 2.0, margin: float = 0.0, distinct: bool = False) -> Sample:
@@ -114,8 +114,8 @@ def each_shape(
     *, low: float = -2.0, high: float = 2.0, margin: float = 0.0, special: Sequence[float] = ()
 ) -> list[Case]:
     """Cases of a unary op: a matrix, a scalar, nothing, and special values."""
-    found = [case(Sample(shape, low, high, margin)) for shape in ((3, 4), (), (2, 0))]
-    return found + ([case(list(special), grad=False)] if len(special) else [])
+    cases = [case(Sample(shape, low, high, margin)) for shape in ((3, 4), (), (2, 0))]
+    return cases + ([case(list(special), grad=False)] if len(special) else [])
 
 
 def positive(*shape: int, low: float = 0.5, high: float = 3.0) -> Sample:
@@ -321,8 +321,12 @@ class Instance:
             [widened(item) for item in value] if isinstance(value, list) else widened(value) for value in self.inputs
         ]
         with np.errstate(all="ignore"):
-            found = self.row.reference(*given, **self.case.attrs)
-        return [np.asarray(item) for item in found] if isinstance(found, (tuple, list)) else [np.asarray(found)]
+            references = self.row.reference(*given, **self.case.attrs)
+        return (
+            [np.asarray(item) for item in references]
+            if isinstance(references, (tuple, list))
+            else [np.asarray(references)]
+        )
 
 
 def widened(array: np.ndarray) -> np.ndarray:
@@ -380,8 +384,8 @@ def _complete_attrs(definition: opdef.OpDefinition, driven: Row, item: Case, dty
         if spec.type_list_attr is not None and spec.type_list_attr not in item.types:
             attrs[spec.type_list_attr] = (dtypes.as_dtype(dtype_name or "float"),) * len(given)
     for key, names in item.types.items():
-        found = tuple(dtypes.as_dtype(name) for name in names.split())
-        attrs[key] = found if definition.attrs[key].is_list else found[0]
+        kinds = tuple(dtypes.as_dtype(name) for name in names.split())
+        attrs[key] = kinds if definition.attrs[key].is_list else kinds[0]
     for key, value in item.attrs.items():
         attrs[key] = definition.attrs[key].convert(value, key, definition.type_name)
     if driven.varied is not None and driven.varied not in attrs:

@@ -126,11 +126,13 @@ def run_forward(built: Sequence[Built], graph: Graph, tier: str) -> list[list[np
         needed = {fed: array for one in built for fed, array in one.feeds.items() if fed.op._outputs[0]._consumers}
         fetches = [(one.outputs, one.op) for one in built]
         outputs = session.run(fetches, needed)
-        told = session.explain(fetches, needed)
-        assert "interpreted: " not in told, f"a program could not be compiled, and its ops were interpreted:\n{told}"
+        explanation = session.explain(fetches, needed)
+        assert "interpreted: " not in explanation, (
+            f"a program could not be compiled, and its ops were interpreted:\n{explanation}"
+        )
         finals = session.run([one.reads for one in built]) if starts else [[] for _ in built]
     return [
-        [np.asarray(value) for value in (*final, *found)] for final, (found, _) in zip(finals, outputs, strict=True)
+        [np.asarray(value) for value in (*final, *actual)] for final, (actual, _) in zip(finals, outputs, strict=True)
     ]
 
 
@@ -145,11 +147,11 @@ def check_known(row: Row, most: int = 3) -> list[str]:
         for known in range(sum(fed in plain.op._inputs for fed in plain.feeds)):
             with Graph().as_default() as graph:
                 built = build_instance(one, constant_at=known)
-            found = run_forward([built], graph, "compiled")
-            for position, (first, second) in enumerate(zip(expected[0], found[0], strict=True)):
-                told = "" if drawn else difference(first, second, 2 * row.tolerance)
-                if told:
-                    problems.append(f"{one.name}, input {known} known: value {position} differs: {told}")
+            values = run_forward([built], graph, "compiled")
+            for position, (first, second) in enumerate(zip(expected[0], values[0], strict=True)):
+                difference_text = "" if drawn else difference(first, second, 2 * row.tolerance)
+                if difference_text:
+                    problems.append(f"{one.name}, input {known} known: value {position} differs: {difference_text}")
     return problems
 
 
@@ -158,9 +160,9 @@ def check_forward(row: Row) -> list[str]:
     problems: list[str] = []
     with Graph().as_default() as graph:
         built = [build_instance(one) for one in instances(row)]
-    found = {tier: run_forward(built, graph, tier) for tier in TIERS}
+    actual = {tier: run_forward(built, graph, tier) for tier in TIERS}
     for index, one in enumerate(built):
-        by_tier = {tier: found[tier][index] for tier in TIERS}
+        by_tier = {tier: actual[tier][index] for tier in TIERS}
         tensors = [*one.reads, *one.outputs]
         for tier, values in by_tier.items():
             for position, (tensor, value) in enumerate(zip(tensors, values, strict=True)):
@@ -170,9 +172,9 @@ def check_forward(row: Row) -> list[str]:
                     )
             problems += _check_values(one, tier, tensors, values)
         for position, (first, second) in enumerate(zip(*by_tier.values(), strict=True)):
-            told = difference(first, second, 2 * row.tolerance)
-            if told:
-                problems.append(f"{one.instance.name}: value {position} differs between the tiers: {told}")
+            difference_text = difference(first, second, 2 * row.tolerance)
+            if difference_text:
+                problems.append(f"{one.instance.name}: value {position} differs between the tiers: {difference_text}")
     return problems
 
 
@@ -189,28 +191,30 @@ def _check_values(one: Built, tier: str, tensors: list[Tensor], values: list[np.
         return [f"{one.instance.name}: the reference gives {len(expected)} values, the op {len(values)}"]
     problems = []
     for position, (wanted, value) in enumerate(zip(expected, values, strict=True)):
-        told = difference(wanted, value, row.tolerance)
-        if told:
-            problems.append(f"{one.instance.name}, {tier}: value {position} ({tensors[position].name}): {told}")
+        difference_text = difference(wanted, value, row.tolerance)
+        if difference_text:
+            problems.append(
+                f"{one.instance.name}, {tier}: value {position} ({tensors[position].name}): {difference_text}"
+            )
     return problems
 
 
-def difference(expected: np.ndarray, found: np.ndarray, factor: float = 1.0) -> str:
+def difference(expected: np.ndarray, actual: np.ndarray, factor: float = 1.0) -> str:
     """How ``found`` differs from ``expected``, which may be wider; '' if it does not within the tolerance of its
     dtype.
     """
-    if expected.shape != found.shape:
-        return f"shape {list(found.shape)}, expected {list(expected.shape)}"
-    dtype = dtypes.as_dtype(found.dtype)
+    if expected.shape != actual.shape:
+        return f"shape {list(actual.shape)}, expected {list(expected.shape)}"
+    dtype = dtypes.as_dtype(actual.dtype)
     if not (dtype.is_floating or dtype.is_complex):
-        if np.array_equal(expected, found):
+        if np.array_equal(expected, actual):
             return ""
-        where = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(expected != found)))
-        given, wanted = np.atleast_1d(found)[where], np.atleast_1d(expected)[where]
+        where = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(expected != actual)))
+        given, wanted = np.atleast_1d(actual)[where], np.atleast_1d(expected)[where]
         return f"{given!r} at {list(where)}, expected {wanted!r}"
     wide = np.complex128 if dtype.is_complex else np.float64
     with np.errstate(all="ignore"):
-        wanted, given = expected.astype(found.dtype).astype(wide), found.astype(wide)
+        wanted, given = expected.astype(actual.dtype).astype(wide), actual.astype(wide)
     if dtype.is_complex:
         return difference_of_floats(wanted.real, given.real, dtype, factor) or difference_of_floats(
             wanted.imag, given.imag, dtype, factor
@@ -218,21 +222,21 @@ def difference(expected: np.ndarray, found: np.ndarray, factor: float = 1.0) -> 
     return difference_of_floats(wanted, given, dtype, factor)
 
 
-def difference_of_floats(expected: np.ndarray, found: np.ndarray, dtype: dtypes.DType, factor: float) -> str:
+def difference_of_floats(expected: np.ndarray, actual: np.ndarray, dtype: dtypes.DType, factor: float) -> str:
     """Compare float64 arrays that hold values of ``dtype``: special values exactly, others relative to themselves and
     the largest.
     """
     finite = np.isfinite(expected)
-    special = ~finite & ~((expected == found) | (np.isnan(expected) & np.isnan(found)))
+    special = ~finite & ~((expected == actual) | (np.isnan(expected) & np.isnan(actual)))
     scale = np.max(np.abs(expected), initial=0.0, where=finite)
     rtol = RTOL[_REAL.get(dtype.name, dtype.name)] * factor
     with np.errstate(invalid="ignore"):
-        error = np.where(finite, np.abs(found - np.where(finite, expected, 0.0)), 0.0)
+        error = np.where(finite, np.abs(actual - np.where(finite, expected, 0.0)), 0.0)
     wrong = special | (finite & ~(error <= rtol * (np.abs(np.where(finite, expected, 0.0)) + 0.1 * scale)))
     if not np.any(wrong):
         return ""
     where = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(wrong)))
-    given, wanted = np.atleast_1d(found)[where], np.atleast_1d(expected)[where]
+    given, wanted = np.atleast_1d(actual)[where], np.atleast_1d(expected)[where]
     return f"{given!r} at {list(where)}, expected {wanted!r} (relative tolerance {rtol:.2g}); {int(wrong.sum())} wrong"
 
 

@@ -272,8 +272,8 @@ class TestCase(absltest.TestCase):
                 p, q = (v.astype(np.float32) if v.dtype.itemsize == 2 and v.dtype.kind in "fV" else v for v in (p, q))
                 return ~np.isclose(p, q, rtol=rtol, atol=atol, equal_nan=True)
 
-            told = f"{path[1:]} differs. {msg or ''}" if path != "a" else msg
-            self._compare_arrays(x, y, told, differ, f"close within rtol={rtol}, atol={atol}")
+            heading = f"{path[1:]} differs. {msg or ''}" if path != "a" else msg
+            self._compare_arrays(x, y, heading, differ, f"close within rtol={rtol}, atol={atol}")
 
         self._walk(a, b, "a", msg, compare)
 

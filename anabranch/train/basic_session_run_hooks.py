@@ -37,15 +37,15 @@ def _one_of(**given: Any) -> None:
 
 def global_step() -> Any:
     """The graph's global step; RuntimeError if there is none."""
-    found = step_counter.get_global_step()
-    if found is None:
+    step = step_counter.get_global_step()
+    if step is None:
         raise RuntimeError(
             "Global step should be created.\n"
             + errors.message(
                 "a graph without a global step", "a graph with a global step", "tf.train.get_or_create_global_step()"
             )
         )
-    return found
+    return step
 
 
 @public("train.SecondOrStepTimer")
@@ -273,16 +273,16 @@ class CheckpointSaverHook(SessionRunHook):
             return self._saver
         if self._scaffold is not None:
             return self._scaffold.saver
-        found = get_default_graph().get_collection(GraphKeys.SAVERS)
-        if len(found) != 1:
+        savers = get_default_graph().get_collection(GraphKeys.SAVERS)
+        if len(savers) != 1:
             raise RuntimeError(
                 errors.message(
-                    f"{len(found)} savers in the graph",
+                    f"{len(savers)} savers in the graph",
                     "exactly one saver",
                     "CheckpointSaverHook(..., saver=tf.train.Saver())",
                 )
             )
-        self._saver = found[0]
+        self._saver = savers[0]
         return self._saver
 
     def _save(self, session: Any, step: int) -> bool:

@@ -352,11 +352,11 @@ class QueueRunner:
 
         if export_scope and not self._queue.name.startswith(export_scope + "/"):
             return None
-        made = training_pb2.QueueRunnerDef(queue_name=name(self._queue))
-        made.enqueue_op_name.extend(name(op) for op in self._enqueue_ops)
-        made.close_op_name, made.cancel_op_name = name(self._close_op), name(self._cancel_op)
-        made.queue_closed_exception_types.extend(errors.error_code_from_exception_type(kind) for kind in self._closed)
-        return made
+        proto = training_pb2.QueueRunnerDef(queue_name=name(self._queue))
+        proto.enqueue_op_name.extend(name(op) for op in self._enqueue_ops)
+        proto.close_op_name, proto.cancel_op_name = name(self._close_op), name(self._cancel_op)
+        proto.queue_closed_exception_types.extend(errors.error_code_from_exception_type(kind) for kind in self._closed)
+        return proto
 
     @staticmethod
     def from_proto(queue_runner_def: Any, import_scope: str | None = None) -> QueueRunner:

@@ -195,14 +195,14 @@ def _copy_nodes(
                 copy.input.append(renamed)
                 missing[renamed] = None
         if "_class" in copy.attr:
-            kept = [
+            groups = [
                 without_scope(group.decode(), export_scope).encode()
                 for group in copy.attr["_class"].list.s
                 if _in_scope(group.decode().partition("@")[2], export_scope)
             ]
             del copy.attr["_class"].list.s[:]
-            copy.attr["_class"].list.s.extend(kept)
-            if not kept:
+            copy.attr["_class"].list.s.extend(groups)
+            if not groups:
                 del copy.attr["_class"]
         if node.op in ("Enter", "RefEnter"):
             frame = copy.attr["frame_name"].s.decode("utf-8", "surrogateescape")
@@ -212,23 +212,23 @@ def _copy_nodes(
 
 def _extraneous_saver_nodes(source: Any, saver_def: Any) -> frozenset[str]:
     """Nodes in the name scopes of savers other than that of ``saver_def``."""
-    kept = set()
+    saver_scopes = set()
     if saver_def is not None:
-        kept = {
+        saver_scopes = {
             name.partition(":")[0].rpartition("/")[0]
             for name in (saver_def.filename_tensor_name, saver_def.save_tensor_name, saver_def.restore_op_name)
         }
     scopes = {node.name.rpartition("/")[0] for node in source.node if node.op in _SAVER_OPS}
-    gone = tuple(f"{scope}/" for scope in scopes - kept if scope)
+    gone = tuple(f"{scope}/" for scope in scopes - saver_scopes if scope)
     return frozenset(node.name for node in source.node if gone and node.name.startswith(gone))
 
 
 def op_list_of(proto: Any) -> Any:
     """The OpList of the op types that a GraphDef and its functions use, those defined here."""
-    found = {node.op for node in proto.node}
-    found |= {node.op for function in proto.library.function for node in function.node_def}
+    types = {node.op for node in proto.node}
+    types |= {node.op for function in proto.library.function for node in function.node_def}
     listed = graph_pb2.OpList()
-    for name in sorted(found):
+    for name in sorted(types):
         definition = opdef.find(name)
         if definition is not None:
             listed.op.add().CopyFrom(graph_def.op_def(definition))
@@ -268,20 +268,20 @@ def write_collection(
             stacklevel=2,
         )
         return
-    found = list((graph or get_default_graph()).get_collection_ref(name)) if items is None else list(items)
-    if not found:
+    entries = list((graph or get_default_graph()).get_collection_ref(name)) if items is None else list(items)
+    if not entries:
         return
     proto = saved_model_pb2.CollectionDef()
     try:
         functions = proto_functions(name)
         if functions is not None and functions.to_proto is not None:
             proto.bytes_list.SetInParent()
-            for item in found:
+            for item in entries:
                 made = functions.to_proto(item, export_scope=export_scope)
                 if made is not None:
                     proto.bytes_list.value.append(made.SerializeToString())
         else:
-            _write_items(proto, found, export_scope, excluded)
+            _write_items(proto, entries, export_scope, excluded)
     except (AttributeError, TypeError, ValueError, OverflowError) as problem:
         warnings.warn(
             f"collection {name!r} is not written to the MetaGraph: {type(problem).__name__}: {problem}. Collections "
@@ -389,8 +389,8 @@ def import_scoped_meta_graph(
 
 def variables_under(graph: Graph, prefix: str) -> dict[str, Variable]:
     """The global variables in a name scope, by their names without it."""
-    found = graph.get_collection(GraphKeys.GLOBAL_VARIABLES, scope=prefix or None)
-    return {without_scope(item.name, prefix): item for item in found if isinstance(item, Variable)}
+    variables = graph.get_collection(GraphKeys.GLOBAL_VARIABLES, scope=prefix or None)
+    return {without_scope(item.name, prefix): item for item in variables if isinstance(item, Variable)}
 
 
 @contextlib.contextmanager
@@ -413,7 +413,7 @@ def read_collections(
     meta: Any, graph: Graph, prefix: str, unbound_inputs: str | None, wanted: Callable[[str], bool]
 ) -> None:
     """Add the collections of a MetaGraph to the graph that its nodes were added to under ``prefix``."""
-    made: dict[bytes, Any] = {}
+    items_by_bytes: dict[bytes, Any] = {}
     old = _before_trainable(meta.meta_info_def.tensorflow_version)
     for key, collection in sorted(meta.collection_def.items()):
         if key == unbound_inputs or not wanted(key):
@@ -424,9 +424,9 @@ def read_collections(
         functions = proto_functions(key)
         if kind == "bytes_list" and functions is not None and functions.from_proto is not None:
             for value in collection.bytes_list.value:
-                if value not in made or key not in GraphKeys._VARIABLE_COLLECTIONS:
-                    made[value] = _read_item(key, value, functions, prefix, old)
-                graph.add_to_collection(key, made[value])
+                if value not in items_by_bytes or key not in GraphKeys._VARIABLE_COLLECTIONS:
+                    items_by_bytes[value] = _read_item(key, value, functions, prefix, old)
+                graph.add_to_collection(key, items_by_bytes[value])
         elif kind == "node_list":
             for name in collection.node_list.value:
                 graph.add_to_collection(key, _element(graph, key, inside_scope(name, prefix)))
@@ -476,8 +476,8 @@ def _read_item(key: str, value: bytes, functions: Any, prefix: str, old: bool) -
 
 def _before_trainable(version: str) -> bool:
     """Whether a writer of this version left out ``VariableDef.trainable`` (all were taken for trainable)."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return found is not None and (int(found[1]), int(found[2])) < (1, 9)
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return match is not None and (int(match[1]), int(match[2])) < (1, 9)
 
 
 __all__ = [

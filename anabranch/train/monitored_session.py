@@ -213,17 +213,17 @@ class _Monitored:
             options = _merged(options, request.options)
         if run_metadata is None and options is not None:  # hooks that ask for statistics read them here
             run_metadata = config_pb2.RunMetadata()
-        found = self._call(
+        results = self._call(
             lambda: self._session.run(
                 {"caller": [] if fetches is None else fetches, "hooks": asked}, feed_dict=feeds, options=options,
                 run_metadata=run_metadata,
             )
         )  # fmt: skip
         for number, hook in enumerate(self._hooks):
-            values = session_run_hook.SessionRunValues(found["hooks"].get(number), options, run_metadata)
+            values = session_run_hook.SessionRunValues(results["hooks"].get(number), options, run_metadata)
             hook.after_run(context, values)
         self._stop = self._stop or context.stop_requested
-        return None if fetches is None else found["caller"]
+        return None if fetches is None else results["caller"]
 
     def _call(self, run: Callable[[], Any]) -> Any:
         try:
@@ -301,11 +301,11 @@ def _merged(ours: Any, theirs: Any) -> Any:
         return ours
     if ours is None:
         return theirs
-    made = type(ours)()
-    made.CopyFrom(ours)
-    made.trace_level = max(ours.trace_level, theirs.trace_level)
-    made.timeout_in_ms = max(ours.timeout_in_ms, theirs.timeout_in_ms)
-    return made
+    merged = type(ours)()
+    merged.CopyFrom(ours)
+    merged.trace_level = max(ours.trace_level, theirs.trace_level)
+    merged.timeout_in_ms = max(ours.timeout_in_ms, theirs.timeout_in_ms)
+    return merged
 
 
 @public("train.MonitoredSession")

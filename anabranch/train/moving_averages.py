@@ -149,9 +149,9 @@ class ExponentialMovingAverage:
 
     def average_name(self, var: Any) -> str:
         """Name under which the shadow of ``var`` is saved."""
-        found = self.average(var)
-        if found is not None:
-            return slots.name_of(found)
+        average = self.average(var)
+        if average is not None:
+            return slots.name_of(average)
         return current_builder().unique_name(f"{slots.name_of(var)}/{self.name}", mark_as_used=False)
 
     def variables_to_restore(self, moving_avg_variables: Iterable[Any] | None = None) -> dict[str, Any]:

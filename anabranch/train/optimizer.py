@@ -282,9 +282,9 @@ class Optimizer:
     def variables(self) -> list[Any]:
         """Slots and other variables of the optimizer in the current default graph, by name."""
         builder = current_builder()
-        found = [*self._non_slots.values(), *(slot for named in self._slots.values() for slot in named.values())]
-        found = [variable for variable in found if variable._builder is builder]
-        return sorted(found, key=lambda variable: variable.name)
+        variables = [*self._non_slots.values(), *(slot for named in self._slots.values() for slot in named.values())]
+        variables = [variable for variable in variables if variable._builder is builder]
+        return sorted(variables, key=lambda variable: variable.name)
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         """Make the slots of ``var_list``; nothing by default."""
@@ -327,13 +327,13 @@ class Optimizer:
 
     def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
         key = (name, builder_of([_key(colocate_with)]))
-        found = self._non_slots.get(key)
-        if found is None:
+        variable = self._non_slots.get(key)
+        if variable is None:
             with current_builder().colocate_with(colocate_with):
                 make: Any = Variable  # its class makes one of its two forms
-                found = make(initial_value, name=name, trainable=False, use_resource=is_resource(colocate_with))
-            self._non_slots[key] = found
-        return found
+                variable = make(initial_value, name=name, trainable=False, use_resource=is_resource(colocate_with))
+            self._non_slots[key] = variable
+        return variable
 
     def _get_non_slot_variable(self, name: str, graph: Any = None) -> Any:
         return self._non_slots.get((name, graph))

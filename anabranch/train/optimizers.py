@@ -295,7 +295,7 @@ class AdamOptimizer(Optimizer):
 
     def _dense(self, op: str, grad: Any, var: Any) -> Any:
         power1, power2 = self._get_beta_accumulators()
-        made = build(
+        update = build(
             op,
             var=target_of(var),
             m=target_of(self.get_slot(var, "m")),
@@ -309,7 +309,7 @@ class AdamOptimizer(Optimizer):
             grad=_as(grad, var),
             use_locking=self._use_locking,
         )
-        return _operation(made)
+        return _operation(update)
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         return self._dense("ApplyAdam", grad, var)

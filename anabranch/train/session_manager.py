@@ -22,18 +22,18 @@ from anabranch.variables import listing
 def _from_collection(key: str, make: Callable[[], Any]) -> Any:
     """The one item of a collection, made and added if there is none; RuntimeError if there are several."""
     graph = get_default_graph()
-    found = graph.get_collection(key)
-    if len(found) > 1:
+    items = graph.get_collection(key)
+    if len(items) > 1:
         raise RuntimeError(
             f"More than one item in the collection {key!r}. Please indicate which one to use by passing it to the "
-            "constructor.\n" + errors.message(f"{len(found)} items", "exactly one item", "Scaffold(...) with it")
+            "constructor.\n" + errors.message(f"{len(items)} items", "exactly one item", "Scaffold(...) with it")
         )
-    if found:
-        return found[0]
-    made = make()
-    if made is not None:
-        graph.add_to_collection(key, made)
-    return made
+    if items:
+        return items[0]
+    item = make()
+    if item is not None:
+        graph.add_to_collection(key, item)
+    return item
 
 
 @public("train.Scaffold")

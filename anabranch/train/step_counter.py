@@ -36,18 +36,18 @@ def get_global_step(graph: Graph | None = None) -> Any:
         steps: list[Any] = builder.library_state(_STEPS, list)
         return steps[0] if steps else None
     graph = graph or get_default_graph()
-    found = graph.get_collection(GraphKeys.GLOBAL_STEP)
-    if len(found) > 1:
+    steps = graph.get_collection(GraphKeys.GLOBAL_STEP)
+    if len(steps) > 1:
         raise TypeError(
             "Multiple 'global_step' tensors found.\n"
             + errors.message(
-                f"{len(found)} global steps in the graph",
+                f"{len(steps)} global steps in the graph",
                 "exactly one global step",
                 "tf.train.get_or_create_global_step()",
             )
         )
-    if found:
-        step = found[0]
+    if steps:
+        step = steps[0]
     else:
         try:
             step = graph.get_tensor_by_name("global_step:0")

@@ -77,11 +77,11 @@ class Supervisor:
             def part(given: Any, key: str | None, make: Callable[[], Any]) -> Any:
                 if given is not USE_DEFAULT:
                     return given
-                found = self._graph.get_collection(key) if key else []
-                made = found[0] if found else make()
-                if not found and key and made is not None:
-                    self._graph.add_to_collection(key, made)
-                return made
+                items = self._graph.get_collection(key) if key else []
+                item = items[0] if items else make()
+                if not items and key and item is not None:
+                    self._graph.add_to_collection(key, item)
+                return item
 
             self._ready_op = part(ready_op, GraphKeys.READY_OP, listing.report_uninitialized_variables)
             self._local_ready_op = part(ready_for_local_init_op, GraphKeys.READY_FOR_LOCAL_INIT_OP, lambda: None)
@@ -185,8 +185,8 @@ class Supervisor:
 
     def _write_summary(self, sess: Any) -> None:
         ops = [self._summary_op] + ([] if self._global_step is None else [self._global_step])
-        found = sess.run(ops)
-        self._writer.add_summary(found[0], int(found[1]) if len(found) > 1 else None)
+        results = sess.run(ops)
+        self._writer.add_summary(results[0], int(results[1]) if len(results) > 1 else None)
 
     def _count_steps(self) -> Callable[[Any], None]:
         last: list[tuple[float, int]] = []

@@ -14,7 +14,7 @@ def checked_modes(
     synchronization: Any, aggregation: Any, trainable: bool | None, name: str | None
 ) -> tuple[VariableSynchronization, VariableAggregation, bool]:
     """Synchronization and aggregation as members of their classes, and whether the variable is trainable."""
-    found: list[Any] = []
+    modes: list[Any] = []
     for kind, label, value in (
         (VariableSynchronization, "synchronization", synchronization),
         (VariableAggregation, "aggregation", aggregation),
@@ -29,10 +29,10 @@ def checked_modes(
                     f"Invalid variable {label} mode: {value} for variable: {name}\n"
                     + errors.message(f"{label}={value!r}", f"a member of tf.{kind.__name__}", f"{kind(0)}")
                 ) from None
-        found.append(value)
+        modes.append(value)
     if trainable is None:
-        trainable = found[0] is not VariableSynchronization.ON_READ
-    return found[0], found[1], bool(trainable)
+        trainable = modes[0] is not VariableSynchronization.ON_READ
+    return modes[0], modes[1], bool(trainable)
 
 
 def check_arguments(initial_value: Any, constraint: Any) -> None:
@@ -59,38 +59,38 @@ def declared_shape(
     initial_value: Tensor, validate_shape: bool | None, shape: Any, expected_shape: Any, name: str
 ) -> Any:
     """Raw shape of a variable's op, from the initial value and what the program says; None takes it unchecked."""
-    found = initial_value._shape
-    if expected_shape is not None and not shapes.is_compatible(shapes.as_raw(expected_shape), found):
+    initial_shape = initial_value._shape
+    if expected_shape is not None and not shapes.is_compatible(shapes.as_raw(expected_shape), initial_shape):
         raise ValueError(
             errors.message(
-                f"an initial value of shape {shapes.show(found)} for variable {name!r}",
+                f"an initial value of shape {shapes.show(initial_shape)} for variable {name!r}",
                 f"expected_shape {shapes.show(shapes.as_raw(expected_shape))}",
                 "reshape the value, or leave expected_shape out",
             )
         )
-    if validate_shape and (found is None or None in found):
+    if validate_shape and (initial_shape is None or None in initial_shape):
         raise ValueError(
             f"initial_value must have a shape specified: {initial_value}\n"
             + errors.message(
-                f"an initial value of shape {shapes.show(found)} for variable {name!r}",
+                f"an initial value of shape {shapes.show(initial_shape)} for variable {name!r}",
                 "a fully known shape",
                 "set_shape on the initial value, or validate_shape=False",
             )
         )
     if shape is not None:
         raw = shapes.as_raw(shape)
-        if not shapes.is_compatible(raw, found):
+        if not shapes.is_compatible(raw, initial_shape):
             raise ValueError(
-                f"The initial value's shape ({shapes.show(found)}) is not compatible with the explicitly supplied "
-                f"`shape` argument ({shapes.show(raw)}).\n"
+                f"The initial value's shape ({shapes.show(initial_shape)}) is not compatible with the explicitly "
+                f"supplied `shape` argument ({shapes.show(raw)}).\n"
                 + errors.message(
-                    f"an initial value of shape {shapes.show(found)}",
+                    f"an initial value of shape {shapes.show(initial_shape)}",
                     f"shape {shapes.show(raw)}",
                     "reshape one of them",
                 )
             )
         return raw
-    return None if validate_shape is False else found
+    return None if validate_shape is False else initial_shape
 
 
 def check_outside_of_bodies(initial_value: Tensor, name: str) -> None:

@@ -98,9 +98,9 @@ def guarded(name: str, initial_value: Tensor) -> Tensor:
     suffix = "_" + name.replace(":", "_")
     for op in order:
         if op.type in _MAKERS:
-            found = _variable_of(op)
-            if found is not None:
-                values[op._outputs[0]] = initialized_value(found)
+            variable = _variable_of(op)
+            if variable is not None:
+                values[op._outputs[0]] = initialized_value(variable)
             continue
         if op.type in _LEFT_ALONE or op.definition.effect.kind == "body":
             continue

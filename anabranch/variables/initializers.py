@@ -32,17 +32,17 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def _floating(dtype: Any) -> dtypes.DType:
-    found = dtypes.as_dtype(dtype)
-    if not found.is_floating:
+    dtype_given = dtypes.as_dtype(dtype)
+    if not dtype_given.is_floating:
         raise ValueError(
-            f"Expected floating point type, got {found!r}.\n"
+            f"Expected floating point type, got {dtype_given!r}.\n"
             + errors.message(
-                f"dtype {found.name} for a random initializer",
+                f"dtype {dtype_given.name} for a random initializer",
                 "float16, bfloat16, float32 or float64",
                 "dtype=tf.float32",
             )
         )
-    return found
+    return dtype_given
 
 
 def _whole(shape: Sequence[int], partition_info: PartitionInfo | None) -> Sequence[int]:
@@ -66,9 +66,9 @@ class Initializer:
         return cls(**config)
 
     def _config(self, *names: str) -> dict[str, Any]:
-        found = {name: getattr(self, name) for name in names}
-        found["dtype"] = self.dtype.name  # type: ignore[attr-defined]
-        return found
+        config = {name: getattr(self, name) for name in names}
+        config["dtype"] = self.dtype.name  # type: ignore[attr-defined]
+        return config
 
 
 @public("zeros_initializer", "initializers.zeros", "initializers.Zeros")

@@ -105,11 +105,11 @@ def _known(var_list: Sequence[Any] | None) -> list[Any]:
     """``var_list``, or all global and local variables, or (in an imported graph) the ops that make variables."""
     if var_list is not None:
         return list(var_list)
-    found = global_variables() + local_variables()
-    if not found:
+    variables = global_variables() + local_variables()
+    if not variables:
         kinds = ("Variable", "VariableV2", "AutoReloadVariable")
-        found = [op._outputs[0] for op in get_default_graph().get_operations() if op.type in kinds]
-    return found
+        variables = [op._outputs[0] for op in get_default_graph().get_operations() if op.type in kinds]
+    return variables
 
 
 @public("report_uninitialized_variables")

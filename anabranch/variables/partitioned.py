@@ -246,8 +246,8 @@ class PartitionedVariable:
         return len(self._variable_list)
 
     def __repr__(self) -> str:
-        told = f"of {len(self)} parts, shape={self._shape} dtype={self._dtype.name}"
-        return f"<tf.PartitionedVariable {self._name!r} {told}>"
+        description = f"of {len(self)} parts, shape={self._shape} dtype={self._dtype.name}"
+        return f"<tf.PartitionedVariable {self._name!r} {description}>"
 
 
 def _convert(value: PartitionedVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
@@ -282,30 +282,32 @@ def partitions_of(partitioner: Partitioner, shape: shapes.TensorShape, dtype: dt
             f"A partitioned Variable must have rank at least 1: {shape}\n"
             + errors.message(f"shape {shape}", "at least one dimension", "partitioner=None for this variable")
         )
-    found = partitioner(shape=shape, dtype=dtype)
-    if isinstance(found, str) or not isinstance(found, Sequence):
+    numbers = partitioner(shape=shape, dtype=dtype)
+    if isinstance(numbers, str) or not isinstance(numbers, Sequence):
         raise ValueError(
-            f"Partitioner must return a sequence, but saw: {found}\n"
-            + errors.message(f"{found!r} from the partitioner", "a list with a number per dimension", "return a list")
+            f"Partitioner must return a sequence, but saw: {numbers}\n"
+            + errors.message(f"{numbers!r} from the partitioner", "a list with a number per dimension", "return a list")
         )
-    if len(found) != shape.ndims:
+    if len(numbers) != shape.ndims:
         raise ValueError(
-            f"Partitioner returned a partition list that does not match the Variable's rank: {found} vs. {shape}\n"
+            f"Partitioner returned a partition list that does not match the Variable's rank: {numbers} vs. {shape}\n"
             + errors.message(
-                f"{len(found)} numbers", f"{shape.ndims} numbers, one per dimension", "return one number per dimension"
+                f"{len(numbers)} numbers",
+                f"{shape.ndims} numbers, one per dimension",
+                "return one number per dimension",
             )
         )
-    if any(count < 1 for count in found):
+    if any(count < 1 for count in numbers):
         raise ValueError(
-            f"Partitioner returned zero partitions for some axes: {found}\n"
-            + errors.message(f"{found}", "numbers of at least 1", "return 1 for dimensions that are not cut")
+            f"Partitioner returned zero partitions for some axes: {numbers}\n"
+            + errors.message(f"{numbers}", "numbers of at least 1", "return 1 for dimensions that are not cut")
         )
-    if sum(count > 1 for count in found) > 1:
+    if sum(count > 1 for count in numbers) > 1:
         raise ValueError(
-            f"Can only slice a variable along one dimension: shape: {shape}, partitioning: {found}\n"
-            + errors.message(f"partitions {list(found)}", "at most one number above 1", "cut one dimension only")
+            f"Can only slice a variable along one dimension: shape: {shape}, partitioning: {numbers}\n"
+            + errors.message(f"partitions {list(numbers)}", "at most one number above 1", "cut one dimension only")
         )
-    return list(found)
+    return list(numbers)
 
 
 def slices_of(shape: Sequence[int], partitions: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:

@@ -230,12 +230,13 @@ class VariableScope:
         # Names of variables depend on variable scopes alone, whatever name scope the caller is in.
         with current_builder().name_scope(None):
             if dtype is not None and initializer is not None and not callable(initializer):
-                found = convert.convert_to_tensor(initializer).dtype.base
-                if found != dtypes.as_dtype(dtype).base:
+                initial_dtype = convert.convert_to_tensor(initializer).dtype.base
+                if initial_dtype != dtypes.as_dtype(dtype).base:
                     raise ValueError(
-                        f"Initializer type '{found!r}' and explicit dtype '{dtypes.as_dtype(dtype)!r}' don't match.\n"
+                        f"Initializer type '{initial_dtype!r}' and explicit dtype '{dtypes.as_dtype(dtype)!r}' "
+                        "don't match.\n"
                         + errors.message(
-                            f"an initial value of {found.name} for variable {full_name!r}",
+                            f"an initial value of {initial_dtype.name} for variable {full_name!r}",
                             dtypes.as_dtype(dtype).name,
                             "pass one of dtype and initializer, or convert the value",
                         )

@@ -232,9 +232,9 @@ class VariableStore:
         return variable
 
     def _existing(self, name: str, shape: shapes.TensorShape, dtype: dtypes.DType, reuse: Any) -> Variable:
-        found = self._vars[name]
+        variable = self._vars[name]
         if reuse is False:
-            maker = found._handle_tensor()._maker
+            maker = variable._handle_tensor()._maker
             site = None if maker is None else maker.user_site
             where = f" Originally defined at:\n\n{site.full()}\n" if site is not None else "\n"
             raise ValueError(
@@ -246,22 +246,22 @@ class VariableStore:
                     "with tf.variable_scope(scope, reuse=tf.AUTO_REUSE): ...",
                 )
             )
-        if not shape.is_compatible_with(found.shape):
+        if not shape.is_compatible_with(variable.shape):
             raise ValueError(
-                f"Trying to share variable {name}, but specified shape {shape} and found shape {found.shape}.\n"
+                f"Trying to share variable {name}, but specified shape {shape} and found shape {variable.shape}.\n"
                 + errors.message(
-                    f"shape {shape}", f"{found.shape}, as it was made", "ask for that shape, or use another name"
+                    f"shape {shape}", f"{variable.shape}, as it was made", "ask for that shape, or use another name"
                 )
             )
-        if not dtype.is_compatible_with(found.dtype):
+        if not dtype.is_compatible_with(variable.dtype):
             raise ValueError(
                 f"Trying to share variable {name}, but specified dtype {dtype.name} and found dtype "
-                f"{found.dtype.name}.\n"
+                f"{variable.dtype.name}.\n"
                 + errors.message(
-                    f"dtype {dtype.name}", found.dtype.base.name, "ask for that dtype, or use another name"
+                    f"dtype {dtype.name}", variable.dtype.base.name, "ask for that dtype, or use another name"
                 )
             )
-        return found
+        return variable
 
     def _initial_function(
         self, name: str, initializer: Any, shape: shapes.TensorShape, dtype: dtypes.DType, info: PartitionInfo | None
@@ -332,7 +332,7 @@ class VariableStore:
         sizes = known_sizes(wanted)
         parts = list(slices_of(sizes, partitions))
         self._check_parts(name, len(parts))
-        found = []
+        variables = []
         builder = current_builder()
         for i, (offset, part) in enumerate(parts):
             part_name = f"{name}/part_{i}"
@@ -358,15 +358,17 @@ class VariableStore:
                     **rest,
                 )
             variable._set_save_slice_info(Variable.SaveSliceInfo(name, sizes, offset, part))
-            found.append(variable)
-        whole = PartitionedVariable(name=name, shape=wanted, dtype=dtype, variable_list=found, partitions=partitions)
+            variables.append(variable)
+        whole = PartitionedVariable(
+            name=name, shape=wanted, dtype=dtype, variable_list=variables, partitions=partitions
+        )
         self._partitioned_vars[name] = whole
         return whole
 
     def _existing_partitioned(
         self, name: str, shape: shapes.TensorShape, dtype: dtypes.DType, reuse: Any, partitions: list[int] | None
     ) -> PartitionedVariable:
-        found = self._partitioned_vars[name]
+        variable = self._partitioned_vars[name]
         if reuse is False:
             raise ValueError(
                 f"Partitioned variable with name {name} already exists. Did you mean to set reuse=True or "
@@ -374,9 +376,9 @@ class VariableStore:
                 + errors.message(f"a second get_variable({name!r})", "a new name", "reuse=tf.AUTO_REUSE")
             )
         for label, given, have, fits in (
-            ("shape", shape, found.shape, shape.is_compatible_with(found.shape)),
-            ("dtype", dtype.name, found.dtype.name, dtype.is_compatible_with(found.dtype)),
-            ("partitions", partitions, found._get_partitions(), partitions in (None, found._get_partitions())),
+            ("shape", shape, variable.shape, shape.is_compatible_with(variable.shape)),
+            ("dtype", dtype.name, variable.dtype.name, dtype.is_compatible_with(variable.dtype)),
+            ("partitions", partitions, variable._get_partitions(), partitions in (None, variable._get_partitions())),
         ):
             if not fits:
                 raise ValueError(
@@ -384,7 +386,7 @@ class VariableStore:
                     f"{have}.\n"
                     + errors.message(f"{label} {given}", f"{have}, as it was made", "ask for that, or use another name")
                 )
-        return found
+        return variable
 
     def _check_parts(self, name: str, count: int) -> None:
         """Refuse a partitioning that differs from the one that parts of this name were made with."""

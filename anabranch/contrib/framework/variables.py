@@ -77,21 +77,21 @@ def get_unique_variable(var_op_name: str) -> Any:
     Raises:
         ValueError: there is none, or more than one.
     """
-    found = [var for var in get_variables(scope=var_op_name) if var.op.name == var_op_name]
-    if len(found) != 1:
+    matching = [var for var in get_variables(scope=var_op_name) if var.op.name == var_op_name]
+    if len(matching) != 1:
         raise ValueError(
             (
                 f"Variable {var_op_name} does not uniquely identify a variable\n"
-                if found
+                if matching
                 else f"Couldn't find variable {var_op_name}\n"
             )
             + errors.message(
-                f"{var_op_name!r}, which {len(found)} variables bear",
+                f"{var_op_name!r}, which {len(matching)} variables bear",
                 "a name that one bears",
                 "tf.global_variables() lists them",
             )
         )
-    return found[0]
+    return matching[0]
 
 
 @public("contrib.framework.get_variable_full_name")
@@ -119,8 +119,8 @@ def filter_variables(
     def matches(var: Any, patterns: Sequence[str]) -> bool:
         return any(find(pattern, var.op.name) for pattern in patterns)
 
-    kept = [var for var in var_list if include_patterns is None or matches(var, include_patterns)]
-    return [var for var in kept if exclude_patterns is None or not matches(var, exclude_patterns)]
+    included = [var for var in var_list if include_patterns is None or matches(var, include_patterns)]
+    return [var for var in included if exclude_patterns is None or not matches(var, exclude_patterns)]
 
 
 @public("contrib.framework.get_variables_to_restore")
@@ -130,11 +130,11 @@ def get_variables_to_restore(include: Any = None, exclude: Any = None) -> list[A
         if value is not None and not isinstance(value, list | tuple):
             raise TypeError(errors.message(f"{name}={value!r}", "a list of scopes", f"{name}=[{value!r}]"))
     if include is None:
-        kept = get_variables()
+        included = get_variables()
     else:
-        kept = [var for scope in include for var in get_variables(scope)]
+        included = [var for scope in include for var in get_variables(scope)]
     left_out = {id(var) for scope in exclude or () for var in get_variables(scope)}
-    return [var for var in kept if id(var) not in left_out]
+    return [var for var in included if id(var) not in left_out]
 
 
 @public("contrib.framework.variable")

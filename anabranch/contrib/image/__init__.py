@@ -148,7 +148,7 @@ def compose_transforms(*transforms: Any, name: str | None = None) -> Tensor:
             )
         )
     with name_scope(name, "compose_transforms"):
-        found = flat_transforms_to_matrices(transforms[0])
+        product = flat_transforms_to_matrices(transforms[0])
         for one in transforms[1:]:
-            found = build("BatchMatMulV2", found, flat_transforms_to_matrices(one))
-        return matrices_to_flat_transforms(found)
+            product = build("BatchMatMulV2", product, flat_transforms_to_matrices(one))
+        return matrices_to_flat_transforms(product)

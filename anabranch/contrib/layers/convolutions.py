@@ -68,23 +68,23 @@ def _convolution_of(axes: int | None, name: str) -> Callable[..., Any]:
         """
         with tf.variable_scope(scope, "Conv", [inputs], reuse=reuse) as sc:
             inputs = tf.convert_to_tensor(inputs)
-            found = inputs.shape.ndims - 2 if inputs.shape.ndims is not None else None
-            if found not in (1, 2, 3) or axes not in (None, found):
+            spatial = inputs.shape.ndims - 2 if inputs.shape.ndims is not None else None
+            if spatial not in (1, 2, 3) or axes not in (None, spatial):
                 rank = "3, 4 or 5" if axes is None else str(axes + 2)
                 raise ValueError(
                     f"Convolution expects input with rank {rank}, got {inputs.shape.ndims}\n"
                     + errors.message(f"inputs of shape {inputs.shape}", f"rank {rank}", "tf.reshape or tf.expand_dims")
                 )
-            first = channels_first(data_format, found)
-            form = (FIRST if first else LAST)[found - 1]
+            first = channels_first(data_format, spatial)
+            form = (FIRST if first else LAST)[spatial - 1]
             channels = _known_channels(inputs, 1 if first else -1, "inputs")
             weights = model_variable(
-                "weights", [*sizes(kernel_size, found), channels, num_outputs], inputs.dtype.base_dtype,
+                "weights", [*sizes(kernel_size, spatial), channels, num_outputs], inputs.dtype.base_dtype,
                 weights_initializer, weights_regularizer, trainable,
                 get_variable_collections(variables_collections, "weights"),
             )  # fmt: skip
-            strides, rates = sizes(stride, found), sizes(rate, found)
-            if found == 2:
+            strides, rates = sizes(stride, spatial), sizes(rate, spatial)
+            if spatial == 2:
                 outputs = tf.nn.conv2d(inputs, weights, strides, padding.upper(), data_format=form, dilations=rates)
             else:
                 outputs = tf.nn.convolution(inputs, weights, padding.upper(), strides, rates, data_format=form)
@@ -117,12 +117,12 @@ def convolution(
     conv_dims: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Convolution over as many axes as the inputs have, or over ``conv_dims`` of them."""
-    made: Tensor = {None: _ANY, 1: conv1d, 2: conv2d, 3: conv3d}[conv_dims](
+    output: Tensor = {None: _ANY, 1: conv1d, 2: conv2d, 3: conv3d}[conv_dims](
         inputs, num_outputs, kernel_size, stride, padding, data_format, rate, activation_fn, normalizer_fn,
         normalizer_params, weights_initializer, weights_regularizer, biases_initializer, biases_regularizer, reuse,
         variables_collections, outputs_collections, trainable, scope,
     )  # fmt: skip
-    return made
+    return output
 
 
 @add_arg_scope

@@ -18,9 +18,9 @@ def embedding_lookup_unique(params: Any, ids: Any, partition_strategy: str = "mo
     with tf.name_scope(name, "EmbeddingLookupUnique", [params, ids]):
         ids = tf.convert_to_tensor(ids)
         unique, places = tf.unique(tf.reshape(ids, [-1]))
-        found = tf.gather(tf.nn.embedding_lookup(params, unique, partition_strategy), places)
-        rows = tf.reshape(found, tf.concat([tf.shape(ids), tf.shape(found)[1:]], 0))
-        rows.set_shape(ids.shape.concatenate(found.shape[1:]))
+        embeddings = tf.gather(tf.nn.embedding_lookup(params, unique, partition_strategy), places)
+        rows = tf.reshape(embeddings, tf.concat([tf.shape(ids), tf.shape(embeddings)[1:]], 0))
+        rows.set_shape(ids.shape.concatenate(embeddings.shape[1:]))
         return rows
 
 
@@ -57,8 +57,8 @@ def embed_sequence(
         table = model_variable(
             "embeddings", shape, initializer=initializer, regularizer=regularizer, trainable=trainable
         )
-        found: Tensor = embedding_lookup_unique(table, ids) if unique else tf.nn.embedding_lookup(table, ids)
-        return found
+        embeddings: Tensor = embedding_lookup_unique(table, ids) if unique else tf.nn.embedding_lookup(table, ids)
+        return embeddings
 
 
 @public("contrib.layers.bow_encoder")

@@ -102,18 +102,18 @@ def batch_norm(
                 f"Inputs {inputs.name} has undefined channels dimension {inputs.shape}.\n"
                 + errors.message(f"inputs of shape {inputs.shape}", "known channels", "inputs.set_shape([..., n])")
             )
-        made: dict[str, Any] = {}
+        variables: dict[str, Any] = {}
         for name, wanted, default in (
             ("beta", center, 0.0), ("gamma", scale, 1.0), ("moving_mean", True, 0.0), ("moving_variance", True, 1.0)
         ):  # fmt: skip
             if wanted:
                 moving = name.startswith("moving")
-                made[name] = model_variable(
+                variables[name] = model_variable(
                     name, [channels], dtype, starts.get(name, tf.constant_initializer(default)), penalties.get(name),
                     trainable and not moving, get_variable_collections(variables_collections, name),
                 )  # fmt: skip
         outputs = _by_moments(
-            inputs, made, decay, epsilon, is_training, updates_collections, batch_weights, fused is not False,
+            inputs, variables, decay, epsilon, is_training, updates_collections, batch_weights, fused is not False,
             zero_debias_moving_mean, first,
         )  # fmt: skip
         return finished(outputs, activation_fn, outputs_collections, sc)
@@ -129,7 +129,7 @@ def _rank(inputs: Tensor) -> int:
 
 
 def _by_moments(
-    inputs: Tensor, made: dict[str, Any], decay: Any, epsilon: float, is_training: Any, collections: Any,
+    inputs: Tensor, variables: dict[str, Any], decay: Any, epsilon: float, is_training: Any, collections: Any,
     batch_weights: Any, fused: bool, zero_debias: bool, first: bool,
 ) -> Any:  # fmt: skip
     """Batch normalisation with the batch's moments while training, and the moving averages' otherwise."""
@@ -142,7 +142,7 @@ def _by_moments(
         return tf.reshape(values, [1, -1] + [1] * (rank - 2)) if first and rank > 2 else values
 
     def normalised(mean: Any, variance: Any) -> Any:
-        beta, gamma = (spread(made[name]) if name in made else None for name in ("beta", "gamma"))
+        beta, gamma = (spread(variables[name]) if name in variables else None for name in ("beta", "gamma"))
         outputs = tf.nn.batch_normalization(inputs, spread(mean), spread(variance), beta, gamma, epsilon)
         outputs.set_shape(inputs.shape)
         return outputs
@@ -161,18 +161,18 @@ def _by_moments(
 
     known = smart_constant_value(is_training)
     if known is False:
-        return normalised(made["moving_mean"], made["moving_variance"])
+        return normalised(variables["moving_mean"], variables["moving_variance"])
     if known:
         outputs, mean, variance = training()
         share: Any = decay
     else:
-        still = tf.convert_to_tensor(made["moving_mean"]), tf.convert_to_tensor(made["moving_variance"])
+        still = tf.convert_to_tensor(variables["moving_mean"]), tf.convert_to_tensor(variables["moving_variance"])
         outputs, mean, variance = tf.cond(is_training, training, lambda: (normalised(*still), *still))
         share = tf.cond(is_training, lambda: tf.constant(float(decay)), lambda: tf.constant(1.0))
     before = len(tf.global_variables())
     updates = [
-        assign_moving_average(made["moving_mean"], mean, share, zero_debias=zero_debias),
-        assign_moving_average(made["moving_variance"], variance, share, zero_debias=False),
+        assign_moving_average(variables["moving_mean"], mean, share, zero_debias=zero_debias),
+        assign_moving_average(variables["moving_variance"], variance, share, zero_debias=False),
     ]
     for variable in tf.global_variables()[before:]:  # sums that zero_debias keeps
         add_model_variable(variable)
@@ -198,19 +198,19 @@ def layer_norm(
         shape, dtype = inputs.shape, inputs.dtype.base_dtype
         start = begin_norm_axis + shape.ndims if begin_norm_axis < 0 else begin_norm_axis
         params = shape.as_list()[begin_params_axis:]
-        made: dict[str, Any] = {"beta": None, "gamma": None}
+        variables: dict[str, Any] = {"beta": None, "gamma": None}
         for name, wanted, initializer in (
             ("beta", center, tf.zeros_initializer()),
             ("gamma", scale, tf.ones_initializer()),
         ):
             if wanted:
-                made[name] = model_variable(
+                variables[name] = model_variable(
                     name, params, dtype, initializer, trainable=trainable,
                     collections=get_variable_collections(variables_collections, name),
                 )  # fmt: skip
         mean, variance = tf.nn.moments(inputs, list(range(start, shape.ndims)), keep_dims=True)
         epsilon = 1e-3 if dtype == tf.float16 else 1e-12
-        outputs = tf.nn.batch_normalization(inputs, mean, variance, made["beta"], made["gamma"], epsilon)
+        outputs = tf.nn.batch_normalization(inputs, mean, variance, variables["beta"], variables["gamma"], epsilon)
         outputs.set_shape(shape)
         return finished(outputs, activation_fn, outputs_collections, sc)
 
@@ -244,9 +244,9 @@ def softmax(logits: Any, scope: str | None = None) -> Tensor:
         logits = tf.convert_to_tensor(logits)
         rows = tf.nn.softmax(tf.reshape(logits, [-1, logits.shape.as_list()[-1]]))
         shape = logits.shape.as_list() if logits.shape.is_fully_defined() else tf.shape(logits)
-        found: Tensor = tf.reshape(rows, shape)
-        found.set_shape(logits.shape)
-        return found
+        probabilities: Tensor = tf.reshape(rows, shape)
+        probabilities.set_shape(logits.shape)
+        return probabilities
 
 
 @public("contrib.layers.repeat")

@@ -111,7 +111,7 @@ def instance_norm(
         channels = inputs.shape.as_list()[axis]
         spread = [1] * rank
         spread[axis] = channels
-        made: dict[str, Any] = {"beta": None, "gamma": None}
+        variables: dict[str, Any] = {"beta": None, "gamma": None}
         for name, wanted, default in (
             ("beta", center, tf.zeros_initializer()),
             ("gamma", scale, tf.ones_initializer()),
@@ -121,10 +121,10 @@ def instance_norm(
                     name, [channels], inputs.dtype.base_dtype, starts.get(name, default), trainable=trainable,
                     collections=get_variable_collections(variables_collections, name),
                 )  # fmt: skip
-                made[name] = tf.reshape(variable, spread)
+                variables[name] = tf.reshape(variable, spread)
         mean, variance = tf.nn.moments(inputs, [i for i in range(1, rank) if i != axis], keep_dims=True)
         outputs = tf.nn.batch_normalization(
-            inputs, mean, variance, made["beta"], made["gamma"], epsilon, "instancenorm"
+            inputs, mean, variance, variables["beta"], variables["gamma"], epsilon, "instancenorm"
         )
         outputs.set_shape(inputs.shape)
         return finished(outputs, activation_fn, outputs_collections, sc)

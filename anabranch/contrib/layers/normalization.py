@@ -15,15 +15,15 @@ from anabranch.core.graph.operation import Tensor
 
 
 def _axis(axis: int, rank: int) -> int:
-    found = axis + rank if axis < 0 else axis
-    if not 0 <= found < rank:
+    position = axis + rank if axis < 0 else axis
+    if not 0 <= position < rank:
         raise ValueError(
             f"Axis is out of bounds: {axis}\n"
             + errors.message(
                 f"axis {axis} of a tensor of rank {rank}", f"an axis from {-rank} to {rank - 1}", "axis=-1"
             )
         )
-    return found
+    return position
 
 
 @public("contrib.layers.group_norm")
@@ -78,7 +78,7 @@ def group_norm(
         split = [*sizes[:place], groups, channels // groups, *sizes[place + 1 :]]
         spread = [1] * len(known)
         spread[place : place + 1] = [groups, channels // groups]
-        made: dict[str, Any] = {"beta": None, "gamma": None}
+        variables: dict[str, Any] = {"beta": None, "gamma": None}
         for name, wanted, default in (
             ("beta", center, tf.zeros_initializer()),
             ("gamma", scale, tf.ones_initializer()),
@@ -88,7 +88,7 @@ def group_norm(
                     name, [channels], dtype, starts.get(name, default), trainable=trainable,
                     collections=get_variable_collections(variables_collections, name),
                 )  # fmt: skip
-                made[name] = tf.reshape(variable, spread)
+                variables[name] = tf.reshape(variable, spread)
         grouped = tf.reshape(inputs, split)
         axes = [axis + (axis > place) for axis in reduced] + [place + 1]
         if mean_close_to_zero:
@@ -96,7 +96,7 @@ def group_norm(
             variance = tf.reduce_mean(tf.square(grouped), axes, keepdims=True) - tf.square(mean)
         else:
             mean, variance = tf.nn.moments(grouped, axes, keep_dims=True)
-        outputs = tf.nn.batch_normalization(grouped, mean, variance, made["beta"], made["gamma"], epsilon)
+        outputs = tf.nn.batch_normalization(grouped, mean, variance, variables["beta"], variables["gamma"], epsilon)
         outputs = tf.reshape(outputs, sizes)
         outputs.set_shape(shape)
         return finished(outputs, activation_fn, outputs_collections, sc)

@@ -73,15 +73,15 @@ def _optimizer(given: Any, rate: Any) -> Any:
                 + errors.message("learning_rate=None", "a rate", "learning_rate=0.01")
             )
         return cast(Any, given)(learning_rate=rate)
-    made = given
+    optimizer = given
     if callable(given) and not isinstance(given, tf.train.Optimizer):
-        made = given() if rate is None else given(rate)
-    if not isinstance(made, tf.train.Optimizer):
+        optimizer = given() if rate is None else given(rate)
+    if not isinstance(optimizer, tf.train.Optimizer):
         raise ValueError(
-            f"Unrecognized optimizer: function should return subclass of Optimizer. Got {made}.\n"
+            f"Unrecognized optimizer: function should return subclass of Optimizer. Got {optimizer}.\n"
             + errors.message(f"{given!r}", "a name, an Optimizer, its class, or a function of the rate", "'Adam'")
         )
-    return made
+    return optimizer
 
 
 def _with_values(pairs: Sequence[Any], change: Callable[[Any, Any], Any]) -> list[Any]:
@@ -180,11 +180,11 @@ def optimize_loss(
         for gradient, variable in pairs:
             if gradient is not None:
                 values = getattr(gradient, "values", gradient)
-                told = variable.name.replace(":", "_")
+                tag = variable.name.replace(":", "_")
                 if "gradients" in shown:
-                    tf.summary.histogram(f"gradients/{told}", values)
+                    tf.summary.histogram(f"gradients/{tag}", values)
                 if "gradient_norm" in shown:
-                    tf.summary.scalar(f"gradient_norm/{told}", tf.global_norm([values]))
+                    tf.summary.scalar(f"gradient_norm/{tag}", tf.global_norm([values]))
         if clip_gradients is not None and ("global_gradient_norm" in shown or "gradient_norm" in shown):
             tf.summary.scalar("global_norm/clipped_gradient_norm", tf.global_norm([g for g, _ in pairs]))
         step = opt.apply_gradients(pairs, global_step=global_step if increment_global_step else None, name="train")
@@ -246,8 +246,8 @@ def _adaptive_bound(norm: Any, factor: float, decay: Any, step: Any, epsilon: fl
             decay = tf.minimum(decay, n / (n + 1.0))
         log = tf.log(norm + epsilon)
         means = []
-        for told, value in (("mean", log), ("sq_mean", tf.square(log))):
-            average = tf.get_variable(told, value.shape, value.dtype, tf.zeros_initializer(), trainable=False)
+        for moment, value in (("mean", log), ("sq_mean", tf.square(log))):
+            average = tf.get_variable(moment, value.shape, value.dtype, tf.zeros_initializer(), trainable=False)
             means.append(average.assign(average * decay + value * (1.0 - decay)))
         mean, squares = (tf.convert_to_tensor(each) for each in means)
         deviation = tf.sqrt(tf.maximum(epsilon, squares - tf.square(mean)))

@@ -34,8 +34,8 @@ def _scaled(scale: Any, scope: str | None, name: str, measure: Callable[[Any], A
         with tf.name_scope(scope, name, [weights]) as within:
             weights = tf.convert_to_tensor(weights)
             factor = tf.convert_to_tensor(scale, dtype=weights.dtype.base_dtype, name="scale")
-            found: Tensor = tf.multiply(factor, measure(weights), name=within)
-            return found
+            penalty: Tensor = tf.multiply(factor, measure(weights), name=within)
+            return penalty
 
     return regularizer
 
@@ -55,14 +55,14 @@ def l2_regularizer(scale: Any, scope: str | None = None) -> Regularizer:
 @public("contrib.layers.sum_regularizer")
 def sum_regularizer(regularizer_list: Sequence[Any], scope: str | None = None) -> Regularizer | None:
     """A function that gives the sum of several regularizers; None if there are none."""
-    kept = [regularizer for regularizer in regularizer_list if regularizer is not None]
-    if not kept:
+    regularizers = [regularizer for regularizer in regularizer_list if regularizer is not None]
+    if not regularizers:
         return None
 
     def regularizer(weights: Any) -> Any:
         with tf.name_scope(scope, "sum_regularizer", [weights]) as within:
-            found = [value for value in (each(weights) for each in kept) if value is not None]
-            return tf.add_n(found, name=within) if found else None
+            penalties = [value for value in (each(weights) for each in regularizers) if value is not None]
+            return tf.add_n(penalties, name=within) if penalties else None
 
     return regularizer
 
@@ -77,8 +77,8 @@ def l1_l2_regularizer(scale_l1: Any = 1.0, scale_l2: Any = 1.0, scope: str | Non
 def apply_regularization(regularizer: Regularizer, weights_list: Sequence[Any] | None = None) -> Tensor:
     """Sum of a regularizer over weights (collection WEIGHTS if None), added to the regularization losses."""
     weights = tf.get_collection(tf.GraphKeys.WEIGHTS) if weights_list is None else weights_list
-    found = [value for value in (regularizer(each) for each in weights) if value is not None]
-    total: Tensor = tf.add_n(found) if found else tf.constant(0.0)
+    penalties = [value for value in (regularizer(each) for each in weights) if value is not None]
+    total: Tensor = tf.add_n(penalties) if penalties else tf.constant(0.0)
     tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, total)
     return total
 
@@ -157,13 +157,13 @@ def gather_tensors_aliases(tensors: Sequence[Any]) -> list[str]:
 @public("contrib.layers.utils.convert_collection_to_dict")
 def convert_collection_to_dict(collection: str, clear_collection: bool = False) -> dict[str, Any]:
     """The tensors of a collection by alias."""
-    found: dict[str, Any] = {}
+    by_alias: dict[str, Any] = {}
     for item in tf.get_collection(collection):
         for alias in get_tensor_aliases(item):
-            found[alias] = item
+            by_alias[alias] = item
     if clear_collection:
         tf.get_default_graph().clear_collection(collection)
-    return found
+    return by_alias
 
 
 @public("contrib.layers.utils.get_variable_collections")
@@ -221,15 +221,15 @@ def n_positive_integers(n: int, value: Any) -> tuple[int, ...]:
     """
     given = (value,) * n if isinstance(value, numbers.Integral) else value
     try:
-        found = tuple(int(item) for item in given)
+        integers = tuple(int(item) for item in given)
     except (TypeError, ValueError):
-        found = ()
-    if len(found) != n or any(item < 1 for item in found):
+        integers = ()
+    if len(integers) != n or any(item < 1 for item in integers):
         raise ValueError(
             f"Must be a list of {n} positive integers or a positive integer: {value}\n"
             + errors.message(f"{value!r}", f"{n} positive integers, or one", "a number such as 1")
         )
-    return found
+    return integers
 
 
 @public("contrib.layers.utils.two_element_tuple")

@@ -115,8 +115,8 @@ def dense_to_sparse(tensor: Any, eos_token: Any = 0, outputs_collections: Any = 
     """A tensor as a SparseTensor of the elements that differ from ``eos_token``."""
     with tf.variable_scope(scope, "dense_to_sparse", [tensor]) as sc:
         tensor = tf.convert_to_tensor(tensor)
-        found = dense_to_sparse_tensor(tensor, eos_token)
-        return collect_named_outputs(outputs_collections, sc.name, found)
+        sparse = dense_to_sparse_tensor(tensor, eos_token)
+        return collect_named_outputs(outputs_collections, sc.name, sparse)
 
 
 def dense_to_sparse_tensor(dense_tensor: Any, ignore_value: Any = None) -> Any:
@@ -152,9 +152,15 @@ def legacy_fully_connected(
         depth = x.shape.as_list()[-1]
         dtype = x.dtype.base_dtype
 
-        def variable(told: str, shape: list[int], start: Any, penalty: Any, collections: Any) -> Any:
+        def variable(variable_name: str, shape: list[int], start: Any, penalty: Any, collections: Any) -> Any:
             return tf.get_variable(
-                told, shape, dtype, start, penalty, trainable, [*(collections or ()), tf.GraphKeys.GLOBAL_VARIABLES]
+                variable_name,
+                shape,
+                dtype,
+                start,
+                penalty,
+                trainable,
+                [*(collections or ()), tf.GraphKeys.GLOBAL_VARIABLES],
             )
 
         weights = variable("weights", [depth, num_output_units], weight_init, weight_regularizer, weight_collections)

@@ -70,12 +70,12 @@ class CategoricalVocabulary:
 
     def trim(self, min_frequency: int, max_frequency: int = -1) -> None:
         """Keep words seen more than ``min_frequency`` and less than ``max_frequency`` times, the frequent first."""
-        kept = sorted(self._freq.items(), key=lambda pair: pair[0])
-        kept.sort(key=lambda pair: pair[1], reverse=True)
+        frequent = sorted(self._freq.items(), key=lambda pair: pair[0])
+        frequent.sort(key=lambda pair: pair[1], reverse=True)
         self._mapping = {self._unknown_token: 0}
         self._reverse_mapping = [self._unknown_token] if self._support_reverse else []
         self._freq = collections.defaultdict(int)
-        for category, count in kept:
+        for category, count in frequent:
             if count <= min_frequency or 0 < max_frequency <= count:
                 continue
             self._mapping[category] = len(self._mapping)

@@ -26,8 +26,8 @@ def embedded_argmax(embedding: Any, output_projection: Any = None, update_embedd
     def loop(prev: Any, _: int) -> Any:
         if output_projection is not None:
             prev = tf.nn.xw_plus_b(prev, output_projection[0], output_projection[1])
-        found = tf.nn.embedding_lookup(embedding, tf.argmax(prev, 1))
-        return found if update_embedding else tf.stop_gradient(found)
+        embedded = tf.nn.embedding_lookup(embedding, tf.argmax(prev, 1))
+        return embedded if update_embedding else tf.stop_gradient(embedded)
 
     return loop
 
@@ -124,15 +124,15 @@ class _Attention:
                     )
                 )
         query = tf.concat(parts, 1) if nest.is_nested(state) else state
-        found = []
+        tensors = []
         for head, (keys, score) in enumerate(zip(self._keys, self._scores, strict=True)):
             with tf.variable_scope(f"Attention_{head}"):
                 asked = tf.cast(tf.reshape(linear(query, self.size, True), [-1, 1, 1, self.size]), self._dtype)
                 energies = tf.reduce_sum(score * tf.tanh(keys + asked), [2, 3])
                 weights = tf.cast(tf.nn.softmax(tf.cast(energies, tf.float32)), self._dtype)
                 mean = tf.reduce_sum(tf.reshape(weights, [-1, self._length, 1, 1]) * self._states, [1, 2])
-                found.append(tf.reshape(mean, [-1, self.size]))
-        return found
+                tensors.append(tf.reshape(mean, [-1, self.size]))
+        return tensors
 
 
 @public("contrib.legacy_seq2seq.attention_decoder")

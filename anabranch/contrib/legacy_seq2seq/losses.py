@@ -105,24 +105,29 @@ def model_with_buckets(
     Raises:
         ValueError: a list is shorter than the last bucket.
     """
-    for told, given, needed in (
+    for argument, given, needed in (
         ("encoder_inputs", encoder_inputs, buckets[-1][0]),
         ("targets", targets, buckets[-1][1]),
         ("weights", weights, buckets[-1][1]),
     ):
         if len(given) < needed:
             raise ValueError(
-                f"Length of {told} ({len(given)}) must be at least that of last bucket ({needed}).\n"
-                + errors.message(f"{len(given)} {told}", f"{needed} or more", "a placeholder for each step")
+                f"Length of {argument} ({len(given)}) must be at least that of last bucket ({needed}).\n"
+                + errors.message(f"{len(given)} {argument}", f"{needed} or more", "a placeholder for each step")
             )
     loss_of = sequence_loss_by_example if per_example_loss else sequence_loss
     losses, outputs = [], []
     with tf.name_scope(name, "model_with_buckets", [*encoder_inputs, *decoder_inputs, *targets, *weights]):
         for number, (read, written) in enumerate(buckets):
             with tf.variable_scope(tf.get_variable_scope(), reuse=True if number > 0 else None):
-                made, _ = seq2seq(encoder_inputs[:read], decoder_inputs[:written])
-                outputs.append(made)
+                outputs_of_bucket, _ = seq2seq(encoder_inputs[:read], decoder_inputs[:written])
+                outputs.append(outputs_of_bucket)
                 losses.append(
-                    loss_of(made, targets[:written], weights[:written], softmax_loss_function=softmax_loss_function)
+                    loss_of(
+                        outputs_of_bucket,
+                        targets[:written],
+                        weights[:written],
+                        softmax_loss_function=softmax_loss_function,
+                    )
                 )
     return outputs, losses

@@ -28,9 +28,9 @@ Outputs = tuple[list[Any], Any]
 
 def copied_cell(cell: Any) -> Any:
     """A copy of a cell, and of those within it, that makes or finds variables where it is called first."""
-    made = copy.deepcopy(cell)
-    _forget(made, set())
-    return made
+    copied = copy.deepcopy(cell)
+    _forget(copied, set())
+    return copied
 
 
 def _forget(value: Any, seen: set[int]) -> None:
@@ -184,7 +184,7 @@ def embedding_tied_rnn_seq2seq(
         checked_projection(output_projection, num_symbols, kind)
         embedding = tf.get_variable("embedding", [num_symbols, embedding_size], dtype=kind)
         read = [tf.nn.embedding_lookup(embedding, ids) for ids in encoder_inputs]
-        told = [tf.nn.embedding_lookup(embedding, ids) for ids in decoder_inputs]
+        embedded = [tf.nn.embedding_lookup(embedding, ids) for ids in decoder_inputs]
         if output_projection is None:
             symbols = num_symbols if num_decoder_symbols is None else num_decoder_symbols
             cell = tf.contrib.rnn.OutputProjectionWrapper(cell, symbols)
@@ -193,7 +193,7 @@ def embedding_tied_rnn_seq2seq(
 
         def decode(fed_back: bool) -> Outputs:
             loop = embedded_argmax(embedding, output_projection, update) if fed_back else None
-            return tied_rnn_seq2seq(read, told, cell, loop_function=loop, dtype=kind)
+            return tied_rnn_seq2seq(read, embedded, cell, loop_function=loop, dtype=kind)
 
         return _either(feed_previous, decode, cell.state_size)
 

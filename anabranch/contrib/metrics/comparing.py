@@ -35,11 +35,11 @@ def accuracy(predictions: Any, labels: Any, weights: Any = None, name: str | Non
     with tf.name_scope(name, "accuracy", [predictions, labels]):
         right = tf.to_float(tf.equal(predictions, labels))
         if weights is None:
-            found: Tensor = tf.reduce_mean(right)
-            return found
+            share: Tensor = tf.reduce_mean(right)
+            return share
         weights = tf.to_float(weights)
-        found = tf.div(tf.reduce_sum(right * weights), tf.reduce_sum(tf.ones_like(right) * weights))
-        return found
+        share = tf.div(tf.reduce_sum(right * weights), tf.reduce_sum(tf.ones_like(right) * weights))
+        return share
 
 
 public("contrib.metrics.confusion_matrix")(tf.confusion_matrix)

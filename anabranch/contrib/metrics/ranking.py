@@ -19,7 +19,9 @@ def _rate(kind: str, beside: str, name: Any, labels: Any, predictions: Any, weig
     with tf.variable_scope(name, f"{kind}_rate", (predictions, labels, weights)):
         of = counted(f"{kind}s", labels, predictions, weights, (None, None), None)
         others = counted(beside, labels, predictions, weights, (None, None), None)
-        value, update = (ratio(of[i], tf.add(of[i], others[i]), told) for i, told in enumerate(("value", "update_op")))
+        value, update = (
+            ratio(of[i], tf.add(of[i], others[i]), op_name) for i, op_name in enumerate(("value", "update_op"))
+        )
         return finished(value, update, *where_to)
 
 
@@ -51,8 +53,8 @@ def _rates(kind: str, beside: str, name: Any, given: tuple[Any, ...], where_to: 
         )
         short = "fpr" if kind == "false_positive" else "fnr"
         value, update = (
-            tf.identity(rate(counts, f"{kind}s", beside), name=f"{short}_{told}")
-            for counts, told in ((values, "value"), (updates, "update_op"))
+            tf.identity(rate(counts, f"{kind}s", beside), name=f"{short}_{suffix}")
+            for counts, suffix in ((values, "value"), (updates, "update_op"))
         )
         return finished(value, update, *where_to)
 
@@ -196,7 +198,7 @@ def precision_recall_at_equal_thresholds(
         # All predictions in [i / (n - 1), (i + 1) / (n - 1)) are at least threshold i, and below the next.
         bucket = tf.to_int32(tf.floor(predictions * (number - 1)))
         with tf.variable_scope("variables"):
-            tp, fp = (metric_variable([number], tf.float32, f"{told}_buckets") for told in ("tp", "fp"))
+            tp, fp = (metric_variable([number], tf.float32, f"{prefix}_buckets") for prefix in ("tp", "fp"))
         added = [
             variable.assign_add(tf.unsorted_segment_sum(values, bucket, number))
             for variable, values in ((tp, hits), (fp, one - hits))

@@ -38,7 +38,8 @@ def streaming_covariance(
     with tf.variable_scope(name, "covariance", (predictions, labels, weights)):
         labels, predictions = matched(labels, predictions, tf.float32)
         number, mean_x, mean_y, moment = (
-            metric_variable([], tf.float32, told) for told in ("count", "mean_prediction", "mean_label", "comoment")
+            metric_variable([], tf.float32, variable_name)
+            for variable_name in ("count", "mean_prediction", "mean_label", "comoment")
         )
         spread = tf.ones_like(predictions) if weights is None else spread_weights(weights, predictions)
         batch = tf.reduce_sum(spread)
@@ -54,9 +55,9 @@ def streaming_covariance(
                 mean_y.assign(old_y + delta_y * ratio(batch, total)), moment.assign(merged),
             ]  # fmt: skip
 
-        def of(moment_now: Any, number_now: Any, told: str) -> Any:
+        def of(moment_now: Any, number_now: Any, variable_name: str) -> Any:
             known = moment_now / tf.maximum(number_now - 1.0, 1e-30)
-            return tf.where(number_now < 1.5, tf.fill([], float("nan")), known, name=told)
+            return tf.where(number_now < 1.5, tf.fill([], float("nan")), known, name=variable_name)
 
         value = of(read(moment), read(number), "covariance")
         with tf.control_dependencies([tf.convert_to_tensor(each) for each in updated]):
@@ -76,8 +77,8 @@ def streaming_pearson_correlation(
             weights = spread_weights(weights, predictions)
         both = streaming_covariance(predictions, labels, weights, name="covariance")
         own = [
-            streaming_covariance(each, each, weights, name=told)
-            for each, told in ((predictions, "variance_predictions"), (labels, "variance_labels"))
+            streaming_covariance(each, each, weights, name=op_name)
+            for each, op_name in ((predictions, "variance_predictions"), (labels, "variance_labels"))
         ]
         value, update = (
             both[i] / (tf.sqrt(own[0][i]) * tf.sqrt(own[1][i])) for i in (0, 1)
@@ -100,23 +101,23 @@ def cohen_kappa(
         dtype = tf.int64 if weights is None else tf.float32
         one = tf.ones_like(labels, dtype) if weights is None else tf.reshape(tf.cast(weights, dtype), [-1])
         agreed = tf.where(tf.equal(labels, predictions), one, tf.zeros_like(one))
-        kept = [
+        counters = [
             (variable, variable.assign_add(tf.unsorted_segment_sum(values, classes, num_classes)))
-            for told, values, classes in (
+            for variable_name, values, classes in (
                 ("po", agreed, labels), ("pe_row", one, predictions), ("pe_col", one, labels)
             )
-            for variable in [metric_variable([num_classes], dtype, told)]
+            for variable in [metric_variable([num_classes], dtype, variable_name)]
         ]  # fmt: skip
 
-        def kappa(counts: list[Any], told: str) -> Any:
+        def kappa(counts: list[Any], variable_name: str) -> Any:
             po, row, column = (tf.cast(tf.convert_to_tensor(each), tf.float64) for each in counts)
             total = tf.reduce_sum(row)
             chance = ratio(tf.reduce_sum(row * column), total)
-            found = ratio(tf.reduce_sum(po) - chance, total - chance)
-            return tf.cast(found, tf.float32, name=told)
+            agreement = ratio(tf.reduce_sum(po) - chance, total - chance)
+            return tf.cast(agreement, tf.float32, name=variable_name)
 
-        value = kappa([variable for variable, _ in kept], "value")
-        update = kappa([more for _, more in kept], "update_op")
+        value = kappa([variable for variable, _ in counters], "value")
+        update = kappa([more for _, more in counters], "update_op")
         return finished(value, update, metrics_collections, updates_collections)
 
 

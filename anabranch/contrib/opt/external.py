@@ -89,7 +89,7 @@ class ExternalOptimizerInterface:
         gradients = [self._evaluation(session, [g], feed, [], None, run_kwargs) for g in self._constraint_grads]
         split = len(self._equalities)
         start = np.concatenate([np.ravel(value) for value in session.run(self._vars)])
-        found = self._minimize(
+        minimum = self._minimize(
             initial_val=start, loss_grad_func=lambda x: tuple(loss_grad(x)),
             equality_funcs=[_first(f) for f in functions[:split]],
             equality_grad_funcs=[_first(f) for f in gradients[:split]],
@@ -97,7 +97,7 @@ class ExternalOptimizerInterface:
             inequality_grad_funcs=[_first(f) for f in gradients[split:]],
             packed_bounds=self._bounds, step_callback=step_callback, optimizer_kwargs=self._options,
         )  # fmt: skip
-        session.run(self._assign, dict(zip(self._places, self._parts(np.asarray(found)), strict=True)), **run_kwargs)
+        session.run(self._assign, dict(zip(self._places, self._parts(np.asarray(minimum)), strict=True)), **run_kwargs)
 
     def _minimize(
         self, initial_val: Point, loss_grad_func: Any, equality_funcs: Any, equality_grad_funcs: Any,
@@ -154,10 +154,10 @@ class ExternalOptimizerInterface:
             if not fed:
                 session.run(self._assign, values)
                 values = {}
-            found = session.run(tensors + fetches, {**feed, **values}, **run_kwargs)
+            results = session.run(tensors + fetches, {**feed, **values}, **run_kwargs)
             if callback is not None:
-                callback(*found[len(tensors) :])
-            return found[: len(tensors)]
+                callback(*results[len(tensors) :])
+            return results[: len(tensors)]
 
         return evaluate
 

@@ -160,12 +160,12 @@ class _Sign(Optimizer):
         }
 
     def _dense(self, form: str, grad: Any, var: Any) -> Any:
-        made = build(
+        update = build(
             form + self._op, var=target_of(var), m=target_of(self.get_slot(var, "m")), grad=_as(grad, var),
             sign_decay=_as(self._sign_decay, var), use_locking=self._use_locking,
             **{key: _as(value, var) for key, value in self._inputs.items()},
         )  # fmt: skip
-        return getattr(made, "op", made)
+        return getattr(update, "op", update)
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         return self._dense("Apply", grad, var)

@@ -131,9 +131,9 @@ def masked(x: Any, lengths: Any, value: Any, time_axis: int = 1) -> Any:
     mask = tf.sequence_mask(lengths, tf.shape(x)[time_axis])
     for _ in range((x.shape.ndims or 2) - 2):
         mask = tf.expand_dims(mask, -1)
-    made = tf.where_v2(mask, x, tf.cast(value, x.dtype))
-    made.set_shape(x.shape)
-    return made
+    masked_values = tf.where_v2(mask, x, tf.cast(value, x.dtype))
+    masked_values.set_shape(x.shape)
+    return masked_values
 
 
 def _prepared(memory: Any, lengths: Any, check_inner_dims: bool) -> Any:
@@ -181,10 +181,10 @@ class BaseAttentionMechanism(AttentionMechanism):
         custom_key_value_fn: Callable[..., Any] | None = None,
         name: str | None = None,
     ) -> None:
-        for told, layer in (("query_layer", query_layer), ("memory_layer", memory_layer)):
+        for argument, layer in (("query_layer", query_layer), ("memory_layer", memory_layer)):
             if layer is not None and not isinstance(layer, tf.layers.Layer):
                 raise TypeError(
-                    f"{told} is not a Layer: {type(layer).__name__}\n"
+                    f"{argument} is not a Layer: {type(layer).__name__}\n"
                     + errors.message(f"{layer!r}", "a layer, or None", "tf.layers.Dense(units, use_bias=False)")
                 )
         if not callable(probability_fn):
@@ -252,8 +252,8 @@ class BaseAttentionMechanism(AttentionMechanism):
 
     def initial_alignments(self, batch_size: Any, dtype: Any) -> Any:
         """Alignments before the first step: zeros."""
-        made = tf.zeros([batch_size, self._alignments_size], dtype)
-        return _as_alignments(made, batch_size, self._alignments_size)
+        alignments = tf.zeros([batch_size, self._alignments_size], dtype)
+        return _as_alignments(alignments, batch_size, self._alignments_size)
 
     def initial_state(self, batch_size: Any, dtype: Any) -> Any:
         """The state before the first step."""
@@ -263,9 +263,9 @@ class BaseAttentionMechanism(AttentionMechanism):
         return query if self._query_layer is None else self._query_layer(query)
 
 
-def _as_alignments(made: Any, batch_size: Any, size: Any) -> Any:
-    made.set_shape([n if isinstance(n, int) else None for n in (batch_size, size)])
-    return made
+def _as_alignments(alignments: Any, batch_size: Any, size: Any) -> Any:
+    alignments.set_shape([n if isinstance(n, int) else None for n in (batch_size, size)])
+    return alignments
 
 
 def _dense(num_units: int, name: str, dtype: Any) -> Any:
@@ -450,8 +450,8 @@ class _Monotonic(_Scored):
 
     def initial_alignments(self, batch_size: Any, dtype: Any) -> Any:
         """All at the first step of the memory."""
-        made = tf.one_hot(tf.zeros([batch_size], tf.int32), self._alignments_size, dtype=dtype)
-        return _as_alignments(made, batch_size, self._alignments_size)
+        alignments = tf.one_hot(tf.zeros([batch_size], tf.int32), self._alignments_size, dtype=dtype)
+        return _as_alignments(alignments, batch_size, self._alignments_size)
 
     def _biased(self, score: Any) -> Any:
         start = tf.constant_initializer(self._score_bias_init)

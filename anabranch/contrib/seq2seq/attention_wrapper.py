@@ -50,9 +50,9 @@ class AttentionWrapperState(_State):
                         "return the state of this cell",
                     )
                 )
-            made = tf.identity(new)
-            made.set_shape(old.shape)
-            return made
+            same = tf.identity(new)
+            same.set_shape(old.shape)
+            return same
 
         return nest.map_structure(like, self, super()._replace(**kwargs))
 
@@ -65,9 +65,9 @@ def compute_attention(
     The context is the mean of the mechanism's values weighted by the alignments; the layer, if there is one, sees it
     joined to the output.
     """
-    found = attention_mechanism(cell_output, attention_state)
+    attended = attention_mechanism(cell_output, attention_state)
     # Mechanisms of programs for TensorFlow 1.3 and older give alignments alone, and these are their state.
-    alignments, following = found if isinstance(found, tuple) else (found, found)
+    alignments, following = attended if isinstance(attended, tuple) else (attended, attended)
     context = tf.squeeze(tf.matmul(tf.expand_dims(alignments, 1), attention_mechanism.values), [1])
     attention = context if attention_layer is None else attention_layer(tf.concat([cell_output, context], 1))
     return attention, alignments, following
@@ -127,11 +127,11 @@ class AttentionWrapper(RNNCell):
                     f"instances, saw type: {type(mechanism).__name__}\n"
                     + errors.message(f"{mechanism!r}", "a mechanism", "tf.contrib.seq2seq.LuongAttention(n, memory)")
                 )
-        for told, function in (("cell_input_fn", cell_input_fn), ("attention_fn", attention_fn)):
+        for argument, function in (("cell_input_fn", cell_input_fn), ("attention_fn", attention_fn)):
             if function is not None and not callable(function):
                 raise TypeError(
-                    f"{told} must be callable, saw type: {type(function).__name__}\n"
-                    + errors.message(f"{told}={function!r}", "a function", f"leave {told} out")
+                    f"{argument} must be callable, saw type: {type(function).__name__}\n"
+                    + errors.message(f"{argument}={function!r}", "a function", f"leave {argument} out")
                 )
         self._cell = cell
         self._attention_mechanisms = mechanisms
@@ -165,15 +165,18 @@ class AttentionWrapper(RNNCell):
                     "leave attention_layer_size out",
                 )
             )
-        for told, given in (("attention_layer_size", size), ("attention_layer", layer)):
+        for argument, given in (("attention_layer_size", size), ("attention_layer", layer)):
             if given is None:
                 continue
             parts = list(given) if isinstance(given, (list, tuple)) else [given]
             if len(parts) != len(self._attention_mechanisms):
                 raise ValueError(
-                    f"If provided, {told} must contain exactly one item per attention_mechanism, saw: {len(parts)} vs "
+                    f"If provided, {argument} must contain exactly one item per attention_mechanism, saw: "
+                    f"{len(parts)} vs "
                     f"{len(self._attention_mechanisms)}\n"
-                    + errors.message(f"{told}={given!r}", f"{len(self._attention_mechanisms)} items", "a list of them")
+                    + errors.message(
+                        f"{argument}={given!r}", f"{len(self._attention_mechanisms)} items", "a list of them"
+                    )
                 )
             if given is layer:
                 return parts
@@ -205,8 +208,8 @@ class AttentionWrapper(RNNCell):
             return nest.map_structure(lambda part: part if hasattr(part, "flow") else tf.identity(part), parts)
 
     def _item_or_tuple(self, items: Any) -> Any:
-        found = tuple(items)
-        return found if self._is_multi else found[0]
+        as_tuple = tuple(items)
+        return as_tuple if self._is_multi else as_tuple[0]
 
     @property
     def output_size(self) -> Any:
@@ -269,11 +272,11 @@ class AttentionWrapper(RNNCell):
         states = state.attention_state if self._is_multi else [state.attention_state]
         histories = state.alignment_history if self._is_multi else [state.alignment_history]
         layers = self._attention_layers or [None] * len(self._attention_mechanisms)
-        found = [
+        attended = [
             self._attention_fn(mechanism, output, old, layer)
             for mechanism, old, layer in zip(self._attention_mechanisms, states, layers, strict=True)
         ]
-        attentions, alignments, following = zip(*found, strict=True)
+        attentions, alignments, following = zip(*attended, strict=True)
         attention = attentions[0] if len(attentions) == 1 else tf.concat(attentions, 1)
         new = AttentionWrapperState(
             time=state.time + 1,

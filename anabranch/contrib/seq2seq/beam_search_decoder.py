@@ -87,10 +87,10 @@ def _tiled(t: Any, multiplier: int) -> Any:
         )
     whole = tf.shape(t)
     repeated = tf.tile(tf.expand_dims(t, 1), [1, multiplier] + [1] * (shape.ndims - 1))
-    made = tf.reshape(repeated, tf.concat([[whole[0] * multiplier], whole[1:]], 0))
+    tiled = tf.reshape(repeated, tf.concat([[whole[0] * multiplier], whole[1:]], 0))
     known = shape[0].value
-    made.set_shape([None if known is None else known * multiplier, *shape[1:].as_list()])
-    return made
+    tiled.set_shape([None if known is None else known * multiplier, *shape[1:].as_list()])
+    return tiled
 
 
 def _mean_alignments(state: Any) -> Any:
@@ -113,8 +113,8 @@ def attention_probs(cell_state: Any, coverage_penalty_weight: Any) -> Any:
     if isinstance(cell_state, AttentionWrapperState):
         return _mean_alignments(cell_state)
     parts = cell_state if isinstance(cell_state, tuple) else ()
-    found = [_mean_alignments(part) for part in parts if isinstance(part, AttentionWrapperState)]
-    if not found:
+    means = [_mean_alignments(part) for part in parts if isinstance(part, AttentionWrapperState)]
+    if not means:
         raise ValueError(
             "coverage_penalty_weight must be 0.0 if no cell is instance of AttentionWrapper.\n"
             + errors.message(
@@ -123,7 +123,7 @@ def attention_probs(cell_state: Any, coverage_penalty_weight: Any) -> Any:
                 "tf.contrib.seq2seq.AttentionWrapper(cell, mechanism)",
             )
         )
-    return tf.add_n(found) / len(found)
+    return tf.add_n(means) / len(means)
 
 
 def _known(number: Any) -> Any:
@@ -214,14 +214,14 @@ class BeamSearchDecoder(Decoder):
         self._embedding_fn = lookup_of(embedding)
         tokens = tf.convert_to_tensor(start_tokens, tf.int32, name="start_tokens")
         self._end_token = tf.convert_to_tensor(end_token, tf.int32, name="end_token")
-        for told, tensor, rank, form in (
+        for argument, tensor, rank, form in (
             ("start_tokens", tokens, 1, "vector"),
             ("end_token", self._end_token, 0, "scalar"),
         ):
             if tensor.shape.ndims not in (None, rank):
                 raise ValueError(
-                    f"{told} must be a {form}\n"
-                    + errors.message(f"{told} of shape {tensor.shape}", f"a {form}", f"reshape {told}")
+                    f"{argument} must be a {form}\n"
+                    + errors.message(f"{argument} of shape {tensor.shape}", f"a {form}", f"reshape {argument}")
                 )
         self._beam_width = beam_width
         self._length_penalty_weight = _weight("length_penalty_weight", length_penalty_weight)
@@ -276,26 +276,26 @@ class BeamSearchDecoder(Decoder):
                     f"tf.contrib.seq2seq.tile_batch(state, {self._beam_width})",
                 )
             )
-        made = tf.reshape(t, tf.concat([[self._batch_size, self._beam_width], tf.shape(t)[1:]], 0))
-        made.set_shape([batch, self._beam_width, *t.shape[1:].as_list()])
-        return made
+        by_beam = tf.reshape(t, tf.concat([[self._batch_size, self._beam_width], tf.shape(t)[1:]], 0))
+        by_beam.set_shape([batch, self._beam_width, *t.shape[1:].as_list()])
+        return by_beam
 
     def _merge(self, t: Any) -> Any:
         """``[batch, beam, ...]`` as ``[batch * beam, ...]``; what has no batch as it is."""
         if hasattr(t, "flow") or t.shape.ndims == 0:
             return t
-        made = tf.reshape(t, tf.concat([[self._batch_size * self._beam_width], tf.shape(t)[2:]], 0))
+        merged = tf.reshape(t, tf.concat([[self._batch_size * self._beam_width], tf.shape(t)[2:]], 0))
         rows = None if self._static_batch is None else self._static_batch * self._beam_width
-        made.set_shape([rows, *t.shape[2:].as_list()])
-        return made
+        merged.set_shape([rows, *t.shape[2:].as_list()])
+        return merged
 
     def _of_beams(self, t: Any, beams: Any) -> Any:
         """``t`` ``[batch, beam, ...]`` for other beams ``[batch, beam]``; what has no beams as it is."""
         if hasattr(t, "flow") or t.shape.ndims == 0:
             return t
-        made = tf.gather(t, beams, batch_dims=1)
-        made.set_shape(t.shape)
-        return made
+        chosen = tf.gather(t, beams, batch_dims=1)
+        chosen.set_shape(t.shape)
+        return chosen
 
     # ----------------------------------------------------------------------------------------------------------- steps
     def initialize(self, name: str | None = None) -> tuple[Any, Any, Any]:
@@ -347,8 +347,8 @@ class BeamSearchDecoder(Decoder):
         )
         best, places = tf.nn.top_k(tf.reshape(scores, [self._batch_size, width * classes]), k=width)
         ids, beams = tf.floormod(places, classes), tf.floordiv(places, classes)
-        for made in (best, ids, beams):
-            made.set_shape([self._static_batch, width])
+        for arrays in (best, ids, beams):
+            arrays.set_shape([self._static_batch, width])
         chosen = tf.gather(tf.reshape(total, [self._batch_size, width * classes]), places, batch_dims=1)
         was_finished = self._of_beams(state.finished, beams)
         following = BeamSearchDecoderState(
@@ -400,7 +400,7 @@ def in_order_of_beams(whole: Any, parent_ids: Any, lengths: Any, width: int) -> 
     through = tf.contrib.seq2seq.gather_tree(parent_ids, parent_ids, longest, width + 1)
     inside = tf.transpose(tf.sequence_mask(lengths, steps), [2, 0, 1])
     rows = tf.reshape(whole, tf.concat([[steps, batch, width], [tf.size(whole) // tf.maximum(tf.size(own), 1)]], 0))
-    made = tf.gather(rows, tf.where(inside, through, own), batch_dims=2)
-    made = tf.reshape(made, tf.shape(whole))
-    made.set_shape(whole.shape)
-    return made
+    ordered = tf.gather(rows, tf.where(inside, through, own), batch_dims=2)
+    ordered = tf.reshape(ordered, tf.shape(whole))
+    ordered.set_shape(whole.shape)
+    return ordered

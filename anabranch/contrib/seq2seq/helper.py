@@ -96,9 +96,9 @@ def _flips(probability: Any, batch: Any, seed: int | None) -> Any:
 
 def _rows(condition: Any, chosen: Any, otherwise: Any) -> Any:
     """Rows of ``chosen`` where the condition holds for the row."""
-    made = tf.where(condition, chosen, otherwise)
-    made.set_shape(otherwise.shape)
-    return made
+    selected = tf.where(condition, chosen, otherwise)
+    selected.set_shape(otherwise.shape)
+    return selected
 
 
 def lookup_of(embedding: Any) -> Callable[[Any], Any]:
@@ -414,8 +414,8 @@ class GreedyEmbeddingHelper(Helper):
     ) -> tuple[Any, Any, Any]:
         finished = tf.equal(sample_ids, self._end_token)
         # Samples of finished sequences need not be classes that the embedding knows; nobody reads the last ones.
-        kept = tf.where(tf.reduce_all(finished), self._start_tokens, sample_ids)
-        return finished, self._embedding_fn(kept), state
+        following = tf.where(tf.reduce_all(finished), self._start_tokens, sample_ids)
+        return finished, self._embedding_fn(following), state
 
 
 @public("contrib.seq2seq.SampleEmbeddingHelper")

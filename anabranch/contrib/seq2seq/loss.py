@@ -52,15 +52,15 @@ def sequence_loss(
         1.3863
     """
     logits, targets, weights = (tf.convert_to_tensor(item) for item in (logits, targets, weights))
-    for told, tensor, form in (
+    for argument, tensor, form in (
         ("Logits", logits, "[batch_size x sequence_length x logits]"),
         ("Targets", targets, "[batch_size x sequence_length]"),
         ("Weights", weights, "[batch_size x sequence_length]"),
     ):
         if tensor.shape.ndims != (3 if tensor is logits else 2):
             raise ValueError(
-                f"{told} must be a {form} tensor\n"
-                + errors.message(f"{told.lower()} of shape {tensor.shape}", form, "tf.reshape or set_shape")
+                f"{argument} must be a {form} tensor\n"
+                + errors.message(f"{argument.lower()} of shape {tensor.shape}", form, "tf.reshape or set_shape")
             )
     for which, both in (
         ("timesteps", average_across_timesteps and sum_over_timesteps),

@@ -37,14 +37,14 @@ def get_data_files(data_sources: Any) -> list[str]:
         ValueError: there is none.
     """
     if isinstance(data_sources, (list, tuple)):
-        found = [name for source in data_sources for name in get_data_files(source)]
+        files = [name for source in data_sources for name in get_data_files(source)]
     elif any(sign in data_sources for sign in "*?["):
-        found = tf.gfile.Glob(data_sources)
+        files = tf.gfile.Glob(data_sources)
     else:
-        found = [data_sources]
-    if not found:
+        files = [data_sources]
+    if not files:
         raise ValueError(
             f"No data files found in {data_sources}\n"
             + errors.message(f"{data_sources!r}", "a pattern that files match", "tf.gfile.Glob to see what does")
         )
-    return found
+    return files

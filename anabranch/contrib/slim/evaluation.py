@@ -16,10 +16,10 @@ _USE_DEFAULT = 0
 def _hooks(num_evals: int, logdir: Any, summary_op: Any, feed: Any, further: Sequence[Any] | None) -> list[Any]:
     if summary_op == _USE_DEFAULT:
         summary_op = tf.summary.merge_all()
-    made: list[Any] = [evaluation.StopAfterNEvalsHook(num_evals)]
+    hooks: list[Any] = [evaluation.StopAfterNEvalsHook(num_evals)]
     if summary_op is not None:
-        made.append(evaluation.SummaryAtEndHook(log_dir=logdir, summary_op=summary_op, feed_dict=feed))
-    return made + list(further or [])
+        hooks.append(evaluation.SummaryAtEndHook(log_dir=logdir, summary_op=summary_op, feed_dict=feed))
+    return hooks + list(further or [])
 
 
 def evaluate_once(

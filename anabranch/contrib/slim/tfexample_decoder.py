@@ -254,20 +254,20 @@ class _Decoder:
         """Names of the items."""
         return list(self._handlers)
 
-    def _items(self, found: dict[str, Any], items: Sequence[str] | None) -> list[Any]:
+    def _items(self, features: dict[str, Any], items: Sequence[str] | None) -> list[Any]:
         made = []
         for item in self._handlers if items is None else items:
             handler = self._handlers[item]
-            made.append(handler.tensors_to_item({key: found[key] for key in handler.keys}))
+            made.append(handler.tensors_to_item({key: features[key] for key in handler.keys}))
         return made
 
 
-def _shaped(found: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
+def _shaped(tensors: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
     """Parsed features; dense ones have their shape."""
     for key, feature in features.items():
         if isinstance(feature, tf.FixedLenFeature):
-            found[key] = tf.reshape(found[key], feature.shape)
-    return found
+            tensors[key] = tf.reshape(tensors[key], feature.shape)
+    return tensors
 
 
 class TFExampleDecoder(_Decoder):
@@ -284,8 +284,8 @@ class TFExampleDecoder(_Decoder):
 
     def decode(self, serialized_example: Any, items: Sequence[str] | None = None) -> list[Any]:
         """The items (all by default) of one serialized message."""
-        found = tf.parse_single_example(serialized_example, self._features)
-        return self._items(_shaped(found, self._features), items)
+        parsed = tf.parse_single_example(serialized_example, self._features)
+        return self._items(_shaped(parsed, self._features), items)
 
 
 class TFSequenceExampleDecoder(_Decoder):

@@ -18,9 +18,9 @@ def wait_for_new_checkpoint(
     """The path of a checkpoint that is not ``last_checkpoint``; None after ``timeout`` seconds without one."""
     stop = None if timeout is None else time.monotonic() + timeout
     while True:
-        found = tf.train.latest_checkpoint(checkpoint_dir)
-        if found is not None and found != last_checkpoint:
-            return found
+        newest = tf.train.latest_checkpoint(checkpoint_dir)
+        if newest is not None and newest != last_checkpoint:
+            return newest
         if stop is not None and time.monotonic() + seconds_to_sleep > stop:
             return None
         time.sleep(seconds_to_sleep)
@@ -29,9 +29,9 @@ def wait_for_new_checkpoint(
 @public("contrib.training.get_or_create_eval_step")
 def get_or_create_eval_step() -> Any:
     """The local variable that counts evaluated batches."""
-    found = tf.get_collection(tf.GraphKeys.EVAL_STEP)
-    if found:
-        return found[0]
+    steps = tf.get_collection(tf.GraphKeys.EVAL_STEP)
+    if steps:
+        return steps[0]
     return tf.get_variable(
         "eval_step", [], tf.int64, tf.zeros_initializer(), trainable=False,
         collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.EVAL_STEP],

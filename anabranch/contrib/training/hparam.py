@@ -58,7 +58,7 @@ def parse_values(values: str, type_map: dict[str, type], ignore_unknown: bool = 
         ValueError: the text has another form, names an unknown parameter, gives one twice, or a value that does not
         fit.
     """
-    found: dict[str, Any] = {}
+    parsed: dict[str, Any] = {}
     at = 0
     while at < len(values):
         item = _ITEM.match(values, at)
@@ -83,7 +83,7 @@ def parse_values(values: str, type_map: dict[str, type], ignore_unknown: bool = 
                 )
             )
         kind = type_map[name]
-        twice = name in found and not (item["index"] is not None and isinstance(found[name], dict))
+        twice = name in parsed and not (item["index"] is not None and isinstance(parsed[name], dict))
         if item["list"] is not None:
             if item["index"] is not None:
                 raise _cannot(name, item[0], kind)
@@ -92,17 +92,17 @@ def parse_values(values: str, type_map: dict[str, type], ignore_unknown: bool = 
             value = _from_text(name, item["value"], kind)
         if item["index"] is not None:
             index = int(item["index"])
-            twice = twice or index in found.get(name, {})
+            twice = twice or index in parsed.get(name, {})
             if not twice:
-                found.setdefault(name, {})[index] = value
+                parsed.setdefault(name, {})[index] = value
         elif not twice:
-            found[name] = value
+            parsed[name] = value
         if twice:
             raise ValueError(
                 f"Multiple assignments to variable '{name}' in {values}\n"
                 + errors.message(f"{name!r} twice", "each parameter once", "leave one of the two out")
             )
-    return found
+    return parsed
 
 
 @public("contrib.training.HParams")
@@ -205,8 +205,8 @@ class HParams:
         Raises:
             ValueError: the text has another form, names an unknown parameter, or gives a value that does not fit.
         """
-        found = parse_values(values, {name: kind for name, (kind, _) in self._hparam_types.items()})
-        for name, value in found.items():
+        parsed = parse_values(values, {name: kind for name, (kind, _) in self._hparam_types.items()})
+        for name, value in parsed.items():
             if isinstance(value, dict):
                 whole = list(getattr(self, name))
                 for index, item in value.items():
@@ -245,8 +245,8 @@ class HParams:
 
     def to_json(self, indent: Any = None, separators: Any = None, sort_keys: bool = False) -> str:
         """The parameters as JSON, functions left out."""
-        kept = {name: value for name, value in self.values().items() if not callable(value)}
-        return json.dumps(kept, indent=indent, separators=separators, sort_keys=sort_keys)
+        values = {name: value for name, value in self.values().items() if not callable(value)}
+        return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
 
     def parse_json(self, values_json: str) -> HParams:
         """Override parameters by JSON; give the same object."""

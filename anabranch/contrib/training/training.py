@@ -18,15 +18,15 @@ USE_GLOBAL_STEP = 0
 @public("contrib.training.add_gradients_summaries")
 def add_gradients_summaries(grads_and_vars: Sequence[Any]) -> list[Any]:
     """A histogram and the norm of each gradient, as summaries."""
-    made = []
+    summaries = []
     for gradient, variable in grads_and_vars:
         if gradient is None:
             tf.logging.info("Var %s has no gradient", variable.op.name)
             continue
         values = getattr(gradient, "values", gradient)
-        made.append(tf.summary.histogram(variable.op.name + "_gradient", values))
-        made.append(tf.summary.scalar(variable.op.name + "_gradient_norm", tf.global_norm([values])))
-    return made
+        summaries.append(tf.summary.histogram(variable.op.name + "_gradient", values))
+        summaries.append(tf.summary.scalar(variable.op.name + "_gradient_norm", tf.global_norm([values])))
+    return summaries
 
 
 @public("contrib.training.clip_gradient_norms")

@@ -42,7 +42,7 @@ def _block_shape(c: Any, deeper: bool) -> shapes.RawShape:
                     "tf.pad the image, or use another block_size",
                     f"Dimension size must be evenly divisible by {block} but is {size}",
                 )
-        found = (n, _over(h, block), _over(w, block), None if d is None else d * square)
+        dims = (n, _over(h, block), _over(w, block), None if d is None else d * square)
     else:
         if d is not None and d * (lanes or 1) % square:
             refuse(
@@ -52,8 +52,8 @@ def _block_shape(c: Any, deeper: bool) -> shapes.RawShape:
                 "use another block_size",
                 f"Dimension size must be evenly divisible by {square} but is {d}",
             )
-        found = (n, _times(h, block), _times(w, block), _over(d, square))
-    return _laid_out(c.attrs["data_format"], *found, lanes)
+        dims = (n, _times(h, block), _times(w, block), _over(d, square))
+    return _laid_out(c.attrs["data_format"], *dims, lanes)
 
 
 def _over(size: int | None, by: int) -> int | None:
@@ -112,13 +112,13 @@ _BLOCK_ATTRS = {
 
 def _opposite(type_name: str) -> Any:
     def gradient(op, grad):
-        found = build(
+        moved = build(
             type_name,
             dense(grad),
             block_size=op.get_attr("block_size"),
             data_format=op.get_attr("data_format"),
         )
-        return [found]
+        return [moved]
 
     return gradient
 
@@ -160,12 +160,12 @@ def _pairs(c: Any, operand: str) -> list[tuple[int, int]] | None:
     raw = c.shape(operand)
     if raw is not None and (len(raw) != 2 or raw[1] not in (2, None)):
         refuse(c, f"{operand} of shape {shapes.show(raw)}", "shape [m, 2]", "give (before, after) per dimension")
-    found = c.value(operand)
-    if found is None:
+    pairs = c.value(operand)
+    if pairs is None:
         return None
-    if (found < 0).any():
-        refuse(c, f"{operand} {found.tolist()}", "numbers of 0 and more", "correct them")
-    return [(int(a), int(b)) for a, b in found]
+    if (pairs < 0).any():
+        refuse(c, f"{operand} {pairs.tolist()}", "numbers of 0 and more", "correct them")
+    return [(int(a), int(b)) for a, b in pairs]
 
 
 def _batched_shape(c: Any, block: list[int] | None, pairs: Any, to_batch: bool) -> shapes.RawShape:
@@ -480,7 +480,7 @@ def _patch_gradient(spatial: int) -> Any:
         depth = raw[-1]
         batch = build("Slice", shape_of(x), [0], [1])
         whole = build("ConcatV2", [batch, [*padded, depth]], 0)
-        found = []
+        parts = []
         if 0 in counts:
             return [build("ZerosLike", x)]
         pieces = build("Split", spatial + 1, grad, num_split=math.prod(sizes))
@@ -490,7 +490,7 @@ def _patch_gradient(spatial: int) -> Any:
             start = [0, *(offset * rates[i + 1] for i, offset in enumerate(place)), 0]
             stop = [0, *(start[i + 1] + (counts[i] - 1) * strides[i + 1] + 1 for i in range(spatial)), 0]
             ends = 1 | 1 << (spatial + 1)
-            found.append(
+            parts.append(
                 build(
                     "StridedSliceGrad",
                     whole,
@@ -502,7 +502,7 @@ def _patch_gradient(spatial: int) -> Any:
                     end_mask=ends,
                 )
             )
-        total = build("AddN", found) if len(found) > 1 else found[0]
+        total = build("AddN", parts) if len(parts) > 1 else parts[0]
         return [build("Slice", total, [0, *before, 0], build("ConcatV2", [batch, [*raw[1:]]], 0))]
 
     return gradient

@@ -83,8 +83,8 @@ def converted(ctx: Any, x: Any, target: np.dtype, truncate: bool = False) -> Any
     if is_floating(source) and target.kind in "iu":
         return float_to_integer(ctx.xp, x, target)
     if truncate:
-        kept = ctx.xp.isnan(x)
-        return ctx.xp.where(kept, x, _truncated(x, target)).astype(target)
+        nans = ctx.xp.isnan(x)
+        return ctx.xp.where(nans, x, _truncated(x, target)).astype(target)
     if target.kind == "c" and source.kind != "c":
         x = x.astype(np.float32 if target == np.complex64 else np.float64)
     return x.astype(target)

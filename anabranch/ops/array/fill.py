@@ -233,9 +233,9 @@ class Tile(Op):
             shape = build("Shape", x, out_type=multiples.dtype.base)
             split = build("Reshape", build("Pack", [multiples, shape], axis=1), [-1])
             axes = build("Range", 0, build("Size", split), 2)
-        found = build("Sum", build("Reshape", grad, split), axes)
-        found.set_shape(raw)
-        return [found, None]
+        summed = build("Sum", build("Reshape", grad, split), axes)
+        summed.set_shape(raw)
+        return [summed, None]
 
 
 class BroadcastTo(Op):

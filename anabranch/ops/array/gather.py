@@ -86,17 +86,17 @@ def _gathered(ctx: Any, params: Any, indices: Any, axis: int, batch_dims: int) -
         return ctx.xp.take(params, indices, axis=axis, mode="clip")
     between = axis - batch_dims
     moved = ctx.xp.moveaxis(params, axis, batch_dims) if between else params
-    found = scatter_rules.gather_rows(ctx, moved, indices, batch_dims)
+    rows_read = scatter_rules.gather_rows(ctx, moved, indices, batch_dims)
     if not between:
-        return found
+        return rows_read
     inner = len(indices.shape) - batch_dims
     order = [
         *range(batch_dims),
         *range(batch_dims + inner, batch_dims + inner + between),
         *range(batch_dims, batch_dims + inner),
-        *range(batch_dims + inner + between, len(found.shape)),
+        *range(batch_dims + inner + between, len(rows_read.shape)),
     ]
-    return ctx.xp.transpose(found, order)
+    return ctx.xp.transpose(rows_read, order)
 
 
 def _host_take(params: Any, indices: Any, axis: int) -> Any:
@@ -164,12 +164,12 @@ class GatherV2(Op):
         return _gathered_shape(c, c.scalar("axis"), c.attrs["batch_dims"])
 
     def value(c):
-        found, indices = c.partial(0), c.value(1)
-        if not isinstance(found, tuple) or indices is None or indices.ndim > 1:
+        array, indices = c.partial(0), c.value(1)
+        if not isinstance(array, tuple) or indices is None or indices.ndim > 1:
             return None
-        if not all(0 <= i < len(found) for i in ints(indices)):
+        if not all(0 <= i < len(array) for i in ints(indices)):
             return None
-        items = [found[i] for i in ints(indices)]
+        items = [array[i] for i in ints(indices)]
         if indices.ndim:
             return tuple(items)
         return None if items[0] is None else np.array(items[0], c.dtype(0).np)
@@ -182,11 +182,11 @@ class GatherV2(Op):
 
     def gradient(op, grad):
         params, indices, axis = op.inputs
-        found = known(axis)
+        known_axis = known(axis)
         batch_dims = op.get_attr("batch_dims")
-        if found is not None and int(found) == 0 and batch_dims == 0:
+        if known_axis is not None and int(known_axis) == 0 and batch_dims == 0:
             return [_rows_gradient(params, indices, grad), None, None]
-        if found is None or params._shape is None or indices._shape is None:
+        if known_axis is None or params._shape is None or indices._shape is None:
             raise NotImplementedError(
                 "the gradient of GatherV2 along an axis other than 0 needs known ranks and a known axis; "
                 f"params have shape {shapes.show(params._shape)}, indices {shapes.show(indices._shape)}; "
@@ -194,7 +194,7 @@ class GatherV2(Op):
             )
         rank = len(params._shape)
         batch = batch_dims % len(indices._shape) if batch_dims < 0 else batch_dims
-        return [_axis_gradient(params, indices, dense(grad), int(found) % rank, batch), None, None]
+        return [_axis_gradient(params, indices, dense(grad), int(known_axis) % rank, batch), None, None]
 
 
 def _axis_gradient(params: Any, indices: Any, grad: Any, axis: int, batch: int) -> Any:
@@ -269,16 +269,16 @@ class GatherNd(Op):
         ignore = attrs["bad_indices_policy"] == "IGNORE"
         if not ignore:
             scatter_rules.check_slices(ctx, indices, tuple(params.shape), "params shape")
-        found = scatter_rules.gather_slices(ctx, params, indices)
+        slices = scatter_rules.gather_slices(ctx, params, indices)
         if ctx.host and params.dtype.kind == "O":
-            found = np.array(found, object) if np.ndim(found) else _boxed(found)
+            slices = np.array(slices, object) if np.ndim(slices) else _boxed(slices)
         if ignore and indices.shape[-1]:
             xp = ctx.xp
             limits = np.array(params.shape[: indices.shape[-1]], indices.dtype)
             inside = xp.all((indices >= 0) & (indices < limits), axis=-1)
-            inside = xp.reshape(inside, (*inside.shape, *[1] * (len(found.shape) - len(inside.shape))))
-            found = xp.where(inside, found, xp.zeros((), found.dtype))
-        return found
+            inside = xp.reshape(inside, (*inside.shape, *[1] * (len(slices.shape) - len(inside.shape))))
+            slices = xp.where(inside, slices, xp.zeros((), slices.dtype))
+        return slices
 
     def gradient(op, grad):
         params, indices = op.inputs

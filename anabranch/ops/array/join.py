@@ -67,8 +67,8 @@ class Pack(Op):
         return ctx.xp.stack(inputs, axis=axis)
 
     def gradient(op, grad):
-        found = build("Unpack", dense(grad), num=op.get_attr("N"), axis=op.get_attr("axis"), name="unstack")
-        return found if isinstance(found, list) else [found]
+        parts = build("Unpack", dense(grad), num=op.get_attr("N"), axis=op.get_attr("axis"), name="unstack")
+        return parts if isinstance(parts, list) else [parts]
 
 
 class Unpack(Op):
@@ -96,10 +96,10 @@ class Unpack(Op):
         return [(*raw[:axis], *raw[axis + 1 :])] * num
 
     def value(c):
-        found = c.partial(0)
-        if not isinstance(found, tuple) or len(found) != c.attrs["num"]:
+        element = c.partial(0)
+        if not isinstance(element, tuple) or len(element) != c.attrs["num"]:
             return [None] * c.attrs["num"]
-        return [None if item is None else np.array(item, c.dtype(0).np) for item in found]
+        return [None if item is None else np.array(item, c.dtype(0).np) for item in element]
 
     def kernel(ctx, inputs, attrs):
         (x,) = inputs
@@ -165,10 +165,10 @@ def _concat_value(c: Any, values: range) -> Any:
     for i in values:
         if c.shapes[i] is None or len(c.shapes[i]) != 1 or not c.dtype(i).is_integer:
             return None
-        found = c.vector(i)
-        if found is None:
+        vector = c.vector(i)
+        if vector is None:
             return None
-        joined += found
+        joined += vector
     return partial_vector(joined, c.dtype(values.start))
 
 
@@ -204,13 +204,13 @@ def _concat_gradients(values: Any, axis_tensor: Any, grad: Any) -> list[Any]:
     if axis is not None and values[0]._shape is not None:
         dim = int(axis) % len(values[0]._shape)
         if all(shapes.is_static(value._shape) for value in values):
-            found, start = [], 0
+            gradients, start = [], 0
             for value in values:
                 begin = np.zeros(len(value._shape), np.int32)
                 begin[dim] = start
                 start += value._shape[dim]
-                found.append(build("Slice", grad, begin, np.array(value._shape, np.int32)))
-            return found
+                gradients.append(build("Slice", grad, begin, np.array(value._shape, np.int32)))
+            return gradients
         place: Any = np.int32(dim)
     else:
         place = build("FloorMod", build("Cast", axis_tensor, DstT="int32"), rank_of(values[0]))
@@ -221,7 +221,7 @@ def _concat_gradients(values: Any, axis_tensor: Any, grad: Any) -> list[Any]:
 
 def _sparse_concat_gradients(values: Any, dim: int, grad: IndexedSlices) -> list[Any]:
     index_type = grad.indices.dtype.base
-    found = []
+    gradients = []
     if dim > 0:  # every input has all the rows, each its own columns
         start: Any = np.int32(0)
         for value in values:
@@ -230,9 +230,9 @@ def _sparse_concat_gradients(values: Any, dim: int, grad: IndexedSlices) -> list
             width = build("Slice", shape, [dim], [1])
             begin = build("ConcatV2", [[0] * dim, build("Reshape", start, [1]), [0] * (rank - dim - 1)], 0)
             rows = build("ConcatV2", [[-1], build("Slice", shape, [1], [-1])], 0)
-            found.append(IndexedSlices(build("Slice", grad.values, begin, rows), grad.indices, shape))
+            gradients.append(IndexedSlices(build("Slice", grad.values, begin, rows), grad.indices, shape))
             start = build("Add", start, build("Reshape", width, []))
-        return found
+        return gradients
     start = build("Cast", np.int32(0), DstT=index_type)
     for value in values:
         shape = shape_of(value)
@@ -241,9 +241,9 @@ def _sparse_concat_gradients(values: Any, dim: int, grad: IndexedSlices) -> list
         inside = build("LogicalAnd", build("GreaterEqual", grad.indices, start), build("Less", grad.indices, end))
         chosen = build("Squeeze", build("Where", inside), squeeze_dims=[1])
         indices = build("Sub", build("GatherV2", grad.indices, chosen, 0), start)
-        found.append(IndexedSlices(build("GatherV2", grad.values, chosen, 0), indices, shape))
+        gradients.append(IndexedSlices(build("GatherV2", grad.values, chosen, 0), indices, shape))
         start = end
-    return found
+    return gradients
 
 
 class ConcatV2(Op):
@@ -331,16 +331,16 @@ class ConcatOffset(Op):
         vectors = [c.vector(i) for i in range(1, count + 1)]
         if dim is None or vectors[0] is None or not _sizes_match(dim, vectors):
             return [None] * count  # what does not fit together is the kernel's to refuse
-        found, start = [], 0
+        offsets, start = [], 0
         for vector in vectors:
             if start is None:
-                found.append(None)
+                offsets.append(None)
                 continue
             offset = np.zeros(len(vectors[0]), c.dtype(1).np)
             offset[dim] = start
-            found.append(offset)
+            offsets.append(offset)
             start = None if vector is None or vector[dim] is None else start + vector[dim]
-        return found
+        return offsets
 
     def kernel(ctx, inputs, attrs):
         xp = ctx.xp
@@ -465,15 +465,15 @@ class SplitV(Op):
         dim = axis_in(c, dim, len(raw), "split_dim")
         sizes = list(sizes) if sizes is not None else [None] * num
         if None not in sizes and raw[dim] is not None:
-            found = _split_sizes(sizes, raw[dim])  # type: ignore[arg-type]
-            if found is None:
+            part_sizes = _split_sizes(sizes, raw[dim])  # type: ignore[arg-type]
+            if part_sizes is None:
                 refuse(
                     c,
                     f"sizes {sizes} for dimension {dim} of a tensor of shape {shapes.show(raw)}",
                     f"sizes that add up to {raw[dim]}, at most one of them -1",
                     "correct the sizes",
                 )
-            sizes = found
+            sizes = part_sizes
         return [(*raw[:dim], None if size in (None, -1) else size, *raw[dim + 1 :]) for size in sizes]
 
     def kernel(ctx, inputs, attrs):
@@ -481,16 +481,16 @@ class SplitV(Op):
         dim = kernel_axis(ctx, ints(dim)[0], len(x.shape), "split_dim")
         sizes = list(ints(sizes))
         require(ctx, len(sizes) == attrs["num_split"], "{0} sizes for {1} outputs", len(sizes), attrs["num_split"])
-        found = _split_sizes(sizes, x.shape[dim])
+        part_sizes = _split_sizes(sizes, x.shape[dim])
         require(
             ctx,
-            found is not None,
+            part_sizes is not None,
             "Determined shape must either match input shape along split_dim exactly if fully specified, or be less "
             "than the size of the input along split_dim if not fully specified. Got sizes {0} for size {1}",
             sizes,
             x.shape[dim],
         )
-        return _parts(x, dim, found)
+        return _parts(x, dim, part_sizes)
 
     def gradient(op, *grads):
         return [_joined(grads, op.inputs[2]), None, None]

@@ -131,8 +131,8 @@ class UnravelIndex(Op):
             size = xp.maximum(dims[i], 1)
             parts.insert(0, flat % size)
             flat = flat // size
-        found = xp.stack(parts) if parts else xp.zeros((0, flat.shape[0]), indices.dtype)
-        return found.astype(indices.dtype).reshape((dims.shape[0], *(() if indices.ndim == 0 else (flat.shape[0],))))
+        stacked = xp.stack(parts) if parts else xp.zeros((0, flat.shape[0]), indices.dtype)
+        return stacked.astype(indices.dtype).reshape((dims.shape[0], *(() if indices.ndim == 0 else (flat.shape[0],))))
 
 
 class NthElement(Op):
@@ -163,8 +163,8 @@ class NthElement(Op):
         return xp.take(ordered, xp.clip(place, 0, max(x.shape[-1] - 1, 0)), axis=-1)
 
     def gradient(op, grad):
-        x, found = op.inputs[0], op.outputs[0]
-        same = build("Cast", build("Equal", build("ExpandDims", found, -1), x), DstT=x.dtype.base)
+        x, output = op.inputs[0], op.outputs[0]
+        same = build("Cast", build("Equal", build("ExpandDims", output, -1), x), DstT=x.dtype.base)
         share = build("RealDiv", build("ExpandDims", dense(grad), -1), build("Sum", same, [-1], keep_dims=True))
         return [build("Mul", share, same), None]
 
@@ -253,8 +253,8 @@ def _kernel_of(ctx: Any, name: str) -> Any:
 def _padded_convolution(ctx: Any, x: Any, paddings: Any, weights: Any, attrs: Any) -> Any:
     mirrored = _kernel_of(ctx, "MirrorPad")(ctx, [x, paddings], {**attrs, "Tpaddings": None})
     plain = {key: attr.default for key, attr in opdef.lookup("Conv2D").attrs.items()}
-    kept = {key: attrs[key] for key in ("T", "strides", "padding")}
-    return _kernel_of(ctx, "Conv2D")(ctx, [mirrored, weights], {**plain, **kept})
+    conv_attrs = {key: attrs[key] for key in ("T", "strides", "padding")}
+    return _kernel_of(ctx, "Conv2D")(ctx, [mirrored, weights], {**plain, **conv_attrs})
 
 
 def _convolved(c: Any, size: list[Any]) -> Any:
@@ -263,16 +263,16 @@ def _convolved(c: Any, size: list[Any]) -> Any:
         raise ValueError(
             errors.message(f"strides={list(c.attrs['strides'])}", "1 for batch and channels", "strides=[1, 2, 2, 1]")
         )
-    found: list[int | None] = []
+    dims: list[int | None] = []
     for axis in (1, 2):
         side, window, stride = size[axis - 1], weights[axis - 1], c.attrs["strides"][axis]
         if side is None or paddings is None or window is None:
-            found.append(None)
+            dims.append(None)
             continue
         side = side + int(paddings[axis].sum())
-        found.append(-(-side // stride) if c.attrs["padding"] == "SAME" else max((side - window) // stride + 1, 0))
+        dims.append(-(-side // stride) if c.attrs["padding"] == "SAME" else max((side - window) // stride + 1, 0))
     batch = None if images[0] is None or paddings is None else images[0] + int(paddings[0].sum())
-    return (batch, *found, weights[3])
+    return (batch, *dims, weights[3])
 
 
 _PADS = {

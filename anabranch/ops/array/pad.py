@@ -24,12 +24,12 @@ def _paddings_of(c: Any, least: int = 0) -> tuple[shapes.RawShape, list[tuple[in
         )
     if raw is None and outer[0] is not None:
         raw = (None,) * outer[0]
-    found = c.value("paddings")
-    if found is None:
+    pairs = c.value("paddings")
+    if pairs is None:
         return raw, None
-    if (found < least).any():
-        refuse(c, f"paddings {found.tolist()}", "numbers of 0 and more", "tf.slice the tensor to make it smaller")
-    return raw, [(int(a), int(b)) for a, b in found]
+    if (pairs < least).any():
+        refuse(c, f"paddings {pairs.tolist()}", "numbers of 0 and more", "tf.slice the tensor to make it smaller")
+    return raw, [(int(a), int(b)) for a, b in pairs]
 
 
 def _padded_shape(c: Any) -> shapes.RawShape:
@@ -59,23 +59,23 @@ def _padded(ctx: Any, x: Any, pairs: list[tuple[int, int]], value: Any) -> Any:
     if not ctx.host:
         return ctx.lax.pad(x, ctx.xp.asarray(value, x.dtype), [(before, after, 0) for before, after in pairs])
     shape = tuple([before + size + after for size, (before, after) in zip(x.shape, pairs, strict=True)])
-    found = np.full(shape, value, x.dtype)
-    found[tuple(slice(before, before + size) for size, (before, _) in zip(x.shape, pairs, strict=True))] = x
-    return found
+    padded = np.full(shape, value, x.dtype)
+    padded[tuple(slice(before, before + size) for size, (before, _) in zip(x.shape, pairs, strict=True))] = x
+    return padded
 
 
 def _cut(op: Any, grad: Any) -> Any:
     """What of `grad` lies where the input of the padding `op` was."""
     x, paddings = op.inputs[:2]
-    found = known(paddings)
-    if found is not None:
-        begin: Any = np.array(found[:, 0], np.int32)
+    pairs = known(paddings)
+    if pairs is not None:
+        begin: Any = np.array(pairs[:, 0], np.int32)
     else:
         rank = x._shape
         rows = build("Rank", x) if rank is None else np.int32(len(rank))
         size = build("Pack", [rows, np.int32(1)]) if rank is None else [int(rows), 1]
         begin = build("Reshape", build("Slice", paddings, [0, 0], size), [-1])
-    dtype = "int32" if found is not None else paddings.dtype.base
+    dtype = "int32" if pairs is not None else paddings.dtype.base
     return build("Slice", dense(grad), begin, shape_of(x, dtype))
 
 

@@ -102,9 +102,9 @@ def _unique_axis(ctx: Any, x: np.ndarray, axis: np.ndarray) -> int:
     if np.size(axis) == 0:
         require(ctx, x.ndim == 1, "unique expects a 1D vector.")
         return 0
-    found = ints(axis)[0]
-    require(ctx, -x.ndim <= found < x.ndim, "axis has to be between [{0}, {1})", -x.ndim, x.ndim)
-    return found % x.ndim
+    axis_number = ints(axis)[0]
+    require(ctx, -x.ndim <= axis_number < x.ndim, "axis has to be between [{0}, {1})", -x.ndim, x.ndim)
+    return axis_number % x.ndim
 
 
 def _unique_axis_shapes(c: Any) -> list[shapes.RawShape]:
@@ -220,10 +220,10 @@ class ListDiff(Op):
         x, y = inputs
         if x.dtype.kind == "O":
             there = set(y.tolist())
-            kept = np.array([item not in there for item in x.tolist()], bool)
+            absent = np.array([item not in there for item in x.tolist()], bool)
         else:
-            kept = ~np.isin(_sortable(x), _sortable(y))
-        idx = np.flatnonzero(kept)
+            absent = ~np.isin(_sortable(x), _sortable(y))
+        idx = np.flatnonzero(absent)
         return x[idx], idx.astype(attrs["out_idx"].np)
 
 
@@ -313,8 +313,8 @@ def _stitch_shape(c: Any) -> shapes.RawShape:
                     "give one slice of data per index",
                 )
             rest = shapes.merge(rest, data[len(indices) :])
-        found = c.value(i)
-        highest = None if highest is None or found is None else max(highest, int(found.max()) if found.size else -1)
+        vector = c.value(i)
+        highest = None if highest is None or vector is None else max(highest, int(vector.max()) if vector.size else -1)
     return None if rest is None else (None if highest is None else highest + 1, *rest)
 
 
@@ -391,10 +391,10 @@ def _search(ctx: Any, inputs: Any, attrs: Any, side: Literal["left", "right"]) -
     dtype = attrs["out_type"].np
     if ctx.host:
         rows, values = _sortable(rows), _sortable(values)
-        found = np.empty(values.shape, dtype)
+        positions = np.empty(values.shape, dtype)
         for i, row in enumerate(rows):
-            found[i] = np.searchsorted(row, values[i], side)
-        return found
+            positions[i] = np.searchsorted(row, values[i], side)
+        return positions
     if 0 in values.shape or rows.shape[1] == 0:
         return ctx.xp.zeros(values.shape, dtype)
 

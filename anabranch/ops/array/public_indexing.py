@@ -204,17 +204,19 @@ def one_hot(
         values: dict[str, Any] = {}
         for part, value in (("on_value", on_value), ("off_value", off_value)):
             if value is not None:
-                found = convert_to_tensor(value, preferred_dtype=hint, name=part)
-                if wanted is not None and found.dtype.base != wanted:
+                as_tensor = convert_to_tensor(value, preferred_dtype=hint, name=part)
+                if wanted is not None and as_tensor.dtype.base != wanted:
                     origin = "dtype parameter" if dtype is not None else "dtype of on_value"
                     raise TypeError(
-                        f"dtype {found.dtype.base.name} of {part} does not match {origin} {wanted.name}\n"
+                        f"dtype {as_tensor.dtype.base.name} of {part} does not match {origin} {wanted.name}\n"
                         + errors.message(
-                            f"{part} of {found.dtype.base.name}", wanted.name, "tf.cast(x, dtype), or leave dtype out"
+                            f"{part} of {as_tensor.dtype.base.name}",
+                            wanted.name,
+                            "tf.cast(x, dtype), or leave dtype out",
                         )
                     )
-                wanted = found.dtype.base
-                values[part] = found
+                wanted = as_tensor.dtype.base
+                values[part] = as_tensor
         wanted = wanted or dtypes.float32
         on = values.get("on_value")
         off = values.get("off_value")
@@ -302,8 +304,8 @@ def searchsorted(
         width = build("Slice", build("Shape", values), [-1 + _rank(values)], [1])
         flat_rows = build("Reshape", rows, build("ConcatV2", [[-1], length], 0))
         flat = build("Reshape", values, build("ConcatV2", [[-1], width], 0))
-        found = build("LowerBound" if side == "left" else "UpperBound", flat_rows, flat, out_type=out_type)
-        return build("Reshape", found, build("Shape", values))
+        positions = build("LowerBound" if side == "left" else "UpperBound", flat_rows, flat, out_type=out_type)
+        return build("Reshape", positions, build("Shape", values))
 
 
 def _rank(tensor: Any) -> int:
@@ -331,9 +333,9 @@ def space_to_batch(
     input: Any, paddings: Any, block_size: Any = None, name: str | None = None, block_shape: Any = None
 ) -> Any:
     """Zero-pad an image `[n, h, w, d]` and move blocks of `block_size` x `block_size` pixels into the batch."""
-    found = build("SpaceToBatchND", input, _block(block_size, block_shape, "space_to_batch"), paddings, name=name)
-    found.set_shape(shapes.with_rank(found._shape, 4))
-    return found
+    output = build("SpaceToBatchND", input, _block(block_size, block_shape, "space_to_batch"), paddings, name=name)
+    output.set_shape(shapes.with_rank(output._shape, 4))
+    return output
 
 
 @public("batch_to_space")
@@ -341,9 +343,9 @@ def batch_to_space(
     input: Any, crops: Any, block_size: Any = None, name: str | None = None, block_shape: Any = None
 ) -> Any:
     """Move blocks of `block_size` x `block_size` pixels out of the batch of `[n, h, w, d]` and cut off `crops`."""
-    found = build("BatchToSpaceND", input, _block(block_size, block_shape, "batch_to_space"), crops, name=name)
-    found.set_shape(shapes.with_rank(found._shape, 4))
-    return found
+    output = build("BatchToSpaceND", input, _block(block_size, block_shape, "batch_to_space"), crops, name=name)
+    output.set_shape(shapes.with_rank(output._shape, 4))
+    return output
 
 
 @public("space_to_depth", "nn.space_to_depth")

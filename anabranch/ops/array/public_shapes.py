@@ -37,13 +37,13 @@ def either(new: Any, old: Any, new_name: str, old_name: str, function: str) -> A
 
 def _tensors(*values: Any) -> list[Tensor]:
     """The tensors among values and lists of values, for name scopes."""
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for value in values:
         if isinstance(value, Tensor):
-            found.append(value)
+            tensors.append(value)
         elif isinstance(value, (list, tuple)):
-            found += [item for item in value if isinstance(item, Tensor)]
-    return found
+            tensors += [item for item in value if isinstance(item, Tensor)]
+    return tensors
 
 
 def _is_sparse(value: Any) -> bool:
@@ -356,8 +356,8 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unst
                     f"a tensor of shape {shapes.show(raw)}", "a known size of the dimension", "pass num=, or set_shape"
                 )
             )
-    found = build("Unpack", value, num=num, axis=axis, name=name)
-    return found if isinstance(found, list) else []
+    parts = build("Unpack", value, num=num, axis=axis, name=name)
+    return parts if isinstance(parts, list) else []
 
 
 @public("parallel_stack")

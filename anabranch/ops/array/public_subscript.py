@@ -169,9 +169,9 @@ def strided_slice(
     if strides is None:
         begin = convert_to_tensor(begin)
         strides = build("OnesLike", begin)
-    found = build("StridedSlice", input_, begin, end, strides, name=name, **masks)
+    part = build("StridedSlice", input_, begin, end, strides, name=name, **masks)
     if var is not None:
-        scope = found.op.name
+        scope = part.op.name
 
         def assign(value: Any, name: str | None = None) -> Any:
             """Assign `value` to this slice of the variable."""
@@ -179,8 +179,8 @@ def strided_slice(
                 begin=begin, end=end, strides=strides, value=value, name=name or scope + "_assign", **masks
             )
 
-        found.assign = assign
-    return found
+        part.assign = assign
+    return part
 
 
 @public("boolean_mask")
@@ -204,7 +204,7 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any =
         mask = convert_to_tensor(mask, name="mask")
         raw_mask, raw = mask._shape, tensor._shape
         if raw_mask is None or not raw_mask:
-            told = (
+            heading = (
                 "mask cannot be scalar."
                 if raw_mask is not None
                 else (
@@ -213,7 +213,7 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any =
                 )
             )
             raise ValueError(
-                told
+                heading
                 + "\n"
                 + errors.message(
                     f"mask of shape {shapes.show(raw_mask)}",

@@ -129,11 +129,11 @@ class Reshape(Op):
         return _reshaped(c, c.shapes[0], wanted)
 
     def value(c):
-        found = c.partial(0)
-        if isinstance(found, tuple):
+        known_value = c.partial(0)
+        if isinstance(known_value, tuple):
             wanted = c.vector("shape")
             if wanted is not None and len(wanted) == 1:
-                return found
+                return known_value
         return None
 
     def kernel(ctx, inputs, attrs):

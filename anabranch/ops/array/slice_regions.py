@@ -130,8 +130,8 @@ def _numbers(ctx: KernelContext, value: Any, position: int) -> list[Any]:
     """A vector's elements: Python ints where known, traced scalars (or None) elsewhere."""
     if isinstance(value, np.ndarray):
         return list(ints(value))
-    found = ctx.known(position)
-    return [None] * value.shape[0] if found is None else list(found)
+    numbers = ctx.known(position)
+    return [None] * value.shape[0] if numbers is None else list(numbers)
 
 
 def region(ctx: KernelContext, size: tuple[int, ...], operands: Any, attrs: dict[str, Any], first: int = 1) -> Region:
@@ -173,11 +173,11 @@ def region(ctx: KernelContext, size: tuple[int, ...], operands: Any, attrs: dict
 
 
 def _python_slices(part: Region) -> tuple[slice, ...]:
-    found = []
+    slices = []
     for start, count, step in zip(part.starts, part.sizes, part.strides, strict=True):
         stop = start + count * step if count else start
-        found.append(slice(start, stop if stop >= 0 else None, step))
-    return tuple(found)
+        slices.append(slice(start, stop if stop >= 0 else None, step))
+    return tuple(slices)
 
 
 def take(ctx: KernelContext, x: Any, part: Region) -> Any:

@@ -46,15 +46,16 @@ class Placeholder(Op):
 
     def host_kernel(ctx, inputs, attrs):
         shape = attrs["shape"]
-        told = f" and shape {list(shape)}" if shape is not None and None not in shape else ""
+        shape_text = f" and shape {list(shape)}" if shape is not None and None not in shape else ""
         raise errors.InvalidArgumentError(
             None,
             ctx.op,
             (
-                f"You must feed a value for placeholder tensor '{ctx.op.name}' with dtype {attrs['dtype'].name}{told}\n"
+                f"You must feed a value for placeholder tensor '{ctx.op.name}' with dtype "
+                f"{attrs['dtype'].name}{shape_text}\n"
                 + errors.message(
                     f"no value for placeholder {ctx.op.name!r}",
-                    f"a {attrs['dtype'].name} value{told}",
+                    f"a {attrs['dtype'].name} value{shape_text}",
                     f"session.run(..., feed_dict={{{ctx.op.name!r} + ':0': value}})",
                 )
             ),

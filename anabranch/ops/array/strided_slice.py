@@ -23,7 +23,7 @@ from anabranch.ops.shared.array_rules import dense, ints, refuse, require, shape
 
 def _specification(c: Any, operands: tuple[str, str, str] = ("begin", "end", "strides")) -> tuple[Any, Any, Any] | None:
     vectors = [c.vector(name) for name in operands]
-    lengths = {len(found) for found in vectors if found is not None}
+    lengths = {len(vector) for vector in vectors if vector is not None}
     for name in operands:
         raw = c.shape(name)
         if raw is not None and len(raw) != 1:
@@ -40,7 +40,7 @@ def _specification(c: Any, operands: tuple[str, str, str] = ("begin", "end", "st
     (length,) = lengths
     if length >= 32:
         refuse(c, f"a slice with {length} specifications", "fewer than 32", "slice in two steps")
-    begin, end, strides = ([None] * length if found is None else found for found in vectors)
+    begin, end, strides = ([None] * length if vector is None else vector for vector in vectors)
     return begin, end, strides
 
 
@@ -119,18 +119,18 @@ class StridedSlice(Op):
         return _strided_shape(c, c.shapes[0])
 
     def value(c):
-        found = c.partial(0)
+        array = c.partial(0)
         spec = [c.value(name) for name in _SPEC]
-        if not isinstance(found, tuple) or any(item is None for item in spec):
+        if not isinstance(array, tuple) or any(item is None for item in spec):
             return None
         resolved = resolve(1, *[ints(item) for item in spec], c.attrs)
         (entry,) = resolved.entries
         if entry.shrink:
-            if len(resolved.layout) or not -len(found) <= entry.begin < len(found):
+            if len(resolved.layout) or not -len(array) <= entry.begin < len(array):
                 return None
-            item = found[entry.begin]
+            item = array[entry.begin]
             return None if item is None else np.array(item, c.dtype(0).np)
-        return found[entry.as_slice()] if resolved.layout == [0] else None
+        return array[entry.as_slice()] if resolved.layout == [0] else None
 
     def kernel(ctx, inputs, attrs):
         x, *spec = inputs
@@ -138,7 +138,7 @@ class StridedSlice(Op):
 
     def gradient(op, grad):
         x, begin, end, strides = op.inputs
-        found = build(
+        gradient_of_input = build(
             "StridedSliceGrad",
             shape_of(x, begin.dtype.base if begin.dtype.base.name != "int16" else "int32"),
             begin,
@@ -147,7 +147,7 @@ class StridedSlice(Op):
             dense(grad),
             **_masks(op),
         )
-        return [found, None, None, None]
+        return [gradient_of_input, None, None, None]
 
 
 class StridedSliceGrad(Op):
@@ -364,11 +364,11 @@ class Slice(Op):
         return tuple(out)
 
     def value(c):
-        found, begin, size = c.partial(0), c.value("begin"), c.value("size")
-        if not isinstance(found, tuple) or begin is None or size is None:
+        array, begin, size = c.partial(0), c.value("begin"), c.value("size")
+        if not isinstance(array, tuple) or begin is None or size is None:
             return None
         start, count = ints(begin)[0], ints(size)[0]
-        return found[start:] if count == -1 else found[start : start + count]
+        return array[start:] if count == -1 else array[start : start + count]
 
     def kernel(ctx, inputs, attrs):
         x, begin, size = inputs

@@ -58,9 +58,9 @@ def _transposed(ctx: Any, inputs: Any) -> Any:
 
 
 def _inverse(perm: Any) -> Any:
-    found = known(perm)
-    if found is not None:
-        return np.argsort(found % max(len(found), 1)).astype(found.dtype)
+    permutation = known(perm)
+    if permutation is not None:
+        return np.argsort(permutation % max(len(permutation), 1)).astype(permutation.dtype)
     count = build("Size", perm, out_type=perm.dtype.base)
     return build("InvertPermutation", build("FloorMod", perm, count))
 
@@ -92,8 +92,8 @@ class ConjugateTranspose(Op):
     shape = _transposed_shape
 
     def kernel(ctx, inputs, attrs):
-        found = _transposed(ctx, inputs)
-        return ctx.xp.conj(found) if attrs["T"].is_complex else found
+        transposed = _transposed(ctx, inputs)
+        return ctx.xp.conj(transposed) if attrs["T"].is_complex else transposed
 
     def gradient(op, grad):
         return [build("ConjugateTranspose", dense(grad), _inverse(op.inputs[1]), name="transpose"), None]
@@ -168,8 +168,8 @@ class ReverseV2(Op):
         c.with_rank("axis", 1)
         raw, axis = c.shapes[0], c.vector("axis")
         if raw is not None and axis is not None and None not in axis:
-            found = [axis_in(c, item, len(raw)) for item in axis]
-            if len(set(found)) < len(found):
+            axes = [axis_in(c, item, len(raw)) for item in axis]
+            if len(set(axes)) < len(axes):
                 refuse(
                     c,
                     f"axis {axis}",
@@ -181,9 +181,9 @@ class ReverseV2(Op):
 
     def kernel(ctx, inputs, attrs):
         x, axis = inputs
-        found = [kernel_axis(ctx, item, len(x.shape)) for item in ints(axis)]
-        require(ctx, len(set(found)) == len(found), "axis {0} specified more than once.", found)
-        return ctx.xp.flip(x, tuple(found)) if found else x
+        axes = [kernel_axis(ctx, item, len(x.shape)) for item in ints(axis)]
+        require(ctx, len(set(axes)) == len(axes), "axis {0} specified more than once.", axes)
+        return ctx.xp.flip(x, tuple(axes)) if axes else x
 
     def gradient(op, grad):
         return [build("ReverseV2", dense(grad), op.inputs[1]), None]
@@ -245,14 +245,14 @@ class ReverseSequence(Op):
         return xp.take_along_axis(x, xp.broadcast_to(turned, x.shape) if ctx.host else turned, axis=seq)
 
     def gradient(op, grad):
-        found = build(
+        reversed_back = build(
             "ReverseSequence",
             dense(grad),
             op.inputs[1],
             seq_dim=op.get_attr("seq_dim"),
             batch_dim=op.get_attr("batch_dim"),
         )
-        return [found, None]
+        return [reversed_back, None]
 
 
 class Roll(Op):

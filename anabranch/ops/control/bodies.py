@@ -103,15 +103,15 @@ def unpack_singleton(value: Any) -> Any:
 
 def kinds(structure: Any) -> list[Any]:
     """What stands at each leaf: the class and number of parts of a composite, None, or Tensor."""
-    found: list[Any] = []
+    body_kinds: list[Any] = []
     for leaf in nest.flatten(structure):
         if leaf is None:
-            found.append(None)
+            body_kinds.append(None)
         elif composites.is_composite(leaf):
-            found.append((type(leaf), len(composites.parts(leaf))))
+            body_kinds.append((type(leaf), len(composites.parts(leaf))))
         else:
-            found.append(Tensor)
-    return found
+            body_kinds.append(Tensor)
+    return body_kinds
 
 
 def kind_names(structure: Any) -> list[str]:

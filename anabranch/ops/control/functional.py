@@ -27,12 +27,12 @@ def _gradient(op: Any, *grads: Any) -> Any:
 
 
 def _branches(c: ShapeContext) -> list[Body]:
-    found = []
+    branches = []
     for key, spec in c.definition.attrs.items():
         if spec.element == "func":
             value = c.attrs[key]
-            found += [item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, Body)]
-    return found
+            branches += [item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, Body)]
+    return branches
 
 
 def _listed(c: ShapeContext, count: int) -> tuple[Any, ...] | None:
@@ -94,7 +94,7 @@ def _called_shapes(c: ShapeContext) -> list[Any]:
     _check_bodies(c, types, first)
     bodies = _branches(c)
     listed = _listed(c, len(types))
-    found: list[Any] = []
+    merged: list[Any] = []
     for i in range(len(types)):
         outputs = [body.outputs[i] for body in bodies]
         shape = outputs[0]._shape if outputs else None
@@ -106,8 +106,8 @@ def _called_shapes(c: ShapeContext) -> list[Any]:
             shape = shapes.merge(shape, listed[i])
         if handle is not None:
             c.set_handle(i, handle.dtype, handle.shape)
-        found.append(shape)
-    return found
+        merged.append(shape)
+    return merged
 
 
 def _predicate_shapes(c: ShapeContext) -> list[Any]:
@@ -125,7 +125,7 @@ def _loop_shapes(c: ShapeContext) -> list[Any]:
     _check_bodies(c, types, 0)
     body = c.attrs["body"]
     listed = _listed(c, len(types))
-    found: list[Any] = []
+    merged: list[Any] = []
     for i in range(len(types)):
         shape = c.shapes[i]
         handle = c.handle(i)
@@ -142,8 +142,8 @@ def _loop_shapes(c: ShapeContext) -> list[Any]:
             shape = None
         if handle is not None:
             c.set_handle(i, handle.dtype, handle.shape)
-        found.append(shape)
-    return found
+        merged.append(shape)
+    return merged
 
 
 _IF = {

@@ -265,8 +265,8 @@ class DefinedFunction:
             return None
 
         def rule(op: Operation, *grads: Any) -> list[Any]:
-            found = gradient(*op._inputs[:count], *grads)
-            listed = [] if isinstance(found, Operation) else list(found) if isinstance(found, tuple) else [found]
+            slopes = gradient(*op._inputs[:count], *grads)
+            listed = [] if isinstance(slopes, Operation) else list(slopes) if isinstance(slopes, tuple) else [slopes]
             return listed + [None] * captured
 
         return rule
@@ -276,8 +276,8 @@ class DefinedFunction:
         assert function is not None
 
         def rule(op: Operation, *grads: Any) -> list[Any]:
-            found = function(op, *grads)
-            listed = list(found) if isinstance(found, (list, tuple)) else [found]
+            slopes = function(op, *grads)
+            listed = list(slopes) if isinstance(slopes, (list, tuple)) else [slopes]
             return listed + [None] * (len(op._inputs) - len(listed)) if captured else listed
 
         return rule

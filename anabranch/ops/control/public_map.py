@@ -89,11 +89,11 @@ class _Rows:
 
     def results(self, arrays: Sequence[TensorArray]) -> list[Tensor]:
         """What arrays hold, one row for each of ours."""
-        found = [array.stack() for array in arrays]
-        for tensor in found:
+        stacked = [array.stack() for array in arrays]
+        for tensor in stacked:
             if self.static_count is not None and tensor._shape is not None:
                 tensor.set_shape((self.static_count, *tensor._shape[1:]))
-        return found
+        return stacked
 
 
 def _packed_as(structure: Any, leaves: Sequence[Any]) -> Any:
@@ -175,13 +175,13 @@ def map_fn(
         kinds = [tensor.dtype for tensor in rows.tensors] if dtype is None else nest.flatten(dtype)
         arrays = [TensorArray(kind, rows.count, dynamic_size=False, infer_shape=infer_shape) for kind in kinds]
 
-        def compute(i: Any, made: Any) -> Any:
+        def compute(i: Any, arrays_so_far: Any) -> Any:
             returned = fn(rows.row(i))
             values = _checked("tf.map_fn", fn, form, returned, "dtype" if dtype is not None else "elems",
                               "dtype=<a structure like the value of fn>")  # fmt: skip
-            return i + 1, [array.write(i, value) for array, value in zip(made, values, strict=True)]
+            return i + 1, [array.write(i, value) for array, value in zip(arrays_so_far, values, strict=True)]
 
-        _, found = while_loop(
+        _, arrays_filled = while_loop(
             lambda i, _: i < rows.count,
             compute,
             (constant(0), arrays),
@@ -190,7 +190,7 @@ def map_fn(
             swap_memory=swap_memory,
             maximum_iterations=rows.count,
         )
-        return _packed_as(form, rows.results(found))
+        return _packed_as(form, rows.results(arrays_filled))
 
 
 def _parallel(value: int | None) -> int:
@@ -246,12 +246,12 @@ def scan(
             done = 1
         limit = rows.count
 
-        def compute(i: Any, values: Any, made: Any) -> Any:
+        def compute(i: Any, values: Any, arrays_so_far: Any) -> Any:
             returned = fn(_packed_as(form, values), rows.row(i))
             leaves = _checked("tf.scan", fn, form, returned, "initializer" if initializer is not None else "elems",
                               "initializer=<a structure like the value of fn>")  # fmt: skip
-            made = [array.write(i, value) for array, value in zip(made, leaves, strict=True)]
-            return (i - 1 if reverse else i + 1), leaves, made
+            arrays_so_far = [array.write(i, value) for array, value in zip(arrays_so_far, leaves, strict=True)]
+            return (i - 1 if reverse else i + 1), leaves, arrays_so_far
 
         if reverse:
             start: Any = limit - 1 - done
@@ -264,7 +264,7 @@ def scan(
             def condition(i: Any, *_: Any) -> Any:
                 return i < limit
 
-        _, _, found = while_loop(
+        _, _, arrays_filled = while_loop(
             condition,
             compute,
             (convert_to_tensor(start), first, arrays),
@@ -273,7 +273,7 @@ def scan(
             swap_memory=swap_memory,
             maximum_iterations=limit,
         )
-        return _packed_as(form, rows.results(found))
+        return _packed_as(form, rows.results(arrays_filled))
 
 
 def _start(function: str, rows: _Rows, elems: Any, initializer: Any, at: Any) -> tuple[Any, list[Tensor]]:
@@ -315,7 +315,7 @@ def _fold(
             return (i - 1 if reverse else i + 1), leaves
 
         start: Any = rows.count - skipped if reverse else skipped
-        _, found = while_loop(
+        _, folded = while_loop(
             lambda i, _: i > 0 if reverse else i < rows.count,
             compute,
             (convert_to_tensor(start), first),
@@ -324,7 +324,7 @@ def _fold(
             swap_memory=swap_memory,
             maximum_iterations=rows.count,
         )
-        return _packed_as(form, found)
+        return _packed_as(form, folded)
 
 
 @public("foldl")

@@ -224,8 +224,8 @@ class _Builder:
                         "a tf.TensorShape",
                         "tf.TensorShape([None, 3])",
                     )
-                found = composites.invariant_shapes(leaf, shapes.as_raw(invariant))
-                for offset, shape in enumerate(found or ()):
+                chosen_shapes = composites.invariant_shapes(leaf, shapes.as_raw(invariant))
+                for offset, shape in enumerate(chosen_shapes or ()):
                     self._set_shape(position + offset, shape)
             position += count
 
@@ -269,12 +269,12 @@ class _Builder:
         body.add_arg(dtypes.int32, (), "loop_counter")
         maximum = body.add_arg(dtypes.int32, (), "maximum_iterations")
         maximum._known = None if most is None else inference.partial_value(most)
-        found = []
+        arguments = []
         for tensor, shape in zip(self.tensors, self.shapes, strict=True):
             arg = body.add_arg(tensor.dtype.base, shape, tensor.op.name.rsplit("/", 1)[-1])
             arg._handle = tensor._handle
-            found.append(arg)
-        return found
+            arguments.append(arg)
+        return arguments
 
     def _call(self, fn: Any, arguments: Sequence[Tensor]) -> Any:
         packed = composites.pack(self.first, arguments)

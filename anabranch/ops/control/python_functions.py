@@ -43,11 +43,13 @@ class _Function:
 
     def __call__(self, inputs: Sequence[Any], types: Sequence[dtypes.DType]) -> list[Any]:
         """Call the function and check what it returns."""
-        found = self.function(*(_argument(value) for value in inputs))
-        if found is None:
+        returned = self.function(*(_argument(value) for value in inputs))
+        if returned is None:
             results = []
         else:
-            results = [_result(item) for item in found] if isinstance(found, (list, tuple)) else [_result(found)]
+            results = (
+                [_result(item) for item in returned] if isinstance(returned, (list, tuple)) else [_result(returned)]
+            )
         if len(results) != len(types):
             raise errors.InvalidArgumentError(
                 None,
@@ -221,17 +223,19 @@ def _slopes(op: Any, *grads: Any) -> list[Any]:
         return [None] * len(inputs)
 
     def backward(*arrays: Any) -> Sequence[np.ndarray]:
-        found = _functions.get(token)
-        if found is None or found.slopes is None:
+        gradients = _functions.get(token)
+        if gradients is None or gradients.slopes is None:
             raise _missing(token)
         after = iter(arrays[len(inputs) :])
-        return found.slopes(arrays[: len(inputs)], [next(after) if i in given else None for i in range(count)], wanted)
+        return gradients.slopes(
+            arrays[: len(inputs)], [next(after) if i in given else None for i in range(count)], wanted
+        )
 
     count = len(grads)
     operands = [*inputs, *(grads[i] for i in given)]
     types = [inputs[i].dtype.base for i in wanted]
-    found = _apply("EagerPyFunc", operands, types, None, _Function(backward))
-    slopes = iter(found if isinstance(found, list) else [found])
+    gradients = _apply("EagerPyFunc", operands, types, None, _Function(backward))
+    slopes = iter(gradients if isinstance(gradients, list) else [gradients])
     return [next(slopes) if i in wanted else None for i in range(len(inputs))]
 
 
@@ -270,16 +274,16 @@ def _call(func: Any, inp: Any, Tout: Any, stateful: bool, name: str | None) -> A
         )
     many = isinstance(Tout, (list, tuple))
     types = [dtypes.as_dtype(item).base for item in (Tout if many else [Tout])]
-    found = _apply("PyFunc" if stateful else "PyFuncStateless", inp, types, name, _Function(func))
-    return found if many or not isinstance(found, list) else found[0]
+    outputs = _apply("PyFunc" if stateful else "PyFuncStateless", inp, types, name, _Function(func))
+    return outputs if many or not isinstance(outputs, list) else outputs[0]
 
 
 def call_eager(
     forward: Callable[..., Any], slopes: Slopes, inp: Sequence[Any], types: Sequence[Any], name: str | None
 ) -> Any:
     """An ``EagerPyFunc``: a tensor for each of the types in a list, or the operation if there are none."""
-    found = _apply("EagerPyFunc", inp, types, name, _Function(forward, slopes))
-    return found if isinstance(found, list) or not types else [found]
+    outputs = _apply("EagerPyFunc", inp, types, name, _Function(forward, slopes))
+    return outputs if isinstance(outputs, list) or not types else [outputs]
 
 
 @public("py_func")

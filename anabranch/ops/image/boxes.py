@@ -28,18 +28,20 @@ def _suppress(boxes: np.ndarray, scores: np.ndarray, size: int, overlap: float, 
     high = np.maximum(boxes[:, :2], boxes[:, 2:]).astype(np.float32)
     areas = np.prod(high - low, 1)
     order = np.argsort(-scores.astype(np.float32), kind="stable")
-    kept: list[int] = []
+    selected: list[int] = []
     for index in order[scores[order] > least]:
-        if len(kept) >= size:
+        if len(selected) >= size:
             break
-        if kept:
-            shared = np.maximum(np.minimum(high[kept], high[index]) - np.maximum(low[kept], low[index]), 0).prod(1)
-            union = areas[kept] + areas[index] - shared
-            ratio = np.where((areas[kept] > 0) & (areas[index] > 0), shared / np.where(union > 0, union, 1), 0)
+        if selected:
+            shared = np.maximum(
+                np.minimum(high[selected], high[index]) - np.maximum(low[selected], low[index]), 0
+            ).prod(1)
+            union = areas[selected] + areas[index] - shared
+            ratio = np.where((areas[selected] > 0) & (areas[index] > 0), shared / np.where(union > 0, union, 1), 0)
             if (ratio > np.float32(overlap)).any():
                 continue
-        kept.append(int(index))
-    return np.array(kept, np.int32)
+        selected.append(int(index))
+    return np.array(selected, np.int32)
 
 
 def _selected(c: Any) -> Any:

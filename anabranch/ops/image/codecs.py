@@ -81,8 +81,8 @@ def _pixels(image: Any, channels: int, dtype: np.dtype) -> np.ndarray:
         return np.repeat(grey[..., None], channels or 1, 2)
     mode = _MODES[channels or _channels_of(image)]
     converted = image if image.mode == mode else image.convert(mode)
-    found = np.asarray(converted)
-    return np.array(found[..., None] if found.ndim == 2 else found)
+    pixels = np.asarray(converted)
+    return np.array(pixels[..., None] if pixels.ndim == 2 else pixels)
 
 
 def _channel_size(c: Any, allowed: tuple[int, ...]) -> int | None:
@@ -261,19 +261,19 @@ class DecodeImage(Op):
         if image.format == "GIF":
             if attrs["channels"] not in (0, 3):
                 raise _bad(f"channels={attrs['channels']} of a GIF", "0 or 3", "channels=3")
-            found = _frames(image) if attrs["expand_animations"] else _frames(image, 1)[0]
+            pixels = _frames(image) if attrs["expand_animations"] else _frames(image, 1)[0]
         else:
-            found = _pixels(image, attrs["channels"], np.dtype(np.uint8))
+            pixels = _pixels(image, attrs["channels"], np.dtype(np.uint8))
         if attrs["dtype"].name == "uint16":
-            return found.astype(np.uint16) * 257
-        return found.astype(np.float32) / np.float32(255) if attrs["dtype"].name == "float32" else found
+            return pixels.astype(np.uint16) * 257
+        return pixels.astype(np.float32) / np.float32(255) if attrs["dtype"].name == "float32" else pixels
 
 
 # ------------------------------------------------------------------------------------------------------------- writing
 def _text(data: bytes) -> np.ndarray:
-    made = np.empty((), object)
-    made[()] = data
-    return made
+    array = np.empty((), object)
+    array[()] = data
+    return array
 
 
 def _image_of(array: np.ndarray) -> Any:

@@ -137,14 +137,14 @@ class CropAndResize(Op):
         y, x = _axes(xp, boxes, crop, image.shape)
         index = xp.clip(index, 0, image.shape[0] - 1)
         if attrs["method"] == "nearest":
-            found = image[_rows(xp, index, _nearest(y), _nearest(x))].astype(np.float32)
+            crops = image[_rows(xp, index, _nearest(y), _nearest(x))].astype(np.float32)
         else:
             a, b, c, d = (pixels.astype(np.float32) for pixels in _corners(xp, index, y, x, image))
             across, down = x.weight[:, None, :, None], y.weight[:, :, None, None]
             above, below = a + (b - a) * across, c + (d - c) * across
-            found = above + (below - above) * down
+            crops = above + (below - above) * down
         inside = (y.inside[:, :, None] & x.inside[:, None, :])[..., None]
-        return xp.where(inside, found, np.float32(attrs["extrapolation_value"]))
+        return xp.where(inside, crops, np.float32(attrs["extrapolation_value"]))
 
     def gradient(op, grad):
         image, boxes, index, _ = op.inputs

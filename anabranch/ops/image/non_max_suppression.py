@@ -51,7 +51,7 @@ def _select(
     queue = [(-score, index, 0) for index, score in enumerate(scores) if score > least]
     heapq.heapify(queue)
     chosen: list[int] = []
-    kept: list[np.float32] = []
+    scores_selected: list[np.float32] = []
     while queue and len(chosen) < size:
         negative, index, begin = heapq.heappop(queue)
         score = before = -negative
@@ -67,10 +67,10 @@ def _select(
                         break
         if score == before:
             chosen.append(index)
-            kept.append(score)
+            scores_selected.append(score)
         elif score > least:
             heapq.heappush(queue, (-score, index, len(chosen)))
-    return chosen, kept
+    return chosen, scores_selected
 
 
 def _check(ctx: Any, threshold: float) -> None:
@@ -97,8 +97,8 @@ def _count(c: Any) -> int | None:
     return None if size is None else max(int(size), 0)
 
 
-def _padded(found: list[Any], size: int, pad: bool, dtype: Any) -> np.ndarray:
-    out = np.array(found, dtype)
+def _padded(selected: list[Any], size: int, pad: bool, dtype: Any) -> np.ndarray:
+    out = np.array(selected, dtype)
     return np.pad(out, (0, size - len(out))) if pad else out
 
 
@@ -125,8 +125,8 @@ class NonMaxSuppressionV4(Op):
     def host_kernel(ctx, inputs, attrs):
         boxes, scores, size, threshold, least = inputs
         _check(ctx, float(threshold))
-        found, _ = _select(scores, _overlaps(boxes), int(size), float(threshold), float(least))
-        return _padded(found, int(size), attrs["pad_to_max_output_size"], np.int32), np.int32(len(found))
+        selected, _ = _select(scores, _overlaps(boxes), int(size), float(threshold), float(least))
+        return _padded(selected, int(size), attrs["pad_to_max_output_size"], np.int32), np.int32(len(selected))
 
 
 class NonMaxSuppressionV5(Op):
@@ -154,12 +154,14 @@ class NonMaxSuppressionV5(Op):
             "soft_nms_sigma_val must be >= 0\n"
             + errors.message(f"soft_nms_sigma {sigma}", "a number of 0 or more", "soft_nms_sigma=0.5"),
         )
-        found, kept = _select(scores, _overlaps(boxes), int(size), float(threshold), float(least), float(sigma))
+        selected, selected_scores = _select(
+            scores, _overlaps(boxes), int(size), float(threshold), float(least), float(sigma)
+        )
         pad = attrs["pad_to_max_output_size"]
         return (
-            _padded(found, int(size), pad, np.int32),
-            _padded(kept, int(size), pad, scores.dtype),
-            np.int32(len(found)),
+            _padded(selected, int(size), pad, np.int32),
+            _padded(selected_scores, int(size), pad, scores.dtype),
+            np.int32(len(selected)),
         )
 
 
@@ -180,8 +182,10 @@ class NonMaxSuppressionWithOverlaps(Op):
 
     def host_kernel(ctx, inputs, attrs):
         overlaps, scores, size, threshold, least = inputs
-        found, _ = _select(scores, lambda one, others: overlaps[one, others], int(size), float(threshold), float(least))
-        return np.array(found, np.int32)
+        selected, _ = _select(
+            scores, lambda one, others: overlaps[one, others], int(size), float(threshold), float(least)
+        )
+        return np.array(selected, np.int32)
 
 
 class CombinedNonMaxSuppression(Op):
@@ -230,16 +234,16 @@ class CombinedNonMaxSuppression(Op):
         out = [np.zeros((batch, size, *rest), np.float32) for rest in ((4,), (), ())]
         counts = np.zeros(batch, np.int32)
         for image in range(batch):
-            found = []
+            candidates = []
             for kind in range(classes):
                 own = boxes[image, :, kind if forms > 1 else 0]
-                chosen, kept = _select(
+                chosen, selected_scores = _select(
                     scores[image, :, kind], _overlaps(own), int(each), float(threshold), float(least)
                 )
-                found += [(score, kind, own[index]) for index, score in zip(chosen, kept, strict=True)]
-            found.sort(key=lambda item: -item[0])
-            counts[image] = len(found[:size])
-            for place, (score, kind, box) in enumerate(found[:size]):
+                candidates += [(score, kind, own[index]) for index, score in zip(chosen, selected_scores, strict=True)]
+            candidates.sort(key=lambda item: -item[0])
+            counts[image] = len(candidates[:size])
+            for place, (score, kind, box) in enumerate(candidates[:size]):
                 out[0][image, place] = np.clip(box, 0, 1) if attrs["clip_boxes"] else box
                 out[1][image, place], out[2][image, place] = score, kind
         return (*out, counts)
@@ -277,8 +281,8 @@ def non_max_suppression_with_scores(
     boxes = convert_to_tensor(boxes)
     kind = boxes.dtype.base
     numbers = [convert_to_tensor(value, kind) for value in (iou_threshold, score_threshold, soft_nms_sigma)]
-    found = build("NonMaxSuppressionV5", boxes, scores, max_output_size, *numbers, name=name)
-    return found.selected_indices, found.selected_scores
+    outputs = build("NonMaxSuppressionV5", boxes, scores, max_output_size, *numbers, name=name)
+    return outputs.selected_indices, outputs.selected_scores
 
 
 @public("image.non_max_suppression_overlaps")

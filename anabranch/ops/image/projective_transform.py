@@ -77,7 +77,7 @@ def _transformed(ctx: Any, images: Any, transforms: Any, size: Any, fill: Any, a
     from_y = xp.broadcast_to(_mapped(xp, from_y, images.shape[1], mode), shape)
     fill = xp.asarray(fill).astype(kind)
     if attrs["interpolation"] == "NEAREST":
-        found = _read(xp, images, _round_away(xp, from_y), _round_away(xp, from_x), fill)
+        pixels = _read(xp, images, _round_away(xp, from_y), _round_away(xp, from_x), fill)
     else:
         wide = np.float64 if kind == np.float64 else _F
         top, left = xp.floor(from_y), xp.floor(from_x)
@@ -88,8 +88,8 @@ def _transformed(ctx: Any, images: Any, transforms: Any, size: Any, fill: Any, a
 
         above = (1 - across) * at(top, left) + across * at(top, left + 1)
         below = (1 - across) * at(top + 1, left) + across * at(top + 1, left + 1)
-        found = ((1 - down) * above + down * below).astype(kind)
-    return xp.where(xp.broadcast_to(possible, shape)[..., None], found, fill)
+        pixels = ((1 - down) * above + down * below).astype(kind)
+    return xp.where(xp.broadcast_to(possible, shape)[..., None], pixels, fill)
 
 
 def _round_away(xp: Any, x: Any) -> Any:
@@ -128,8 +128,8 @@ def _back(op: Any, grad: Any, fill: bool) -> list[Any]:
     size = build("Shape", images)[1:3]
     operands = (grad, inverse(transforms), size)
     name = "ImageProjectiveTransformV3" if fill else "ImageProjectiveTransformV2"
-    found = build(name, *operands, np.float32(0), **options) if fill else build(name, *operands, **options)
-    return [found, *[None] * (len(op.inputs) - 1)]
+    slope = build(name, *operands, np.float32(0), **options) if fill else build(name, *operands, **options)
+    return [slope, *[None] * (len(op.inputs) - 1)]
 
 
 class ImageProjectiveTransformV2(Op):

@@ -73,14 +73,14 @@ def _sizes(image: Tensor) -> tuple[Any, Any]:
     rank = _known_rank(image)
     known = image.shape.as_list()
     dynamic = None
-    found = []
+    sizes = []
     for axis in (rank - 3, rank - 2):
         if known[axis] is None:
             dynamic = shape(image) if dynamic is None else dynamic
-            found.append(dynamic[axis])
+            sizes.append(dynamic[axis])
         else:
-            found.append(known[axis])
-    return found[0], found[1]
+            sizes.append(known[axis])
+    return sizes[0], sizes[1]
 
 
 # --------------------------------------------------------------------------------------------------------------- sizes

@@ -106,8 +106,8 @@ def ssim(
     """
     with name_scope(None, "SSIM", [img1, img2]):
         a, b, span, batch = _prepared(img1, img2, max_val)
-        found, _ = _similarity(a, b, span, filter_size, filter_sigma, k1, k2)
-        return build("Reshape", build("Mean", found, [-1]), batch)
+        similarity, _ = _similarity(a, b, span, filter_size, filter_sigma, k1, k2)
+        return build("Reshape", build("Mean", similarity, [-1]), batch)
 
 
 @public("image.ssim_multiscale")
@@ -134,8 +134,8 @@ def ssim_multiscale(
             similarity, structure = _similarity(a, b, span, filter_size, filter_sigma, k1, k2)
             parts.append(build("Relu", structure if level + 1 < len(power_factors) else similarity))
         powers = np.array(power_factors, np.float32)
-        found = build("Prod", build("Pow", build("Pack", parts, axis=-1), powers), [-1])
-        return build("Reshape", build("Mean", found, [-1]), batch)
+        product = build("Prod", build("Pow", build("Pack", parts, axis=-1), powers), [-1])
+        return build("Reshape", build("Mean", product, [-1]), batch)
 
 
 def _halved(x: Any) -> Any:
@@ -178,9 +178,9 @@ def sobel_edges(image: Any) -> Tensor:
     down = np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], np.float32)
     kernel = np.tile(np.stack([down, down.T], -1)[:, :, None, :], (1, 1, channels, 1)).astype(image.dtype.base.np)
     padded = build("MirrorPad", image, [[0, 0], [1, 1], [1, 1], [0, 0]], mode="REFLECT")
-    found = build("DepthwiseConv2dNative", padded, kernel, strides=[1, 1, 1, 1], padding="VALID")
+    edges = build("DepthwiseConv2dNative", padded, kernel, strides=[1, 1, 1, 1], padding="VALID")
     shape = build("ConcatV2", [build("Shape", image), [2]], 0)
-    return build("Reshape", found, shape)
+    return build("Reshape", edges, shape)
 
 
 # -------------------------------------------------------------------------------------------------------------- colours

@@ -50,9 +50,9 @@ class _Words:
         if bound & (bound - 1) == 0:
             return self.word() & (bound - 1)
         least = 0xFFFFFFFF % bound + 1
-        while (found := self.word()) < least:
+        while (drawn := self.word()) < least:
             pass
-        return found % bound
+        return drawn % bound
 
 
 _Box = tuple[int, int, int, int]
@@ -382,7 +382,7 @@ def sample_distorted_bounding_box(
         >>> begin, size, _ = tf.image.sample_distorted_bounding_box([60, 80, 3], [[[0.1, 0.1, 0.9, 0.9]]])
         >>> part = tf.slice(image, begin, size)
     """
-    found = build(
+    window = build(
         "SampleDistortedBoundingBoxV2",
         image_size,
         bounding_boxes,
@@ -395,7 +395,7 @@ def sample_distorted_bounding_box(
         use_image_if_no_bounding_boxes=use_image_if_no_bounding_boxes,
         name=name,
     )
-    return DistortedBox(*found)
+    return DistortedBox(*window)
 
 
 @public("image.extract_glimpse")

@@ -195,8 +195,8 @@ class ResizeBilinear(Op):
         return _resize(ctx, inputs[0].astype(_FLOAT), inputs[1], attrs, bilinear_taps)
 
     def gradient(op, grad):
-        kept = {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
-        return [build("ResizeBilinearGrad", grad, op.inputs[0], **kept), None]
+        attrs = {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
+        return [build("ResizeBilinearGrad", grad, op.inputs[0], **attrs), None]
 
 
 class ResizeBicubic(Op):
@@ -212,10 +212,10 @@ class ResizeBicubic(Op):
         return _resize(ctx, inputs[0].astype(_FLOAT), inputs[1], attrs, bicubic_taps)
 
     def gradient(op, grad):
-        kept = {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
+        attrs = {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
         if op.inputs[0].dtype.base.name not in ("float32", "float64"):
             return [None, None]
-        return [build("ResizeBicubicGrad", grad, op.inputs[0], **kept), None]
+        return [build("ResizeBicubicGrad", grad, op.inputs[0], **attrs), None]
 
 
 class ResizeNearestNeighbor(Op):
@@ -231,11 +231,11 @@ class ResizeNearestNeighbor(Op):
         return _resize(ctx, inputs[0], inputs[1], attrs, nearest_taps)
 
     def gradient(op, grad):
-        kept = {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
+        attrs = {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
         image = op.inputs[0]
         known = image.shape.as_list()[1:3] if image.shape.ndims == 4 else [None]
         size = known if None not in known else build("StridedSlice", build("Shape", image), [1], [3], [1])
-        return [build("ResizeNearestNeighborGrad", grad, size, **kept), None]
+        return [build("ResizeNearestNeighborGrad", grad, size, **attrs), None]
 
 
 class ResizeArea(Op):
@@ -259,8 +259,8 @@ def _grad_kernel(taps: Any) -> Any:
         options = (attrs["align_corners"], attrs["half_pixel_centers"])
         columns = taps(image.shape[2], grad.shape[2], *options)
         rows = taps(image.shape[1], grad.shape[1], *options)
-        found = _back(ctx, _back(ctx, grad, columns, image.shape[2], 2), rows, image.shape[1], 1)
-        return found.astype(image.dtype)
+        slope = _back(ctx, _back(ctx, grad, columns, image.shape[2], 2), rows, image.shape[1], 1)
+        return slope.astype(image.dtype)
 
     return kernel
 
@@ -277,10 +277,10 @@ class ResizeBilinearGrad(Op):
         return c.with_rank("original_image", 4)
 
     def gradient(op, grad):
-        kept = {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
+        attrs = {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
         shape = op.inputs[0].shape.as_list()[1:3] if op.inputs[0].shape.ndims == 4 else [None]
         size = shape if None not in shape else build("StridedSlice", build("Shape", op.inputs[0]), [1], [3], [1])
-        return [build("ResizeBilinear", grad, size, **kept), None]
+        return [build("ResizeBilinear", grad, size, **attrs), None]
 
 
 class ResizeBicubicGrad(Op):

@@ -77,13 +77,13 @@ def weights(xp: Any, attrs: Any, size: int, out: int, scale: Any, translation: A
     last = xp.clip(xp.floor(place + reach - _FLOAT(0.5)), 0, max(size - 1, 0))
     pixel = xp.arange(size, dtype=_FLOAT)[None, :]
     distance = xp.abs(pixel + _FLOAT(0.5) - place[:, None]) / wide
-    found = kernel(xp, distance)
-    found = xp.where((pixel >= first[:, None]) & (pixel <= last[:, None]), found, _FLOAT(0))
-    total = found.sum(1, keepdims=True)
+    table = kernel(xp, distance)
+    table = xp.where((pixel >= first[:, None]) & (pixel <= last[:, None]), table, _FLOAT(0))
+    total = table.sum(1, keepdims=True)
     usable = xp.abs(total) >= _FLOAT(1000 * np.finfo(_FLOAT).tiny)
-    found = xp.where(usable, found / xp.where(usable, total, _FLOAT(1)), found)
+    table = xp.where(usable, table / xp.where(usable, total, _FLOAT(1)), table)
     inside = (place >= 0) & (place <= size)
-    return xp.where(inside[:, None], found, _FLOAT(0)).astype(_FLOAT)
+    return xp.where(inside[:, None], table, _FLOAT(0)).astype(_FLOAT)
 
 
 def _check_kernel(c: Any) -> None:
@@ -92,10 +92,10 @@ def _check_kernel(c: Any) -> None:
             errors.message(f"kernel_type={c.attrs['kernel_type']!r}", f"one of {sorted(KERNELS)}", "'lanczos3'")
         )
     for operand in ("scale", "translation"):
-        found = c.with_rank(operand, 1)
-        if found is not None and found[0] not in (None, 2):
+        known_vector = c.with_rank(operand, 1)
+        if known_vector is not None and known_vector[0] not in (None, 2):
             raise ValueError(
-                errors.message(f"{operand} of {found[0]} elements", "[height, width]", f"{operand}=[1, 1]")
+                errors.message(f"{operand} of {known_vector[0]} elements", "[height, width]", f"{operand}=[1, 1]")
             )
 
 
@@ -138,16 +138,16 @@ class ScaleAndTranslate(Op):
         height, width = (int(value) for value in np.asarray(size).ravel())
         _checked(ctx, images, height, width, scale)
         rows, columns = _matrices(ctx, attrs, images.shape[1:3], (height, width), scale, translation)
-        found = ctx.xp.tensordot(images.astype(_FLOAT), columns, ([2], [1]))  # [batch, height, channels, out]
-        found = ctx.xp.tensordot(found, rows, ([1], [1]))  # [batch, channels, out width, out height]
-        return ctx.xp.transpose(found, (0, 3, 2, 1))
+        resized = ctx.xp.tensordot(images.astype(_FLOAT), columns, ([2], [1]))  # [batch, height, channels, out]
+        resized = ctx.xp.tensordot(resized, rows, ([1], [1]))  # [batch, channels, out width, out height]
+        return ctx.xp.transpose(resized, (0, 3, 2, 1))
 
     def gradient(op, grad):
-        kept = {name: op.get_attr(name) for name in ("kernel_type", "antialias")}
+        attrs = {name: op.get_attr(name) for name in ("kernel_type", "antialias")}
         images, _, scale, translation = op.inputs
         if images.dtype.base.name != "float32":
             return [None] * 4
-        return [build("ScaleAndTranslateGrad", grad, images, scale, translation, **kept), None, None, None]
+        return [build("ScaleAndTranslateGrad", grad, images, scale, translation, **attrs), None, None, None]
 
 
 class ScaleAndTranslateGrad(Op):
@@ -167,6 +167,6 @@ class ScaleAndTranslateGrad(Op):
         grads, images, scale, translation = inputs
         _checked(ctx, images, grads.shape[1], grads.shape[2], scale)
         rows, columns = _matrices(ctx, attrs, images.shape[1:3], grads.shape[1:3], scale, translation)
-        found = ctx.xp.tensordot(grads, columns, ([2], [0]))
-        found = ctx.xp.tensordot(found, rows, ([1], [0]))
-        return ctx.xp.transpose(found, (0, 3, 2, 1))
+        slope = ctx.xp.tensordot(grads, columns, ([2], [0]))
+        slope = ctx.xp.tensordot(slope, rows, ([1], [0]))
+        return ctx.xp.transpose(slope, (0, 3, 2, 1))

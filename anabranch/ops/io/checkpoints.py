@@ -22,8 +22,8 @@ _NO_GRADIENT = NotDifferentiable("it moves values between a session and files")
 
 def _text(value: Any) -> str:
     """A string scalar as text."""
-    found = np.asarray(value, object).reshape(-1)[0]
-    return found.decode("utf-8", "surrogateescape") if isinstance(found, bytes) else str(found)
+    text = np.asarray(value, object).reshape(-1)[0]
+    return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else str(text)
 
 
 def _texts(values: Any) -> list[str]:
@@ -66,9 +66,9 @@ def _many(ctx: Any, value: Any, name: str, count: int) -> list[str]:
 
 def _save(ctx: Any, version: str, prefix: Any, names: Any, specs: Any, values: Any, types: Any) -> None:
     count = len(types)
-    found = _many(ctx, names, "tensor_names", count)
+    tensor_names = _many(ctx, names, "tensor_names", count)
     parts = [""] * count if specs is None else _many(ctx, specs, "shape_and_slices", count)
-    pieces = list(zip(found, parts, [dtype.base for dtype in types], values, strict=True))
+    pieces = list(zip(tensor_names, parts, [dtype.base for dtype in types], values, strict=True))
     hooks.write_checkpoint(version, _one(ctx, prefix, "the path"), pieces)
 
 
@@ -175,8 +175,8 @@ class RestoreV2(Op):
         types = attrs["dtypes"]
         names = _many(ctx, inputs[1], "tensor_names", len(types))
         specs = _many(ctx, inputs[2], "shape_and_slices", len(types))
-        found = hooks.read_checkpoint(_one(ctx, inputs[0], "prefix"), list(zip(names, specs, types, strict=True)))
-        return [handed_over(array) for array in found]
+        tensors = hooks.read_checkpoint(_one(ctx, inputs[0], "prefix"), list(zip(names, specs, types, strict=True)))
+        return [handed_over(array) for array in tensors]
 
 
 class Restore(Op):
@@ -236,9 +236,9 @@ class MergeV2Checkpoints(Op):
 
 # --------------------------------------------------------------------------------------------------------------- names
 def _strings(values: list[bytes], shape: tuple[int, ...]) -> np.ndarray:
-    found = np.empty(math.prod(shape), object)
-    found[:] = values
-    return found.reshape(shape)
+    strings = np.empty(math.prod(shape), object)
+    strings[:] = values
+    return strings.reshape(shape)
 
 
 class ShardedFilename(Op):

@@ -82,12 +82,12 @@ class MatchingFiles(Op):
         return (None,)
 
     def host_kernel(ctx, inputs, attrs):
-        found: list[bytes] = []
+        names: list[bytes] = []
         for pattern in np.asarray(inputs[0], object).ravel().tolist():
-            found += [os.fsencode(name) for name in glob.glob(os.fsdecode(pattern), include_hidden=True)]
-        made = np.empty(len(found), object)
-        made[:] = sorted(found)
-        return made
+            names += [os.fsencode(name) for name in glob.glob(os.fsdecode(pattern), include_hidden=True)]
+        array = np.empty(len(names), object)
+        array[:] = sorted(names)
+        return array
 
 
 @public("read_file", "io.read_file")

@@ -197,9 +197,9 @@ def _stream_name(stream: Any) -> str:
     if isinstance(stream, str) and (stream.startswith("file://") or stream in ("stdout", "stderr", *_LEVELS)):
         return stream
     by_name = {"info": "log(info)", "warning": "log(warning)", "warn": "log(warning)", "error": "log(error)"}
-    found = by_name.get(getattr(stream, "__name__", "")) if callable(stream) else None
-    if found is not None:
-        return found
+    name = by_name.get(getattr(stream, "__name__", "")) if callable(stream) else None
+    if name is not None:
+        return name
     raise ValueError(
         f"Unsupported output stream, logging level, or file.{stream}. Supported streams are sys.stdout, sys.stderr, "
         "tf.logging.info, tf.logging.warning, tf.logging.error. File needs to be in the form of 'file://<filepath>'.\n"
@@ -242,7 +242,7 @@ def _with_slots(value: Any, placeholder: str, tensors: list[Tensor]) -> Any:
 
 def _unused(text: str) -> str:
     """A placeholder that does not occur in ``text``."""
-    return next(found for n in itertools.count() if (found := "{" + str(n or "") + "}") not in text)
+    return next(placeholder for n in itertools.count() if (placeholder := "{" + str(n or "") + "}") not in text)
 
 
 @public("print")

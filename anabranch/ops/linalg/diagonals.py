@@ -357,14 +357,14 @@ def _align(op: Any) -> dict[str, Any]:
 
 def _diag_range_gradient(op: Any, grad: Any) -> Any:
     version = op.type[-2:]
-    found = build("MatrixDiagPart" + version, dense(grad), op.inputs[1], like(0, op.inputs[0]), **_align(op))
-    return [found, None, None, None, None]
+    diagonals = build("MatrixDiagPart" + version, dense(grad), op.inputs[1], like(0, op.inputs[0]), **_align(op))
+    return [diagonals, None, None, None, None]
 
 
 def _part_range_gradient(op: Any, grad: Any) -> Any:
     version = op.type[-2:]
-    found = build("MatrixSetDiag" + version, zeros_like(op.inputs[0]), dense(grad), op.inputs[1], **_align(op))
-    return [found, None, None]
+    matrix = build("MatrixSetDiag" + version, zeros_like(op.inputs[0]), dense(grad), op.inputs[1], **_align(op))
+    return [matrix, None, None]
 
 
 def _set_range_gradient(op: Any, grad: Any) -> Any:

@@ -33,12 +33,12 @@ _DOTS = "..."
 # ----------------------------------------------------------------------------------------------------------- equations
 def _labels(term: str) -> tuple[str, ...]:
     """The labels of one operand, with the ellipsis as one item."""
-    found = tuple(re.findall(r"\.\.\.|[A-Za-z]", term))
-    if "".join(found) != term or found.count(_DOTS) > 1:
+    labels = tuple(re.findall(r"\.\.\.|[A-Za-z]", term))
+    if "".join(labels) != term or labels.count(_DOTS) > 1:
         raise ValueError(
             errors.message(f"{term!r} in an einsum equation", "letters and at most one '...'", "write it like 'a...b'")
         )
-    return found
+    return labels
 
 
 def parse(equation: str | bytes) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
@@ -127,10 +127,10 @@ class Einsum(Op):
         sizes, dots = _sizes(inputs, c.shapes, c.attrs["equation"])
         if _DOTS in output and dots is None:
             return None
-        found: tuple[int | None, ...] = ()
+        dims: tuple[int | None, ...] = ()
         for label in output:
-            found += dots if label == _DOTS else (sizes[label],)
-        return found
+            dims += dots if label == _DOTS else (sizes[label],)
+        return dims
 
     def kernel(ctx, inputs, attrs):
         terms, output = parse(attrs["equation"])
@@ -176,8 +176,8 @@ def _contract(ctx: Any, equation: str, inputs: Any) -> Any:
     if ctx.host:
         return _host_contract(equation, *inputs).astype(dtype)
     wide = np.float32 if is_half(dtype) else dtype
-    found = ctx.xp.einsum(equation, *inputs, precision=ctx.precision, preferred_element_type=wide, optimize="greedy")
-    return found.astype(dtype)
+    product = ctx.xp.einsum(equation, *inputs, precision=ctx.precision, preferred_element_type=wide, optimize="greedy")
+    return product.astype(dtype)
 
 
 def _fill_diagonals(xp: Any, x: Any, once: tuple[str, ...], output: tuple[str, ...]) -> Any:
@@ -215,10 +215,10 @@ def _operand_gradient(op: Any, grad: Any, at: int, terms: list[tuple[str, ...]],
     present = [label for label in named if label in available]
     dots = (_DOTS,) if any(_DOTS in labels for labels, _ in [*others, (output, None)]) else ()
     operands = [grad, *(tensor for _, tensor in others)]
-    found = _build([output, *(labels for labels, _ in others)], (*dots, *present), operands)
+    slope = _build([output, *(labels for labels, _ in others)], (*dots, *present), operands)
     for i, label in reversed(list(enumerate(named))):
         if label not in available:
-            found = build("ExpandDims", found, i - len(named))
+            slope = build("ExpandDims", slope, i - len(named))
     # ``found`` has the labels [..., named]; the operand's own shape in that order is the target.
     if own != once:
         target = build("Einsum", [x], equation=_text([own], ((_DOTS,) if _DOTS in own else ()) + tuple(named)))
@@ -232,12 +232,12 @@ def _operand_gradient(op: Any, grad: Any, at: int, terms: list[tuple[str, ...]],
         slim = target
         for label in missing:
             slim = build("Sum", slim, [named.index(label) - len(named)], keep_dims=True)
-        found = reduce_to_shape_of(found, slim)
+        slope = reduce_to_shape_of(slope, slim)
     if len(present) != len(named) or (_DOTS in own and not dots):
-        found = build("BroadcastTo", found, shape_of(target))
+        slope = build("BroadcastTo", slope, shape_of(target))
     if target is x:
-        return found
-    return build("Einsum", [found], equation=_text([((_DOTS,) if _DOTS in own else ()) + tuple(named)], own))
+        return slope
+    return build("Einsum", [slope], equation=_text([((_DOTS,) if _DOTS in own else ()) + tuple(named)], own))
 
 
 def _build(inputs: Any, output: Any, tensors: list[Any], name: str | None = None) -> Any:
@@ -260,11 +260,11 @@ def _chain(inputs: list[tuple[str, ...]], output: tuple[str, ...], tensors: list
         for i in sorted((first, second), reverse=True):
             del inputs[i], tensors[i]
         wanted = set(output) | {label for labels in inputs for label in labels}
-        kept = tuple(dict.fromkeys(label for labels in pair for label in labels if label in wanted))
-        if _DOTS in pair[0] + pair[1] and _DOTS not in kept:
-            kept = (_DOTS, *kept)
-        inputs.append(kept)
-        tensors.append(build("Einsum", operands, equation=_text(pair, kept)))
+        remaining = tuple(dict.fromkeys(label for labels in pair for label in labels if label in wanted))
+        if _DOTS in pair[0] + pair[1] and _DOTS not in remaining:
+            remaining = (_DOTS, *remaining)
+        inputs.append(remaining)
+        tensors.append(build("Einsum", operands, equation=_text(pair, remaining)))
     return build("Einsum", tensors, equation=_text(inputs, output), name=name)
 
 
@@ -378,10 +378,10 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
         pairs = _dot_axes(a, b, axes)
         left, left_free = _as_matrix(a, pairs[0], contracted_first=False)
         right, right_free = _as_matrix(b, pairs[1], contracted_first=True)
-        found = matmul(left, right)
+        product = matmul(left, right)
         if isinstance(left_free, list) and isinstance(right_free, list):
-            return build("Reshape", found, np.array(left_free + right_free, np.int32), name=scope)
-        result = build("Reshape", found, build("ConcatV2", [left_free, right_free], 0), name=scope)
+            return build("Reshape", product, np.array(left_free + right_free, np.int32), name=scope)
+        result = build("Reshape", product, build("ConcatV2", [left_free, right_free], 0), name=scope)
         result.set_shape([x._shape[i] for x, gone in ((a, pairs[0]), (b, pairs[1])) for i in _others(x, gone)])
         return result
 
@@ -419,7 +419,7 @@ def _dot_axes(a: Any, b: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int, ..
             "`axes` must be an integer or have length 2\n"
             + errors.message(f"axes={axes!r}", "an int or two lists", "axes=[[dimensions of a], [dimensions of b]]")
         )
-    found = []
+    pairs = []
     for own, rank, letter in zip(axes, ranks, "ab", strict=True):
         own = (own,) if isinstance(own, (int, np.integer)) else tuple(int(i) for i in own)
         for i in own:
@@ -431,17 +431,17 @@ def _dot_axes(a: Any, b: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int, ..
                         "axes=[[dimensions of a], [dimensions of b]]",
                     )
                 )
-        found.append(tuple(int(i) % rank for i in own))
-    if len(found[0]) != len(found[1]):
+        pairs.append(tuple(int(i) % rank for i in own))
+    if len(pairs[0]) != len(pairs[1]):
         raise ValueError(
             "Different number of contraction axes\n"
             + errors.message(
-                f"{len(found[0])} dimensions of a and {len(found[1])} of b",
+                f"{len(pairs[0])} dimensions of a and {len(pairs[1])} of b",
                 "as many dimensions of a as of b",
                 "axes=[[dimensions of a], [dimensions of b]], paired in order",
             )
         )
-    return found[0], found[1]
+    return pairs[0], pairs[1]
 
 
 def _as_matrix(x: Any, contracted: tuple[int, ...], contracted_first: bool) -> tuple[Any, Any]:

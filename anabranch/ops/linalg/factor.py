@@ -88,9 +88,9 @@ class SelfAdjointEigV2(Op):
         if op.get_attr("compute_v") and grad_v is not None:
             turn = build("Mul", _reciprocal_gaps(values), mm(vectors, dense(grad_v), adj_x=True))
             middle = turn if middle is None else build("Add", middle, turn)
-        found = mm(vectors, mm(middle, vectors, adj_y=True))
+        slope = mm(vectors, mm(middle, vectors, adj_y=True))
         # Only the lower triangle is read: fold the upper one onto it.
-        folded = build("MatrixBandPart", build("Add", found, transposed(found)), np.int64(-1), np.int64(0))
+        folded = build("MatrixBandPart", build("Add", slope, transposed(slope)), np.int64(-1), np.int64(0))
         return [scale_diagonal(folded, 0.5)]
 
 
@@ -213,14 +213,14 @@ def _deep_qr_gradient(q: Any, r: Any, grad_q: Any, grad_r: Any) -> Any:
     rdr = mm(r, grad_r, adj_y=True)
     skew = build("Add", build("Sub", qdq, transposed(qdq)), build("Sub", rdr, transposed(rdr)))
     lower = build("MatrixBandPart", skew, np.int64(-1), np.int64(0))
-    found = mm(q, build("Add", grad_r, _times_inverse_adjoint(lower, r)))
-    found = build("Add", found, _times_inverse_adjoint(build("Sub", grad_q, mm(q, qdq)), r))
+    slope = mm(q, build("Add", grad_r, _times_inverse_adjoint(lower, r)))
+    slope = build("Add", slope, _times_inverse_adjoint(build("Sub", grad_q, mm(q, qdq)), r))
     if q.dtype.is_complex:
         diagonal = build("MatrixDiagPart", build("Sub", rdr, transposed(qdq)))
         real = build("Cast", build("Real", diagonal, Tout=q.dtype.real_dtype), DstT=q.dtype.base)
         phase = _diagonal(build("Conj", build("Sub", diagonal, real)))
-        found = build("Add", found, _times_inverse_adjoint(mm(q, phase), r))
-    return found
+        slope = build("Add", slope, _times_inverse_adjoint(mm(q, phase), r))
+    return slope
 
 
 # ----------------------------------------------------------------------------------------------------- singular values
@@ -259,8 +259,8 @@ class Svd(Op):
             s = _mark(xp.linalg.svd(wide, compute_uv=False), good)
             return xp.asarray(s).astype(x.dtype), xp.zeros((0,), x.dtype), xp.zeros((0,), x.dtype)
         u, s, vh = xp.linalg.svd(wide, full_matrices=attrs["full_matrices"])
-        found = (_mark(s, good), _mark(u, good), _mark(adjoint(xp, vh), good))
-        return tuple(xp.asarray(item).astype(x.dtype) for item in found)
+        marked = (_mark(s, good), _mark(u, good), _mark(adjoint(xp, vh), good))
+        return tuple(xp.asarray(item).astype(x.dtype) for item in marked)
 
     def gradient(op, grad_s, grad_u, grad_v):
         if op.inputs[0].dtype.is_complex and (grad_u is not None or grad_v is not None) and op.get_attr("compute_uv"):
@@ -325,8 +325,8 @@ def _svd_gradient(op: Any, grad_s: Any, grad_u: Any, grad_v: Any) -> Any:
             rest = build("RealDiv", build("Sub", grad, mm(own, turn)), row)
             more = mm(rest, v, adj_y=True) if own is u else mm(u, rest, adj_y=True)
             outside = more if outside is None else build("Add", outside, more)
-    found = mm(u, mm(middle, v, adj_y=True))
-    return found if outside is None else build("Add", found, outside)
+    slope = mm(u, mm(middle, v, adj_y=True))
+    return slope if outside is None else build("Add", slope, outside)
 
 
 # --------------------------------------------------------------------------------------------------------- exponential
@@ -415,14 +415,14 @@ def _exponential(ctx: Any, x: Any) -> Any:
     if ctx.host:
         good = finite(np, odd) & finite(np, even)
         left = np.where(good[..., None, None], even - odd, np.eye(x.shape[-1], dtype=wide.dtype))
-        found = np.where(good[..., None, None], np.linalg.solve(left, even + odd), wide.dtype.type(np.nan))
+        exponential = np.where(good[..., None, None], np.linalg.solve(left, even + odd), wide.dtype.type(np.nan))
         for i in range(int(steps.max(initial=0))):
-            found = np.where(i < steps, np.matmul(found, found), found)
+            exponential = np.where(i < steps, np.matmul(exponential, exponential), exponential)
     else:
-        found = xp.linalg.solve(even - odd, even + odd)
+        exponential = xp.linalg.solve(even - odd, even + odd)
         most = xp.max(steps, initial=0)
-        found = ctx.lax.fori_loop(0, most, lambda i, y: xp.where(i < steps, multiply(ctx, y, y), y), found)
-    return found.astype(x.dtype)
+        exponential = ctx.lax.fori_loop(0, most, lambda i, y: xp.where(i < steps, multiply(ctx, y, y), y), exponential)
+    return exponential.astype(x.dtype)
 
 
 # ------------------------------------------------------------------------------------------------------ vector product
@@ -449,8 +449,10 @@ class Cross(Op):
         a, b = inputs
         ok = a.shape == b.shape and a.shape[-1:] == (3,)
         if not ok:
-            told = f"both inputs must have the same shape and inner-most dimension 3: {list(a.shape)}, {list(b.shape)}"
-            ctx.check(False, errors.InvalidArgumentError, told)
+            heading = (
+                f"both inputs must have the same shape and inner-most dimension 3: {list(a.shape)}, {list(b.shape)}"
+            )
+            ctx.check(False, errors.InvalidArgumentError, heading)
             return ctx.xp.zeros(a.shape, a.dtype)
         (a0, a1, a2), (b0, b1, b2) = ([x[..., i] for i in range(3)] for x in (a, b))
         return ctx.xp.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis=-1)

@@ -215,8 +215,8 @@ class LinearOperator:
         return build("MatrixDeterminant", self._to_dense())
 
     def _log_abs_determinant(self) -> Any:
-        found = build("LogMatrixDeterminant", self._to_dense()).log_abs_determinant
-        return build("Real", found, Tout=self._dtype.real_dtype) if self._dtype.is_complex else found
+        log_and_sign = build("LogMatrixDeterminant", self._to_dense()).log_abs_determinant
+        return build("Real", log_and_sign, Tout=self._dtype.real_dtype) if self._dtype.is_complex else log_and_sign
 
     def _diag_part(self) -> Any:
         return build("MatrixDiagPart", self._to_dense())
@@ -322,8 +322,8 @@ class LinearOperator:
         """The conjugate transpose, as an operator."""
         if self._self_adjoint:
             return self
-        found: LinearOperator = makes["adjoint"](self)
-        return found
+        operator: LinearOperator = makes["adjoint"](self)
+        return operator
 
     H = property(adjoint)
 
@@ -339,8 +339,8 @@ class LinearOperator:
                     "tf.linalg.lstsq(operator.to_dense(), rhs)",
                 )
             )
-        found: LinearOperator = makes["inverse"](self)
-        return found
+        operator: LinearOperator = makes["inverse"](self)
+        return operator
 
     def cholesky(self, name: str = "cholesky") -> LinearOperator:
         """The lower triangular factor of a positive definite, self-adjoint operator, as an operator."""
@@ -354,8 +354,8 @@ class LinearOperator:
                 )
             )
         with self._scope(name):
-            found: LinearOperator = makes["triangular"](build("Cholesky", self._to_dense()), is_non_singular=True)
-            return found
+            operator: LinearOperator = makes["triangular"](build("Cholesky", self._to_dense()), is_non_singular=True)
+            return operator
 
     def assert_non_singular(self, name: str = "assert_non_singular") -> Operation:
         """An op that fails unless all matrices can be inverted."""
@@ -381,10 +381,10 @@ class LinearOperator:
         return np.array(value, self._dtype.np)
 
     def _assert(self, condition: Any, text: str) -> Operation:
-        found: Operation = build(
+        assertion: Operation = build(
             "Assert", build("All", condition, build("Range", 0, build("Rank", condition), 1)), [text]
         )
-        return found
+        return assertion
 
 
 def same_batch(a: Any, b: Any) -> tuple[Any, Any]:

@@ -29,20 +29,20 @@ def _all(operators: list[LinearOperator], hint: str) -> bool | None:
 
 
 def _check(operators: Any, name: str) -> list[LinearOperator]:
-    found = list(operators)
-    if not found:
+    checked = list(operators)
+    if not checked:
         raise ValueError(
             f"Expected a non-empty list of operators. Found: {operators}\n"
             + errors.message(f"{name} of no operators", "a list of one operator or more", f"{name}([operator])")
         )
-    kinds = {one.dtype for one in found}
+    kinds = {one.dtype for one in checked}
     if len(kinds) > 1:
-        told = ", ".join(f"{one.name}: {one.dtype.name}" for one in found)
+        listed = ", ".join(f"{one.name}: {one.dtype.name}" for one in checked)
         raise TypeError(
-            f"Expected all operators to have the same dtype. Found {told}\n"
+            f"Expected all operators to have the same dtype. Found {listed}\n"
             + errors.message(f"operators of {len(kinds)} dtypes", "one dtype", "tf.cast what they are made of")
         )
-    return found
+    return checked
 
 
 def _lead(operators: list[LinearOperator]) -> tuple[shapes.RawShape, Any]:
@@ -210,22 +210,22 @@ class LinearOperatorComposition(LinearOperator):
         return rhs
 
     def _to_dense(self) -> Any:
-        found = self._operators[-1]._to_dense()
+        matrix = self._operators[-1]._to_dense()
         for one in self._operators[-2::-1]:
-            found = one._matmul(found, False, False)
-        return found
+            matrix = one._matmul(matrix, False, False)
+        return matrix
 
     def _determinant(self) -> Any:
-        found = self._operators[0].determinant()
+        determinant = self._operators[0].determinant()
         for one in self._operators[1:]:
-            found = build("Mul", found, one.determinant())
-        return found
+            determinant = build("Mul", determinant, one.determinant())
+        return determinant
 
     def _log_abs_determinant(self) -> Any:
-        found = self._operators[0].log_abs_determinant()
+        log_determinant = self._operators[0].log_abs_determinant()
         for one in self._operators[1:]:
-            found = build("AddV2", found, one.log_abs_determinant())
-        return found
+            log_determinant = build("AddV2", log_determinant, one.log_abs_determinant())
+        return log_determinant
 
 
 @public("linalg.LinearOperatorKronecker")
@@ -255,11 +255,13 @@ class LinearOperatorKronecker(LinearOperator):
         return list(self._operators)
 
     def _side_product(self, place: int) -> Any:
-        found: Any = 1
+        product: Any = 1
         for one in self._operators:
             side = _side(one, place)
-            found = found * side if isinstance(found, int) and isinstance(side, int) else build("Mul", found, side)
-        return found
+            product = (
+                product * side if isinstance(product, int) and isinstance(side, int) else build("Mul", product, side)
+            )
+        return product
 
     def _raw(self) -> shapes.RawShape:
         raw, _ = _lead(self._operators)
@@ -269,9 +271,9 @@ class LinearOperatorKronecker(LinearOperator):
         return joined(_lead(self._operators)[1], _pair(self._side_product(-2), self._side_product(-1)))
 
     def _to_dense(self) -> Any:
-        found = self._operators[0]._to_dense()
+        matrix = self._operators[0]._to_dense()
         for one in self._operators[1:]:
-            left, right = same_batch(found, one._to_dense())
+            left, right = same_batch(matrix, one._to_dense())
             a = build("ExpandDims", build("ExpandDims", left, -1), -3)
             b = build("ExpandDims", build("ExpandDims", right, -2), -4)
             sizes = [shape_of(left), shape_of(right)]
@@ -280,21 +282,21 @@ class LinearOperatorKronecker(LinearOperator):
                 target: Any = [*sizes[0][:-2], *(sizes[0][i] * sizes[1][i] for i in (-2, -1))]
             else:
                 target = joined(build("Shape", left)[:-2], build("Pack", inner, axis=0))
-            found = build("Reshape", build("Mul", a, b), target)
-        return found
+            matrix = build("Reshape", build("Mul", a, b), target)
+        return matrix
 
     def _matmul(self, x: Any, adjoint: bool, adjoint_arg: bool) -> Any:
         return product(self._to_dense(), x, adjoint, adjoint_arg)
 
     def _by_power(self, values: list[Any], combine: str, power: str) -> Any:
         """A statistic of a determinant: each factor's counts as often as the other factors have rows."""
-        found = None
+        combined = None
         total = self._side_product(-1)
         for one, value in zip(self._operators, values, strict=True):
             times = build("FloorDiv", total, _side(one, -1))
             part = build(power, value, build("Cast", times, DstT=value.dtype.base))
-            found = part if found is None else build(combine, found, part)
-        return found
+            combined = part if combined is None else build(combine, combined, part)
+        return combined
 
     def _determinant(self) -> Any:
         return self._by_power([one.determinant() for one in self._operators], "Mul", "Pow")
@@ -341,11 +343,11 @@ class LinearOperatorBlockDiag(LinearOperator):
         return list(self._operators)
 
     def _rows(self) -> Any:
-        found: Any = 0
+        total: Any = 0
         for one in self._operators:
             side = _side(one, -1)
-            found = found + side if isinstance(found, int) and isinstance(side, int) else build("AddV2", found, side)
-        return found
+            total = total + side if isinstance(total, int) and isinstance(side, int) else build("AddV2", total, side)
+        return total
 
     def _raw(self) -> shapes.RawShape:
         raw, _ = _lead(self._operators)
@@ -360,9 +362,9 @@ class LinearOperatorBlockDiag(LinearOperator):
         if not all(isinstance(size, int) for size in sizes):
             sizes = build("Pack", sizes, axis=0)
         parts = build("SplitV", x, sizes, -2, num_split=len(self._operators))
-        found = [function(one, part) for one, part in zip(self._operators, parts, strict=True)]
-        lead = self._batch_of(found)
-        return build("ConcatV2", [self._spread(part, lead) for part in found], -2)
+        products = [function(one, part) for one, part in zip(self._operators, parts, strict=True)]
+        lead = self._batch_of(products)
+        return build("ConcatV2", [self._spread(part, lead) for part in products], -2)
 
     def _batch_of(self, parts: list[Any]) -> Any:
         lead = build("Shape", parts[0])[:-2]
@@ -383,16 +385,16 @@ class LinearOperatorBlockDiag(LinearOperator):
         return self._by_block(rhs, adjoint_arg, lambda one, part: one.solve(part, adjoint))
 
     def _determinant(self) -> Any:
-        found = self._operators[0].determinant()
+        determinant = self._operators[0].determinant()
         for one in self._operators[1:]:
-            found = build("Mul", found, one.determinant())
-        return found
+            determinant = build("Mul", determinant, one.determinant())
+        return determinant
 
     def _log_abs_determinant(self) -> Any:
-        found = self._operators[0].log_abs_determinant()
+        log_determinant = self._operators[0].log_abs_determinant()
         for one in self._operators[1:]:
-            found = build("AddV2", found, one.log_abs_determinant())
-        return found
+            log_determinant = build("AddV2", log_determinant, one.log_abs_determinant())
+        return log_determinant
 
 
 # -------------------------------------------------------------------------------------------------------------- updates
@@ -489,19 +491,19 @@ class LinearOperatorLowRankUpdate(LinearOperator):
         return build("Sub", plain, self._base.solve(product(left, solved), adjoint))
 
     def _determinant(self) -> Any:
-        found = build("Mul", self._base.determinant(), build("MatrixDeterminant", self._capacitance()))
+        determinant = build("Mul", self._base.determinant(), build("MatrixDeterminant", self._capacitance()))
         if self._diag_update is None:
-            return found
-        return build("Mul", found, build("Prod", self._diag_update, [-1]))
+            return determinant
+        return build("Mul", determinant, build("Prod", self._diag_update, [-1]))
 
     def _log_abs_determinant(self) -> Any:
         own = build("LogMatrixDeterminant", self._capacitance()).log_abs_determinant
         own = build("Real", own, Tout=self._dtype.real_dtype) if self._dtype.is_complex else own
-        found = build("AddV2", self._base.log_abs_determinant(), own)
+        log_determinant = build("AddV2", self._base.log_abs_determinant(), own)
         if self._diag_update is None:
-            return found
+            return log_determinant
         size = absolute(self._diag_update)
-        return build("AddV2", found, build("Sum", build("Log", size), [-1]))
+        return build("AddV2", log_determinant, build("Sum", build("Log", size), [-1]))
 
 
 makes["composition"] = LinearOperatorComposition

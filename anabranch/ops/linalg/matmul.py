@@ -208,8 +208,8 @@ class SparseMatMul(Op):
 
     def gradient(op, grad):
         wide = [_cast(item, dtypes.float32) for item in op.inputs]
-        found = _matrix_gradients(op, *wide, dense(grad))
-        return [_cast(item, source.dtype.base) for item, source in zip(found, op.inputs, strict=True)]
+        slopes = _matrix_gradients(op, *wide, dense(grad))
+        return [_cast(item, source.dtype.base) for item, source in zip(slopes, op.inputs, strict=True)]
 
 
 def _cast(tensor: Any, dtype: Any) -> Any:
@@ -221,8 +221,8 @@ def _batch_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     for i, item in enumerate((x, y)):
         require(ctx, item.ndim >= 2, f"In[{i}] ndims must be >= 2: {item.ndim}")
     inner = (x.shape[-2 if attrs["adj_x"] else -1], y.shape[-1 if attrs["adj_y"] else -2])
-    told = f"In[0]: {_told(x.shape)}, In[1]: {_told(y.shape)}"
-    require(ctx, inner[0] == inner[1], f"Matrix size-incompatible: {told}")
+    heading = f"In[0]: {_told(x.shape)}, In[1]: {_told(y.shape)}"
+    require(ctx, inner[0] == inner[1], f"Matrix size-incompatible: {heading}")
     fits = all(m == n or 1 in (m, n) for m, n in zip(x.shape[-3::-1], y.shape[-3::-1], strict=False))
     require(
         ctx,
@@ -290,8 +290,8 @@ class BatchMatMulV2(Op):
 
     def gradient(op, grad):
         def multiply(a, b, adj_x, adj_y, like):
-            found = build("BatchMatMulV2", a, b, adj_x=adj_x, adj_y=adj_y)
-            return reduce_to_shape_of(found, like)
+            product = build("BatchMatMulV2", a, b, adj_x=adj_x, adj_y=adj_y)
+            return reduce_to_shape_of(product, like)
 
         return _batch_gradients(op, grad, multiply)
 
@@ -316,8 +316,8 @@ class BatchMatMulV3(Op):
 
     def gradient(op, grad):
         def multiply(a, b, adj_x, adj_y, like):
-            found = build("BatchMatMulV3", a, b, adj_x=adj_x, adj_y=adj_y, Tout=like.dtype.base)
-            return reduce_to_shape_of(found, like)
+            product = build("BatchMatMulV3", a, b, adj_x=adj_x, adj_y=adj_y, Tout=like.dtype.base)
+            return reduce_to_shape_of(product, like)
 
         return _batch_gradients(op, grad, multiply)
 
@@ -452,5 +452,5 @@ def matvec(
     with name_scope(name, "MatVec", [a, b]) as scope:
         a = convert_to_tensor(a, name="a")
         column = build("ExpandDims", convert_to_tensor(b, a.dtype.base, name="b"), -1)
-        found = matmul(a, column, transpose_a, False, adjoint_a, False, a_is_sparse, b_is_sparse)
-        return build("Squeeze", found, squeeze_dims=[-1], name=scope)
+        product = matmul(a, column, transpose_a, False, adjoint_a, False, a_is_sparse, b_is_sparse)
+        return build("Squeeze", product, squeeze_dims=[-1], name=scope)

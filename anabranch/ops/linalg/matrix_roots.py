@@ -25,7 +25,7 @@ def _root(x: np.ndarray) -> np.ndarray:
     """The principal square roots of matrices ``[..., n, n]``."""
     size = x.shape[-1]
     one = np.eye(size, dtype=x.dtype)
-    product, found = x, x
+    product, root = x, x
     limit = 8 * size * np.finfo(x.dtype).eps
     for _ in range(_ROUNDS):
         inverse = np.linalg.inv(product)
@@ -34,14 +34,14 @@ def _root(x: np.ndarray) -> np.ndarray:
         scale = np.where(np.isfinite(scale), scale, 1)
         away = np.max(np.abs(product - one), axis=(-2, -1), initial=0)[..., None, None]
         scale = np.where(away < 0.01, 1, scale).astype(product.real.dtype)
-        found = 0.5 * np.sqrt(scale) * np.matmul(found, one + inverse / scale)
+        root = 0.5 * np.sqrt(scale) * np.matmul(root, one + inverse / scale)
         product = 0.5 * (one + 0.5 * (scale * product + inverse / scale))
         if not np.any(away > limit):
             break
-    worked = np.max(np.abs(np.matmul(found, found) - x), axis=(-2, -1)) <= np.sqrt(np.finfo(x.dtype).eps) * (
+    worked = np.max(np.abs(np.matmul(root, root) - x), axis=(-2, -1)) <= np.sqrt(np.finfo(x.dtype).eps) * (
         np.max(np.abs(x), axis=(-2, -1)) + np.finfo(x.dtype).tiny
     )
-    return np.where(worked[..., None, None], found, np.nan).astype(x.dtype)
+    return np.where(worked[..., None, None], root, np.nan).astype(x.dtype)
 
 
 def _logarithm(x: np.ndarray) -> np.ndarray:
@@ -55,10 +55,10 @@ def _logarithm(x: np.ndarray) -> np.ndarray:
     rest = x - one
     # log(1 + r) is the integral of r / (1 + t r) for t from 0 to 1.
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    found = np.zeros_like(x)
+    logarithm = np.zeros_like(x)
     for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
-        found = found + weight * np.linalg.solve(one + node * rest, rest)
-    return found * 2.0**steps
+        logarithm = logarithm + weight * np.linalg.solve(one + node * rest, rest)
+    return logarithm * 2.0**steps
 
 
 def _by_matrix(function: Any, x: Any) -> Any:
@@ -66,8 +66,8 @@ def _by_matrix(function: Any, x: Any) -> Any:
         return x
     wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
     flat = wide.reshape(-1, *x.shape[-2:])
-    found = np.stack([each(function, matrix[None])[0][0] for matrix in flat])
-    return found.reshape(x.shape).astype(x.dtype)
+    matrices = np.stack([each(function, matrix[None])[0][0] for matrix in flat])
+    return matrices.reshape(x.shape).astype(x.dtype)
 
 
 class MatrixSquareRoot(Op):

@@ -93,8 +93,8 @@ def matrix_solve_ls(
 @public("self_adjoint_eig", "linalg.eigh")
 def self_adjoint_eig(tensor: Any, name: str | None = None) -> Any:
     """Eigenvalues ``[..., n]``, ascending, and eigenvectors, in columns, of self-adjoint matrices ``[..., n, n]``."""
-    found = build("SelfAdjointEigV2", tensor, compute_v=True, name=name)
-    return found.e, found.v
+    values_and_vectors = build("SelfAdjointEigV2", tensor, compute_v=True, name=name)
+    return values_and_vectors.e, values_and_vectors.v
 
 
 @public("self_adjoint_eigvals", "linalg.eigvalsh")
@@ -110,11 +110,11 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
     Returns:
         ``s, u, v``; ``s`` alone without ``compute_uv``.
     """
-    found = build("Svd", tensor, compute_uv=compute_uv, full_matrices=full_matrices, name=name)
-    values = found.s
+    factors = build("Svd", tensor, compute_uv=compute_uv, full_matrices=full_matrices, name=name)
+    values = factors.s
     if values.dtype.is_complex:
         values = build("Real", values, Tout=values.dtype.real_dtype)
-    return (values, found.u, found.v) if compute_uv else values
+    return (values, factors.u, factors.v) if compute_uv else values
 
 
 @public("linalg.adjoint")

@@ -48,8 +48,8 @@ def times(batch: Any, *inner: Any) -> Any:
 def matrices(ctx: Any, x: Any, what: str = "Input", need_square: bool = True) -> Any:
     """``x`` widened, after checks that it holds (square) matrices."""
     require(ctx, x.ndim >= 2, f"{what} tensor must have rank >= 2, got {x.ndim}")
-    told = list(x.shape)
-    require(ctx, not need_square or x.shape[-1] == x.shape[-2], f"{what} matrix must be square: shape {told}")
+    dims = list(x.shape)
+    require(ctx, not need_square or x.shape[-1] == x.shape[-2], f"{what} matrix must be square: shape {dims}")
     return widen(x)
 
 

@@ -72,8 +72,8 @@ class Cholesky(Op):
         middle = scale_diagonal(mm(factor, dense(grad), adj_x=True), 0.5)
         middle = build("MatrixBandPart", middle, np.int64(-1), np.int64(0))
         left = build("MatrixTriangularSolve", factor, middle, lower=True, adjoint=True)
-        found = build("MatrixTriangularSolve", factor, transposed(left), lower=True, adjoint=True)
-        return [build("Mul", build("Add", found, transposed(found)), number(0.5, found))]
+        slope = build("MatrixTriangularSolve", factor, transposed(left), lower=True, adjoint=True)
+        return [build("Mul", build("Add", slope, transposed(slope)), number(0.5, slope))]
 
 
 class CholeskyGrad(Op):
@@ -96,8 +96,8 @@ class CholeskyGrad(Op):
         middle = xp.tril(multiply(ctx, xp.swapaxes(factor, -1, -2), grad))
         half = np.where(np.eye(factor.shape[-1], dtype=bool), 0.5, 1.0).astype(factor.dtype)
         left = solve_triangular(ctx, factor, middle * half, True, True)
-        found = solve_triangular(ctx, factor, xp.swapaxes(left, -1, -2), True, True)
-        return ((found + xp.swapaxes(found, -1, -2)) * factor.dtype.type(0.5)).astype(inputs[0].dtype)
+        solution = solve_triangular(ctx, factor, xp.swapaxes(left, -1, -2), True, True)
+        return ((solution + xp.swapaxes(solution, -1, -2)) * factor.dtype.type(0.5)).astype(inputs[0].dtype)
 
 
 # ---------------------------------------------------------------------------------------------------------- LU and kin
@@ -259,9 +259,11 @@ def _system_shape(c: Any, broadcasts: bool) -> Any:
 
 def _check_system(ctx: Any, a: Any, rhs: Any, broadcasts: bool = False) -> None:
     require(ctx, rhs.ndim >= 2, f"Input tensor rhs must have rank >= 2, got {rhs.ndim}")
-    told = f"{list(a.shape)} and {list(rhs.shape)}"
-    require(ctx, a.shape[-2] == rhs.shape[-2], f"Input matrix and rhs are incompatible: {told}")
-    require(ctx, broadcasts or a.shape[:-2] == rhs.shape[:-2], f"Batch dimensions of matrix and rhs differ: {told}")
+    both_shapes = f"{list(a.shape)} and {list(rhs.shape)}"
+    require(ctx, a.shape[-2] == rhs.shape[-2], f"Input matrix and rhs are incompatible: {both_shapes}")
+    require(
+        ctx, broadcasts or a.shape[:-2] == rhs.shape[:-2], f"Batch dimensions of matrix and rhs differ: {both_shapes}"
+    )
 
 
 class MatrixSolve(Op):
@@ -345,8 +347,8 @@ def _normal_equations(ctx: Any, a: Any, rhs: Any, ridge: Any) -> Any:
     )
     factor = cholesky(ctx, gram, failure)
     right = multiply(ctx, conjugate, rhs) if rows >= columns else rhs
-    found = solve_triangular(ctx, factor, solve_triangular(ctx, factor, right, True, False), True, True)
-    return found if rows >= columns else multiply(ctx, conjugate, found)
+    solution = solve_triangular(ctx, factor, solve_triangular(ctx, factor, right, True, False), True, True)
+    return solution if rows >= columns else multiply(ctx, conjugate, solution)
 
 
 def _shortest_solution(ctx: Any, a: Any, rhs: Any) -> Any:

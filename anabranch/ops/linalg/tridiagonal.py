@@ -123,11 +123,11 @@ def _eliminated(ctx: Any, diagonals: Any, rhs: Any, pivoting: bool) -> Any:
     def back(carry: Any, row: Any) -> Any:
         one, two = carry
         d, u, v, y = row
-        found = (y - u * one - v * two) / d
-        return (found, one), (found,)
+        solution = (y - u * one - v * two) / d
+        return (solution, one), (solution,)
 
-    _, (found,) = _scan(ctx, back, (end, xp.zeros_like(end)), rows, True)
-    return xp.moveaxis(xp.concatenate([found, end[None]]), 0, -2)
+    _, (solution,) = _scan(ctx, back, (end, xp.zeros_like(end)), rows, True)
+    return xp.moveaxis(xp.concatenate([solution, end[None]]), 0, -2)
 
 
 def _solve(ctx: Any, inputs: Any, attrs: Any) -> Any:
@@ -143,16 +143,16 @@ def _solve(ctx: Any, inputs: Any, attrs: Any) -> Any:
         )
     if rhs.size == 0:
         return rhs
-    found = _eliminated(ctx, diagonals, rhs, attrs["partial_pivoting"])
+    solution = _eliminated(ctx, diagonals, rhs, attrs["partial_pivoting"])
     good = xp.all(xp.isfinite(diagonals)) & xp.all(xp.isfinite(rhs))
     ctx.check(
-        xp.all(xp.isfinite(found)) | ~good,
+        xp.all(xp.isfinite(solution)) | ~good,
         errors.InvalidArgumentError,
         "The first element of diagonal is zero, or the matrix is not invertible."
         if not attrs["partial_pivoting"]
         else "The matrix is not invertible.",
     )
-    return found
+    return solution
 
 
 class TridiagonalSolve(Op):
@@ -298,10 +298,10 @@ def tridiagonal_solve(
         elif transpose_rhs:
             rhs = transposed(rhs, conjugate=False)
         options: Any = {"partial_pivoting": partial_pivoting, "perturb_singular": perturb_singular}
-        found = build("TridiagonalSolve", packed, rhs, **options)
+        solution = build("TridiagonalSolve", packed, rhs, **options)
         if vector:
-            return build("Squeeze", found, squeeze_dims=[-1])
-        return transposed(found, conjugate=False) if transpose_rhs else found
+            return build("Squeeze", solution, squeeze_dims=[-1])
+        return transposed(solution, conjugate=False) if transpose_rhs else solution
 
 
 @public("linalg.tridiagonal_matmul")

@@ -245,10 +245,10 @@ def host_push_batch(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> A
         told(tuple(items.shape)),
         handles.size,
     )
-    made = np.empty(handles.shape, object)
+    lists = np.empty(handles.shape, object)
     for i, handle in enumerate(handles.tolist()):
-        made[i] = host_push(ctx, (handle, items[i]), attrs)
-    return made
+        lists[i] = host_push(ctx, (handle, items[i]), attrs)
+    return lists
 
 
 def host_pop(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
@@ -317,9 +317,9 @@ def host_from(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
     """TensorListFromTensor."""
     tensor, given = inputs
     _has_rows(ctx, tensor)
-    made = HostList.from_array(attrs["element_dtype"], given_shape(given), np.asarray(tensor))
-    fits(ctx, made, tensor.shape[1:])
-    return made
+    items_list = HostList.from_array(attrs["element_dtype"], given_shape(given), np.asarray(tensor))
+    fits(ctx, items_list, tensor.shape[1:])
+    return items_list
 
 
 def _has_rows(ctx: Any, tensor: Any) -> None:
@@ -348,8 +348,8 @@ def host_scatter(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
     )
     highest = int(np.max(indices, initial=-1))
     size = highest + 1 if count == -1 else count
-    made = HostList.blank(attrs["element_dtype"], given_shape(given), size)
-    return _scattered(ctx, made, tensor, indices)
+    scattered = HostList.blank(attrs["element_dtype"], given_shape(given), size)
+    return _scattered(ctx, scattered, tensor, indices)
 
 
 def host_scatter_into(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
@@ -471,12 +471,12 @@ def host_split(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
     )
     rows = np.asarray(tensor)
     ends = np.cumsum([0, *sizes])
-    made = HostList(
+    split = HostList(
         attrs["element_dtype"], given_shape(given), [rows[a:b] for a, b in itertools.pairwise(ends.tolist())]
     )
-    for item in made.elements:
-        fits(ctx, made, item.shape)
-    return made
+    for item in split.elements:
+        fits(ctx, split, item.shape)
+    return split
 
 
 def host_concat_lists(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
@@ -492,15 +492,15 @@ def host_concat_lists(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) ->
         told(first.shape),
         told(second.shape),
     )
-    made = np.empty(first.shape, object)
+    joined = np.empty(first.shape, object)
     for place in np.ndindex(first.shape):
         a: Any = first[place]
         b: Any = second[place]
         for part in (a, b):
             same_dtype(ctx, part, attrs)
         shape = _merged(ctx, a.element_shape, b.element_shape)
-        made[place] = HostList(a.element_dtype, shape, [*a.elements, *b.elements], a.limit)
-    return made if made.ndim else made.item()
+        joined[place] = HostList(a.element_dtype, shape, [*a.elements, *b.elements], a.limit)
+    return joined if joined.ndim else joined.item()
 
 
 def _boxed(value: Any) -> np.ndarray:

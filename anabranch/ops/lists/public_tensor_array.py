@@ -179,7 +179,7 @@ class TensorArray:
         with name_scope(name, "TensorArrayGrad", [self._flow]):
             start = self._flow if flow is None else flow
             count = build("TensorListLength", start)
-            made = self._like(
+            gradient_array = self._like(
                 build(
                     "TensorListReserve",
                     shape_operand(self._element_shape.raw),
@@ -188,21 +188,21 @@ class TensorArray:
                     name="TensorArrayGradV3",
                 )
             )
-        made._name = f"{self._name}@{source}"
-        made._element_shape = _ElementShape(self._element_shape.raw, False)
-        made._accumulates, made._dynamic_size, made._clear_after_read = True, False, False
-        made._size = count
-        return made
+        gradient_array._name = f"{self._name}@{source}"
+        gradient_array._element_shape = _ElementShape(self._element_shape.raw, False)
+        gradient_array._accumulates, gradient_array._dynamic_size, gradient_array._clear_after_read = True, False, False
+        gradient_array._size = count
+        return gradient_array
 
     def identity(self) -> TensorArray:
         """The same array, after the control dependencies that are in force."""
         return self._like(build("Identity", self._flow))
 
     def _like(self, flow: Tensor) -> TensorArray:
-        made = TensorArray.__new__(TensorArray)
-        made.__dict__.update(self.__dict__)
-        made._flow, made._reads, made._written = flow, {}, frozenset()
-        return made
+        array = TensorArray.__new__(TensorArray)
+        array.__dict__.update(self.__dict__)
+        array._flow, array._reads, array._written = flow, {}, frozenset()
+        return array
 
     # -- elements -----------------------------------------------------------------------------------------------------
     def read(self, index: Any, name: str | None = None) -> Tensor:
@@ -270,9 +270,9 @@ class TensorArray:
                     "one write to each element",
                     "write to the array as it was before the first write, or to another index",
                 )
-            made = self._like(flow)
-        made._written = self._written if place is None else self._written | {place}
-        return made
+            array = self._like(flow)
+        array._written = self._written if place is None else self._written | {place}
+        return array
 
     def _converted(self, value: Any) -> Tensor:
         try:

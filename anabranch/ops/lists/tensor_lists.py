@@ -36,8 +36,8 @@ def _operand_shape(c: Any, operand: str = "element_shape") -> RawShape:
     if rank is not None and len(rank) == 0:
         value = c.value(operand)
         return None if value is None or int(value) < 0 else (int(value),)
-    found = c.vector(operand) if rank is not None else None
-    return None if found is None else tuple([None if item is None or item < 0 else item for item in found])
+    dims = c.vector(operand) if rank is not None else None
+    return None if dims is None else tuple([None if item is None or item < 0 else item for item in dims])
 
 
 def _element(c: Any, *more: RawShape, operand: str = "input_handle") -> RawShape:
@@ -201,14 +201,14 @@ class TensorListFromTensor(Op):
     def gradient(op, grad):
         tensor = op.inputs[0]
         first = None if tensor._shape is None else tensor._shape[0]
-        found = build(
+        stacked = build(
             "TensorListStack",
             grad,
             element_shape_of(tensor, 1),
             element_dtype=tensor.dtype.base,
             num_elements=-1 if first is None else first,
         )
-        return [found, None]
+        return [stacked, None]
 
 
 class TensorListSplit(Op):

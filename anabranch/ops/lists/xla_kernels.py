@@ -144,10 +144,10 @@ def traced_stack(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
     if value.items is None:
         element = _traced_zeros(ctx, value, given)
         return ctx.xp.zeros((size, *element.shape), element.dtype)
-    found = value.stacked()
-    if _known(given) and not shapes.is_compatible(given_shape(given), tuple(found.shape[1:])):
+    stacked = value.stacked()
+    if _known(given) and not shapes.is_compatible(given_shape(given), tuple(stacked.shape[1:])):
         raise NotCompilable("elements of another shape")
-    return found
+    return stacked
 
 
 def traced_from(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
@@ -222,8 +222,8 @@ def traced_scatter(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> An
             raise NotCompilable("indices that are known only afterwards give the size of a list")
         count = int(np.max(indices, initial=-1)) + 1
     shape = given_shape(given)
-    made = TracedList(attrs["element_dtype"], shape, None, count, count)
-    return _traced_scattered(ctx, made, tensor, indices)
+    scattered = TracedList(attrs["element_dtype"], shape, None, count, count)
+    return _traced_scattered(ctx, scattered, tensor, indices)
 
 
 def traced_scatter_into(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:

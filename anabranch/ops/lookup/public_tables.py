@@ -307,19 +307,19 @@ class _Table(LookupInterface):
             return build("LookupTableSizeV2", self._handle)
 
     def lookup(self, keys: Any, name: str | None = None) -> Any:
-        found = self._keys(keys)
-        flat = found.values if isinstance(found, SparseTensor) else found
+        keys_tensor = self._keys(keys)
+        flat = keys_tensor.values if isinstance(keys_tensor, SparseTensor) else keys_tensor
         with name_scope(name, f"{self.name}_Lookup", [self._handle, flat, self._default_value]):
             values = build("LookupTableFindV2", self._handle, flat, self._default_value)
-        if isinstance(found, SparseTensor):
-            return SparseTensor(found.indices, values, found.dense_shape)
+        if isinstance(keys_tensor, SparseTensor):
+            return SparseTensor(keys_tensor.indices, values, keys_tensor.dense_shape)
         return values
 
     def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
         """All keys ``[n]`` and their values ``[n, ...]``."""
         with name_scope(name, f"{self.name}_export_values", [self._handle]):
-            found = build("LookupTableExportV2", self._handle, Tkeys=self._key_dtype, Tvalues=self._value_dtype)
-        return found[0], found[1]
+            entries = build("LookupTableExportV2", self._handle, Tkeys=self._key_dtype, Tvalues=self._value_dtype)
+        return entries[0], entries[1]
 
 
 @public("contrib.lookup.InitializableLookupTableBase")

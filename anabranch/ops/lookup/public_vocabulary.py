@@ -74,20 +74,20 @@ class IdTableWithHashBuckets(LookupInterface):
             raise TypeError(f"hasher_spec must be of type HasherSpec, got {hasher_spec!r}")
         if hasher_spec.hasher not in ("fasthash", "stronghash", "legacy"):
             raise ValueError(f"Unknown hasher {hasher_spec.hasher}")
-        found = dtypes.string if key_dtype is None else dtypes.as_dtype(key_dtype).base
+        dtype_of_keys = dtypes.string if key_dtype is None else dtypes.as_dtype(key_dtype).base
         if table is not None:
-            found = table.key_dtype if key_dtype is None else found
+            dtype_of_keys = table.key_dtype if key_dtype is None else dtype_of_keys
             if table.key_dtype not in (dtypes.int64, dtypes.string):
                 raise TypeError(f"Invalid key dtype for the table, expected int64 or string but got {table.key_dtype}.")
-            if table.key_dtype.is_integer != found.is_integer:
-                raise TypeError(f"Invalid key dtype, expected {table.key_dtype.name} but got {found.name}.")
+            if table.key_dtype.is_integer != dtype_of_keys.is_integer:
+                raise TypeError(f"Invalid key dtype, expected {table.key_dtype.name} but got {dtype_of_keys.name}.")
             if table.value_dtype != dtypes.int64:
                 raise TypeError(f"Invalid value dtype, expected int64 but got {table.value_dtype.name}.")
         elif num_oov_buckets <= 0:
             raise ValueError(f"num_oov_buckets must be > 0 if no table is supplied, got {num_oov_buckets}.")
         if num_oov_buckets < 0:
             raise ValueError(f"num_oov_buckets must be greater or equal than 0, got {num_oov_buckets}.")
-        super().__init__(found, dtypes.int64)
+        super().__init__(dtype_of_keys, dtypes.int64)
         self._table = table
         self._num_oov_buckets = num_oov_buckets
         self._hasher_spec = hasher_spec
@@ -119,12 +119,12 @@ class IdTableWithHashBuckets(LookupInterface):
             return buckets if self._table is None else build("AddV2", self._table.size(), buckets)
 
     def lookup(self, keys: Any, name: str | None = None) -> Any:
-        found = self._keys(keys)
-        words = found.values if isinstance(found, SparseTensor) else found
+        keys_tensor = self._keys(keys)
+        words = keys_tensor.values if isinstance(keys_tensor, SparseTensor) else keys_tensor
         with name_scope(name, f"{self.name}_Lookup", [words]):
             numbers = self._numbers(words)
-        if isinstance(found, SparseTensor):
-            return SparseTensor(found.indices, numbers, found.dense_shape)
+        if isinstance(keys_tensor, SparseTensor):
+            return SparseTensor(keys_tensor.indices, numbers, keys_tensor.dense_shape)
         return numbers
 
     def _numbers(self, words: Tensor) -> Tensor:
@@ -167,10 +167,10 @@ class StaticVocabularyTable(IdTableWithHashBuckets):
 
 # ---------------------------------------------------------------------------------------------------- words to numbers
 def _word_dtype(dtype: Any) -> dtypes.DType:
-    found = dtypes.as_dtype(dtype).base
-    if not found.is_integer and found != dtypes.string:
+    word_dtype = dtypes.as_dtype(dtype).base
+    if not word_dtype.is_integer and word_dtype != dtypes.string:
         raise TypeError("Only integer and string keys are supported.")
-    return found
+    return word_dtype
 
 
 def _check_file(vocabulary_file: Any, vocab_size: int | None, num_oov_buckets: int = 0) -> None:
@@ -179,8 +179,8 @@ def _check_file(vocabulary_file: Any, vocab_size: int | None, num_oov_buckets: i
     if num_oov_buckets < 0:
         raise ValueError(f"num_oov_buckets must be greater or equal than 0, got {num_oov_buckets}.")
     if vocab_size is not None and vocab_size < 1:
-        told = "" if isinstance(vocabulary_file, Tensor) else f"vocab_file: {vocabulary_file}, "
-        raise ValueError(f"{told}vocab_size must be greater than 0, got {vocab_size}.")
+        shown = "" if isinstance(vocabulary_file, Tensor) else f"vocab_file: {vocabulary_file}, "
+        raise ValueError(f"{shown}vocab_size must be greater than 0, got {vocab_size}.")
 
 
 def _with_buckets(table: Any, count: int, spec: Any, dtype: dtypes.DType, scope: str) -> Any:

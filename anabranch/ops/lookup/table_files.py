@@ -61,7 +61,7 @@ def read_pairs(
         raise refuse(f"Invalid vocab_size in {shown}: expected {count} but got {len(lines)}")
     column = max(key_index, value_index)
     mark = delimiter.encode()
-    found = []
+    pairs = []
     for number, raw in enumerate(lines[:count]):
         line = raw.replace(b"\r", b"")
         if not line:
@@ -85,8 +85,8 @@ def read_pairs(
                     f"Field {text.decode(errors='replace')} in line {number} of {shown} is not a valid {dtype.name}."
                 )
             pair.append(value)
-        found.append((pair[0], pair[1]))
-    return found
+        pairs.append((pair[0], pair[1]))
+    return pairs
 
 
 def _converted(text: bytes, dtype: dtypes.DType) -> Any:

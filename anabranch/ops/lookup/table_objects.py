@@ -209,8 +209,8 @@ def _shown(value: Any) -> str:
 
 def keys_list(array: Any) -> list[Any]:
     """The keys in an array, as the dictionary holds them: bytes, ints, floats, bools."""
-    found: list[Any] = np.asarray(array).ravel().tolist()
-    return found
+    items: list[Any] = np.asarray(array).ravel().tolist()
+    return items
 
 
 def values_list(array: Any, shape: tuple[int, ...], count: int) -> list[Any]:
@@ -228,6 +228,6 @@ def as_array(values: list[Any], dtype: dtypes.DType, shape: tuple[int, ...]) -> 
         return np.stack(values).reshape(shape)
     if dtype.np is not None and dtype is not dtypes.string:
         return np.array(values, dtype.np).reshape(shape)
-    found = np.empty(len(values), object)
-    found[:] = values
-    return found.reshape(shape)
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array.reshape(shape)

@@ -76,11 +76,11 @@ _MAKERS = {
 def _dense_shape(c: ShapeContext) -> RawShape:
     for operand in ("empty_key", "deleted_key"):
         if operand in {spec.name for spec in c.definition.inputs}:
-            found = c.shape(operand)
-            if found is not None and found != ():
+            dims = c.shape(operand)
+            if dims is not None and dims != ():
                 raise NotImplementedError(
                     errors.message(
-                        f"a MutableDenseHashTable with {operand} of shape {shapes.show(found)}",
+                        f"a MutableDenseHashTable with {operand} of shape {shapes.show(dims)}",
                         "scalar keys",
                         "join the parts of a key to a string: tf.strings.join or tf.as_string",
                     )
@@ -122,12 +122,12 @@ def _table(ctx: Any, value: Any, key: Any = None, of: Any = None) -> Table:
 
 
 def _unless_filled(ctx: Any, table: Table) -> None:
-    told = errors.message(
+    message = errors.message(
         f"a use of table {table.name!r} before it was filled",
         "a filled table",
         "session.run(tf.tables_initializer()) first",
     )
-    literal = told.replace("{", "{{").replace("}", "}}")
+    literal = message.replace("{", "{{").replace("}", "}}")
     ctx.check(table.initialized, errors.FailedPreconditionError, f"Table not initialized.\n{literal}")
 
 
@@ -147,8 +147,8 @@ def _find(ctx: Any, inputs: Any, attrs: Any) -> Any:
         errors.InvalidArgumentError,
         f"Expected shape {shapes.show(table.value_shape)} for default value, got {shapes.show(default.shape)}",
     )
-    found = table.find(keys_list(keys), default if table.value_shape else default.item())
-    return as_array(found, attrs["Tout"], (*keys.shape, *table.value_shape))
+    values = table.find(keys_list(keys), default if table.value_shape else default.item())
+    return as_array(values, attrs["Tout"], (*keys.shape, *table.value_shape))
 
 
 def _pairs(ctx: Any, table: Table, keys: Any, values: Any) -> list[tuple[Any, Any]]:

@@ -59,13 +59,13 @@ def _kernel(maximum: bool) -> Any:
         rest = x.shape[:axis] + x.shape[axis + 1 :]
         if size == 0 or 0 in rest:
             if 0 not in rest:
-                told = ",".join(str(item) for item in x.shape)
-                ctx.check(False, errors.InvalidArgumentError, f"Reduction axis {axis} is empty in shape [{told}]")
+                dims = ",".join(str(item) for item in x.shape)
+                ctx.check(False, errors.InvalidArgumentError, f"Reduction axis {axis} is empty in shape [{dims}]")
             return xp.zeros(rest, out)
         values = _comparable(xp, x, maximum)
         if ctx.host or ctx.platform != "cpu":
-            found = (xp.argmax if maximum else xp.argmin)(values, axis=axis)
-            return xp.asarray(found, out) if ctx.host else found.astype(out)
+            indices = (xp.argmax if maximum else xp.argmin)(values, axis=axis)
+            return xp.asarray(indices, out) if ctx.host else indices.astype(out)
         # XLA's reduction of pairs is not vectorised on CPUs: two plain reductions take a quarter of its time.
         best = (xp.max if maximum else xp.min)(values, axis=axis, keepdims=True)
         positions = xp.reshape(xp.arange(size, dtype=np.int32), (size,) + (1,) * (rank - axis - 1))

@@ -75,9 +75,9 @@ def partial_value_of(function: Callable[[int, int], int | None]) -> Callable[[An
                 return None
             size = max(len(left), len(right)) if 0 not in (len(left), len(right)) else 0
             left, right = left * size if len(left) == 1 else left, right * size if len(right) == 1 else right
-        found = tuple([one(a, b) for a, b in zip(left, right, strict=True)])
+        elements = tuple([one(a, b) for a, b in zip(left, right, strict=True)])
         low, high = c.dtype(0).min, c.dtype(0).max
-        return tuple([item if item is not None and low <= item <= high else None for item in found])
+        return tuple([item if item is not None and low <= item <= high else None for item in elements])
 
     return value
 

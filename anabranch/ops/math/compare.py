@@ -67,10 +67,10 @@ def _equality_shape(c: Any) -> Any:
     if c.attrs["incompatible_shape_error"]:
         return inference.elementwise(c)
     try:
-        found = shapes.broadcast(*c.shapes)
+        dims = shapes.broadcast(*c.shapes)
     except ValueError:
         return ()
-    return found if all(shapes.is_static(shape) for shape in c.shapes) else None
+    return dims if all(shapes.is_static(shape) for shape in c.shapes) else None
 
 
 def _equality(name: str, unequal: bool) -> Callable[..., Any]:
@@ -240,10 +240,10 @@ class ClipByValue(Op):
     elementwise = True
 
     def shape(c):
-        found = c.shapes[0]
+        dims = c.shapes[0]
         for limit in c.shapes[1:]:
-            found = shapes.broadcast(found, limit)
-        return shapes.merge(found, c.shapes[0])
+            dims = shapes.broadcast(dims, limit)
+        return shapes.merge(dims, c.shapes[0])
 
     def kernel(ctx, inputs, attrs):
         t, low, high = inputs

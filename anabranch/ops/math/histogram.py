@@ -189,5 +189,5 @@ def histogram_fixed_width_bins(
         nbins_float = build("Cast", bins, DstT=scaled.dtype.base)
         place = build("Floor", build("Mul", nbins_float, scaled))
         zero, last = like(0, scaled), build("Sub", nbins_float, like(1, scaled))
-        kept = build("Minimum", build("Maximum", place, zero), last)
-        return build("Cast", kept, DstT=dtypes.as_dtype(dtype))
+        clipped = build("Minimum", build("Maximum", place, zero), last)
+        return build("Cast", clipped, DstT=dtypes.as_dtype(dtype))

@@ -32,8 +32,8 @@ def _sum(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
                 text = (
                     "Inputs to operation {0} of type {1} must have the same size and shape. Input 0: {2} != input: {3}"
                 )
-                told = (list(np.shape(inputs[0])), list(np.shape(value)))
-                ctx.check(False, errors.InvalidArgumentError, text.format(ctx.op.name, ctx.op.type, *told))
+                both_shapes = (list(np.shape(inputs[0])), list(np.shape(value)))
+                ctx.check(False, errors.InvalidArgumentError, text.format(ctx.op.name, ctx.op.type, *both_shapes))
     total = inputs[0]
     for value in inputs[1:]:
         total = total + value

@@ -39,8 +39,8 @@ _COMPARE = """{doc}
 
 
 def _known(tensor: Tensor) -> np.ndarray | None:
-    found = partial_value(tensor)
-    return found if isinstance(found, np.ndarray) else None
+    array = partial_value(tensor)
+    return array if isinstance(array, np.ndarray) else None
 
 
 def _shown(item: Any, summarize: int | None) -> str:
@@ -214,8 +214,8 @@ def assert_near(
         rtol = convert_to_tensor(default if rtol is None else rtol, real, name="rtol")
         atol = convert_to_tensor(default if atol is None else atol, real, name="atol")
         if data is None:
-            told = f"x and y not equal to tolerance rtol = {rtol}, atol = {atol}"
-            data = [message or "", told, *_labelled(x, "x"), *_labelled(y, "y")]
+            heading = f"x and y not equal to tolerance rtol = {rtol}, atol = {atol}"
+            data = [message or "", heading, *_labelled(x, "x"), *_labelled(y, "y")]
         else:
             data = _with_message(data, message)
 
@@ -258,8 +258,8 @@ def _assert_rank(
                     )
                 return _no_op("static_checks_determined_all_ok")
         if data is None:
-            told = f"Tensor {_name(x)} must have rank{' ' + words.strip() if words else ''}"
-            data = [start, told, rank, "Received shape: ", build("Shape", x)]
+            heading = f"Tensor {_name(x)} must have rank{' ' + words.strip() if words else ''}"
+            data = [start, heading, rank, "Received shape: ", build("Shape", x)]
         condition = build(op_type, build("Rank", x), rank)
         if wanted is None:
             condition = with_dependencies(
@@ -395,12 +395,12 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DT
     for tensor in tensors or []:
         if tensor is None:
             continue
-        found = tensor.dtype.base
+        base = tensor.dtype.base
         if wanted is None:
-            wanted, first = found, tensor
-        elif found != wanted:
+            wanted, first = base, tensor
+        elif base != wanted:
             as_first = f" as {first.name}" if first is not None else ""
-            raise ValueError(f"{_name(tensor)}, type={found!r}, must be of the same type ({wanted!r}){as_first}.")
+            raise ValueError(f"{_name(tensor)}, type={base!r}, must be of the same type ({wanted!r}){as_first}.")
     wanted = wanted or dtypes.float32
     if not wanted.is_floating:
         raise ValueError(f"Expected floating point type, got {wanted!r}.")

@@ -55,8 +55,8 @@ def _sorted(values: Tensor, axis: Any, descending: bool, positions: bool) -> Ten
     reverse = "Invert" if values.dtype.is_integer else "Neg"
     key = moved if descending else build(reverse, moved)
     size = build("StridedSlice", build("Shape", key), [rank - 1], [rank], [1], shrink_axis_mask=1)
-    found, indices = build("TopKV2", key, size, sorted=True)
-    result = indices if positions else found if descending else build(reverse, found)
+    sorted_values, indices = build("TopKV2", key, size, sorted=True)
+    result = indices if positions else sorted_values if descending else build(reverse, sorted_values)
     if axis == rank - 1:
         return result
     return build("Transpose", result, [order.index(i) for i in range(rank)])

@@ -43,9 +43,9 @@ def _fake(ctx: Any, x: Any, low: Any, high: Any, attrs: Any) -> Any:
     inverse = _F(1) / step
     zero = xp.floor(-down * inverse + _F(0.5))
     clamped = xp.minimum(xp.maximum(x, down), up)
-    found = (xp.floor((clamped - down) * inverse - zero + _F(0.5))) * step
+    level = (xp.floor((clamped - down) * inverse - zero + _F(0.5))) * step
     empty = (xp.asarray(low) == 0) & (xp.asarray(high) == 0)
-    return xp.where(empty, _F(0), found).astype(_F)
+    return xp.where(empty, _F(0), level).astype(_F)
 
 
 def _passed(ctx: Any, x: Any, low: Any, high: Any, attrs: Any) -> tuple[Any, Any, Any]:
@@ -269,21 +269,21 @@ def _quantized(ctx: Any, inputs: Any, attrs: Any) -> Any:
         wide_low, wide_high = (spread(item).astype(np.float64) for item in (low, high))
         scale = steps / ((wide_high - wide_low) * (steps / (steps - 1.0)))
         if kind.itemsize < 4:
-            found = round_away(xp, x.astype(np.float64) * scale) - round_away(xp, wide_low * scale) + least
-            found = xp.clip(found, least, most)
+            levels = round_away(xp, x.astype(np.float64) * scale) - round_away(xp, wide_low * scale) + least
+            levels = xp.clip(levels, least, most)
         else:  # all in float32, whose largest number of the range is 127 below the end
             narrow = scale.astype(_F)
-            found = round_away(xp, x * narrow) - (round_away(xp, wide_low.astype(_F) * narrow) - _F(least))
-            found = xp.clip(found, _F(least), np.nextafter(_F(most), _F(0)))
+            levels = round_away(xp, x * narrow) - (round_away(xp, wide_low.astype(_F) * narrow) - _F(least))
+            levels = xp.clip(levels, _F(least), np.nextafter(_F(most), _F(0)))
     elif attrs["mode"] == "MIN_COMBINED":
         scale = (_F(float(most) - float(least)) / (high - low)).astype(_F)
         clamped = xp.maximum(xp.minimum(x, spread(high)), spread(low))
         shifted = (clamped - spread(low)) * spread(scale)
         if signed:
-            found = round_away(xp, shifted - _F((float(most) - float(least) + 1) / 2))
+            levels = round_away(xp, shifted - _F((float(most) - float(least) + 1) / 2))
         else:
-            found = xp.floor(shifted + _F(0.5))
-        found = xp.clip(found.astype(np.float64), least, most)
+            levels = xp.floor(shifted + _F(0.5))
+        levels = xp.clip(levels.astype(np.float64), least, most)
     else:
         bottom = _F(least + 1 if attrs["narrow_range"] else least)
         largest = np.finfo(_F).max
@@ -293,10 +293,10 @@ def _quantized(ctx: Any, inputs: Any, attrs: Any) -> Any:
         low, high = bottom / scale, _F(most) / scale
         clamped = xp.maximum(xp.minimum(x, spread(high)), spread(low)) * spread(scale)
         even = attrs["round_mode"] == "HALF_TO_EVEN"
-        found = xp.clip((xp.round(clamped) if even else round_away(xp, clamped)).astype(np.float64), least, most)
+        levels = xp.clip((xp.round(clamped) if even else round_away(xp, clamped)).astype(np.float64), least, most)
     shape = () if axis < 0 else (-1,)
     bounds = [xp.reshape(item, shape).astype(_F) for item in (low, high)]
-    return (found.astype(kind), *bounds)
+    return (levels.astype(kind), *bounds)
 
 
 class QuantizeV2(Op):
@@ -360,19 +360,19 @@ class Dequantize(Op):
         if attrs["mode"] == "MIN_COMBINED":
             half = _F((float(most) - float(least) + 1) / 2) if least < 0 else _F(0)
             scale = (high - low) / _F(float(most) - float(least))
-            found = (x.astype(_F) + half) * scale + low
+            numbers = (x.astype(_F) + half) * scale + low
         elif attrs["mode"] == "MIN_FIRST":
             steps = 2.0 ** (8 * kind.itemsize)
             wide_low, wide_high = low.astype(np.float64), high.astype(np.float64)
             scale = (wide_high - wide_low) * (steps / (steps - 1.0)) / steps
             start = xp.where(wide_low == wide_high, wide_low, round_away(xp, wide_low / scale) * scale)
-            found = xp.where(wide_low == wide_high, wide_low, start + (x.astype(np.float64) - least) * scale)
+            numbers = xp.where(wide_low == wide_high, wide_low, start + (x.astype(np.float64) - least) * scale)
         else:
             bottom = _F(least + 1 if attrs["narrow_range"] else least)
             scale = high / _F(most)
             scale = scale if least == 0 else xp.maximum(low / bottom, scale)
-            found = x.astype(_F) * scale
-        return found.astype(_F).astype(attrs["dtype"].np)
+            numbers = x.astype(_F) * scale
+        return numbers.astype(_F).astype(attrs["dtype"].np)
 
 
 # ------------------------------------------------------------------------------------------------- there and back again

@@ -60,7 +60,7 @@ def reduced_shape(c: Any) -> Any:
 # ------------------------------------------------------------------------------------------------------------- kernels
 def kernel_axes(ctx: Any, axes: Any, rank: int) -> tuple[int, ...]:
     """The dimensions to reduce, sorted and counted from the front; checks that they exist and differ."""
-    found: set[int] = set()
+    dimensions: set[int] = set()
     for axis in np.asarray(axes).ravel().tolist():
         if not -rank <= axis < rank:
             ctx.check(
@@ -70,7 +70,7 @@ def kernel_axes(ctx: Any, axes: Any, rank: int) -> tuple[int, ...]:
                 axis,
                 rank,
             )
-        elif axis % rank in found:
+        elif axis % rank in dimensions:
             ctx.check(
                 False,
                 errors.InvalidArgumentError,
@@ -78,8 +78,8 @@ def kernel_axes(ctx: Any, axes: Any, rank: int) -> tuple[int, ...]:
                 axis % rank,
             )
         else:
-            found.add(axis % rank)
-    return tuple(sorted(found))
+            dimensions.add(axis % rank)
+    return tuple(sorted(dimensions))
 
 
 def _kernel(reduce: Any) -> Any:
@@ -183,8 +183,8 @@ def _where_mask(mask: Any, vector: Any, other: int) -> Any:
     """``vector`` where ``mask`` is 1 and ``other`` elsewhere, by arithmetic that folds."""
     if isinstance(mask, np.ndarray):
         return build("Add", build("Mul", vector, mask), (1 - mask) * np.int32(other))
-    kept = build("Mul", vector, mask)
-    return build("Add", kept, build("Mul", build("Sub", like(1, mask), mask), like(other, mask)))
+    masked = build("Mul", vector, mask)
+    return build("Add", masked, build("Mul", build("Sub", like(1, mask), mask), like(other, mask)))
 
 
 def _unmask(mask: Any) -> Any:
@@ -208,8 +208,8 @@ def _keep(op: Any, tensor: Any) -> Any:
 def _spread(op: Any, grad: Any) -> Any:
     """``grad``, shaped as the output of the reduction ``op``, broadcast to the shape of its input."""
     grad = dense(grad)
-    kept = grad if grad._shape == () else _keep(op, grad)
-    return build("BroadcastTo", kept, shape_of(op.inputs[0]))
+    spread_grad = grad if grad._shape == () else _keep(op, grad)
+    return build("BroadcastTo", spread_grad, shape_of(op.inputs[0]))
 
 
 def _sum_gradient(op: Any, grad: Any) -> Any:

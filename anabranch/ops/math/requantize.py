@@ -44,9 +44,9 @@ def _requantized(xp: Any, x: Any, low: Any, high: Any, new_low: Any, new_high: A
         return xp.clip(value >> _SHIFT, 0, 255).astype(kind)
     step, _ = _float_bounds(xp, new_low, new_high, kind)
     least, most = limits(kind)
-    found = round_away(xp, _values(xp, x, low, high) / step)
-    found = found - round_away(xp, xp.asarray(new_low).astype(np.float64) / step) + least
-    return xp.clip(found, least, most).astype(kind)
+    levels = round_away(xp, _values(xp, x, low, high) / step)
+    levels = levels - round_away(xp, xp.asarray(new_low).astype(np.float64) / step) + least
+    return xp.clip(levels, least, most).astype(kind)
 
 
 def _used_range(ctx: Any, x: Any, low: Any, high: Any) -> tuple[Any, Any]:

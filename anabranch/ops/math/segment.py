@@ -186,11 +186,11 @@ def _check_below(ctx: Any, ids: Any, flat: Any, rows: int) -> None:
     for size in reversed(ids.shape):
         place.insert(0, rest % size)
         rest = rest // size
-    told = "[" + ",".join(f"{{{i}}}" for i in range(len(place))) + "]" if place else ""
+    index_text = "[" + ",".join(f"{{{i}}}" for i in range(len(place))) + "]" if place else ""
     ctx.check(
         ~ctx.xp.any(bad),
         errors.InvalidArgumentError,
-        f"segment_ids{told} = {{{len(place)}}} is out of range [0, {rows})",
+        f"segment_ids{index_text} = {{{len(place)}}} is out of range [0, {rows})",
         *place,
         flat[at],
     )
@@ -279,9 +279,9 @@ def _product_gradient(op: Any, grad: Any, add: Any, gather: Any) -> Any:
 def _gather_used(params: Any, data: Any, ids: Any) -> tuple[Any, Any]:
     """Rows of ``params`` with zeros for negative ``ids``, and where these are not negative (broadcasts with data)."""
     zero = like(0, ids)
-    found = rows_of(params, build("Maximum", ids, zero))
+    gathered = rows_of(params, build("Maximum", ids, zero))
     used = _per_row(build("GreaterEqual", ids, zero), data, ids)
-    return build("SelectV2", used, found, build("ZerosLike", found)), used
+    return build("SelectV2", used, gathered, build("ZerosLike", gathered)), used
 
 
 def _unsorted_sum_gradient(op: Any, grad: Any) -> Any:
@@ -301,10 +301,10 @@ def _unsorted_extremum_gradient(op: Any, grad: Any) -> Any:
 
 def _unsorted_prod_gradient(op: Any, grad: Any) -> Any:
     data, ids, rows = op.inputs
-    found = _product_gradient(
+    slope = _product_gradient(
         op, grad, lambda t: build("UnsortedSegmentSum", t, ids, rows), lambda t: _gather_used(t, data, ids)[0]
     )
-    return [found, None, None]
+    return [slope, None, None]
 
 
 # --------------------------------------------------------------------------------------------------------- definitions
@@ -407,16 +407,16 @@ for _kind in ("Sum", "Prod", "Max", "Min"):
 def _counts(data: Any, segment_ids: Any, num_segments: Any) -> Any:
     """Rows per segment (at least 1), to divide sums by."""
     ids = convert_to_tensor(segment_ids, name="segment_ids")
-    found = build("UnsortedSegmentSum", _ones(ids, data.dtype.base), ids, num_segments)
+    row_counts = build("UnsortedSegmentSum", _ones(ids, data.dtype.base), ids, num_segments)
     if data._shape is None or ids._shape is None:
         rest = build("Sub", build("Rank", data), build("Rank", ids))
-        own = build("Shape", found)
+        own = build("Shape", row_counts)
         ones = build("Fill", build("Reshape", rest, [1]), like(1, own))
-        found = build("Reshape", found, build("ConcatV2", [own, ones], 0))
+        row_counts = build("Reshape", row_counts, build("ConcatV2", [own, ones], 0))
     else:
         for _ in range(len(data._shape) - len(ids._shape)):
-            found = build("ExpandDims", found, -1)
-    return build("Maximum", found, like(1, found))
+            row_counts = build("ExpandDims", row_counts, -1)
+    return build("Maximum", row_counts, like(1, row_counts))
 
 
 @public("unsorted_segment_mean", "math.unsorted_segment_mean")

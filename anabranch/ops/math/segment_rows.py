@@ -206,8 +206,8 @@ def _second_gradient(mode: str) -> Any:
     def gradient(op, grad):
         _, indices, ids, _ = op.inputs
         segments = build("StridedSlice", shape_of(op.inputs[0]), [0], [1], [1], shrink_axis_mask=1)
-        found = build(f"SparseSegment{mode}WithNumSegments", dense(grad), indices, ids, segments)
-        return [found, None, None, None]
+        slope = build(f"SparseSegment{mode}WithNumSegments", dense(grad), indices, ids, segments)
+        return [slope, None, None, None]
 
     return gradient
 

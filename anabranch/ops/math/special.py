@@ -90,13 +90,13 @@ def _ndtri_gradient(op, grad):
 
 
 def _erfinv(xp, x):
-    found = numerics.inverse_normal(xp, x * 0.5, (1.0 - xp.abs(x)) * 0.5) * math.sqrt(0.5)
-    return xp.where(xp.abs(x) <= 1, found, xp.full_like(x, np.nan))
+    inverse = numerics.inverse_normal(xp, x * 0.5, (1.0 - xp.abs(x)) * 0.5) * math.sqrt(0.5)
+    return xp.where(xp.abs(x) <= 1, inverse, xp.full_like(x, np.nan))
 
 
 def _ndtri(xp, p):
-    found = numerics.inverse_normal(xp, p - 0.5, xp.minimum(p, 1.0 - p))
-    return xp.where((p >= 0) & (p <= 1), found, xp.full_like(p, np.nan))
+    inverse = numerics.inverse_normal(xp, p - 0.5, xp.minimum(p, 1.0 - p))
+    return xp.where((p >= 0) & (p <= 1), inverse, xp.full_like(p, np.nan))
 
 
 _UNARY = "x: T -> y: T"

@@ -112,8 +112,8 @@ def atan(ctx: Any, x: Any) -> Any:
     xp = ctx.xp
     size = xp.abs(x)
     inverted = size > 1
-    found = _atan_of_ratio(xp, xp.where(inverted, 1 / size, size))
-    return xp.copysign(xp.where(inverted, np.float32(math.pi / 2) - found, found), x)
+    angle = _atan_of_ratio(xp, xp.where(inverted, 1 / size, size))
+    return xp.copysign(xp.where(inverted, np.float32(math.pi / 2) - angle, angle), x)
 
 
 def atan2(ctx: Any, y: Any, x: Any) -> Any:
@@ -124,10 +124,10 @@ def atan2(ctx: Any, y: Any, x: Any) -> Any:
     low, high = xp.minimum(across, along), xp.maximum(across, along)
     equal = low == high  # 0/0 and inf/inf among them
     ratio = xp.where(equal, xp.where(high == 0, np.float32(0), np.float32(1)), low / high)
-    found = _atan_of_ratio(xp, ratio)
-    found = xp.where(across > along, np.float32(math.pi / 2) - found, found)
-    found = xp.where(xp.signbit(x), np.float32(math.pi) - found, found)
-    return xp.copysign(found, y)
+    angle = _atan_of_ratio(xp, ratio)
+    angle = xp.where(across > along, np.float32(math.pi / 2) - angle, angle)
+    angle = xp.where(xp.signbit(x), np.float32(math.pi) - angle, angle)
+    return xp.copysign(angle, y)
 
 
 def _folded_asin(xp: Any, x: Any) -> tuple[Any, Any]:
@@ -140,13 +140,13 @@ def _folded_asin(xp: Any, x: Any) -> tuple[Any, Any]:
 def asin(ctx: Any, x: Any) -> Any:
     """Arc sine of a float32 array."""
     xp = ctx.xp
-    outer, found = _folded_asin(xp, x)
-    return xp.copysign(xp.where(outer, np.float32(math.pi / 2) - 2 * found, found), x)
+    outer, angle = _folded_asin(xp, x)
+    return xp.copysign(xp.where(outer, np.float32(math.pi / 2) - 2 * angle, angle), x)
 
 
 def acos(ctx: Any, x: Any) -> Any:
     """Arc cosine of a float32 array."""
     xp = ctx.xp
-    outer, found = _folded_asin(xp, x)
-    beyond = xp.where(x > 0, 2 * found, np.float32(math.pi) - 2 * found)
-    return xp.where(outer, beyond, np.float32(math.pi / 2) - xp.copysign(found, x))
+    outer, angle = _folded_asin(xp, x)
+    beyond = xp.where(x > 0, 2 * angle, np.float32(math.pi) - 2 * angle)
+    return xp.where(outer, beyond, np.float32(math.pi / 2) - xp.copysign(angle, x))

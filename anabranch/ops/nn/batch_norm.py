@@ -118,7 +118,7 @@ def _input_gradient(op: Any, version: str, grad: Any) -> list[Any]:
         scale, first, second = (_cast(value, "float32") for value in (scale, first, second))
     if version == "V3":
         extra = [op.outputs[5]]
-    found = build(
+    gradients = build(
         "FusedBatchNormGrad" + version,
         grad,
         x,
@@ -130,7 +130,7 @@ def _input_gradient(op: Any, version: str, grad: Any) -> list[Any]:
         data_format=op.get_attr("data_format"),
         is_training=training,
     )
-    return [found[0], _cast(found[1], stored), _cast(found[2], stored), None, None]
+    return [gradients[0], _cast(gradients[1], stored), _cast(gradients[2], stored), None, None]
 
 
 def _cast(tensor: Any, dtype: Any) -> Any:
@@ -253,7 +253,7 @@ def _second_order(op: Any, on_x: Any, on_scale: Any, on_offset: Any) -> list[Any
     rank = len(data_format)
     axis = channel_axis(data_format, rank)
     others = [i for i in range(rank) if i != axis]
-    kept = x.dtype.base
+    narrow = x.dtype.base
     g, x = _cast(g, "float32"), _cast(x, "float32")
     on_x = None if on_x is None else _cast(on_x, "float32")
 
@@ -296,8 +296,8 @@ def _second_order(op: Any, on_x: Any, on_scale: Any, on_offset: Any) -> list[Any
         share = mean(_mul(on_x, projection(g)))
         to_x = build("Sub", to_x, _mul(share, slope, r, r, h))
     return [
-        None if to_g is None else _cast(to_g, kept),
-        None if to_x is None else _cast(to_x, kept),
+        None if to_g is None else _cast(to_g, narrow),
+        None if to_x is None else _cast(to_x, narrow),
         to_scale,
         None,
         None,
@@ -410,5 +410,5 @@ class BatchNormWithGlobalNormalizationGrad(Op):
         along = xp.sum(g * (t - m), axis=(0, 1, 2))
         dg = along * inverse if attrs["scale_after_normalization"] else xp.zeros_like(along)
         half = v.dtype.type(-0.5)
-        found = (g * (inverse * scale), -total * inverse * scale, half * along * inverse**3 * scale, total, dg)
-        return tuple(value.astype(inputs[0].dtype) for value in found)
+        slopes = (g * (inverse * scale), -total * inverse * scale, half * along * inverse**3 * scale, total, dg)
+        return tuple(value.astype(inputs[0].dtype) for value in slopes)

@@ -103,15 +103,15 @@ def _pairs(ctx: Any, stream: Any, places: Any) -> tuple[Any, Any]:
     return xp.where(even, a, c), xp.where(even, b, d)
 
 
-def _first_distinct(xp: Any, found: Any, fresh: Any) -> Any:
+def _first_distinct(xp: Any, candidates: Any, fresh: Any) -> Any:
     """Which of ``fresh`` are neither in ``found`` nor before in ``fresh``."""
-    both = xp.concatenate([found, fresh])
+    both = xp.concatenate([candidates, fresh])
     order = xp.argsort(both, stable=True)
     ordered = both[order]
     new = xp.concatenate([xp.ones((1,), bool), ordered[1:] != ordered[:-1]])
     marks = xp.zeros(both.shape, bool)
     marks = marks.at[order].set(new) if hasattr(marks, "at") else _put(marks, order, new)
-    return marks[found.shape[0] :]
+    return marks[candidates.shape[0] :]
 
 
 def _put(array: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -128,21 +128,21 @@ def _distinct(ctx: Any, stream: Any, draw: Draw, count: int) -> tuple[Any, Any]:
     nothing = xp.asarray(-1 - np.arange(count, dtype=np.int64))
 
     def round_(carry: Any) -> Any:
-        found, filled, start, tries = carry
+        candidates, filled, start, tries = carry
         fresh = draw(ctx, stream, xp.asarray(steps) + start)
-        new = _first_distinct(xp, found, fresh)
+        new = _first_distinct(xp, candidates, fresh)
         rank = filled + xp.cumsum(new.astype(np.int64)) - 1
         place = xp.where(new & (rank < count), rank, count)
         if ctx.host:
-            found = np.append(found, 0)
-            found[place] = fresh
-            found = found[:count]
+            candidates = np.append(candidates, 0)
+            candidates[place] = fresh
+            candidates = candidates[:count]
         else:
-            found = found.at[place].set(fresh, mode="drop")
+            candidates = candidates.at[place].set(fresh, mode="drop")
         total = filled + xp.sum(new.astype(np.int64))
         done = xp.argmax(rank == count - 1).astype(np.int64) + 1
         tries = tries + xp.where(total >= count, done, np.int64(size))
-        return found, xp.minimum(total, np.int64(count)), start + np.uint64(size), tries
+        return candidates, xp.minimum(total, np.int64(count)), start + np.uint64(size), tries
 
     carry: Any = (nothing, xp.asarray(np.int64(0)), xp.asarray(np.uint64(0)), xp.asarray(np.int64(0)))
     if ctx.host:
@@ -167,11 +167,11 @@ def _sample(ctx: Any, true: Any, attrs: Any, size: int, draw: Draw, probability:
     _check_true(ctx, true, attrs, attrs["range_max"])
     possible = _check_range(ctx, attrs, size)
     if attrs["unique"] and possible:
-        found, tries = _distinct(ctx, ctx.philox, draw, count)
+        candidates, tries = _distinct(ctx, ctx.philox, draw, count)
     else:
-        found, tries = draw(ctx, ctx.philox, xp.arange(count, dtype=np.uint64)), np.int64(count)
+        candidates, tries = draw(ctx, ctx.philox, xp.arange(count, dtype=np.uint64)), np.int64(count)
     given = _expected(ctx, probability(true), count, tries)
-    return found, given, _expected(ctx, probability(found), count, tries)
+    return candidates, given, _expected(ctx, probability(candidates), count, tries)
 
 
 # ------------------------------------------------------------------------------------------------------------ samplers
@@ -382,9 +382,9 @@ def _learned_unigram(ctx: Any, inputs: Any, attrs: Any) -> Any:
     def probability(classes: Any) -> Any:
         return weights[classes].astype(np.float32) / np.float32(total)
 
-    found = _sample(ctx, true, attrs, size, draw, probability)
+    sample = _sample(ctx, true, attrs, size, draw, probability)
     np.add.at(weights, true.ravel(), 1)
-    return found
+    return sample
 
 
 class LearnedUnigramCandidateSampler(Op):

@@ -97,9 +97,9 @@ class _Beam:
         order = np.argsort(nodes)
         own = np.array([self.parents[node] for node in nodes])
         place = order[np.minimum(np.searchsorted(nodes, own, sorter=order), len(nodes) - 1)]
-        kept = nodes[place] == own
+        extended = nodes[place] == own
         grown = np.where(last == last[place], self.blank[place], self.total[place])
-        from_parent = np.where(kept, grown, -np.inf)
+        from_parent = np.where(extended, grown, -np.inf)
         lasting = np.where(last >= 0, np.logaddexp(self.label, from_parent) + spoken[last], -np.inf)
         silence = self.total + silent
         total = np.logaddexp(silence, lasting)
@@ -107,9 +107,9 @@ class _Beam:
         fresh = (
             np.where(np.arange(self.classes - 1) == last[:, None], self.blank[:, None], self.total[:, None]) + spoken
         )
-        fresh[place[kept], last[kept]] = -np.inf
+        fresh[place[extended], last[extended]] = -np.inf
         everything, chosen = self._chosen(total, fresh)
-        if self._drop_overtaken(total, fresh, np.where(kept, place, -1), last, chosen):
+        if self._drop_overtaken(total, fresh, np.where(extended, place, -1), last, chosen):
             everything, chosen = self._chosen(total, fresh)
         chosen = chosen[everything[chosen] > -np.inf]
         count = len(nodes)
@@ -155,16 +155,16 @@ class _Beam:
         return dropped
 
     def _child(self, node: int, label: int) -> int:
-        found = self._children.get((node, label))
-        if found is None:
-            found = self._children[node, label] = len(self.labels)
+        child = self._children.get((node, label))
+        if child is None:
+            child = self._children[node, label] = len(self.labels)
             self.parents.append(node)
             self.labels.append(label)
-        return found
+        return child
 
     def best(self, count: int, merge_repeated: bool) -> list[tuple[list[int], Any]]:
         """The most probable label sequences, and their log-probabilities."""
-        found = []
+        paths = []
         for place in np.argsort(-self.total, kind="stable")[:count]:
             path: list[int] = []
             node = int(self.nodes[place])
@@ -174,8 +174,8 @@ class _Beam:
                 if not merge_repeated or label != previous:
                     path.append(label)
                 previous, node = label, self.parents[node]
-            found.append((path[::-1], self.total[place]))
-        return found
+            paths.append((path[::-1], self.total[place]))
+        return paths
 
 
 class CTCBeamSearchDecoder(Op):
@@ -229,14 +229,14 @@ class CTCBeamSearchDecoder(Op):
             beam = _Beam(width, classes, logits.dtype)
             for t in range(int(lengths[row])):
                 beam.step(log_y[t, row])
-            found = beam.best(paths, attrs["merge_repeated"])
+            best = beam.best(paths, attrs["merge_repeated"])
             ctx.check(
-                len(found) == paths,
+                len(best) == paths,
                 errors.InvalidArgumentError,
-                f"Less leaves in the beam search than requested. {len(found)} label sequences are possible, "
+                f"Less leaves in the beam search than requested. {len(best)} label sequences are possible, "
                 f"top_paths is {paths}",
             )
-            for i, (path, score) in enumerate(found):
+            for i, (path, score) in enumerate(best):
                 decoded[i].append(path)
                 scores[row, i] = score
         parts = [_sparse(path) for path in decoded]
@@ -259,14 +259,14 @@ def ctc_greedy_decoder(
         A list with one ``SparseTensor`` ``[batch, length]`` of int64, and minus the sum of the best logits
         ``[batch, 1]``.
     """
-    found = build(
+    outputs = build(
         "CTCGreedyDecoder",
         convert_to_tensor(inputs),
         sequence_length,
         merge_repeated=merge_repeated,
         blank_index=-1 if blank_index is None else blank_index,
     )
-    return [SparseTensor(*found[:3])], found[3]
+    return [SparseTensor(*outputs[:3])], outputs[3]
 
 
 @public("nn.ctc_beam_search_decoder")
@@ -286,7 +286,7 @@ def ctc_beam_search_decoder(
         A list of ``top_paths`` ``SparseTensor`` ``[batch, length]`` of int64, and ``[batch, top_paths]``
         log-probabilities.
     """
-    found = build(
+    outputs = build(
         "CTCBeamSearchDecoder",
         convert_to_tensor(inputs),
         sequence_length,
@@ -294,7 +294,7 @@ def ctc_beam_search_decoder(
         top_paths=top_paths,
         merge_repeated=merge_repeated,
     )
-    return [SparseTensor(*parts) for parts in zip(*found[:3], strict=True)], found[3]
+    return [SparseTensor(*parts) for parts in zip(*outputs[:3], strict=True)], outputs[3]
 
 
 @public("nn.ctc_beam_search_decoder_v2")

@@ -136,11 +136,11 @@ def _scan(ctx: Any, step: Any, start: Any, count: int, reverse: bool = False) ->
             return new, new
 
         return ctx.lax.scan(body, start, xp.arange(count), reverse=reverse)[1]
-    found = np.empty((count, *start.shape), start.dtype)
+    rows_of_time = np.empty((count, *start.shape), start.dtype)
     for t in order:
         start = step(t, start)
-        found[t] = start
-    return found
+        rows_of_time[t] = start
+    return rows_of_time
 
 
 def _forward_backward(ctx: Any, logits: Any, labels: Any, count: Any, lengths: Any, blank: int, merge: bool) -> Any:
@@ -375,7 +375,7 @@ def ctc_loss(
     inputs = convert_to_tensor(inputs)
     if not time_major:
         inputs = build("Transpose", inputs, [1, 0, 2])
-    found = build(
+    outputs = build(
         "CTCLoss",
         inputs,
         labels.indices,
@@ -385,4 +385,4 @@ def ctc_loss(
         ctc_merge_repeated=ctc_merge_repeated,
         ignore_longer_outputs_than_inputs=ignore_longer_outputs_than_inputs,
     )
-    return found.loss
+    return outputs.loss

@@ -137,11 +137,11 @@ def embedding_lookup(
         part = part if part.dtype.base == dtypes.int32 else build("Cast", part, DstT="int32")
         wanted = build("DynamicPartition", row, part, num_partitions=len(tables))
         places = build("DynamicPartition", positions, part, num_partitions=len(tables))
-        found = []
+        parts = []
         for table, rows_wanted in zip(tables, wanted, strict=True):
             with current_builder().colocate_with(getattr(table, "op", None), ignore_existing=True):
-                found.append(_gather(table, rows_wanted, None))
-        joined = build("DynamicStitch", places, found, name=scope)
+                parts.append(_gather(table, rows_wanted, None))
+        joined = build("DynamicStitch", places, parts, name=scope)
         tail = None
         for table in tables:
             tail = tail if tail is not None and None not in tail else table.shape.raw and table.shape.raw[1:]

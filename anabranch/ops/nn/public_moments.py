@@ -103,7 +103,7 @@ def weighted_moments(
     keep = _keep("weighted_moments", keep_dims, keepdims)
     with name_scope(name, "weighted_moments", [x, frequency_weights]):
         x = convert.convert_to_tensor(x, name="x")
-        kept = x.dtype.base
+        narrow = x.dtype.base
         if _halves(x):
             x = _cast(x, "float32")
         typed = None if hasattr(frequency_weights, "dtype") else x.dtype.base
@@ -115,7 +115,7 @@ def weighted_moments(
         mean = build("RealDiv", weighted, total)
         squares = build("Mul", weights, build("SquaredDifference", x, mean))
         spread = build("Sum", squares, axes, keep_dims=True, name="weighted_distsq")
-        return _pair(mean, build("RealDiv", spread, total), axes, keep, kept)
+        return _pair(mean, build("RealDiv", spread, total), axes, keep, narrow)
 
 
 @public("nn.sufficient_statistics")
@@ -272,7 +272,7 @@ def fused_batch_norm(
         )
     x = convert.convert_to_tensor(x, name="input")
     unused = None if needs else convert.constant([], "float32")
-    found = build(
+    outputs = build(
         "FusedBatchNormV3",
         x,
         scale,
@@ -285,7 +285,7 @@ def fused_batch_norm(
         is_training=bool(is_training),
         name=name,
     )
-    return found[0], found[1], found[2]
+    return outputs[0], outputs[1], outputs[2]
 
 
 @public("nn.l2_normalize", "math.l2_normalize")

@@ -35,12 +35,12 @@ def _unlike(c: Any, given: str, expected: str) -> None:
 def _units(c: Any, rows: int | None, columns: int) -> int | None:
     """Units, found from the bias and the weights ``w``, which must be for inputs of ``rows`` features."""
     weights, bias = c.with_rank("w", 2), c.with_rank("b", 1)
-    found = next((size for size in (weights[1], bias[0]) if size is not None), None)
-    if found is None:
+    size_known = next((size for size in (weights[1], bias[0]) if size is not None), None)
+    if size_known is None:
         return None
-    units = found // columns
+    units = size_known // columns
     wrong_rows = rows is not None and weights[0] is not None and weights[0] != rows + units
-    if found % columns or bias[0] not in (None, found) or wrong_rows:
+    if size_known % columns or bias[0] not in (None, size_known) or wrong_rows:
         _unlike(
             c,
             f"w of shape {shapes.show(weights)} and b of shape {shapes.show(bias)} for inputs of {rows} features",
@@ -90,8 +90,8 @@ class LSTMBlockCell(Op):
     def kernel(ctx, inputs, attrs):
         x, cs_prev, h_prev, *weights = map(widen, inputs)
         options = (attrs["forget_bias"], attrs["cell_clip"], attrs["use_peephole"])
-        made = _step(ctx, x, (cs_prev, h_prev), weights, "icfo", *options)
-        return tuple(item.astype(inputs[0].dtype) for item in made)
+        outputs = _step(ctx, x, (cs_prev, h_prev), weights, "icfo", *options)
+        return tuple(item.astype(inputs[0].dtype) for item in outputs)
 
 
 def _all_of_time(ctx: Any, inputs: Any, attrs: Any, order: str, forget_bias: float) -> Any:
@@ -104,17 +104,17 @@ def _all_of_time(ctx: Any, inputs: Any, attrs: Any, order: str, forget_bias: flo
 
     def step(state: Any, given: Any) -> Any:
         time, x = given
-        made = _step(ctx, x, state, weights, order, forget_bias, attrs["cell_clip"], attrs["use_peephole"])
+        outputs = _step(ctx, x, state, weights, order, forget_bias, attrs["cell_clip"], attrs["use_peephole"])
         live = time < count
-        made = tuple(xp.where(live, item, xp.zeros_like(item)) for item in made)
-        return (made[1], made[6]), made
+        outputs = tuple(xp.where(live, item, xp.zeros_like(item)) for item in outputs)
+        return (outputs[1], outputs[6]), outputs
 
     times = xp.arange(steps, dtype=np.int64)
     if ctx.host:
         rows, state = [], (cs_prev, h_prev)
         for time in range(steps):
-            state, made = step(state, (times[time], xs[time]))
-            rows.append(made)
+            state, outputs = step(state, (times[time], xs[time]))
+            rows.append(outputs)
         whole: Any = [np.stack(column) for column in zip(*rows, strict=True)]
     else:
         _, whole = ctx.lax.scan(step, (cs_prev, h_prev), (times, xs))

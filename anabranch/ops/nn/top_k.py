@@ -86,8 +86,8 @@ def _shape_of(c: Any, k: int | None) -> Any:
                 f"k = {k} for rows of {source[-1]} entries", f"k <= {source[-1]}", "tf.minimum(k, tf.shape(x)[-1])"
             )
         )
-    found = source[:-1] + (k,)
-    return [found, found]
+    dims = source[:-1] + (k,)
+    return [dims, dims]
 
 
 def _run(ctx: Any, x: Any, k: int, index_type: Any) -> Any:

@@ -82,14 +82,14 @@ class InvalidExample(Exception):
 def parsed(kind: str, serialized: Iterable[Any]) -> list[Any]:
     """Messages of kind ``Example`` or ``SequenceExample``."""
     make = _CLASSES[kind].FromString
-    found = []
+    messages = []
     for position, data in enumerate(serialized):
         try:
-            found.append(make(data))
+            messages.append(make(data))
         except (protobuf.DecodeError, TypeError):
             shown = data[:60] if isinstance(data, bytes) else data
             raise InvalidExample(position, None, f"Could not parse example input, value: {shown!r}") from None
-    return found
+    return messages
 
 
 class Column(NamedTuple):
@@ -125,19 +125,19 @@ def _chunk(data: bytes) -> bytes | None:
 
 def _normal(data: bytes, kind: Any) -> bytes:
     """The packed bytes of a list that is written in another way."""
-    found = kind.FromString(data)
-    again = kind(value=list(found.value)).SerializeToString()
+    message_read = kind.FromString(data)
+    again = kind(value=list(message_read.value)).SerializeToString()
     return _chunk(again) or b""
 
 
 def _head(size: int) -> bytes:
     """Tag and length of a packed list of ``size`` bytes."""
-    found = bytearray(b"\x0a")
+    head = bytearray(b"\x0a")
     while size > 0x7F:
-        found.append(size & 0x7F | 0x80)
+        head.append(size & 0x7F | 0x80)
         size >>= 7
-    found.append(size)
-    return bytes(found)
+    head.append(size)
+    return bytes(head)
 
 
 _LARGE = 512
@@ -158,10 +158,10 @@ def _uniform(lists: Sequence[bytes]) -> tuple[np.ndarray, int] | None:
     if not all(item.startswith(head) for item in lists):
         return None
     if size > _LARGE:
-        found = np.empty((len(lists), size - width), np.uint8)
-        for row, item in zip(found, lists, strict=True):
+        table = np.empty((len(lists), size - width), np.uint8)
+        for row, item in zip(table, lists, strict=True):
             row[:] = np.frombuffer(item, np.uint8, offset=width)
-        return found.reshape(-1), size - width
+        return table.reshape(-1), size - width
     whole = np.frombuffer(b"".join(lists), np.uint8).reshape(len(lists), size)
     return np.ascontiguousarray(whole[:, width:]).reshape(-1), size - width
 
@@ -209,12 +209,12 @@ def varints(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     longest = int(lengths.max(initial=0))
     if longest > 10:
         raise ValueError("too long")
-    found = array[starts].astype(np.uint64) & np.uint64(0x7F)
+    numbers = array[starts].astype(np.uint64) & np.uint64(0x7F)
     for place in range(1, longest):
         more = np.flatnonzero(lengths > place)
         part = array[starts[more] + place].astype(np.uint64) & np.uint64(0x7F)
-        found[more] |= part << np.uint64(7 * place)
-    return found.view(np.int64), ends
+        numbers[more] |= part << np.uint64(7 * place)
+    return numbers.view(np.int64), ends
 
 
 # --------------------------------------------------------------------------------------------------------- the columns
@@ -242,7 +242,7 @@ def column(features: Sequence[Any], key: str, dtype: dtypes.DType) -> Column:
     Raises:
         InvalidExample: a feature holds values of another type, or cannot be read.
     """
-    return column_of([found.get(key, _NOTHING) for found in features], key, dtype)
+    return column_of([feature.get(key, _NOTHING) for feature in features], key, dtype)
 
 
 def column_of(items: Sequence[Any], key: str, dtype: dtypes.DType) -> Column:
@@ -335,16 +335,16 @@ def _string_column(items: Sequence[Any], key: str) -> Column:
     for position in np.flatnonzero(counts == 0).tolist():
         if _empty(items[position], "bytes_list", position, key, 0) is None:
             counts[position] = -1
-    return Column([value for found in lists for value in found], counts)
+    return Column([value for feature in lists for value in feature], counts)
 
 
 def as_array(values: Any, dtype: dtypes.DType) -> np.ndarray:
     """A column's values as an array."""
     if dtype is not dtypes.string:
         return np.asarray(values)
-    found = np.empty(len(values), object)
-    found[:] = values
-    return found
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
 
 
 def padding(dtype: dtypes.DType) -> Any:

@@ -71,28 +71,28 @@ class Batch:
             self.refuse_example(InvalidExample(rows[problem.position], problem.key, problem.text))
 
     # ------------------------------------------------------------------------------------------------ one feature
-    def dense(self, found: Column, key: str, dtype: dtypes.DType, shape: RawShape, default: Any) -> np.ndarray:
+    def dense(self, column: Column, key: str, dtype: dtypes.DType, shape: RawShape, default: Any) -> np.ndarray:
         """``[batch, *shape]``; an unknown first dimension is as long as the longest row."""
         if shape is None or None in shape[1:]:
             self.refuse(f"dense_shape of {key} must be known but for its first dimension, got {shapes.show(shape)}")
         default = np.asarray(default)
         if shape and shape[0] is None:
-            return self._padded(found, key, dtype, shape, default)
+            return self._padded(column, key, dtype, shape, default)
         inner = tuple(int(d) for d in shape if d is not None)
         size = math.prod(inner)
-        given = found.counts >= 0
-        wrong = given & (found.counts != size)
+        given = column.counts >= 0
+        wrong = given & (column.counts != size)
         if wrong.any():
             at = int(np.argmax(wrong))
             self.refuse_example(
                 InvalidExample(
                     at,
                     key,
-                    f"Number of {_NAMES[dtype]} values != expected.  Values size: {found.counts[at]} "
+                    f"Number of {_NAMES[dtype]} values != expected.  Values size: {column.counts[at]} "
                     f"but output shape: {list(inner)}",
                 )
             )
-        values = as_array(found.values, dtype)
+        values = as_array(column.values, dtype)
         if given.all():
             return values.reshape(len(given), *inner)
         if not default.size and size:
@@ -106,11 +106,11 @@ class Batch:
         return out
 
     def _padded(
-        self, found: Column, key: str, dtype: dtypes.DType, shape: Sequence[int | None], default: np.ndarray
+        self, column: Column, key: str, dtype: dtypes.DType, shape: Sequence[int | None], default: np.ndarray
     ) -> np.ndarray:
         inner = tuple(int(d) for d in shape[1:] if d is not None)
         stride = math.prod(inner)
-        counts = found.present
+        counts = column.present
         if default.size > 1:
             self.refuse(f"dense_defaults of the padded feature {key} must have one element, got {default.size}")
         if stride and (counts % stride).any():
@@ -124,31 +124,31 @@ class Batch:
                 )
             )
         longest = int(counts.max(initial=0))
-        values = as_array(found.values, dtype)
+        values = as_array(column.values, dtype)
         out = np.empty((len(counts), longest), values.dtype)
         out[...] = default.ravel()[0] if default.size else padding(dtype)
         out[np.arange(longest) < counts[:, None]] = values
         return out.reshape(len(counts), longest // stride if stride else 0, *inner)
 
     @staticmethod
-    def sparse(found: Column, dtype: dtypes.DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def sparse(column: Column, dtype: dtypes.DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Indices ``[n, 2]``, values and shape of a feature of a batch."""
-        counts = found.present
+        counts = column.present
         total = int(counts.sum())
         indices = np.empty((total, 2), np.int64)
         indices[:, 0] = np.repeat(np.arange(len(counts)), counts)
         indices[:, 1] = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
         shape = np.array([len(counts), counts.max(initial=0)], np.int64)
-        return indices, as_array(found.values, dtype), shape
+        return indices, as_array(column.values, dtype), shape
 
 
 def texts(values: Sequence[Any]) -> list[str]:
     """Keys: Python strings of an attribute, or scalars or vectors of bytes of inputs."""
-    found = []
+    names = []
     for value in values:
         for item in [value] if isinstance(value, (str, bytes)) else np.asarray(value, object).ravel():
-            found.append(item.decode("utf-8", "surrogateescape") if isinstance(item, bytes) else item)
-    return found
+            names.append(item.decode("utf-8", "surrogateescape") if isinstance(item, bytes) else item)
+    return names
 
 
 class Inputs:
@@ -299,9 +299,9 @@ def _example_v2_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     for key, dtype, split_type in zip(
         ragged_keys, attrs["ragged_value_types"], attrs["ragged_split_types"], strict=True
     ):
-        found = batch.column(maps, key, dtype)
-        values.append(as_array(found.values, dtype))
-        splits.append(splits_of(found.present, split_type))
+        column = batch.column(maps, key, dtype)
+        values.append(as_array(column.values, dtype))
+        splits.append(splits_of(column.present, split_type))
     if scalar:
         count = len(sparse_keys)
         sparse = [item[:, 1:] if i < count else item if i < 2 * count else item[1:] for i, item in enumerate(sparse)]

@@ -103,7 +103,7 @@ class Raw:
 
     def defaults(self) -> list[Any]:
         """One tensor for each dense feature, empty if it is required."""
-        found = []
+        values = []
         for key, dtype, shape in zip(self.dense_keys, self.dense_types, self.dense_shapes, strict=True):
             default = self.dense_defaults.get(key)
             name = "key_" + re.sub(r"[^A-Za-z0-9_.\-/]", "_", key)
@@ -122,8 +122,8 @@ class Raw:
                 default = convert.constant(array, dtype, name=name)
             else:
                 default = build("Reshape", default, list(shape))
-            found.append(default)
-        return found
+            values.append(default)
+        return values
 
 
 def _value_type(key: str, dtype: Any) -> dtypes.DType:
@@ -136,21 +136,21 @@ def _value_type(key: str, dtype: Any) -> dtypes.DType:
                 "tf.FixedLenFeature([], tf.int64)",
             )
         )
-    found = dtypes.as_dtype(dtype)
-    if found not in (dtypes.float32, dtypes.int64, dtypes.string):
+    value_type = dtypes.as_dtype(dtype)
+    if value_type not in (dtypes.float32, dtypes.int64, dtypes.string):
         raise TypeError(
             errors.message(
-                f"feature {key!r} of dtype {found.name}",
+                f"feature {key!r} of dtype {value_type.name}",
                 "tf.float32, tf.int64 or tf.string, the types of lists in an Example",
                 "parse one of these, then tf.cast it",
             )
         )
-    return found
+    return value_type
 
 
 def raw_features(features: Mapping[str, Any], kinds: tuple[type, ...], of: str = "feature") -> Raw:
     """Descriptions in the form in which ops take them; ValueError or TypeError for what is wrong with them."""
-    found = Raw()
+    raw = Raw()
     for key in sorted(features):
         feature = features[key]
         if not isinstance(feature, kinds):
@@ -162,14 +162,14 @@ def raw_features(features: Mapping[str, Any], kinds: tuple[type, ...], of: str =
                 )
             )
         if isinstance(feature, VarLenFeature):
-            found.add_sparse(key, feature.dtype, of)
+            raw.add_sparse(key, feature.dtype, of)
         elif isinstance(feature, SparseFeature):
             for index_key in index_keys(feature):
-                found.add_sparse(index_key, dtypes.int64, of)
-            found.add_sparse(feature.value_key, feature.dtype, of)
+                raw.add_sparse(index_key, dtypes.int64, of)
+            raw.add_sparse(feature.value_key, feature.dtype, of)
         else:
-            _add_dense(found, key, feature)
-    return found
+            _add_dense(raw, key, feature)
+    return raw
 
 
 def index_keys(feature: Any) -> list[str]:
@@ -177,7 +177,7 @@ def index_keys(feature: Any) -> list[str]:
     return [feature.index_key] if isinstance(feature.index_key, str) else list(feature.index_key)
 
 
-def _add_dense(found: Raw, key: str, feature: Any) -> None:
+def _add_dense(features: Raw, key: str, feature: Any) -> None:
     kind = _value_type(key, feature.dtype)
     if feature.shape is None:
         raise ValueError(
@@ -203,11 +203,11 @@ def _add_dense(found: Raw, key: str, feature: Any) -> None:
                 "tf.FixedLenSequenceFeature(shape[1:], dtype, allow_missing=True)",
             )
         )
-    found.dense_keys.append(key)
-    found.dense_types.append(kind)
+    features.dense_keys.append(key)
+    features.dense_types.append(kind)
     raw = shape.raw
     if isinstance(feature, FixedLenSequenceFeature):
         raw = (None, *raw)
-    found.dense_shapes.append(raw)
+    features.dense_shapes.append(raw)
     if feature.default_value is not None:
-        found.dense_defaults[key] = feature.default_value
+        features.dense_defaults[key] = feature.default_value

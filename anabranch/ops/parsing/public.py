@@ -45,20 +45,22 @@ def _check_padding(features: Mapping[str, Any]) -> None:
 
 def _collect(features: Mapping[str, Any], raw: Raw, sparse: Sequence[SparseTensor], dense: Sequence[Tensor]) -> Any:
     """Tensors by key, SparseFeatures put together."""
-    found: dict[str, Any] = dict(zip(raw.sparse_keys, sparse, strict=True))
-    found.update(zip(raw.dense_keys, dense, strict=True))
+    tensors: dict[str, Any] = dict(zip(raw.sparse_keys, sparse, strict=True))
+    tensors.update(zip(raw.dense_keys, dense, strict=True))
     merged = {}
     for key in sorted(features):
         feature = features[key]
         if isinstance(feature, SparseFeature):
-            ids: Any = [found[index_key] for index_key in index_keys(feature)]
+            ids: Any = [tensors[index_key] for index_key in index_keys(feature)]
             size: Any = feature.size if isinstance(feature.size, (list, tuple)) else [feature.size]
-            merged[key] = sparse_merge(ids, found[feature.value_key], list(size), already_sorted=feature.already_sorted)
+            merged[key] = sparse_merge(
+                ids, tensors[feature.value_key], list(size), already_sorted=feature.already_sorted
+            )
     for key in raw.sparse_keys:
         if key not in features:
-            del found[key]
-    found.update(merged)
-    return found
+            del tensors[key]
+    tensors.update(merged)
+    return tensors
 
 
 def _sparse(parts: Sequence[Tensor], count: int) -> list[SparseTensor]:
@@ -410,7 +412,7 @@ def decode_csv(
                 "record_defaults=[[0.0], [''], ...], one for each column",
             )
         )
-    found = build(
+    columns = build(
         "DecodeCSV",
         records,
         defaults,
@@ -420,7 +422,7 @@ def decode_csv(
         select_cols=[] if select_cols is None else list(select_cols),
         name=name,
     )
-    return _as_list(found)
+    return _as_list(columns)
 
 
 @public("io.decode_compressed", "decode_compressed")

@@ -27,9 +27,9 @@ def _flat(strings: Any) -> list[bytes]:
 
 
 def _like(shape: tuple[int, ...], items: Sequence[Any]) -> np.ndarray:
-    found = np.empty(len(items), object)
-    found[:] = items
-    return found.reshape(shape)
+    array = np.empty(len(items), object)
+    array[:] = items
+    return array.reshape(shape)
 
 
 def _text(data: bytes) -> str:
@@ -92,8 +92,8 @@ class DecodeRaw(Op):
             f"Input to DecodeRaw has length {length} that is not a multiple of {width}, the size of "
             f"{dtypes.proto_name(dtype)}",
         )
-        found = _from_bytes(items[0] if len(items) == 1 else b"".join(items), dtype, attrs["little_endian"])
-        return found.reshape(*shape, length // width)
+        numbers = _from_bytes(items[0] if len(items) == 1 else b"".join(items), dtype, attrs["little_endian"])
+        return numbers.reshape(*shape, length // width)
 
 
 class DecodePaddedRaw(Op):
@@ -172,7 +172,7 @@ def csv_fields(record: bytes, delim: bytes, quotes: bool) -> list[bytes]:
     """
     if not (quotes and b'"' in record) and b"\n" not in record and b"\r" not in record:
         return record.split(delim) if record else []
-    found = []
+    fields = []
     position, size = 0, len(record)
     while position < size:
         if record[position] in b"\n\r":
@@ -184,7 +184,7 @@ def csv_fields(record: bytes, delim: bytes, quotes: bool) -> list[bytes]:
             field = record[position:end]
             if b"\n" in field or b"\r" in field or (quotes and b'"' in field):
                 raise ValueError("Unquoted fields cannot have quotes/CRLFs inside")
-            found.append(field)
+            fields.append(field)
             position = end + 1
             continue
         position += 1
@@ -201,10 +201,10 @@ def csv_fields(record: bytes, delim: bytes, quotes: bool) -> list[bytes]:
             if follows != b'"':
                 raise ValueError("Quote inside a string has to be escaped by another quote")
             parts.append(b'"')
-        found.append(b"".join(parts))
+        fields.append(b"".join(parts))
     if record[-1:] == delim:
-        found.append(b"")
-    return found
+        fields.append(b"")
+    return fields
 
 
 class DecodeCSV(Op):
@@ -273,17 +273,17 @@ class DecodeCSV(Op):
 
 def _fields(ctx: Any, i: int, record: bytes, attrs: dict[str, Any]) -> list[bytes]:
     try:
-        found = csv_fields(record, attrs["field_delim"].encode(), attrs["use_quote_delim"])
+        fields = csv_fields(record, attrs["field_delim"].encode(), attrs["use_quote_delim"])
     except ValueError as problem:
         ctx.check(False, errors.InvalidArgumentError, literal(f"{problem} (record {i}: {_text(record)!r})"))
         raise
     wanted = attrs["select_cols"]
     if wanted:
-        found = [found[column] for column in wanted if column < len(found)]
+        fields = [fields[column] for column in wanted if column < len(fields)]
     count = len(attrs["OUT_TYPE"])
-    if len(found) != count:
-        ctx.check(False, errors.InvalidArgumentError, f"Expect {count} fields but have {len(found)} in record {i}")
-    return found
+    if len(fields) != count:
+        ctx.check(False, errors.InvalidArgumentError, f"Expect {count} fields but have {len(fields)} in record {i}")
+    return fields
 
 
 def _plain_column(fields: Sequence[bytes], dtype: dtypes.DType) -> np.ndarray | None:
@@ -304,9 +304,9 @@ def _csv_column(
     if empty.isdisjoint(fields):
         if dtype is dtypes.string:
             return _like((len(fields),), fields)
-        found = _plain_column(fields, dtype)
-        if found is not None:
-            return found
+        column = _plain_column(fields, dtype)
+        if column is not None:
+            return column
     missing = [i for i, field in enumerate(fields) if field in empty]
     if missing and not default.size:
         ctx.check(
@@ -325,8 +325,8 @@ def _csv_column(
         try:
             values[i] = number(field, dtype)
         except ValueError:
-            told = f"Field {f} in record {i} is not a valid {dtypes.proto_name(dtype)}: {_text(field)}"
-            ctx.check(False, errors.InvalidArgumentError, literal(told))
+            reason = f"Field {f} in record {i} is not a valid {dtypes.proto_name(dtype)}: {_text(field)}"
+            ctx.check(False, errors.InvalidArgumentError, literal(reason))
     return np.array(values, dtype.np)
 
 
@@ -340,7 +340,7 @@ class DecodeJSONExample(Op):
     shape = inference.unchanged
 
     def host_kernel(ctx, inputs, attrs):
-        found = []
+        outputs = []
         for item in _flat(inputs[0]):
             try:
                 message = json_format.Parse(item, example_pb2.Example(), max_recursion_depth=50)
@@ -351,8 +351,8 @@ class DecodeJSONExample(Op):
                     literal(f"Error while parsing JSON: {problem}: {_text(item)[:200]}"),
                 )
                 raise
-            found.append(message.SerializeToString(deterministic=True))
-        return _like(np.shape(inputs[0]), found)
+            outputs.append(message.SerializeToString(deterministic=True))
+        return _like(np.shape(inputs[0]), outputs)
 
 
 class ParseTensor(Op):
@@ -376,7 +376,7 @@ class ParseTensor(Op):
         )
         try:
             proto = tensor_pb2.TensorProto.FromString(np.asarray(data, object)[()])
-            found = make_ndarray(proto)
+            array = make_ndarray(proto)
         except (protobuf.DecodeError, ValueError, TypeError) as problem:
             ctx.check(
                 False, errors.InvalidArgumentError, literal(f"Could not parse `serialized` as TensorProto: {problem}")
@@ -389,7 +389,7 @@ class ParseTensor(Op):
             f"Type mismatch between parsed tensor ({dtypes.proto_name(given)}) and dtype "
             f"({dtypes.proto_name(attrs['out_type'])})",
         )
-        return found
+        return array
 
 
 class SerializeTensor(Op):
@@ -433,7 +433,7 @@ class DecodeCompressed(Op):
         bits = _COMPRESSIONS[attrs["compression_type"]]
         if not bits:
             return inputs[0]
-        found = []
+        outputs = []
         for item in _flat(inputs[0]):
             unit = zlib.decompressobj(bits)
             try:
@@ -442,5 +442,5 @@ class DecodeCompressed(Op):
                 ctx.check(False, errors.DataLossError, f"damaged compressed data: {problem}")
                 raise
             ctx.check(unit.eof or not item, errors.DataLossError, "the compressed data ends in its middle")
-            found.append(data)
-        return _like(np.shape(inputs[0]), found)
+            outputs.append(data)
+        return _like(np.shape(inputs[0]), outputs)

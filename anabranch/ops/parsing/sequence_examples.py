@@ -60,10 +60,10 @@ def steps(batch: Batch, key: str, dtype: dtypes.DType) -> Steps:
         if key not in lists:
             lengths[i] = -1
             continue
-        found = lists[key].feature
-        lengths[i] = len(found)
-        items.extend(found)
-        rows.extend([i] * len(found))
+        features = lists[key].feature
+        lengths[i] = len(features)
+        items.extend(features)
+        rows.extend([i] * len(features))
     return Steps(batch.column_of(items, key, dtype, rows), lengths)
 
 
@@ -71,9 +71,9 @@ def dense_steps(
     batch: Batch, key: str, dtype: dtypes.DType, shape: RawShape, may_be_missing: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """``[batch, longest, *shape]`` and the lengths."""
-    found = steps(batch, key, dtype)
-    if (found.lengths < 0).any() and not may_be_missing:
-        name = batch.name_of(int(np.argmin(found.lengths)))
+    step_column = steps(batch, key, dtype)
+    if (step_column.lengths < 0).any() and not may_be_missing:
+        name = batch.name_of(int(np.argmin(step_column.lengths)))
         batch.refuse(
             f"Name: {name}, Feature list '{key}' is required but could not be found.  Did you mean to include it in "
             "feature_list_dense_missing_assumed_empty or feature_list_dense_defaults?"
@@ -82,19 +82,19 @@ def dense_steps(
         batch.refuse(f"the shape of each step of the dense feature list {key} must be known")
     inner = tuple(int(size) for size in shape or () if size is not None)
     size = math.prod(inner)
-    counts, lengths = found.column.counts, found.present
+    counts, lengths = step_column.column.counts, step_column.present
     if (counts != size).any():
         step = int(np.argmax(counts != size))
         row = int(np.searchsorted(np.cumsum(lengths), step, side="right"))
-        told = (
+        reason = (
             f"Data types don't match. Expected type: {_TYPE_NAMES[dtype]}; the step is empty"
             if counts[step] < 0
             else f"Number of {_TYPE_NAMES[dtype]} values != expected.  values size: {counts[step]} but output shape: "
             f"{list(inner)}"
         )
-        batch.refuse_example(InvalidExample(row, key, f"Step {step - int(lengths[:row].sum())}: {told}"))
+        batch.refuse_example(InvalidExample(row, key, f"Step {step - int(lengths[:row].sum())}: {reason}"))
     longest = int(lengths.max(initial=0))
-    values = as_array(found.column.values, dtype).reshape(-1, *inner)
+    values = as_array(step_column.column.values, dtype).reshape(-1, *inner)
     out = np.empty((len(lengths), longest, *inner), values.dtype)
     out[...] = padding(dtype)
     out[np.arange(longest) < lengths[:, None]] = values
@@ -103,8 +103,8 @@ def dense_steps(
 
 def sparse_steps(batch: Batch, key: str, dtype: dtypes.DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Indices ``[n, 3]`` of example, step and position, values and shape."""
-    found = steps(batch, key, dtype)
-    lengths, counts = found.present, found.column.present
+    step_column = steps(batch, key, dtype)
+    lengths, counts = step_column.present, step_column.column.present
     total = int(counts.sum())
     row = np.repeat(np.arange(len(lengths)), lengths)
     step = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -112,7 +112,7 @@ def sparse_steps(batch: Batch, key: str, dtype: dtypes.DType) -> tuple[np.ndarra
     indices[:, 0], indices[:, 1] = np.repeat(row, counts), np.repeat(step, counts)
     indices[:, 2] = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
     shape = np.array([len(lengths), lengths.max(initial=0), counts.max(initial=0)], np.int64)
-    return indices, as_array(found.column.values, dtype), shape
+    return indices, as_array(step_column.column.values, dtype), shape
 
 
 def _contexts(batch: Batch) -> list[Any]:
@@ -127,11 +127,11 @@ def _all_sparse_steps(batch: Batch, keys: Sequence[str], types: Sequence[Any]) -
 def _all_dense_steps(
     batch: Batch, keys: Sequence[str], types: Sequence[Any], all_shapes: Sequence[RawShape], missing: Sequence[bool]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    found = [
+    columns = [
         dense_steps(batch, key, dtype, shape, allowed)
         for key, dtype, shape, allowed in zip(keys, types, all_shapes, missing, strict=True)
     ]
-    return [values for values, _ in found], [lengths for _, lengths in found]
+    return [values for values, _ in columns], [lengths for _, lengths in columns]
 
 
 def _type_lists(*names: str) -> dict[str, Any]:
@@ -345,10 +345,10 @@ def _batch_v2_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
         batch, list_dense, attrs["feature_list_dense_types"], attrs["feature_list_dense_shapes"], missing
     )
     types, kinds = attrs["feature_list_ragged_value_types"], attrs["feature_list_ragged_split_types"]
-    found = [steps(batch, key, dtype) for key, dtype in zip(list_ragged, types, strict=True)]
-    list_values = [as_array(item.column.values, dtype) for item, dtype in zip(found, types, strict=True)]
-    outer = [splits_of(item.present, dtype) for item, dtype in zip(found, kinds, strict=True)]
-    inner = [splits_of(item.column.present, dtype) for item, dtype in zip(found, kinds, strict=True)]
+    columns = [steps(batch, key, dtype) for key, dtype in zip(list_ragged, types, strict=True)]
+    list_values = [as_array(item.column.values, dtype) for item, dtype in zip(columns, types, strict=True)]
+    outer = [splits_of(item.present, dtype) for item, dtype in zip(columns, kinds, strict=True)]
+    inner = [splits_of(item.column.present, dtype) for item, dtype in zip(columns, kinds, strict=True)]
     if scalar:
         sparse, lists = one_row(sparse), one_row(lists)
         dense, values, lengths = ([item[0, ...] for item in items] for items in (dense, values, lengths))

@@ -45,17 +45,17 @@ def _shape_list(raw: Any, dtypes: list[types.DType], partial: bool = False, unkn
                 + errors.message(f"shapes={raw!r}", "a list with one shape per component", f"shapes=[{raw!r}]")
             )
         raw = [raw]  # one shape for the one component; () is a scalar's
-    found = [shapes.as_shape(shape) for shape in raw]
-    if len(found) != len(dtypes):
+    as_shapes = [shapes.as_shape(shape) for shape in raw]
+    if len(as_shapes) != len(dtypes):
         raise ValueError(
-            f"Queue shapes must have the same length as dtypes, received len(shapes)={len(found)}, "
+            f"Queue shapes must have the same length as dtypes, received len(shapes)={len(as_shapes)}, "
             f"len(dtypes)={len(dtypes)}"
         )
-    if not partial and not all(shape.is_fully_defined() for shape in found):
-        raise ValueError(f"All shapes must be fully defined: {found}")
-    if not unknown_rank and any(shape.dims is None for shape in found):
-        raise ValueError(f"All shapes must have a defined rank: {found}")
-    return found
+    if not partial and not all(shape.is_fully_defined() for shape in as_shapes):
+        raise ValueError(f"All shapes must be fully defined: {as_shapes}")
+    if not unknown_rank and any(shape.dims is None for shape in as_shapes):
+        raise ValueError(f"All shapes must have a defined rank: {as_shapes}")
+    return as_shapes
 
 
 def _is_shape(item: Any) -> bool:
@@ -65,13 +65,13 @@ def _is_shape(item: Any) -> bool:
 def _name_list(names: Any, dtypes: list[types.DType]) -> list[str] | None:
     if names is None:
         return None
-    found = [names] if isinstance(names, str) else list(names)
-    if len(found) != len(dtypes):
+    as_names = [names] if isinstance(names, str) else list(names)
+    if len(as_names) != len(dtypes):
         raise ValueError(
-            f"List of names must have the same length as the list of dtypes, received len(names)={len(found)},"
+            f"List of names must have the same length as the list of dtypes, received len(names)={len(as_names)},"
             f"len(dtypes)={len(dtypes)}"
         )
-    return found
+    return as_names
 
 
 @public("QueueBase", "queue.QueueBase")
@@ -233,8 +233,8 @@ class QueueBase:
     def _op(self, kind: str, *inputs: Any, name: str, **attrs: Any) -> Any:
         return build(f"Queue{kind}{'V2' if self._is_resource else ''}", self._queue_ref, *inputs, name=name, **attrs)
 
-    def _result(self, found: Any, batch: tuple[int | None, ...]) -> Any:
-        tensors = list(found)
+    def _result(self, components: Any, batch: tuple[int | None, ...]) -> Any:
+        tensors = list(components)
         for tensor, shape in zip(tensors, self._shapes, strict=True):
             tensor.set_shape(TensorShape(batch).concatenate(shape))
         if self._names:
@@ -246,19 +246,19 @@ class QueueBase:
 
         When it runs, it waits while the queue is empty; OutOfRangeError if it is also closed.
         """
-        found = self._op("Dequeue", name=name or f"{self._name}_Dequeue", component_types=self._dtypes)
-        return self._result(found, ())
+        components = self._op("Dequeue", name=name or f"{self._name}_Dequeue", component_types=self._dtypes)
+        return self._result(components, ())
 
     def dequeue_many(self, n: Any, name: str | None = None) -> Any:
         """``n`` rows as one batch ``[n, ...]`` per component; OutOfRangeError if the queue is closed and has fewer."""
-        found = self._op("DequeueMany", n, name=name or f"{self._name}_DequeueMany", component_types=self._dtypes)
-        known = partial_value(found[0].op._inputs[1])
-        return self._result(found, (None if known is None else int(known),))
+        components = self._op("DequeueMany", n, name=name or f"{self._name}_DequeueMany", component_types=self._dtypes)
+        known = partial_value(components[0].op._inputs[1])
+        return self._result(components, (None if known is None else int(known),))
 
     def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
         """``n`` rows as one batch per component, or what is left, if that is not nothing, once the queue is closed."""
-        found = self._op("DequeueUpTo", n, name=name or f"{self._name}_DequeueUpTo", component_types=self._dtypes)
-        return self._result(found, (None,))
+        components = self._op("DequeueUpTo", n, name=name or f"{self._name}_DequeueUpTo", component_types=self._dtypes)
+        return self._result(components, (None,))
 
     # --------------------------------------------------------------------------------------------------------- others
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Operation:
@@ -277,8 +277,8 @@ class QueueBase:
         return self._op("Size", name=name or f"{self._name}_Size")
 
 
-def _raw(found: Any) -> list[Any]:
-    return [] if found is None else [shape.raw for shape in found]
+def _raw(components: Any) -> list[Any]:
+    return [] if components is None else [shape.raw for shape in components]
 
 
 @public("FIFOQueue", "queue.FIFOQueue")
@@ -349,22 +349,22 @@ class PaddingFIFOQueue(QueueBase):
         name: str = "padding_fifo_queue",
     ) -> None:
         dtypes = _type_list(dtypes)
-        found = _shape_list(shapes, dtypes, partial=True)
+        shape_list = _shape_list(shapes, dtypes, partial=True)
         names = _name_list(names, dtypes)
-        if found is None:
+        if shape_list is None:
             raise ValueError(
                 f"Shapes must be provided for all components, but received 0 shapes and {len(dtypes)} dtypes."
             )
         handle = build(
             "PaddingFIFOQueueV2",
             component_types=dtypes,
-            shapes=_raw(found),
+            shapes=_raw(shape_list),
             capacity=capacity,
             container=current_builder()._container,
             shared_name=shared_name or "",
             name=name,
         )
-        super().__init__(dtypes, found, names, handle)
+        super().__init__(dtypes, shape_list, names, handle)
 
 
 @public("RandomShuffleQueue", "queue.RandomShuffleQueue")
@@ -443,18 +443,20 @@ class PriorityQueue(QueueBase):
         name: str = "priority_queue",
     ) -> None:
         dtypes = _type_list(types)
-        found = _shape_list(shapes, dtypes)
+        shape_list = _shape_list(shapes, dtypes)
         handle = build(
             "PriorityQueueV2",
             component_types=dtypes,
-            shapes=_raw(found),
+            shapes=_raw(shape_list),
             capacity=capacity,
             container=current_builder()._container,
             shared_name=shared_name or "",
             name=name,
         )
         rows = [_PRIORITY, *dtypes]
-        super().__init__(rows, None if found is None else [TensorShape([]), *found], _name_list(names, rows), handle)
+        super().__init__(
+            rows, None if shape_list is None else [TensorShape([]), *shape_list], _name_list(names, rows), handle
+        )
 
 
 _PRIORITY = types.int64

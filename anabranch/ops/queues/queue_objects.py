@@ -157,8 +157,8 @@ class Queue:
         """How many rows a dequeue may take now."""
         return len(self._rows)
 
-    def _fits(self, found: tuple[int, ...], wanted: Any) -> bool:
-        return found == wanted
+    def _fits(self, dims: tuple[int, ...], wanted: Any) -> bool:
+        return dims == wanted
 
     # -- operations ---------------------------------------------------------------------------------------------------
     def size(self) -> int:
@@ -236,19 +236,19 @@ class Queue:
         """Refuse a second maker (by ``shared_name``) that wants another queue than this one."""
         other = (dict(attrs), type_name.removesuffix("V2"))
         capacity = attrs["capacity"] if attrs["capacity"] >= 0 else float("inf")
-        told = None
+        difference = None
         if other[1] != self.kind:
-            told = f"is a {self.kind} but a {other[1]} was requested"
+            difference = f"is a {self.kind} but a {other[1]} was requested"
         elif capacity != self.capacity:
-            told = f"has capacity {self.capacity} but requested capacity was {capacity}"
+            difference = f"has capacity {self.capacity} but requested capacity was {capacity}"
         elif self._maker_types(attrs) != self.types:
             asked = _names(self._maker_types(attrs))
-            told = f"has component types {_names(self.types)} but requested component types were {asked}"
+            difference = f"has component types {_names(self.types)} but requested component types were {asked}"
         elif self._maker_shapes(attrs) != self.shapes:
             asked = _shown(self._maker_shapes(attrs))
-            told = f"has component shapes {_shown(self.shapes)} but requested component shapes were {asked}"
-        if told is not None:
-            self._refuse(op, f"Shared queue '{self.name}' {told}")
+            difference = f"has component shapes {_shown(self.shapes)} but requested component shapes were {asked}"
+        if difference is not None:
+            self._refuse(op, f"Shared queue '{self.name}' {difference}")
 
     def _maker_types(self, attrs: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(attrs["component_types"])
@@ -263,14 +263,14 @@ class Queue:
     def _check_types(self, given: list[Any], op: Any) -> None:
         if len(given) != len(self.types):
             self._refuse(op, f"Wrong number of components in tuple. Expected {len(self.types)}, got {len(given)}")
-        for i, (found, wanted) in enumerate(zip(given, self.types, strict=True)):
-            if found is not None and wanted.np is not None and found != wanted.np:
-                self._refuse(op, f"Type mismatch in tuple component {i}. Expected {wanted.name}, got {found}")
+        for i, (dtype, wanted) in enumerate(zip(given, self.types, strict=True)):
+            if dtype is not None and wanted.np is not None and dtype != wanted.np:
+                self._refuse(op, f"Type mismatch in tuple component {i}. Expected {wanted.name}, got {dtype}")
 
-    def _check_shape(self, i: int, found: tuple[int, ...], wanted: Any, op: Any) -> None:
-        if not self._fits(found, wanted):
+    def _check_shape(self, i: int, dims: tuple[int, ...], wanted: Any, op: Any) -> None:
+        if not self._fits(dims, wanted):
             self._refuse(
-                op, f"Shape mismatch in tuple component {i}. Expected {shapes.show(wanted)}, got {shapes.show(found)}"
+                op, f"Shape mismatch in tuple component {i}. Expected {shapes.show(wanted)}, got {shapes.show(dims)}"
             )
 
     def _serve(self) -> None:
@@ -378,8 +378,8 @@ class PaddingFIFOQueue(Queue):
         if None in self.shapes:
             self._refuse(None, f"component {self.shapes.index(None)} of {self.kind} '{self.name}' has unknown rank")
 
-    def _fits(self, found: tuple[int, ...], wanted: Any) -> bool:
-        return shapes.is_compatible(found, wanted)
+    def _fits(self, dims: tuple[int, ...], wanted: Any) -> bool:
+        return shapes.is_compatible(dims, wanted)
 
     def _batch(self, i: int, values: list[Any]) -> Any:
         if not values or all(value.shape == values[0].shape for value in values):
@@ -461,8 +461,8 @@ class PriorityQueue(Queue):
     def enqueue(self, components: Sequence[Any], token: CancellationToken | None = None, op: Any = None) -> None:
         """Put in one row, waiting for room."""
         if components and np.ndim(components[0]) != 0:
-            told = shapes.show(np.shape(components[0]))
-            self._refuse(op, f"Expected the priority element to be a scalar, but received shape: {told}")
+            shown = shapes.show(np.shape(components[0]))
+            self._refuse(op, f"Expected the priority element to be a scalar, but received shape: {shown}")
         super().enqueue(components, token, op)
 
     def _put(self, row: Row) -> None:

@@ -29,20 +29,20 @@ class RaggedRange(Op):
 
     def shape(c):
         rows: int | None = 1
-        for found in c.shapes:
-            if found is None:
+        for operand in c.shapes:
+            if operand is None:
                 rows = None if rows == 1 else rows
-            elif len(found) > 1:
+            elif len(operand) > 1:
                 raise ValueError(
                     errors.message(
-                        f"an operand of shape {shapes.show(found)}",
+                        f"an operand of shape {shapes.show(operand)}",
                         "a scalar, or a vector with an element for each row",
                         "one number per row",
                     )
                 )
-            elif found:
-                rows = found[0]
-        if all(found == () for found in c.shapes):
+            elif operand:
+                rows = operand[0]
+        if all(operand == () for operand in c.shapes):
             rows = 1
         return [(None if rows is None else rows + 1,), (None,)]
 
@@ -132,15 +132,15 @@ class RaggedGather(Op):
             indices[outside][:1],
             rows,
         )
-        made, repeats = [], 1
+        places, repeats = [], 1
         for size in indices.shape[:-1]:  # rows of rows, all equally long
             count = int(size) * repeats
-            made.append((size, count))
+            places.append((size, count))
             repeats = count
         dtype = attrs["Tsplits"].np
         outer = [
             (np.arange(count + 1, dtype=np.int64) * indices.shape[position + 1]).astype(dtype)
-            for position, (_, count) in enumerate(made)
+            for position, (_, count) in enumerate(places)
         ]
         chosen = indices.astype(np.int64).ravel()
         inner = []

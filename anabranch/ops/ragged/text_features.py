@@ -53,11 +53,11 @@ class StringNGrams(Op):
         )
         row_of = _Grams(attrs)
         rows = [row_of(data[start:end].tolist(), widths) for start, end in itertools.pairwise(splits)]
-        found = np.empty(sum(map(len, rows)), object)
-        found[:] = [gram for row in rows for gram in row]
-        made = np.zeros(len(splits), splits.dtype)
-        np.cumsum([len(row) for row in rows], out=made[1:])
-        return found, made
+        grams = np.empty(sum(map(len, rows)), object)
+        grams[:] = [gram for row in rows for gram in row]
+        new_splits = np.zeros(len(splits), splits.dtype)
+        np.cumsum([len(row) for row in rows], out=new_splits[1:])
+        return grams, new_splits
 
 
 class _Grams:
@@ -71,14 +71,14 @@ class _Grams:
         self._whole = attrs["preserve_short_sequences"]
 
     def __call__(self, words: list[bytes], widths: list[int]) -> list[bytes]:
-        found = []
+        grams = []
         for width in widths:
             pad = width - 1 if self._pad < 0 else min(self._pad, width - 1)
-            found += self._of_width(words, width, pad, len(words) + 2 * pad - width + 1)
-        if not found and self._whole and words:
+            grams += self._of_width(words, width, pad, len(words) + 2 * pad - width + 1)
+        if not grams and self._whole and words:
             pad = max(self._pad, 0)
-            found = self._of_width(words, len(words) + 2 * pad, pad, 1)
-        return found
+            grams = self._of_width(words, len(words) + 2 * pad, pad, 1)
+        return grams
 
     def _of_width(self, words: list[bytes], width: int, pad: int, count: int) -> list[bytes]:
         grams = []

@@ -141,12 +141,12 @@ _CLOSE = np.float32(4e-6)
 
 def _exactly(xp: Any, a: Any, b: Any, c: Any, d: Any) -> tuple[Any, ...]:
     """The four normal numbers of four uniform float32 ones, in float64."""
-    found: list[Any] = []
+    groups: list[Any] = []
     for first, second in ((a, b), (c, d)):
         radius = xp.sqrt(-2.0 * xp.log(xp.maximum(first.astype(np.float64), 1.0e-7)))
         angle = (2.0 * math.pi) * second.astype(np.float64)
-        found += [xp.sin(angle) * radius, xp.cos(angle) * radius]
-    return tuple(found)
+        groups += [xp.sin(angle) * radius, xp.cos(angle) * radius]
+    return tuple(groups)
 
 
 def _block_normals(ctx: Any, stream: Stream, offsets: Any, double: bool, exact: bool) -> tuple[Any, Any]:
@@ -170,7 +170,7 @@ def _truncated_groups(ctx: Any, stream: Stream, groups: int, stride: int, size: 
     xp, lax = ctx.xp, ctx.lax
     real = np.float64 if double else np.float32
 
-    def turn(offsets: Any, blocks: int, exact: bool, found: Any, rank: Any) -> tuple[Any, Any, Any]:
+    def turn(offsets: Any, blocks: int, exact: bool, candidates: Any, rank: Any) -> tuple[Any, Any, Any]:
         """The numbers found of each group, how many, and whether a decision was close."""
         pairs = [_block_normals(ctx, stream, offsets + np.uint64(i), double, exact) for i in range(blocks)]
         drawn = kept(ctx, stream, *[value for values, _ in pairs for value in values])
@@ -179,43 +179,43 @@ def _truncated_groups(ctx: Any, stream: Stream, groups: int, stride: int, size: 
         for value, decides in zip(drawn, deciding, strict=True):
             good = xp.abs(decides) < 2.0
             close = close | (xp.abs(xp.abs(decides) - 2) < _CLOSE)
-            found = tuple(xp.where(good & (rank == k), value, old) for k, old in enumerate(found))
+            candidates = tuple(xp.where(good & (rank == k), value, old) for k, old in enumerate(candidates))
             rank = xp.minimum(rank + good.astype(rank.dtype), np.int8(size))
-        return found, rank, close
+        return candidates, rank, close
 
     def nothing(count: int) -> tuple[Any, Any]:
         return (xp.zeros((count,), real),) * size, xp.zeros((count,), np.int8)
 
     def search(offsets: Any) -> Any:
         def more(carry: Any) -> Any:
-            skip, found, rank = carry
-            return skip + np.uint64(3), *turn(offsets + skip, 3, True, found, rank)[:2]
+            skip, candidates, rank = carry
+            return skip + np.uint64(3), *turn(offsets + skip, 3, True, candidates, rank)[:2]
 
         start = (np.uint64(0), *nothing(offsets.shape[0]))
         return xp.stack(lax.while_loop(lambda carry: xp.any(carry[2] < size), more, start)[1], axis=1)
 
     offsets = xp.arange(groups, dtype=np.uint64) * np.uint64(stride)
-    found, rank, close = turn(offsets, 2 if size == 4 else 3, double, *nothing(groups))
+    candidates, rank, close = turn(offsets, 2 if size == 4 else 3, double, *nothing(groups))
     undone = (rank < size) if double else (rank < size) | close
     row = min(_ROW, groups)
     rows = -(-groups // row)
     undone = xp.any(xp.pad(undone, (0, rows * row - groups)).reshape(rows, row), axis=1)
 
     def again(carry: Any) -> Any:
-        found, undone = carry
+        candidates, undone = carry
         number = xp.argmax(undone)
         start = xp.minimum(number * row, groups - row)
         place = (start.astype(np.uint64) + xp.arange(row, dtype=np.uint64)) * np.uint64(stride)
-        found = lax.dynamic_update_slice(found, search(place), (start, xp.zeros_like(start)))
-        return found, undone.at[number].set(False)
+        candidates = lax.dynamic_update_slice(candidates, search(place), (start, xp.zeros_like(start)))
+        return candidates, undone.at[number].set(False)
 
-    return lax.while_loop(lambda carry: xp.any(carry[1]), again, (xp.stack(found, axis=1), undone))[0]
+    return lax.while_loop(lambda carry: xp.any(carry[1]), again, (xp.stack(candidates, axis=1), undone))[0]
 
 
 def _truncated_groups_on_host(
     ctx: Any, stream: Stream, groups: int, stride: int, size: int, double: bool
 ) -> np.ndarray:
-    found = np.empty((groups, size), np.float64 if double else np.float32)
+    samples = np.empty((groups, size), np.float64 if double else np.float32)
     todo = np.arange(groups, dtype=np.uint64)
     tries = 1
     while todo.size:
@@ -230,10 +230,10 @@ def _truncated_groups_on_host(
         enough = accepted.sum(1) >= size
         good, mask = drawn[enough], accepted[enough]
         mask &= np.cumsum(mask, axis=1) <= size
-        found[todo[enough].astype(np.int64)] = good[mask].reshape(-1, size)
+        samples[todo[enough].astype(np.int64)] = good[mask].reshape(-1, size)
         todo = todo[~enough]
         tries = min(4 * tries, stride)
-    return found
+    return samples
 
 
 def truncated_normal(ctx: Any, stream: Stream, count: int, dtype: np.dtype) -> Any:
@@ -272,7 +272,7 @@ def categories(ctx: Any, stream: Stream, logits: Any, samples: int, dtype: np.dt
     drawn = philox.float64(xp, *bits, view).reshape(rows, samples) * cumulated[:, -1:]
     # The first class whose cumulated weight exceeds the drawn one.
     if ctx.host:
-        found = np.stack([np.searchsorted(c, d, side="right") for c, d in zip(cumulated, drawn, strict=True)])
+        chosen = np.stack([np.searchsorted(c, d, side="right") for c, d in zip(cumulated, drawn, strict=True)])
     else:
-        found = xp.sum(cumulated[:, None, :] <= drawn[:, :, None], axis=2)
-    return xp.minimum(found, classes - 1).astype(dtype)
+        chosen = xp.sum(cumulated[:, None, :] <= drawn[:, :, None], axis=2)
+    return xp.minimum(chosen, classes - 1).astype(dtype)

@@ -27,11 +27,11 @@ _STATE = 3
 
 
 def _state_shape(c: Any) -> None:
-    found = shapes.with_rank(variable_shape(c, dtype=dtypes.int64), 1)
-    if found is not None and found[0] is not None and found[0] < _STATE:
+    dims = shapes.with_rank(variable_shape(c, dtype=dtypes.int64), 1)
+    if dims is not None and dims[0] is not None and dims[0] < _STATE:
         raise ValueError(
             errors.message(
-                f"a generator's state of {found[0]} numbers", "at least 3: counter and key", "a variable of shape [3]"
+                f"a generator's state of {dims[0]} numbers", "at least 3: counter and key", "a variable of shape [3]"
             )
         )
     for scalar in ("alg", "algorithm", "delta", "minval", "maxval"):
@@ -107,8 +107,8 @@ def _define(name: str, doc: str, draw: Callable[..., Any], default: str, bounds:
         dims = checked_dims(ctx, size)
         count = math.prod(dims)
         words = state.astype(np.uint64)
-        found = draw(ctx, joined_stream(words[2], words[0], words[1]), count, *rest, attrs["dtype"].np)
-        return _skipped(ctx.xp, state, np.uint64(count)), found.reshape(dims)
+        numbers = draw(ctx, joined_stream(words[2], words[0], words[1]), count, *rest, attrs["dtype"].np)
+        return _skipped(ctx.xp, state, np.uint64(count)), numbers.reshape(dims)
 
     define(
         name,

@@ -70,8 +70,8 @@ def words(xp: Any, philox: tuple[Any, Any], count: int) -> Any:
 def pairs(xp: Any, philox: tuple[Any, Any], count: int) -> tuple[Any, Any]:
     """The first ``2 * count`` words of the stream as ``count`` pairs: first words, second words."""
     if xp is np:
-        found = _host_blocks(philox, -(-count // 2)).reshape(-1, 2)[:count]
-        return found[:, 0], found[:, 1]
+        words = _host_blocks(philox, -(-count // 2)).reshape(-1, 2)[:count]
+        return words[:, 0], words[:, 1]
     place = xp.arange(count, dtype=np.uint64)
     a, b, c, d = blocks(xp, philox, place >> np.uint64(1))
     even = (place.astype(np.uint32) & np.uint32(1)) == 0
@@ -79,12 +79,12 @@ def pairs(xp: Any, philox: tuple[Any, Any], count: int) -> tuple[Any, Any]:
 
 
 def _host_blocks(philox: tuple[Any, Any], number: int) -> np.ndarray:
-    found = np.empty((number, 4), np.uint32)
+    words = np.empty((number, 4), np.uint32)
     for start in range(0, number, CHUNK):
         offsets = np.arange(start, min(start + CHUNK, number), dtype=np.uint64)
         for lane, word in enumerate(blocks(np, philox, offsets)):
-            found[start : start + CHUNK, lane] = word
-    return found
+            words[start : start + CHUNK, lane] = word
+    return words
 
 
 def stream_of_seed(xp: Any, seed: Any) -> tuple[Any, Any]:

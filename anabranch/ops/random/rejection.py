@@ -49,8 +49,8 @@ def _until_accepted(ctx: Any, attempt: Any, fixed: tuple[Any, ...], state: tuple
         places = np.flatnonzero(pending)
         fixed, state = tuple(a[places] for a in fixed), tuple(a[places] for a in state)
         while places.size:
-            state, found, accepted = attempt(fixed, state)
-            values[places[accepted]] = found[accepted]
+            state, candidate, accepted = attempt(fixed, state)
+            values[places[accepted]] = candidate[accepted]
             places = places[~accepted]
             fixed, state = tuple(a[~accepted] for a in fixed), tuple(a[~accepted] for a in state)
         return values
@@ -58,8 +58,8 @@ def _until_accepted(ctx: Any, attempt: Any, fixed: tuple[Any, ...], state: tuple
 
     def body(carry: Any) -> Any:
         before, values, waiting = carry
-        after, found, accepted = attempt(fixed, before)
-        return after, xp.where(waiting & accepted, found, values), waiting & ~accepted
+        after, candidate, accepted = attempt(fixed, before)
+        return after, xp.where(waiting & accepted, candidate, values), waiting & ~accepted
 
     start = (state, xp.zeros(pending.shape, np.float64), pending)
     return ctx.lax.while_loop(lambda carry: xp.any(carry[2]), body, start)[1]
@@ -134,9 +134,9 @@ def gamma(ctx: Any, stream: Stream, count: int, alpha: Any) -> Any:
 
     one = shapes == 1
     fixed = (start, d, c, small, 1.0 / shapes)
-    found = _until_accepted(ctx, attempt, fixed, _Tape.empty(xp, number), ~one)
+    samples = _until_accepted(ctx, attempt, fixed, _Tape.empty(xp, number), ~one)
     exponential = -xp.log1p(-_Tape(ctx, stream, start, _Tape.empty(xp, number)).uniform(xp.ones((number,), bool)))
-    return xp.where(one, exponential, found).reshape(-1, count)
+    return xp.where(one, exponential, samples).reshape(-1, count)
 
 
 class RandomGamma(Op):
@@ -155,8 +155,8 @@ class RandomGamma(Op):
         count = math.prod(dims)
         if count == 0 or alpha.size == 0:
             return ctx.xp.zeros((*dims, *alpha.shape), alpha.dtype)
-        found = gamma(ctx, ctx.philox, count, alpha.reshape(-1))
-        return found.T.astype(alpha.dtype).reshape((*dims, *alpha.shape))
+        samples = gamma(ctx, ctx.philox, count, alpha.reshape(-1))
+        return samples.T.astype(alpha.dtype).reshape((*dims, *alpha.shape))
 
     def gradient(op, grad):
         alpha, sample = op.inputs[1], op.outputs[0]
@@ -235,8 +235,8 @@ def poisson(ctx: Any, stream: Stream, count: int, rates: Any, highest: float) ->
 
     fine = (wide >= 0) & (wide < np.inf) & (wide <= highest)  # others would be refused for ever
     state = (xp.zeros((number,), np.uint64), xp.ones((number,), np.float64), xp.zeros((number,), np.float64))
-    found = _until_accepted(ctx, attempt, (start, wide), state, fine)
-    return xp.where(fine, found, xp.where(wide > highest, np.inf, np.nan)).reshape(-1, count)
+    samples = _until_accepted(ctx, attempt, (start, wide), state, fine)
+    return xp.where(fine, samples, xp.where(wide > highest, np.inf, np.nan)).reshape(-1, count)
 
 
 class RandomPoissonV2(Op):
@@ -276,5 +276,5 @@ class RandomPoissonV2(Op):
                 rate,
                 summarize=3,
             )
-        found = poisson(ctx, ctx.philox, count, rate.reshape(-1), highest)
-        return found.T.astype(dtype).reshape((*dims, *rate.shape))
+        samples = poisson(ctx, ctx.philox, count, rate.reshape(-1), highest)
+        return samples.T.astype(dtype).reshape((*dims, *rate.shape))

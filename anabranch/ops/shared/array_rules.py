@@ -102,8 +102,8 @@ def known(value: Any) -> np.ndarray | None:
     """The value of a tensor if it is known while the graph is built."""
     if isinstance(value, (int, np.ndarray)):
         return np.asarray(value)
-    found = partial_value(value)
-    return found if isinstance(found, np.ndarray) else None
+    array = partial_value(value)
+    return array if isinstance(array, np.ndarray) else None
 
 
 def like(value: Any, tensor: Any) -> Any:

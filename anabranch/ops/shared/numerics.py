@@ -53,8 +53,8 @@ def by_element(function: Callable[[float], float]) -> Callable[[Any], Any]:
 
     def call(x: Any) -> Any:
         wide = np.asarray(x).astype(np.float64)
-        found = np.fromiter(map(function, wide.ravel().tolist()), np.float64, wide.size)
-        return found.reshape(wide.shape).astype(x.dtype)
+        results = np.fromiter(map(function, wide.ravel().tolist()), np.float64, wide.size)
+        return results.reshape(wide.shape).astype(x.dtype)
 
     return call
 

@@ -72,21 +72,21 @@ def of_arrays(function: Form, of_scalars: Form) -> Any:
 
 
 def _sigmoid(x: Any) -> Any:
-    found = np.negative(x)
-    np.exp(found, found)
-    np.add(found, 1, found)
-    return np.divide(1, found, found)
+    out = np.negative(x)
+    np.exp(out, out)
+    np.add(out, 1, out)
+    return np.divide(1, out, out)
 
 
 def _sigmoid_grad(y: Any, dy: Any) -> Any:
-    found = np.subtract(1, y)
-    return np.multiply(np.multiply(dy, y), found, found)
+    out = np.subtract(1, y)
+    return np.multiply(np.multiply(dy, y), out, out)
 
 
 def _tanh_grad(y: Any, dy: Any) -> Any:
-    found = np.multiply(y, y)
-    np.subtract(1, found, found)
-    return np.multiply(dy, found, found)
+    out = np.multiply(y, y)
+    np.subtract(1, out, out)
+    return np.multiply(dy, out, out)
 
 
 sigmoid = of_arrays(_sigmoid, lambda x: 1 / (1 + np.exp(-x)))
@@ -159,12 +159,14 @@ def sum_of_axes(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str,
     x, axes = operands
     if not known[1] or x.dtype not in _FLOATS:
         return None
-    found = [int(axis) for axis in np.asarray(axes).ravel()]
-    if any(not -x.ndim <= axis < x.ndim for axis in found) or len({axis % x.ndim for axis in found}) < len(found):
+    dimensions = [int(axis) for axis in np.asarray(axes).ravel()]
+    if any(not -x.ndim <= axis < x.ndim for axis in dimensions) or len({axis % x.ndim for axis in dimensions}) < len(
+        dimensions
+    ):
         return None
-    if not found:
+    if not dimensions:
         return None
-    return _reduction(tuple(sorted(axis % x.ndim for axis in found)), x.dtype, attrs["keep_dims"])
+    return _reduction(tuple(sorted(axis % x.ndim for axis in dimensions)), x.dtype, attrs["keep_dims"])
 
 
 # ---------------------------------------------------------------------------------------------------------------- parts
@@ -244,11 +246,11 @@ def pop(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -
     def take(value: HostList, _: Any) -> Any:
         if not value._length:
             raise Changed
-        found = value.pop()
-        item = found[1]
+        element = value.pop()
+        item = element[1]
         if item is None or item.shape != shape:
             raise Changed
-        return found
+        return element
 
     return take if _is_shape(operands[1], known[1], shape) else None
 

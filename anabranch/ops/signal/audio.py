@@ -27,13 +27,13 @@ def _chunks(ctx: Any, data: bytes) -> dict[bytes, bytes]:
     """The chunks of a WAV file, by name."""
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         raise _bad(ctx, "Header mismatch: Expected RIFF and WAVE", f"{data[:12]!r}", "a WAV file")
-    found: dict[bytes, bytes] = {}
+    chunks: dict[bytes, bytes] = {}
     place = 12
-    while place + 8 <= len(data) and b"data" not in found:
+    while place + 8 <= len(data) and b"data" not in chunks:
         name, size = data[place : place + 4], struct.unpack("<I", data[place + 4 : place + 8])[0]
-        found[name] = data[place + 8 : place + 8 + size]
+        chunks[name] = data[place + 8 : place + 8 + size]
         place += 8 + size
-    return found
+    return chunks
 
 
 class DecodeWav(Op):
@@ -91,9 +91,9 @@ class EncodeWav(Op):
         data = scaled.astype("<i2").tobytes()
         form = struct.pack("<HHIIHH", 1, channels, int(rate), int(rate) * channels * 2, channels * 2, 16)
         body = b"WAVEfmt " + struct.pack("<I", 16) + form + b"data" + struct.pack("<I", len(data)) + data
-        found = np.empty((), object)
-        found[()] = b"RIFF" + struct.pack("<I", len(body)) + body
-        return found
+        file = np.empty((), object)
+        file[()] = b"RIFF" + struct.pack("<I", len(body)) + body
+        return file
 
 
 # -------------------------------------------------------------------------------------------------------------- spectra

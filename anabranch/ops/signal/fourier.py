@@ -66,8 +66,8 @@ def _complex(rank: int, inverse: bool) -> None:
             return [_scaled(build("FFT" + _NAMES[rank], grad), _reciprocal(count))]
         return [_scaled(build("IFFT" + _NAMES[rank], grad), count)]
 
-    told = f"over the last {rank} dimensions" if rank > 1 else "over the last dimension"
-    what = f"The {'inverse ' if inverse else ''}discrete Fourier transform {told}."
+    where = f"over the last {rank} dimensions" if rank > 1 else "over the last dimension"
+    what = f"The {'inverse ' if inverse else ''}discrete Fourier transform {where}."
     fields: dict[str, Any] = {
         "effect": PURE,
         "cost": Cost.HEAVY,

@@ -20,12 +20,12 @@ from anabranch.ops.signal.public_transforms import dct, frame, hann_window, irff
 
 def _enclosing_power_of_two(value: Any) -> Any:
     if isinstance(value, Tensor):
-        found = partial_value(value)
-        if not isinstance(found, np.ndarray):
+        number = partial_value(value)
+        if not isinstance(number, np.ndarray):
             wide = build("Cast", value, DstT=dtypes.float32)
             power = build("Ceil", build("RealDiv", build("Log", wide), np.float32(np.log(2.0))))
             return build("Cast", build("Pow", np.float32(2), power), DstT=dtypes.int32)
-        value = int(found)
+        value = int(number)
     return 1 << max(int(value) - 1, 0).bit_length()
 
 

@@ -44,8 +44,8 @@ def _complex_function(kind: str, rank: int) -> Callable[..., Tensor]:
 def _known(value: Any) -> int | None:
     """A size as an int if it is known."""
     if isinstance(value, Tensor):
-        found = partial_value(value)
-        return int(found) if isinstance(found, np.ndarray) and found.size == 1 else None
+        array = partial_value(value)
+        return int(array) if isinstance(array, np.ndarray) and array.size == 1 else None
     return int(value)
 
 
@@ -66,9 +66,9 @@ def _fft_length(x: Tensor, given: Any, rank: int, doubled: bool) -> tuple[Any, l
     if isinstance(given, (list, tuple)) and any(isinstance(item, Tensor) for item in given):
         given = build("Pack", [convert_to_tensor(item, dtypes.int32) for item in given], axis=0)
     length = convert_to_tensor(given, dtypes.int32, name="fft_length")
-    found = partial_value(length)
-    if isinstance(found, np.ndarray):
-        return length, [int(item) for item in found.ravel()]
+    array = partial_value(length)
+    if isinstance(array, np.ndarray):
+        return length, [int(item) for item in array.ravel()]
     return length, [None] * rank
 
 
@@ -241,11 +241,11 @@ def dct(
         doubled = [2 * known] if known is not None else build("ExpandDims", doubled, 0)
         if type == 2:
             turned = build("Mul", rfft(x, doubled)[..., :size], _turns(size, kind, -1.0))
-            found = build("Mul", build("Real", turned, Tout=kind), 2.0)
+            transform = build("Mul", build("Real", turned, Tout=kind), 2.0)
             if norm is None:
-                return found
+                return transform
             first = build("Mul", build("Rsqrt", convert_to_tensor(_as(size, kind))), 0.5)
-            return build("Mul", found, _first_differs(size, first, build("Mul", first, math.sqrt(2.0)), kind))
+            return build("Mul", transform, _first_differs(size, first, build("Mul", first, math.sqrt(2.0)), kind))
         if norm is None:
             x = build("Mul", x, _as(size, kind))
         else:
@@ -296,13 +296,13 @@ def idct(
         )
     inverse = {1: 1, 2: 3, 3: 2}.get(type, type)
     x = convert_to_tensor(input, preferred_dtype=dtypes.float32)
-    found = dct(x, inverse, n, axis, norm, name)
+    transform = dct(x, inverse, n, axis, norm, name)
     if norm == "ortho":
-        return found
+        return transform
     kind = x.dtype.base
     _, size = _size(x)
     count = build("Sub", _as(size, kind), 1.0) if type == 1 else _as(size, kind)
-    return build("Mul", found, build("RealDiv", convert_to_tensor(0.5, kind), count))
+    return build("Mul", transform, build("RealDiv", convert_to_tensor(0.5, kind), count))
 
 
 # ------------------------------------------------------------------------------------------------------------- windows
@@ -323,10 +323,10 @@ def _raised_cosine(
         # A window of one element divides by 0: it is 1.
         safe = build("Maximum", last, convert_to_tensor(1.0, dtype))
         angle = build("RealDiv", build("Mul", steps, float(2 * math.pi)), safe)
-        found = build("Sub", convert_to_tensor(a, dtype), build("Mul", build("Cos", angle), b))
+        window = build("Sub", convert_to_tensor(a, dtype), build("Mul", build("Cos", angle), b))
         if known is None:
-            found = build("SelectV2", build("Equal", length, 1), build("OnesLike", found), found)
-        return found
+            window = build("SelectV2", build("Equal", length, 1), build("OnesLike", window), window)
+        return window
 
 
 @public("signal.hann_window", "contrib.signal.hann_window")
@@ -458,8 +458,8 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
         kept = _product(parts, _sum(_sum(frames, parts), -1))
         skewed = build("Reshape", flat[..., :kept, :], _packed([*lead, parts, _sum(_sum(frames, parts), -1), step]))
         summed = build("Sum", skewed, [rank - 2])
-        found = build("Reshape", summed, _packed([*lead, _product(_sum(_sum(frames, parts), -1), step)]))
-        return found[..., :total]
+        signal_out = build("Reshape", summed, _packed([*lead, _product(_sum(_sum(frames, parts), -1), step)]))
+        return signal_out[..., :total]
 
 
 def _packed(items: list[Any]) -> Any:

@@ -244,7 +244,7 @@ def _total(tensor: Any) -> Any:
 
 def _check_order(ctx: Any, places: Any, indices: Any) -> None:
     xp = ctx.xp
-    for bad, told in (
+    for bad, reason in (
         (places[1:] < places[:-1], "is out of order. Many sparse ops require sorted indices.\n"
                                    "    Use `tf.sparse_reorder` to create a correctly ordered copy."),
         (places[1:] == places[:-1], "is repeated"),
@@ -255,7 +255,7 @@ def _check_order(ctx: Any, places: Any, indices: Any) -> None:
         ctx.check(
             ~xp.any(bad),
             errors.InvalidArgumentError,
-            f"indices[{{0}}] = [{shown}] {told}",
+            f"indices[{{0}}] = [{shown}] {reason}",
             at,
             *[indices[at][i] for i in range(width)],
         )
@@ -341,8 +341,8 @@ def _dense_lookup(op: Any) -> tuple[Any, Any]:
 
 def _to_dense_operand(op: Any, places: Any, values: Any) -> Any:
     own = build("Shape", op.inputs[3], out_type="int64")
-    found = build("ScatterNd", places, values, build("ConcatV2", [np.array([1], np.int64), own], 0))
-    return build("Reshape", found, own)
+    dense_operand = build("ScatterNd", places, values, build("ConcatV2", [np.array([1], np.int64), own], 0))
+    return build("Reshape", dense_operand, own)
 
 
 def _cwise(name: str, doc: str, function: Any, gradient: Any) -> None:
@@ -436,20 +436,20 @@ def reduction(ctx: Any, inputs: Any) -> tuple[Any, tuple[int, ...], list[int], l
 
 def _reduce(name: str, doc: str, mode: str, types: str, gradient: Any) -> None:
     def kernel(ctx, inputs, attrs):
-        indices, sizes, gone, kept = reduction(ctx, inputs)
+        indices, sizes, gone, kept_axes = reduction(ctx, inputs)
         values = widen(inputs[1])
-        inner = [sizes[i] for i in kept]
-        groups = flat_positions(ctx.xp, indices[:, np.array(kept, np.int64)], inner)
+        inner = [sizes[i] for i in kept_axes]
+        groups = flat_positions(ctx.xp, indices[:, np.array(kept_axes, np.int64)], inner)
         total = math.prod(inner)
         if mode == "max":  # a group without elements is 0
             lowest = -np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).min
-            found = grouped(ctx, "max", values, groups, total, values.dtype.type(lowest))
+            combined = grouped(ctx, "max", values, groups, total, values.dtype.type(lowest))
             some = grouped(ctx, "add", ctx.xp.ones(values.shape, np.int32), groups, total, np.int32(0)) > 0
-            found = ctx.xp.where(some, found, values.dtype.type(0))
+            combined = ctx.xp.where(some, combined, values.dtype.type(0))
         else:
-            found = grouped(ctx, "add", values, groups, total, 0)
+            combined = grouped(ctx, "add", values, groups, total, 0)
         shown = [1 if i in gone else size for i, size in enumerate(sizes)] if attrs["keep_dims"] else inner
-        return found.astype(inputs[1].dtype).reshape(shown)
+        return combined.astype(inputs[1].dtype).reshape(shown)
 
     define(
         name,
@@ -469,9 +469,9 @@ def _sum_gradient(op: Any, grad: Any) -> list[Any]:
     rank = build("Size", sizes)
     axes = build("FloorMod", build("Add", build("Reshape", axes, [-1]), rank), rank)
     ones = build("Fill", build("Shape", axes), np.int64(1))
-    kept = build("DynamicStitch", [build("Range", 0, rank, 1), axes], [sizes, ones])
-    shaped = build("Reshape", dense(grad), kept)
-    local = build("SelectV2", build("Equal", kept, np.int64(1)), build("ZerosLike", indices), indices)
+    broadcast_shape = build("DynamicStitch", [build("Range", 0, rank, 1), axes], [sizes, ones])
+    shaped = build("Reshape", dense(grad), broadcast_shape)
+    local = build("SelectV2", build("Equal", broadcast_shape, np.int64(1)), build("ZerosLike", indices), indices)
     return [None, build("GatherNd", shaped, local), None, None]
 
 

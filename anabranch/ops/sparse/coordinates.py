@@ -119,8 +119,8 @@ class SparseReshape(Op):
         if not indices.size or not total:
             return [np.zeros((indices.shape[0], len(wanted)), np.int64), np.array(wanted, np.int64)]
         flat = np.ravel_multi_index(tuple(indices.T), sizes)
-        found = np.stack(np.unravel_index(flat, wanted), axis=1) if wanted else np.zeros((len(flat), 0))
-        return [found.astype(np.int64), np.array(wanted, np.int64)]
+        coordinates = np.stack(np.unravel_index(flat, wanted), axis=1) if wanted else np.zeros((len(flat), 0))
+        return [coordinates.astype(np.int64), np.array(wanted, np.int64)]
 
 
 # --------------------------------------------------------------------------------------------------- joined and cut up
@@ -210,7 +210,7 @@ class SparseSplit(Op):
         check_bounds(ctx, indices, sizes)
         ends = np.cumsum([length // number + (i < length % number) for i in range(number)])
         part = np.searchsorted(ends, indices[:, axis], side="right")
-        found: list[list[Any]] = [[], [], []]
+        parts: list[list[Any]] = [[], [], []]
         start = 0
         for i, end in enumerate(ends.tolist()):
             chosen = part == i
@@ -218,10 +218,10 @@ class SparseSplit(Op):
             own[:, axis] -= start
             shape = np.array(sizes)
             shape[axis] = end - start
-            for target, item in zip(found, (own, values[chosen], shape), strict=True):
+            for target, item in zip(parts, (own, values[chosen], shape), strict=True):
                 target.append(item)
             start = end
-        return found[0] + found[1] + found[2]
+        return parts[0] + parts[1] + parts[2]
 
 
 class SparseSlice(Op):
@@ -257,9 +257,9 @@ class SparseSlice(Op):
         return [indices[chosen] - start, values[chosen], np.clip(sizes - start, 0, size)]
 
     def gradient(op, *grads):
-        found = build("SparseSliceGrad", grads[1], op.inputs[0], op.inputs[3], op.outputs[0])
-        found.set_shape(op.inputs[1]._shape)
-        return [None, found, None, None, None]
+        slope = build("SparseSliceGrad", grads[1], op.inputs[0], op.inputs[3], op.outputs[0])
+        slope.set_shape(op.inputs[1]._shape)
+        return [None, slope, None, None, None]
 
 
 class SparseSliceGrad(Op):
@@ -285,13 +285,13 @@ class SparseSliceGrad(Op):
 
 def _at(wanted: np.ndarray, there: np.ndarray, values: np.ndarray) -> np.ndarray:
     """``values`` of the keys ``there``, in the order of ``wanted``; 0 for those that are not there."""
-    found = np.zeros(len(wanted), values.dtype)
+    values_at = np.zeros(len(wanted), values.dtype)
     if len(there):
         order = np.argsort(there, kind="stable")
         place = np.minimum(np.searchsorted(there[order], wanted), len(there) - 1)
         hit = there[order][place] == wanted
-        found[hit] = values[order][place[hit]]
-    return found
+        values_at[hit] = values[order][place[hit]]
+    return values_at
 
 
 # --------------------------------------------------------------------------------------------------- sparse and sparse
@@ -345,16 +345,16 @@ class SparseAdd(Op):
         require(ctx, np.ndim(inputs[6]) == 0, "The magnitude threshold must be a scalar")
         coordinates, a, b = _union(inputs)
         total = (a + b).astype(inputs[1].dtype)
-        kept = np.abs(widen(total)) >= widen(np.asarray(inputs[6]))
+        large = np.abs(widen(total)) >= widen(np.asarray(inputs[6]))
         of_sum, of_a, of_b = keys(coordinates, inputs[0], inputs[3])
-        kept |= ~(np.isin(of_sum, of_a) & np.isin(of_sum, of_b))
-        return [coordinates[kept], total[kept], np.array(inputs[2])]
+        large |= ~(np.isin(of_sum, of_a) & np.isin(of_sum, of_b))
+        return [coordinates[large], total[large], np.array(inputs[2])]
 
     def gradient(op, *grads):
-        found = build("SparseAddGrad", grads[1], op.inputs[0], op.inputs[3], op.outputs[0])
-        for part, given in zip(found, (op.inputs[1], op.inputs[4]), strict=True):
+        slopes = build("SparseAddGrad", grads[1], op.inputs[0], op.inputs[3], op.outputs[0])
+        for part, given in zip(slopes, (op.inputs[1], op.inputs[4]), strict=True):
             part.set_shape(given._shape)
-        return [None, found[0], None, None, found[1], None, None]
+        return [None, slopes[0], None, None, slopes[1], None, None]
 
 
 class SparseAddGrad(Op):
@@ -426,22 +426,22 @@ def _sparse_reduction(kind: str, types: str) -> None:
         return [(None, rank), (None,), (rank,)]
 
     def host_kernel(ctx, inputs, attrs):
-        indices, sizes, gone, kept = reduction(ctx, inputs)
+        indices, sizes, gone, kept_axes = reduction(ctx, inputs)
         values = widen(inputs[1])
-        own = indices[:, kept]
+        own = indices[:, kept_axes]
         (key,) = keys(own)
         joined, first = np.unique(key, return_index=True)
         order = np.argsort(key, kind="stable")
         starts = np.searchsorted(key[order], joined)
-        found = ufunc.reduceat(values[order], starts) if len(joined) else values[:0]
+        reduced = ufunc.reduceat(values[order], starts) if len(joined) else values[:0]
         coordinates = own[first]
-        shape = [sizes[i] for i in kept]
+        shape = [sizes[i] for i in kept_axes]
         if attrs["keep_dims"]:
             wide = np.zeros((len(first), len(sizes)), np.int64)
-            wide[:, kept] = coordinates
+            wide[:, kept_axes] = coordinates
             coordinates = wide
             shape = [1 if i in gone else size for i, size in enumerate(sizes)]
-        return [coordinates, found.astype(inputs[1].dtype), np.array(shape, np.int64)]
+        return [coordinates, reduced.astype(inputs[1].dtype), np.array(shape, np.int64)]
 
     define(
         f"SparseReduce{kind}Sparse",
@@ -511,8 +511,8 @@ class SparseFillEmptyRows(Op):
         ]
 
     def gradient(op, _, grad, *rest):
-        found = build("SparseFillEmptyRowsGrad", op.outputs[3], grad)
-        return [None, found[0], None, found[1]]
+        slopes = build("SparseFillEmptyRowsGrad", op.outputs[3], grad)
+        return [None, slopes[0], None, slopes[1]]
 
 
 class SparseFillEmptyRowsGrad(Op):

@@ -37,11 +37,11 @@ def _mixed(value: int) -> int:
 
 def join_fingerprints(first: int, second: int) -> int:
     """The fingerprint of two fingerprints in their order."""
-    found = first ^ _MULTIPLIER
-    found ^= _mixed(second * _MULTIPLIER & _MASK) * _MULTIPLIER & _MASK
-    found = found * _MULTIPLIER & _MASK
-    found = _mixed(found) * _MULTIPLIER & _MASK
-    return _mixed(found)
+    joined = first ^ _MULTIPLIER
+    joined ^= _mixed(second * _MULTIPLIER & _MASK) * _MULTIPLIER & _MASK
+    joined = joined * _MULTIPLIER & _MASK
+    joined = _mixed(joined) * _MULTIPLIER & _MASK
+    return _mixed(joined)
 
 
 def _columns(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> tuple[int, list[list[list[Any]]]]:
@@ -50,7 +50,7 @@ def _columns(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> tuple[in
     indices, values, sizes = (inputs[i * number : (i + 1) * number] for i in range(3))
     dense = inputs[3 * number : 3 * number + dense_number]
     rows = int(sizes[0][0]) if number else dense[0].shape[0] if dense_number else 0
-    found: list[list[list[Any]]] = []
+    columns: list[list[list[Any]]] = []
     for own, items, shape in zip(indices, values, sizes, strict=True):
         check_parts(ctx, own, items, shape)
         require(ctx, len(shape) == 2, f"shape should imply a 2D tensor, but got shape: {shape.tolist()}")
@@ -59,12 +59,12 @@ def _columns(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> tuple[in
         lists: list[list[Any]] = [[] for _ in range(rows)]
         for row, item in zip(own[:, 0].tolist(), items.tolist(), strict=True):
             lists[row].append(item)
-        found.append(lists)
+        columns.append(lists)
     for tensor in dense:
         require(ctx, tensor.ndim == 2, f"Dense inputs should be a matrix but received shape {list(tensor.shape)}")
         require(ctx, tensor.shape[0] == rows, f"Expected batch size {rows}, got {tensor.shape[0]}")
-        found.append(tensor.tolist())
-    return rows, found
+        columns.append(tensor.tolist())
+    return rows, columns
 
 
 class SparseCross(Op):
@@ -120,10 +120,10 @@ class SparseCross(Op):
             start = len(values)
             if hashed:
                 for combination in itertools.product(*[[number(item) for item in items] for items in lists]):
-                    found = key
+                    fingerprint = key
                     for item in combination:
-                        found = join_fingerprints(found, item)
-                    values.append(found % buckets)
+                        fingerprint = join_fingerprints(fingerprint, item)
+                    values.append(fingerprint % buckets)
             else:
                 texts = [[item if isinstance(item, bytes) else b"%d" % item for item in items] for items in lists]
                 values.extend(b"_X_".join(combination) for combination in itertools.product(*texts))
@@ -158,7 +158,7 @@ def _crossed(inputs: Any, hashed: bool, num_buckets: int, hash_key: int | None, 
         values = [suited(item.values) for item in sparse]
         dense = [suited(item) for item in dense]
         integers = any(item.dtype.base is dtypes.int64 for item in values + dense)
-        found = build(
+        crossed = build(
             "SparseCross",
             [item.indices for item in sparse],
             values,
@@ -171,7 +171,7 @@ def _crossed(inputs: Any, hashed: bool, num_buckets: int, hash_key: int | None, 
             internal_type="int64" if hashed and integers else "string",
             name=name,
         )
-        return SparseTensor(*found)
+        return SparseTensor(*crossed)
 
 
 @public("sparse.cross")

@@ -34,9 +34,9 @@ def _parts(sparse: SparseTensor) -> tuple[Any, Any, Any]:
     return sparse.indices, sparse.values, sparse.dense_shape
 
 
-def _with_shape(found: SparseTensor, raw: shapes.RawShape) -> SparseTensor:
-    found._static = raw
-    return found
+def _with_shape(sparse: SparseTensor, raw: shapes.RawShape) -> SparseTensor:
+    sparse._static = raw
+    return sparse
 
 
 # -------------------------------------------------------------------------------------------------- order and reshaping
@@ -138,7 +138,7 @@ def sparse_concat(
         largest = build("Max", build("Pack", sizes, axis=0), [0])
         rank = inputs[0].get_shape().ndims
         sizes = [_replaced(largest, size, axis, rank) for size in sizes]
-    found = build(
+    joined = build(
         "SparseConcat",
         [item.indices for item in inputs],
         [item.values for item in inputs],
@@ -147,7 +147,7 @@ def sparse_concat(
         name=name,
     )
     statics = [item._raw() for item in inputs]
-    result = SparseTensor(*found)
+    result = SparseTensor(*joined)
     if all(raw is not None for raw in statics) and not expand:
         known: list[int | None] = []
         place = axis % len(statics[0] or (0,))
@@ -200,8 +200,8 @@ def sparse_split(
     if axis is None:
         raise ValueError("axis is required\n" + errors.message("no axis", "a dimension", "axis=0"))
     sparse = as_sparse(sp_input)
-    found = build("SparseSplit", axis, *_parts(sparse), num_split=num_split, name=name)
-    flat = [item for part in found for item in (part if isinstance(part, (list, tuple)) else [part])]
+    parts = build("SparseSplit", axis, *_parts(sparse), num_split=num_split, name=name)
+    flat = [item for part in parts for item in (part if isinstance(part, (list, tuple)) else [part])]
     return [SparseTensor(flat[i], flat[num_split + i], flat[2 * num_split + i]) for i in range(num_split)]
 
 
@@ -275,8 +275,8 @@ def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
 
 
 def _known_vector(tensor: Any) -> tuple[int, ...] | None:
-    found = partial_value(tensor)
-    return tuple(found.tolist()) if isinstance(found, np.ndarray) else None
+    array = partial_value(tensor)
+    return tuple(array.tolist()) if isinstance(array, np.ndarray) else None
 
 
 @public("sparse_fill_empty_rows", "sparse.fill_empty_rows")
@@ -348,7 +348,7 @@ def sparse_tensor_to_dense(
         default_value = b"" if sparse.dtype.base is dtypes.string else np.zeros((), sparse.dtype.base.np)
     elif default_value == 0 and sparse.dtype.base is dtypes.string and not isinstance(default_value, Tensor):
         raise TypeError(errors.message("default_value=0 for strings", "a string", 'default_value=""'))
-    found = sparse_to_dense(
+    dense = sparse_to_dense(
         sparse.indices,
         sparse.dense_shape,
         sparse.values,
@@ -356,8 +356,8 @@ def sparse_tensor_to_dense(
         validate_indices,
         name,
     )
-    found.set_shape(sparse._raw())
-    return found
+    dense.set_shape(sparse._raw())
+    return dense
 
 
 @public("sparse.from_dense")
@@ -424,8 +424,8 @@ def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any
         first, second = as_sparse(a, "a"), as_sparse(b, "b")
         real = first.dtype.base.real_dtype
         threshold = convert.convert_to_tensor(threshold, real, "thresh")
-        found = SparseTensor(*build("SparseAdd", *_parts(first), *_parts(second), threshold))
-        return _with_shape(found, shapes.merge(first._raw(), second._raw()))
+        total = SparseTensor(*build("SparseAdd", *_parts(first), *_parts(second), threshold))
+        return _with_shape(total, shapes.merge(first._raw(), second._raw()))
     sparse, dense = (a, b) if is_sparse(a) else (b, a)
     sparse = as_sparse(sparse)
     return build("SparseTensorDenseAdd", *_parts(sparse), convert.convert_to_tensor(dense, sparse.dtype.base))
@@ -563,8 +563,8 @@ def sparse_merge(
                         f"sp_ids of dtype {ids.dtype.base.name}", "ids of int32 or int64", "tf.cast(ids, tf.int64)"
                     )
                 )
-            found = ids.values if ids.dtype.base == dtypes.int64 else build("Cast", ids.values, DstT="int64")
-            columns.append(build("ExpandDims", found, 1))
+            numbers = ids.values if ids.dtype.base == dtypes.int64 else build("Cast", ids.values, DstT="int64")
+            columns.append(build("ExpandDims", numbers, 1))
         own = ids_list[0]
         lead = build("StridedSlice", own.indices, [0, 0], [0, -1], [1, 1], begin_mask=3, end_mask=1)
         indices = build("ConcatV2", [lead, *columns], 1)
@@ -584,8 +584,8 @@ def _as_int64(size: Any) -> Any:
 def sparse_mask(a: Any, mask_indices: Any, name: str | None = None) -> IndexedSlices:
     """The slices of an ``IndexedSlices`` without those at ``mask_indices``."""
     with name_scope(name, "sparse_mask", [a, mask_indices]) as scope:
-        kept, where = build("ListDiff", a.indices, convert.convert_to_tensor(mask_indices, a.indices.dtype.base))
-        return IndexedSlices(build("GatherV2", a.values, where, 0, name=scope), kept, a.dense_shape)
+        kept_rows, where = build("ListDiff", a.indices, convert.convert_to_tensor(mask_indices, a.indices.dtype.base))
+        return IndexedSlices(build("GatherV2", a.values, where, 0, name=scope), kept_rows, a.dense_shape)
 
 
 # ------------------------------------------------------------------------------------------------------- as strings

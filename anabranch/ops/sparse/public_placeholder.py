@@ -41,6 +41,6 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
         else:
             dense_shape = placeholder(dtypes.int64, [rank], named("shape"))
     values = placeholder(dtype, [None], named("values"))
-    found = SparseTensor(placeholder(dtypes.int64, [None, rank], named("indices")), values, dense_shape)
-    found._static = static
-    return found
+    sparse = SparseTensor(placeholder(dtypes.int64, [None, rank], named("indices")), values, dense_shape)
+    sparse._static = static
+    return sparse

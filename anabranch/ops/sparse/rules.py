@@ -73,12 +73,12 @@ def check_bounds(ctx: Any, indices: Any, sizes: Any) -> None:
     at = xp.argmax(bad)
     row = indices[at]
     width = indices.shape[1]
-    told = ",".join(f"{{{i + 1}}}" for i in range(width))
+    index_text = ",".join(f"{{{i + 1}}}" for i in range(width))
     need = ",".join(f"{{{i + 1 + width}}}" for i in range(width))
     ctx.check(
         ~xp.any(bad),
         errors.InvalidArgumentError,
-        f"indices[{{0}}] = [{told}] is out of bounds: need 0 <= index < [{need}]",
+        f"indices[{{0}}] = [{index_text}] is out of bounds: need 0 <= index < [{need}]",
         at,
         *[row[i] for i in range(width)],
         *[limits[i] for i in range(width)],
@@ -87,10 +87,10 @@ def check_bounds(ctx: Any, indices: Any, sizes: Any) -> None:
 
 def strides(sizes: Sequence[int]) -> list[int]:
     """How far apart neighbours along each dimension are, row-major."""
-    found = [1] * len(sizes)
+    steps = [1] * len(sizes)
     for i in range(len(sizes) - 2, -1, -1):
-        found[i] = found[i + 1] * int(sizes[i + 1])
-    return found
+        steps[i] = steps[i + 1] * int(sizes[i + 1])
+    return steps
 
 
 def flat_positions(xp: Any, indices: Any, sizes: Sequence[int]) -> Any:
@@ -137,7 +137,7 @@ def keys(*parts: np.ndarray) -> list[np.ndarray]:
     """One integer for each coordinate of several arrays, in row-major order: equal where the coordinates are."""
     joined = np.concatenate(parts) if parts else np.empty((0, 0), np.int64)
     if not joined.shape[1]:
-        found = np.zeros(len(joined), np.int64)
+        numbers = np.zeros(len(joined), np.int64)
     else:
         low = joined.min(axis=0, initial=0)
         # Python's integers: the distance between two coordinates may need more than 64 bits.
@@ -145,14 +145,14 @@ def keys(*parts: np.ndarray) -> list[np.ndarray]:
             high - first + 1 for high, first in zip(joined.max(axis=0, initial=0).tolist(), low.tolist(), strict=True)
         ]
         if _fits(sizes):
-            found = flat_positions(np, joined - low, sizes)
+            numbers = flat_positions(np, joined - low, sizes)
         else:
             order = np.lexsort(joined.T[::-1])
             steps = np.any(joined[order][1:] != joined[order][:-1], axis=1)
-            found = np.empty(len(joined), np.int64)
-            found[order] = np.concatenate([[0], np.cumsum(steps)]) if len(joined) else []
+            numbers = np.empty(len(joined), np.int64)
+            numbers[order] = np.concatenate([[0], np.cumsum(steps)]) if len(joined) else []
     bounds = np.cumsum([0, *[len(part) for part in parts]])
-    return [found[start:stop] for start, stop in itertools.pairwise(bounds)]
+    return [numbers[start:stop] for start, stop in itertools.pairwise(bounds)]
 
 
 def grouped(ctx: Any, mode: str, values: Any, groups: Any, count: int, start: Any) -> Any:

@@ -28,12 +28,12 @@ def _strings_only(kind: Any) -> None:
 
 
 def _varint(number: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    found.append(number)
-    return bytes(found)
+    encoded.append(number)
+    return bytes(encoded)
 
 
 def _written(array: np.ndarray, dtype: dtypes.DType) -> bytes:
@@ -62,9 +62,9 @@ class SerializeSparse(Op):
     def host_kernel(ctx, inputs, attrs):
         indices, values, sizes = inputs
         check_parts(ctx, indices, values, sizes)
-        found = np.empty(3, object)
-        found[:] = [_written(indices, dtypes.int64), _written(values, attrs["T"]), _written(sizes, dtypes.int64)]
-        return found
+        strings = np.empty(3, object)
+        strings[:] = [_written(indices, dtypes.int64), _written(values, attrs["T"]), _written(sizes, dtypes.int64)]
+        return strings
 
 
 class SerializeManySparse(Op):
@@ -90,18 +90,18 @@ class SerializeManySparse(Op):
         own = indices[:, 0]
         ctx.check(bool(np.all(own[1:] >= own[:-1])), errors.InvalidArgumentError, "indices must be in row-major order")
         ends = np.searchsorted(own, np.arange(rows + 1))
-        found = np.empty((rows, 3), object)
+        strings = np.empty((rows, 3), object)
         shape = _written(sizes[1:], dtypes.int64)
         for i in range(rows):
             part = slice(ends[i], ends[i + 1])
-            found[i] = [_written(indices[part, 1:], dtypes.int64), _written(values[part], attrs["T"]), shape]
-        return found
+            strings[i] = [_written(indices[part, 1:], dtypes.int64), _written(values[part], attrs["T"]), shape]
+        return strings
 
 
 def _read(ctx: Any, data: Any, dtype: dtypes.DType, rank: int, what: str) -> np.ndarray:
     try:
         proto = tensor_pb2.TensorProto.FromString(data)
-        found = make_ndarray(proto)
+        array = make_ndarray(proto)
     except (protobuf.DecodeError, ValueError, TypeError):
         ctx.check(False, errors.InvalidArgumentError, f"Could not parse serialized_sparse: {what}")
         raise
@@ -111,8 +111,8 @@ def _read(ctx: Any, data: Any, dtype: dtypes.DType, rank: int, what: str) -> np.
         given == dtype,
         f"Requested SparseTensor of type {dtypes.proto_name(dtype)} but {what} are {dtypes.proto_name(given)}",
     )
-    require(ctx, found.ndim == rank, f"Expected serialized_sparse's {what} of rank {rank} but received {found.ndim}")
-    return found
+    require(ctx, array.ndim == rank, f"Expected serialized_sparse's {what} of rank {rank} but received {array.ndim}")
+    return array
 
 
 def _one(ctx: Any, strings: Any, dtype: dtypes.DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

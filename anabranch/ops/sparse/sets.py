@@ -47,10 +47,10 @@ def _of_sparse(ctx: Any, indices: np.ndarray, values: np.ndarray, shape: np.ndar
             "the indices of a set are out of order, or one is repeated\n"
             + errors.message("unordered indices", "ordered ones", "tf.sparse_reorder, or validate_indices=False"),
         )
-    found: Groups = {}
+    groups: Groups = {}
     for place, value in zip(indices[:, :-1].tolist(), values.tolist(), strict=True):
-        found.setdefault(tuple(place), set()).add(value)
-    return found
+        groups.setdefault(tuple(place), set()).add(value)
+    return groups
 
 
 def _combined(ctx: Any, a: Groups, b: Groups, lead: Any, other: Any, attrs: Any, dtype: Any) -> tuple[Any, ...]:

@@ -64,12 +64,12 @@ def check_slices(ctx: Any, indices: Any, shape: tuple[int, ...], noun: str = "sh
     bad = ctx.xp.any((flat < 0) | (flat >= np.array(shape[:depth], indices.dtype)), axis=1)
     first = ctx.xp.argmax(bad)
     text, parts = _place(ctx, indices.shape[:-1], first)
-    told = ", ".join(f"{{{len(parts) + i}}}" for i in range(depth))
+    index_text = ", ".join(f"{{{len(parts) + i}}}" for i in range(depth))
     limits = ",".join(str(size) for size in shape)
     ctx.check(
         ~ctx.xp.any(bad),
         errors.InvalidArgumentError,
-        f"indices{text} = [{told}] does not index into {noun} [{limits}]",
+        f"indices{text} = [{index_text}] does not index into {noun} [{limits}]",
         *parts,
         *(flat[first, i] for i in range(depth)),
     )

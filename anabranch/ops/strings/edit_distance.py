@@ -26,10 +26,10 @@ def distance(first: list[Any], second: list[Any]) -> int:
 
 def _sequences(indices: np.ndarray, values: np.ndarray) -> dict[tuple[int, ...], list[Any]]:
     """The values of each group: all coordinates but the last."""
-    found: dict[tuple[int, ...], list[Any]] = {}
+    sequences: dict[tuple[int, ...], list[Any]] = {}
     for place, value in zip(indices.tolist(), values.tolist(), strict=True):
-        found.setdefault(tuple(place[:-1]), []).append(value)
-    return found
+        sequences.setdefault(tuple(place[:-1]), []).append(value)
+    return sequences
 
 
 class EditDistance(Op):

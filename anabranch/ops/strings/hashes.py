@@ -164,8 +164,8 @@ def hash64(data: bytes, seed: int = 0xDECAFCAFFE) -> int:
 
 def _buckets(hashed: Any, values: Any, count: int) -> np.ndarray:
     once = functools.cache(hashed)  # texts repeat
-    found = [once(value) % count for value in values.ravel().tolist()]
-    return np.array(found, np.int64).reshape(values.shape)
+    buckets = [once(value) % count for value in values.ravel().tolist()]
+    return np.array(buckets, np.int64).reshape(values.shape)
 
 
 class StringToHashBucketFast(Op):

@@ -65,9 +65,9 @@ class AsString(Op):
         if dtype.is_bool:
             texts = ["true" if value else "false" for value in values]
         elif dtype.name == "string":
-            found = np.empty(len(values), object)
-            found[:] = values
-            return found.reshape(inputs[0].shape)
+            strings = np.empty(len(values), object)
+            strings[:] = values
+            return strings.reshape(inputs[0].shape)
         else:
             kind = "d"
             if not dtype.is_integer:

@@ -34,9 +34,9 @@ _UTF8_STARTS = re.compile(rb"[^\x80-\xbf]")
 
 def mapped(function: Callable[[bytes], Any], values: Any, dtype: Any = object) -> np.ndarray:
     """An array of what ``function`` gives for each string."""
-    found = np.empty(values.size, dtype)
-    found[:] = [function(value) for value in values.ravel().tolist()]
-    return found.reshape(values.shape)
+    results = np.empty(values.size, dtype)
+    results[:] = [function(value) for value in values.ravel().tolist()]
+    return results.reshape(values.shape)
 
 
 # --------------------------------------------------------------------------------------------------------- one by one
@@ -87,7 +87,7 @@ class StringStrip(Op):
 
 def _characters(value: bytes) -> list[bytes]:
     """The UTF-8 characters of a string; bytes that start none belong to the one before."""
-    starts = [found.start() for found in _UTF8_STARTS.finditer(value)]
+    starts = [match.start() for match in _UTF8_STARTS.finditer(value)]
     if value and (not starts or starts[0]):
         starts.insert(0, 0)
     return [value[start:end] for start, end in zip(starts, [*starts[1:], len(value)], strict=True)]
@@ -121,7 +121,7 @@ class Substr(Op):
 
     def host_kernel(ctx, inputs, attrs):
         values, positions, lengths = np.broadcast_arrays(*inputs)
-        found = np.empty(values.size, object)
+        strings = np.empty(values.size, object)
         rows = zip(values.ravel(), positions.ravel().tolist(), lengths.ravel().tolist(), strict=True)
         for i, (value, position, length) in enumerate(rows):
             parts: Any = value if attrs["unit"] == "BYTE" else _characters(value)
@@ -134,8 +134,8 @@ class Substr(Op):
             )
             start = position if position >= 0 else len(parts) + position
             part = parts[start : start + max(length, 0)]
-            found[i] = part if attrs["unit"] == "BYTE" else b"".join(part)
-        return found.reshape(values.shape)
+            strings[i] = part if attrs["unit"] == "BYTE" else b"".join(part)
+        return strings.reshape(values.shape)
 
 
 # -------------------------------------------------------------------------------------------------------------- numbers
@@ -153,17 +153,17 @@ class StringToNumber(Op):
         floating = dtype.is_floating
         pattern = _NUMBER if floating else _INTEGER
         limits = None if floating else np.iinfo(dtype.np)
-        found = []
+        strings = []
         for value in inputs[0].ravel().tolist():
             text = value.strip()
             number: Any = (float if floating else int)(text) if pattern.match(text) else None
             fits = number is not None and (limits is None or limits.min <= number <= limits.max)
             if not fits:
                 shown = value.decode(errors="replace").replace("{", "{{").replace("}", "}}")
-                told = f"StringToNumberOp could not correctly convert string: {shown}"
-                ctx.check(False, errors.InvalidArgumentError, told)
-            found.append(number)
-        return np.array(found, dtype.np).reshape(inputs[0].shape)
+                message = f"StringToNumberOp could not correctly convert string: {shown}"
+                ctx.check(False, errors.InvalidArgumentError, message)
+            strings.append(number)
+        return np.array(strings, dtype.np).reshape(inputs[0].shape)
 
 
 # ------------------------------------------------------------------------------------------------------------- base 64
@@ -178,8 +178,8 @@ class EncodeBase64(Op):
 
     def host_kernel(ctx, inputs, attrs):
         def encoded(value: bytes) -> bytes:
-            found = base64.urlsafe_b64encode(value)
-            return found if attrs["pad"] else found.rstrip(b"=")
+            text = base64.urlsafe_b64encode(value)
+            return text if attrs["pad"] else text.rstrip(b"=")
 
         return mapped(encoded, inputs[0])
 
@@ -233,9 +233,9 @@ class StringJoin(Op):
         size = whole.pop() if whole else ()
         separator = attrs["separator"].encode()
         columns = [np.broadcast_to(value, size).ravel().tolist() for value in inputs]
-        found = np.empty(int(np.prod(size)), object)
-        found[:] = [separator.join(row) for row in zip(*columns, strict=True)] if columns else [b""]
-        return found.reshape(size)
+        strings = np.empty(int(np.prod(size)), object)
+        strings[:] = [separator.join(row) for row in zip(*columns, strict=True)] if columns else [b""]
+        return strings.reshape(size)
 
 
 class ReduceJoin(Op):
@@ -259,27 +259,27 @@ class ReduceJoin(Op):
     def host_kernel(ctx, inputs, attrs):
         values = inputs[0]
         reduced = _axes(inputs[1], values.ndim)
-        kept = [i for i in range(values.ndim) if i not in reduced]
+        kept_axes = [i for i in range(values.ndim) if i not in reduced]
         separator = attrs["separator"].encode()
-        rows = values.transpose([*kept, *reversed(reduced)]).reshape([*(values.shape[i] for i in kept), -1])
+        rows = values.transpose([*kept_axes, *reversed(reduced)]).reshape([*(values.shape[i] for i in kept_axes), -1])
         if not reduced:
             return values
         size = rows.shape[:-1]
-        found = np.empty(int(np.prod(size)), object)
-        found[:] = [separator.join(row) for row in rows.reshape(found.size, -1).tolist()]
+        strings = np.empty(int(np.prod(size)), object)
+        strings[:] = [separator.join(row) for row in rows.reshape(strings.size, -1).tolist()]
         shape = [1 if i in reduced else n for i, n in enumerate(values.shape)] if attrs["keep_dims"] else size
-        return found.reshape(shape)
+        return strings.reshape(shape)
 
 
 def _axes(given: Any, rank: int) -> list[int]:
-    found = []
+    axes = []
     for axis in np.asarray(given).ravel().tolist():
         if not -rank <= axis < rank:
             raise ValueError(f"Invalid reduction dimension {axis} for input with {rank} dimension(s)")
-        if axis % rank in found:
+        if axis % rank in axes:
             raise ValueError(f"Duplicate reduction dimension {axis}")
-        found.append(axis % rank)
-    return found
+        axes.append(axis % rank)
+    return axes
 
 
 # ------------------------------------------------------------------------------------------------------------ splitting
@@ -432,8 +432,8 @@ def string_split(
         raise ValueError("Cannot specify both 'sep' and 'delimiter'.")
     chosen = sep if sep is not None else delimiter
     with name_scope(name, "StringSplit", [source]) as scope:
-        found = build("StringSplit", source, " " if chosen is None else chosen, skip_empty=skip_empty, name=scope)
-    return SparseTensor(found[0], found[1], found[2])
+        pieces = build("StringSplit", source, " " if chosen is None else chosen, skip_empty=skip_empty, name=scope)
+    return SparseTensor(pieces[0], pieces[1], pieces[2])
 
 
 @public("strings.split")
@@ -460,8 +460,8 @@ def string_split_v2(
     with name_scope(name, "StringSplit", [given]) as scope:
         if given.get_shape().ndims == 0:
             given = build("ExpandDims", given, 0)
-        found = build("StringSplitV2", given, "" if sep is None else sep, maxsplit=maxsplit, name=scope)
-    return SparseTensor(found[0], found[1], found[2])
+        pieces = build("StringSplitV2", given, "" if sep is None else sep, maxsplit=maxsplit, name=scope)
+    return SparseTensor(pieces[0], pieces[1], pieces[2])
 
 
 def _only_sparse(result_type: str) -> None:

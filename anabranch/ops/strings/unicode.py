@@ -40,12 +40,12 @@ Character = tuple[int | None, int, int]
 def codec_of(name: str) -> str | None:
     """The codec of an encoding's name; None if there is none."""
     try:
-        found = codecs.lookup(name) if name else None
+        codec = codecs.lookup(name) if name else None
     except (LookupError, ValueError):
         return None
-    if found is None or not found._is_text_encoding or found.name in ("idna", "punycode", "raw-unicode-escape"):
+    if codec is None or not codec._is_text_encoding or codec.name in ("idna", "punycode", "raw-unicode-escape"):
         return None
-    return None if "escape" in found.name else _WIDER.get(found.name, found.name)
+    return None if "escape" in codec.name else _WIDER.get(codec.name, codec.name)
 
 
 def characters(data: bytes, codec: str) -> Iterator[Character]:
@@ -210,11 +210,11 @@ class UnicodeTranscode(Op):
 
     def host_kernel(ctx, inputs, attrs):
         codec, target = _checked_codec(ctx, attrs), attrs["output_encoding"].lower()
-        found = np.empty(inputs[0].size, object)
+        strings = np.empty(inputs[0].size, object)
         for place, data in enumerate(inputs[0].ravel().tolist()):
             codes = [code for code, _ in _numbers(ctx, data, codec, attrs)]
-            found[place] = "".join(map(_text, codes)).encode(target)
-        return found.reshape(inputs[0].shape)
+            strings[place] = "".join(map(_text, codes)).encode(target)
+        return strings.reshape(inputs[0].shape)
 
 
 # ---------------------------------------------------------------------------------------------------------- encoding
@@ -241,7 +241,7 @@ class UnicodeEncode(Op):
         kind, target = attrs["errors"], attrs["output_encoding"].lower()
         _check_replacement(ctx, attrs)
         bounds = splits.astype(np.int64).tolist()
-        for good, told in (
+        for good, reason in (
             (bool(bounds), f"Input_splits should contain elements, but given input_values has {values.size} elements"),
             (not bounds or bounds[0] == 0, "First value in input_splits must be zero."),
             (bounds == sorted(bounds), "Values in input_splits must be equal or in ascending order."),
@@ -250,7 +250,7 @@ class UnicodeEncode(Op):
                 "Last value in input_splits must be equal to length of input_tensor.",
             ),
         ):
-            ctx.check(good, errors.InvalidArgumentError, told)
+            ctx.check(good, errors.InvalidArgumentError, reason)
         good = (values >= 0) & (values <= _LAST) & ~((values >= 0xD800) & (values <= 0xDFFF))
         ctx.check(
             kind != "strict" or bool(good.all()),
@@ -258,15 +258,15 @@ class UnicodeEncode(Op):
             "Code point is out of range for Unicode, or is a surrogate: {0}",
             values[~good][:1],
         )
-        found = np.empty(max(len(bounds) - 1, 0), object)
+        strings = np.empty(max(len(bounds) - 1, 0), object)
         for place, (start, end) in enumerate(itertools.pairwise(bounds)):
             row = [
                 code if fine else attrs["replacement_char"]
                 for code, fine in zip(values[start:end].tolist(), good[start:end].tolist(), strict=True)
                 if fine or kind != "ignore"
             ]
-            found[place] = "".join(map(_text, row)).encode(target)
-        return found
+            strings[place] = "".join(map(_text, row)).encode(target)
+        return strings
 
 
 @public("strings.unicode_transcode")

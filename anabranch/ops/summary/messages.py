@@ -42,9 +42,9 @@ def _text(value: Any) -> str:
 
 
 def _serialised(summary: summary_pb2.Summary) -> np.ndarray:
-    found = np.empty((), object)
-    found[()] = summary.SerializeToString()
-    return found
+    array = np.empty((), object)
+    array[()] = summary.SerializeToString()
+    return array
 
 
 def _scalar_tag(c: Any, name: str = "tag") -> None:
@@ -125,7 +125,7 @@ def _places(values: np.ndarray) -> np.ndarray:
     return base[upper] + (values >= following[upper])
 
 
-def _count_few(found: summary_pb2.HistogramProto, values: list[float]) -> dict[int, float]:
+def _count_few(histogram: summary_pb2.HistogramProto, values: list[float]) -> dict[int, float]:
     """Set the moments of a few values; values by the place of their bucket."""
     total = squares = 0.0
     counts: dict[int, float] = {}
@@ -135,14 +135,14 @@ def _count_few(found: summary_pb2.HistogramProto, values: list[float]) -> dict[i
         squares += value * value
         place = min(bisect.bisect_right(_LIMITS_LIST, value), last)
         counts[place] = counts.get(place, 0.0) + 1.0
-    found.min, found.max, found.sum, found.sum_squares = min(values), max(values), total, squares
+    histogram.min, histogram.max, histogram.sum, histogram.sum_squares = min(values), max(values), total, squares
     return counts
 
 
-def _count_many(found: summary_pb2.HistogramProto, values: np.ndarray) -> dict[int, float]:
+def _count_many(histogram: summary_pb2.HistogramProto, values: np.ndarray) -> dict[int, float]:
     """Like `_count_few`; sums are added in order, too."""
-    found.min, found.max = values.min(), values.max()
-    found.sum, found.sum_squares = np.cumsum(values)[-1], np.cumsum(values * values)[-1]
+    histogram.min, histogram.max = values.min(), values.max()
+    histogram.sum, histogram.sum_squares = np.cumsum(values)[-1], np.cumsum(values * values)[-1]
     counts = np.bincount(np.minimum(_places(values), len(_LIMITS) - 1))
     return {place: float(counts[place]) for place in np.flatnonzero(counts).tolist()}
 
@@ -150,22 +150,22 @@ def _count_many(found: summary_pb2.HistogramProto, values: np.ndarray) -> dict[i
 def histogram_of(values: np.ndarray) -> summary_pb2.HistogramProto:
     """The histogram of finite float64 ``values``, empty buckets joined."""
     values = values.ravel()
-    found = summary_pb2.HistogramProto(num=values.size)
+    histogram = summary_pb2.HistogramProto(num=values.size)
     counts: dict[int, float] = {}
     if values.size:
-        counts = _count_few(found, values.tolist()) if values.size <= _FEW else _count_many(found, values)
+        counts = _count_few(histogram, values.tolist()) if values.size <= _FEW else _count_many(histogram, values)
     else:
-        found.min, found.max = _LARGEST, -_LARGEST
+        histogram.min, histogram.max = _LARGEST, -_LARGEST
     # Of a run of empty buckets only the last limit is kept.
-    kept = {len(_LIMITS) - 1: 0.0}
+    buckets = {len(_LIMITS) - 1: 0.0}
     for place in counts:
         if place:
-            kept[place - 1] = 0.0
-    kept.update(counts)
-    places = sorted(kept)
-    found.bucket_limit.extend([_LIMITS_LIST[place] for place in places])
-    found.bucket.extend([kept[place] for place in places])
-    return found
+            buckets[place - 1] = 0.0
+    buckets.update(counts)
+    places = sorted(buckets)
+    histogram.bucket_limit.extend([_LIMITS_LIST[place] for place in places])
+    histogram.bucket.extend([buckets[place] for place in places])
+    return histogram
 
 
 def histogram_summary(ctx: Any, tag: Any, values: Any) -> summary_pb2.Summary:
@@ -220,10 +220,10 @@ def _pixels(image: np.ndarray, bad_color: np.ndarray) -> np.ndarray:
     most = max(abs(low), abs(high)) if low < 0 else high
     steps, offset = (127.0, 128.0) if low < 0 else (255.0, 0.0)
     scale = kind(0) if most < kind(1e-6) else kind(np.float32(steps) / np.float32(most))  # single, also for doubles
-    found = np.empty(flat.shape, np.uint8)
-    found[good] = (finite * scale + kind(offset)).astype(np.uint8)
-    found[~good] = bad_color
-    return found.reshape(image.shape)
+    pixels = np.empty(flat.shape, np.uint8)
+    pixels[good] = (finite * scale + kind(offset)).astype(np.uint8)
+    pixels[~good] = bad_color
+    return pixels.reshape(image.shape)
 
 
 def image_summary(ctx: Any, tag: Any, images: Any, bad_color: Any, max_images: int) -> summary_pb2.Summary:
@@ -451,12 +451,12 @@ def scalar_bytes(data: Any) -> bytes:
 
 def parsed(ctx: Any, data: Any, kind: Any, what: str) -> Any:
     """A message of a string scalar; checks that it is one."""
-    found = kind()
+    message = kind()
     try:
-        found.ParseFromString(scalar_bytes(data))
+        message.ParseFromString(scalar_bytes(data))
     except protobuf.DecodeError:
         ctx.check(False, errors.InvalidArgumentError, f"Could not parse {what}")
-    return found
+    return message
 
 
 # -------------------------------------------------------------------------------------------------------------- merging
@@ -513,6 +513,6 @@ class MergeSummary(Op):
                     if tag:
                         seen.add(tag)
                 parts.append(_bytes(data))
-        found = np.empty((), object)
-        found[()] = b"".join(parts)  # messages one after the other are one with the values of all
-        return found
+        array = np.empty((), object)
+        array[()] = b"".join(parts)  # messages one after the other are one with the values of all
+        return array

@@ -83,8 +83,8 @@ class SummaryWriter(Op):
 
 
 def _text(value: Any) -> str:
-    found = np.asarray(value, object)[()]
-    return found.decode() if isinstance(found, bytes) else str(found)
+    text = np.asarray(value, object)[()]
+    return text.decode() if isinstance(text, bytes) else str(text)
 
 
 def _action(name: str, doc: str, inputs: str, act: Callable[..., Any], **attrs: Any) -> None:

@@ -91,14 +91,14 @@ class TensorArray:
 
     def gradient(self, source: Any, prepended: tuple[int, ...] = ()) -> TensorArray:
         """The array of this one's gradients that ``source`` names."""
-        found = self._gradients.get(source)
-        if found is None:
+        gradients = self._gradients.get(source)
+        if gradients is None:
             shape = None if self.element_shape is None else (*prepended, *self.element_shape)
-            found = self._gradients[source] = TensorArray(
+            gradients = self._gradients[source] = TensorArray(
                 self.dtype, len(self.items), element_shape=shape, clear_after_read=False, forward=self,
                 prepended=prepended,
             )  # fmt: skip
-        return found
+        return gradients
 
     def size(self, op: Any) -> int:
         """How many elements it has."""
@@ -120,11 +120,13 @@ class TensorArray:
             self.shapes += [None] * more
             self.cleared += [False] * more
         if not 0 <= index < len(self.items):
-            told = "array is not resizeable and size is" if not self.dynamic_size else "the index is negative and size"
+            reason = (
+                "array is not resizeable and size is" if not self.dynamic_size else "the index is negative and size"
+            )
             raise errors.InvalidArgumentError(
                 None,
                 op,
-                f"Tried to write to index {index} but {told}: {len(self.items)}\n"
+                f"Tried to write to index {index} but {reason}: {len(self.items)}\n"
                 + errors.message(
                     f"index {index}",
                     f"an index from 0 to {len(self.items) - 1}",
@@ -151,11 +153,11 @@ class TensorArray:
             self.items[index] = value if old is None else np.asarray(old + value)
         else:
             if self.items[index] is not None or self.cleared[index]:
-                told = "read" if self.cleared[index] else "written to"
+                reason = "read" if self.cleared[index] else "written to"
                 raise errors.InvalidArgumentError(
                     None,
                     op,
-                    f"Could not write to TensorArray index {index} because it has already been {told}.\n"
+                    f"Could not write to TensorArray index {index} because it has already been {reason}.\n"
                     + errors.message(
                         f"a second write of element {index}", "one write for each element", "another index"
                     ),
@@ -223,23 +225,23 @@ class TensorArray:
                 )
             assert shape is not None
             return np.zeros((0, *shape), self.dtype.np)  # type: ignore[arg-type]
-        found = [self.read(op, int(index)) for index in indices]
-        if any(item.shape != found[0].shape for item in found):
-            shown = ", ".join(dict.fromkeys(shapes.show(item.shape) for item in found))
+        elements = [self.read(op, int(index)) for index in indices]
+        if any(item.shape != elements[0].shape for item in elements):
+            shown = ", ".join(dict.fromkeys(shapes.show(item.shape) for item in elements))
             raise errors.InvalidArgumentError(
                 None,
                 op,
                 f"TensorArray has inconsistent shapes: {shown}\n"
                 + errors.message(f"elements of shapes {shown}", "one shape", "concat() joins along the first one"),
             )
-        return np.stack(found)
+        return np.stack(elements)
 
     def concat(self, op: Any, element_shape_except0: shapes.RawShape) -> tuple[Any, Any]:
         """All elements joined along their first dimension, and their sizes there."""
-        found = [self.read(op, i) for i in range(self.size(op))]
-        lengths = np.array([item.shape[0] if item.ndim else 0 for item in found], np.int64)
-        if any(not item.ndim or item.shape[1:] != found[0].shape[1:] for item in found):
-            shown = ", ".join(dict.fromkeys(shapes.show(item.shape) for item in found))
+        elements = [self.read(op, i) for i in range(self.size(op))]
+        lengths = np.array([item.shape[0] if item.ndim else 0 for item in elements], np.int64)
+        if any(not item.ndim or item.shape[1:] != elements[0].shape[1:] for item in elements):
+            shown = ", ".join(dict.fromkeys(shapes.show(item.shape) for item in elements))
             raise errors.InvalidArgumentError(
                 None,
                 op,
@@ -247,7 +249,7 @@ class TensorArray:
                     f"elements of shapes {shown} to join", "vectors or more, equal beyond dimension 0", "stack() them"
                 ),
             )
-        if not found:
+        if not elements:
             if not shapes.is_static(element_shape_except0):
                 raise errors.UnimplementedError(
                     None,
@@ -256,7 +258,7 @@ class TensorArray:
                 )
             assert element_shape_except0 is not None
             return np.zeros((0, *element_shape_except0), self.dtype.np), lengths  # type: ignore[arg-type]
-        return np.concatenate(found), lengths
+        return np.concatenate(elements), lengths
 
     def split(self, op: Any, value: Any, lengths: Any) -> None:
         """Write consecutive pieces of ``value`` to the elements."""

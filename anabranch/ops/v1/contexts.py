@@ -28,25 +28,25 @@ def _without(name: str, scope: str | None) -> str:
 
 def _renamed(definition: Any, rename: Callable[[str], str]) -> Any:
     """A copy of a context's message with all names changed."""
-    found = type(definition)()
-    found.CopyFrom(definition)
-    for field in found.DESCRIPTOR.fields:
+    renamed = type(definition)()
+    renamed.CopyFrom(definition)
+    for field in renamed.DESCRIPTOR.fields:
         if field.name.endswith("_name"):
-            setattr(found, field.name, rename(getattr(found, field.name)))
+            setattr(renamed, field.name, rename(getattr(renamed, field.name)))
         elif field.name.endswith("_names"):
-            names = getattr(found, field.name)
+            names = getattr(renamed, field.name)
             names[:] = [rename(name) for name in names]
-    values = found.values_def
+    values = renamed.values_def
     values.values[:] = [rename(name) for name in values.values]
     external = {rename(outer): rename(inner) for outer, inner in values.external_values.items()}
     values.external_values.clear()
     values.external_values.update(external)
-    for nested in found.nested_contexts:
+    for nested in renamed.nested_contexts:
         kind = nested.WhichOneof("ctxt")
         if kind is not None:
             inner = getattr(nested, kind)
             inner.CopyFrom(_renamed(inner, rename))
-    return found
+    return renamed
 
 
 class _Context:
@@ -81,8 +81,8 @@ class _Context:
             ]
 
     def _element(self, name: str) -> Tensor:
-        found: Tensor = self.graph.as_graph_element(name, allow_operation=False)
-        return found
+        tensor: Tensor = self.graph.as_graph_element(name, allow_operation=False)
+        return tensor
 
     @property
     def pivot(self) -> Tensor:
@@ -137,8 +137,8 @@ class WhileContext(_Context):
     """
 
     def _checked(self) -> list[str]:
-        told = self.definition
-        return [told.pivot_name, *told.loop_exit_names, *told.loop_enter_names]
+        definition = self.definition
+        return [definition.pivot_name, *definition.loop_exit_names, *definition.loop_enter_names]
 
     @property
     def parallel_iterations(self) -> int:

@@ -58,13 +58,13 @@ def _switch_shapes(c: ShapeContext) -> list[Any]:
 
 
 def _merge_shapes(c: ShapeContext) -> list[Any]:
-    found = c.shapes[0]
+    dims = c.shapes[0]
     for other in c.shapes[1:]:
-        found = shapes.generalize(found, other)
+        dims = shapes.generalize(dims, other)
     handles = [c.handle(i) for i in range(len(c.shapes))]
     if handles[0] is not None and all(handle == handles[0] for handle in handles):
         c.set_handle(0, handles[0].dtype, handles[0].shape)
-    return [found, ()]
+    return [dims, ()]
 
 
 def _kept_shape(c: ShapeContext) -> Any:
@@ -204,15 +204,15 @@ def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> 
         if_false, if_true = (composites.rebuilt(data, side) for side in sides)
         return if_false, if_true
     tensor = data if isinstance(data, Tensor) else convert_to_tensor(data, dtype=dtype, name="data")
-    found = build("Switch", tensor, convert_to_tensor(pred, name="pred"), name=name or "Switch")
-    return found.output_false, found.output_true
+    outputs = build("Switch", tensor, convert_to_tensor(pred, name="pred"), name=name or "Switch")
+    return outputs.output_false, outputs.output_true
 
 
 @public("control_flow_ops.ref_switch")
 def ref_switch(data: Any, pred: Any, dtype: Any = None, name: str = "RefSwitch") -> tuple[Tensor, Tensor]:
     """Like ``switch``, of a variable's reference."""
-    found = build("RefSwitch", _ref_or_tensor(data), convert_to_tensor(pred, name="pred"), name=name)
-    return found.output_false, found.output_true
+    outputs = build("RefSwitch", _ref_or_tensor(data), convert_to_tensor(pred, name="pred"), name=name)
+    return outputs.output_false, outputs.output_true
 
 
 class Merged(NamedTuple):
@@ -258,7 +258,7 @@ def enter(
     """``data`` inside the frame ``frame_name``: in its first iteration, or in each if ``is_constant``."""
     tensor = _ref_or_tensor(data)
     kind = "RefEnter" if tensor.dtype.is_ref else "Enter"
-    found: Tensor = build(
+    tensor_inside: Tensor = build(
         kind,
         tensor,
         frame_name=frame_name,
@@ -266,15 +266,15 @@ def enter(
         parallel_iterations=parallel_iterations,
         name=name or "Enter",
     )
-    return found
+    return tensor_inside
 
 
 @public("control_flow_ops.exit")
 def exit(data: Any, name: str | None = None) -> Tensor:
     """``data`` outside its frame."""
     tensor = _ref_or_tensor(data)
-    found: Tensor = build("RefExit" if tensor.dtype.is_ref else "Exit", tensor, name=name or "Exit")
-    return found
+    tensor_outside: Tensor = build("RefExit" if tensor.dtype.is_ref else "Exit", tensor, name=name or "Exit")
+    return tensor_outside
 
 
 @public("control_flow_ops.next_iteration")
@@ -282,12 +282,12 @@ def next_iteration(data: Any, name: str | None = None) -> Tensor:
     """``data`` in the next iteration of its frame; close the loop with ``merge.op._update_input(1, next)``."""
     tensor = _ref_or_tensor(data)
     kind = "RefNextIteration" if tensor.dtype.is_ref else "NextIteration"
-    found: Tensor = build(kind, tensor, name=name or "NextIteration")
-    return found
+    next_value: Tensor = build(kind, tensor, name=name or "NextIteration")
+    return next_value
 
 
 @public("control_flow_ops.loop_cond")
 def loop_cond(pred: Any, name: str | None = None) -> Tensor:
     """The scalar ``pred`` as what says whether the loop of its frame goes on."""
-    found: Tensor = build("LoopCond", convert_to_tensor(pred, name="input"), name=name or "LoopCond")
-    return found
+    condition: Tensor = build("LoopCond", convert_to_tensor(pred, name="input"), name=name or "LoopCond")
+    return condition

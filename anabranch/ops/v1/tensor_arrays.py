@@ -174,8 +174,8 @@ def _concat_shapes(c: ShapeContext) -> list[Any]:
 
 
 def _object(ctx: Any, inputs: Sequence[Any]) -> array_objects.TensorArray:
-    found: array_objects.TensorArray = ctx.resource(inputs[0])
-    return found
+    array: array_objects.TensorArray = ctx.resource(inputs[0])
+    return array
 
 
 def _write(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
@@ -221,8 +221,8 @@ def _size_of(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
 
 def _grad(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
     prepended = tuple(int(item) for item in inputs[2]) if len(inputs) > 2 else ()
-    found: list[Any] = [_object(ctx, inputs).gradient(attrs["source"], prepended)]
-    return [*found, inputs[1]][: len(ctx.op._outputs)]
+    gradients: list[Any] = [_object(ctx, inputs).gradient(attrs["source"], prepended)]
+    return [*gradients, inputs[1]][: len(ctx.op._outputs)]
 
 
 for _suffix, _handle in (("", "Ref(string)"), ("V2", "string"), ("V3", "resource")):

@@ -38,11 +38,11 @@ def session_behind(sess: Any) -> BaseSession:
     Raises:
         TypeError: there is none in this process.
     """
-    found = sess
+    session = sess
     for _ in range(20):
-        if isinstance(found, BaseSession):
-            return found
-        found = next((getattr(found, name) for name in _WRAPPED if getattr(found, name, None) is not None), None)
+        if isinstance(session, BaseSession):
+            return session
+        session = next((getattr(session, name) for name in _WRAPPED if getattr(session, name, None) is not None), None)
     raise TypeError(
         errors.message(
             f"an asynchronous save of a {type(sess).__name__}", "a tf.Session of this process", "asynchronous=False"
@@ -107,20 +107,20 @@ def _shards(graph: Any, save_tensor: str) -> list[list[_Wanted]]:
 
 
 def _constant_texts(tensor: Tensor) -> list[str]:
-    found = inference.partial_value(tensor)
-    if found is None:
+    array = inference.partial_value(tensor)
+    if array is None:
         raise NotImplementedError(
             errors.message(f"names in {tensor.name!r} that are not constants", "a saver's graph", "asynchronous=False")
         )
-    return [item.decode() if isinstance(item, bytes) else str(item) for item in np.asarray(found, object).ravel()]
+    return [item.decode() if isinstance(item, bytes) else str(item) for item in np.asarray(array, object).ravel()]
 
 
 def _slot(manager: ResourceManager, maker: Operation) -> Slot:
     handle = handle_of(maker)
-    found = manager.find(handle)
-    if found is None:
-        found = manager.slot(handle, maker._attrs["dtype"], maker._attrs["shape"])
-    return found
+    slot = manager.find(handle)
+    if slot is None:
+        slot = manager.slot(handle, maker._attrs["dtype"], maker._attrs["shape"])
+    return slot
 
 
 class BackgroundSaves:

@@ -27,14 +27,14 @@ from anabranch.variables.variable import Variable, make_variable
 
 
 def _session(given: Any) -> Any:
-    found = given or get_default_session()
-    if found is None:
+    session = given or get_default_session()
+    if session is None:
         raise RuntimeError(
             errors.message(
                 "a checkpoint without a session", "a session", "session=, or `with tf.Session() as session:` around it"
             )
         )
-    return found
+    return session
 
 
 @public("train.Checkpoint")
@@ -84,11 +84,11 @@ class Checkpoint:
         self._tracked.pop(name, None)
 
     def _trackable_children(self) -> dict[str, Any]:
-        found = {} if self._root is None else trackable.children(self._root)
-        found |= self._tracked
+        children = {} if self._root is None else trackable.children(self._root)
+        children |= self._tracked
         if self._save_counter is not None:
-            found["save_counter"] = self._save_counter
-        return found
+            children["save_counter"] = self._save_counter
+        return children
 
     @property
     def save_counter(self) -> Any:
@@ -202,12 +202,12 @@ class _Status:
     def run_restore_ops(self, session: Any = None) -> None:
         """Restore what exists and is in the checkpoint, all in one step."""
         session = _session(session)
-        found = self._found()
-        if not found:
+        matches = self._found()
+        if not matches:
             return
         graph = session.graph
         with graph.as_default(), graph.control_dependencies(None), name_scope(None, "restore"):
-            items = [item for value, key in found for item in trackable.saveables_of(value, key)]
+            items = [item for value, key in matches for item in trackable.saveables_of(value, key)]
             path = constant(self._path)
             restore = saver_builder.BulkSaverBuilder()._add_restore_ops(path, items, False, False)
         session.run(restore)
@@ -225,9 +225,9 @@ class _Status:
 
     def assert_existing_objects_matched(self) -> Any:
         """AssertionError unless every object that exists is in the checkpoint; returns the status."""
-        found = {id(value) for value, _ in self._found()}
+        matched_ids = {id(value) for value, _ in self._found()}
         for item in self._values():
-            if id(item) not in found and item is not self._root._save_counter:
+            if id(item) not in matched_ids and item is not self._root._save_counter:
                 raise AssertionError(
                     f"Object not assigned a value from checkpoint: {item}\n"
                     + errors.message(f"{item.name!r}, which {self._path} lacks", "a value for it", "expect_partial()")
@@ -258,14 +258,14 @@ class LoadStatus(_Status):
         self._proto = proto
 
     def _found(self) -> list[tuple[Any, str]]:
-        found = []
+        matches = []
         seen = set()
         for number, item in sorted(trackable.matched(self._root, self._proto).items()):
             for attribute in self._proto.nodes[number].attributes:
                 if trackable.has_value(item) and id(item) not in seen:
                     seen.add(id(item))
-                    found.append((item, attribute.checkpoint_key))
-        return found
+                    matches.append((item, attribute.checkpoint_key))
+        return matches
 
     def assert_consumed(self) -> Any:
         matched = trackable.matched(self._root, self._proto)

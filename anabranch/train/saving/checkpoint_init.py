@@ -96,11 +96,11 @@ def _take_scope(source: str, target: str, known: dict[str, Variable], path: str,
         _take(_variable(name, known), path, wanted, shapes, f"{source} in {path}")
 
 
-def _take(variable: Any, path: str, name: str, shapes: dict[str, list[int]], told: str) -> None:
+def _take(variable: Any, path: str, name: str, shapes: dict[str, list[int]], description: str) -> None:
     parts = variable if isinstance(variable, list) else [variable]
     if name not in shapes:
         raise ValueError(
-            f"Tensor {name} ({told}) is not found in {path} checkpoint\n"
+            f"Tensor {name} ({description}) is not found in {path} checkpoint\n"
             + errors.message(
                 f"{name!r} for variable {parts[0].name!r}",
                 "a tensor of the checkpoint",
@@ -130,12 +130,12 @@ def _set_initializer(variable: Variable, path: str, name: str, spec: str) -> Non
     """Make the initializer of a variable read a checkpoint."""
     graph = get_default_graph()
     with graph.control_dependencies(None), graph.device(variable.device), graph.device("/device:CPU:0"):
-        found = build("RestoreV2", path, [name], [spec], dtypes=[variable.dtype.base], name="checkpoint_initializer")
-        value = found[0] if isinstance(found, (list, tuple)) else found
+        restored = build("RestoreV2", path, [name], [spec], dtypes=[variable.dtype.base], name="checkpoint_initializer")
+        value = restored[0] if isinstance(restored, (list, tuple)) else restored
         value.set_shape(variable.shape)
         (item,) = saveable.saveables_for([variable] if spec else variable, name)
-        made = item.restore([value], None)
-        variable._initializer_op = getattr(made, "op", made)
+        assigned = item.restore([value], None)
+        variable._initializer_op = getattr(assigned, "op", assigned)
         variable._initial_value = value
 
 

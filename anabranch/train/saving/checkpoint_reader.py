@@ -46,8 +46,8 @@ class CheckpointReader:
         Raises:
             NotFoundError: there is no such tensor. DataLossError: its bytes are damaged.
         """
-        found = self._reader.read(os.fsdecode(tensor_str))
-        return found[()] if found.ndim == 0 else found
+        value = self._reader.read(os.fsdecode(tensor_str))
+        return value[()] if value.ndim == 0 else value
 
     def debug_string(self) -> bytes:
         """All tensors with their dtypes and shapes, one a line."""
@@ -84,13 +84,13 @@ def checkpoint_path(ckpt_dir_or_file: Any) -> str:
     path = checkpoint_state.as_path(ckpt_dir_or_file)
     if not os.path.isdir(path):
         return path
-    found = checkpoint_state.latest_checkpoint(path)
-    if found is None:
+    newest = checkpoint_state.latest_checkpoint(path)
+    if newest is None:
         raise ValueError(
             f"Couldn't find 'checkpoint' file or checkpoints in given directory {path}\n"
             + errors.message(f"the folder {path!r}", "one with a checkpoint", "the path that saver.save returned")
         )
-    return found
+    return newest
 
 
 @public("train.load_checkpoint", "contrib.framework.load_checkpoint")

@@ -194,8 +194,8 @@ def _found(folder: str, path: str) -> str:
 def first_file(checkpoint_prefix: Any) -> str | None:
     """The file that makes a checkpoint count: the index of V2, or the (first) file of V1; None if there is none."""
     prefix = as_path(checkpoint_prefix)
-    found = [bundle.index_name(prefix)] if os.path.exists(bundle.index_name(prefix)) else checkpoint_v1.files_of(prefix)
-    return found[0] if found else None
+    files = [bundle.index_name(prefix)] if os.path.exists(bundle.index_name(prefix)) else checkpoint_v1.files_of(prefix)
+    return files[0] if files else None
 
 
 @public("train.checkpoint_exists")
@@ -235,12 +235,12 @@ def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -
 @public("train.get_checkpoint_mtimes")
 def get_checkpoint_mtimes(checkpoint_prefixes: Sequence[Any]) -> list[float]:
     """When each of the checkpoints was written, in seconds since the epoch; those that are not there are left out."""
-    found = []
+    mtimes = []
     for prefix in checkpoint_prefixes:
         path = first_file(prefix)
         if path is not None:
-            found.append(os.stat(path).st_mtime)
-    return found
+            mtimes.append(os.stat(path).st_mtime)
+    return mtimes
 
 
 @public("train.remove_checkpoint")
@@ -319,12 +319,12 @@ def checkpoints_iterator(
     path: str | None = None
     while True:
         started = time.monotonic()
-        found = _wait_for_new(checkpoint_dir, path, timeout)
-        if found is None:
+        newest = _wait_for_new(checkpoint_dir, path, timeout)
+        if newest is None:
             if timeout_fn is None or timeout_fn():
                 return
             continue
-        path = found
+        path = newest
         yield path
         time.sleep(max(0.0, started + min_interval_secs - time.monotonic()))
 
@@ -332,9 +332,9 @@ def checkpoints_iterator(
 def _wait_for_new(folder: Any, last: str | None, timeout: float | None, interval: float = 0.2) -> str | None:
     until = None if timeout is None else time.monotonic() + timeout
     while True:
-        found = latest_checkpoint(folder)
-        if found is not None and found != last:
-            return found
+        newest = latest_checkpoint(folder)
+        if newest is not None and newest != last:
+            return newest
         if until is not None and time.monotonic() + interval > until:
             return None
         time.sleep(interval)

@@ -163,18 +163,18 @@ def op_list_to_dict(op_list: Iterable[Any]) -> dict[str, Any]:
             f"Variables to save should be passed in a dict or a list: {op_list}\n"
             + errors.message(f"a {type(op_list).__name__}", "a list or dict", "tf.train.Saver([v])")
         )
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for item in sorted(op_list, key=lambda variable: variable.name):
         if is_saveable(item):
-            found[item.name] = item
+            by_name[item.name] = item
         elif isinstance(item, PartitionedVariable):
-            if item.name in found:
+            if item.name in by_name:
                 raise ValueError(_twice(item.name))
-            found[item.name] = item
+            by_name[item.name] = item
         elif isinstance(item, Variable) and item._get_save_slice_info() is not None:
             info: Any = item._get_save_slice_info()
             name = info.full_name
-            if not isinstance(found.setdefault(name, []), list):
+            if not isinstance(by_name.setdefault(name, []), list):
                 raise ValueError(
                     f"Mixing slices and non-slices with the same name: {name}\n"
                     + errors.message(
@@ -183,15 +183,15 @@ def op_list_to_dict(op_list: Iterable[Any]) -> dict[str, Any]:
                         "tf.get_variable('another_name', ...) for one of them",
                     )
                 )
-            found[name].append(item)
+            by_name[name].append(item)
         elif isinstance(item, Variable) or _is_variable_op(item):
             name = item._shared_name if isinstance(item, Variable) and item._is_resource else item.op.name
-            if name in found:
+            if name in by_name:
                 raise ValueError(_twice(name))
-            found[name] = item
+            by_name[name] = item
         else:
             raise _not_a_variable(item)
-    return found
+    return by_name
 
 
 def _twice(name: str) -> str:
@@ -215,7 +215,7 @@ def saveables_for(item: Any, name: str) -> list[Any]:
         return [item]
     if isinstance(item, (list, tuple, PartitionedVariable)):
         parts = list(item)
-        found: list[Any] = []
+        saveables: list[Any] = []
         whole = None
         for part in parts:
             if not isinstance(part, Variable):
@@ -237,10 +237,10 @@ def saveables_for(item: Any, name: str) -> list[Any]:
                 )
             whole = info.full_name
             if part._is_resource:
-                found.append(ResourceVariableSaveable(part, info.spec, name))
+                saveables.append(ResourceVariableSaveable(part, info.spec, name))
             else:
-                found.append(ReferenceVariableSaveable(part._ref(), info.spec, name, part._snapshot))
-        return found
+                saveables.append(ReferenceVariableSaveable(part._ref(), info.spec, name, part._snapshot))
+        return saveables
     if isinstance(item, Variable):
         if item._is_resource:
             return [ResourceVariableSaveable(item, "", name)]
@@ -260,7 +260,7 @@ def validated(var_list: Any) -> list[Any]:
         TypeError, ValueError: something in it cannot be saved, or would be twice.
     """
     named = var_list if isinstance(var_list, dict) else op_list_to_dict(var_list)
-    found = []
+    checked = []
     seen: dict[Any, str] = {}
     for name, item in sorted(named.items(), key=lambda pair: pair[0]):
         for saveable in saveables_for(item, name):
@@ -272,8 +272,8 @@ def validated(var_list: Any) -> list[Any]:
                         + errors.message(f"one variable as {seen[key]!r} and {name!r}", "one name", "leave one out")
                     )
                 seen[key] = name
-            found.append(saveable)
-    return found
+            checked.append(saveable)
+    return checked
 
 
 def set_cpu0(device: str) -> str:

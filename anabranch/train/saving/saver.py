@@ -233,12 +233,12 @@ class Saver:
 
     def recover_last_checkpoints(self, checkpoint_paths: Sequence[str]) -> None:
         """Go on with the checkpoints that an earlier process wrote, those that are still there, the newest last."""
-        found = []
+        still_there = []
         for path in checkpoint_paths:
             times = checkpoint_state.get_checkpoint_mtimes([path])
             if times:
-                found.append((path, times[0]))
-        self.set_last_checkpoints_with_time(found)
+                still_there.append((path, times[0]))
+        self.set_last_checkpoints_with_time(still_there)
 
     def _record(self, path: str) -> None:
         if not self.saver_def.max_to_keep:
@@ -500,8 +500,8 @@ def _step(sess: Any, step: Any) -> int:
 
 
 def _text(value: Any) -> str:
-    found = value.item() if hasattr(value, "item") else value
-    return found.decode("utf-8", "surrogateescape") if isinstance(found, bytes) else str(found)
+    text = value.item() if hasattr(value, "item") else value
+    return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else str(text)
 
 
 register_proto_function(GraphKeys.SAVERS, training_pb2.SaverDef, Saver.to_proto, Saver.from_proto)

@@ -154,7 +154,7 @@ class BaseSaverBuilder:
 
     @staticmethod
     def _group_by_devices(saveables: Sequence[Any]) -> list[tuple[str, list[Any]]]:
-        found: dict[str, list[Any]] = {}
+        by_device: dict[str, list[Any]] = {}
         for item in saveables:
             devices = {canonical_name(spec.device or "") for spec in item.specs}
             if len(devices) > 1:
@@ -164,8 +164,8 @@ class BaseSaverBuilder:
                         f"{item.name!r} on {sorted(devices)}", "one device", "tf.device around its tensors"
                     )
                 )
-            found.setdefault(devices.pop(), []).append(item)
-        return sorted(found.items())
+            by_device.setdefault(devices.pop(), []).append(item)
+        return sorted(by_device.items())
 
     # ------------------------------------------------------------------------------------------------------------ build
     def build(

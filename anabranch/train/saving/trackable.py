@@ -64,11 +64,11 @@ class ObjectGraph:
         self._position = {id(root): 0}
         at = 0
         while at < len(self.objects):
-            found = {}
+            child_numbers = {}
             for name, child in children(self.objects[at]).items():
                 prefix = f"{self.paths[at]}/" if self.paths[at] else ""
-                found[name] = self._add(child, prefix + escaped(name))
-            self.references.append(found)
+                child_numbers[name] = self._add(child, prefix + escaped(name))
+            self.references.append(child_numbers)
             at += 1
         self._add_slots()
 
@@ -90,8 +90,8 @@ class ObjectGraph:
                     slot = optimizer.get_slot(variable, name)
                     if slot is not None:
                         path = f"{self.paths[position]}/{_SLOT}/{self.paths[number]}/{escaped(name)}"
-                        found = self._add(slot, path)
-                        self.slots.setdefault(number, []).append((position, name, found))
+                        slot_number = self._add(slot, path)
+                        self.slots.setdefault(number, []).append((position, name, slot_number))
         self.references += [{} for _ in range(len(self.objects) - len(self.references))]
 
     def values(self) -> Iterator[tuple[int, Any]]:
@@ -143,25 +143,25 @@ def matched(root: Any, proto: Any) -> dict[int, Any]:
             raise errors.DataLossError(None, None, f"an object graph of {count} nodes names node {number}")
         return number
 
-    found: dict[int, Any] = {0: root} if count else {}
-    waiting = list(found)
+    matches: dict[int, Any] = {0: root} if count else {}
+    waiting = list(matches)
     while waiting:
         number = waiting.pop(0)
-        own = children(found[number])
+        own = children(matches[number])
         for reference in proto.nodes[number].children:
             child = checked(reference.node_id)
-            if child not in found and reference.local_name in own:
-                found[child] = own[reference.local_name]
+            if child not in matches and reference.local_name in own:
+                matches[child] = own[reference.local_name]
                 waiting.append(child)
-    for number, item in list(found.items()):
+    for number, item in list(matches.items()):
         if not isinstance(item, Optimizer):
             continue
         for slot in proto.nodes[number].slot_variables:
-            variable = found.get(checked(slot.original_variable_node_id))
-            made = item.get_slot(variable, slot.slot_name) if isinstance(variable, Variable) else None
-            if made is not None:
-                found[checked(slot.slot_variable_node_id)] = made
-    return found
+            variable = matches.get(checked(slot.original_variable_node_id))
+            slot_variable = item.get_slot(variable, slot.slot_name) if isinstance(variable, Variable) else None
+            if slot_variable is not None:
+                matches[checked(slot.slot_variable_node_id)] = slot_variable
+    return matches
 
 
 def check_trackable(name: str, item: Any) -> None:

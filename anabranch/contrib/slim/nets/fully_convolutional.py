@@ -68,11 +68,11 @@ def net(
                     hidden, num_classes, [1, 1], activation_fn=None, normalizer_fn=None, scope="fc8",
                     **({"biases_initializer": ZEROS} if end_options else {}),
                 )  # fmt: skip
-            found = convert_collection_to_dict(collection)
+            end_points = convert_collection_to_dict(collection)
             if spatial_squeeze:
                 hidden = tf.squeeze(hidden, [1, 2], name="fc8/squeezed")
-                found[sc.name + "/fc8"] = hidden
-            return hidden, found
+                end_points[sc.name + "/fc8"] = hidden
+            return hidden, end_points
 
 
 def ends_with(stddev: float) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def base(
             f"Unknown final endpoint {final_endpoint}\n"
             + errors.message(f"final_endpoint={final_endpoint!r}", f"one of {', '.join(table)}", "the last one")
         )
-    net, found = inputs, {}
+    net, end_points = inputs, {}
     for name, content in table.items():
         if isinstance(content, tuple):
             net = apply(net, (name, *content), depth)
@@ -72,10 +72,10 @@ def base(
             padding = {"padding": mixed_padding} if mixed_padding else {}
             with arg_scope([conv2d, max_pool2d, avg_pool2d], stride=1, **padding):
                 net = block(net, name, content, depth)
-        found[name] = net
+        end_points[name] = net
         if name == final_endpoint:
             break
-    return net, found
+    return net, end_points
 
 
 def multiplied(depth_multiplier: float, min_depth: int) -> Depth:

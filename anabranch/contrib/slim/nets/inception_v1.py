@@ -55,7 +55,7 @@ def inception_v1(
         tf.variable_scope(scope, "InceptionV1", [inputs, num_classes], reuse=reuse) as sc,
         arg_scope([batch_norm, dropout], is_training=is_training),
     ):
-        net, found = inception_v1_base(inputs, scope=sc)
+        net, end_points = inception_v1_base(inputs, scope=sc)
         with tf.variable_scope("Logits"):
             net = avg_pool2d(net, [7, 7], stride=1, scope="MaxPool_0a_7x7")
             net = dropout(net, dropout_keep_prob, scope="Dropout_0b")
@@ -64,9 +64,9 @@ def inception_v1(
             )  # fmt: skip
             if spatial_squeeze:
                 logits = tf.squeeze(logits, [1, 2], name="SpatialSqueeze")
-            found["Logits"] = logits
-            found["Predictions"] = prediction_fn(logits, scope="Predictions")
-    return logits, found
+            end_points["Logits"] = logits
+            end_points["Predictions"] = prediction_fn(logits, scope="Predictions")
+    return logits, end_points
 
 
 inception_v1.default_image_size = 224  # type: ignore[attr-defined]

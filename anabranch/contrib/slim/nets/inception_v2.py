@@ -75,7 +75,7 @@ def inception_v2(
         tf.variable_scope(scope, "InceptionV2", [inputs, num_classes], reuse=reuse) as sc,
         arg_scope([batch_norm, dropout], is_training=is_training),
     ):
-        net, found = inception_v2_base(inputs, min_depth=min_depth, depth_multiplier=depth_multiplier, scope=sc)
+        net, end_points = inception_v2_base(inputs, min_depth=min_depth, depth_multiplier=depth_multiplier, scope=sc)
         with tf.variable_scope("Logits"):
             kernel = inception_blocks.window(net, 7)
             net = avg_pool2d(net, kernel, padding="VALID", scope=f"AvgPool_1a_{kernel[0]}x{kernel[1]}")
@@ -85,9 +85,9 @@ def inception_v2(
             )  # fmt: skip
             if spatial_squeeze:
                 logits = tf.squeeze(logits, [1, 2], name="SpatialSqueeze")
-        found["Logits"] = logits
-        found["Predictions"] = prediction_fn(logits, scope="Predictions")
-    return logits, found
+        end_points["Logits"] = logits
+        end_points["Predictions"] = prediction_fn(logits, scope="Predictions")
+    return logits, end_points
 
 
 inception_v2.default_image_size = 224  # type: ignore[attr-defined]

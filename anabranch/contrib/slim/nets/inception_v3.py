@@ -94,22 +94,22 @@ def inception_v3(
         tf.variable_scope(scope, "InceptionV3", [inputs, num_classes], reuse=reuse) as sc,
         arg_scope([batch_norm, dropout], is_training=is_training),
     ):
-        net, found = inception_v3_base(inputs, min_depth=min_depth, depth_multiplier=depth_multiplier, scope=sc)
+        net, end_points = inception_v3_base(inputs, min_depth=min_depth, depth_multiplier=depth_multiplier, scope=sc)
         if create_aux_logits:
             with arg_scope([conv2d, max_pool2d, avg_pool2d], stride=1, padding="SAME"):
-                found["AuxLogits"] = _aux_logits(found["Mixed_6e"], num_classes, spatial_squeeze, depth)
+                end_points["AuxLogits"] = _aux_logits(end_points["Mixed_6e"], num_classes, spatial_squeeze, depth)
         with tf.variable_scope("Logits"):
             kernel = inception_blocks.window(net, 8)
             net = avg_pool2d(net, kernel, padding="VALID", scope=f"AvgPool_1a_{kernel[0]}x{kernel[1]}")
-            net = found["PreLogits"] = dropout(net, dropout_keep_prob, scope="Dropout_1b")
+            net = end_points["PreLogits"] = dropout(net, dropout_keep_prob, scope="Dropout_1b")
             logits = conv2d(
                 net, num_classes, [1, 1], activation_fn=None, normalizer_fn=None, scope="Conv2d_1c_1x1"
             )  # fmt: skip
             if spatial_squeeze:
                 logits = tf.squeeze(logits, [1, 2], name="SpatialSqueeze")
-        found["Logits"] = logits
-        found["Predictions"] = prediction_fn(logits, scope="Predictions")
-    return logits, found
+        end_points["Logits"] = logits
+        end_points["Predictions"] = prediction_fn(logits, scope="Predictions")
+    return logits, end_points
 
 
 def _aux_logits(net: Any, num_classes: int, squeeze: bool, depth: inception_blocks.Depth) -> Any:

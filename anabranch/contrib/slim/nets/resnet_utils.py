@@ -120,10 +120,10 @@ def net(
                 hidden = tf.reduce_mean(hidden, [1, 2], name="pool5", keepdims=True)
             if num_classes is not None:
                 hidden = conv2d(hidden, num_classes, [1, 1], activation_fn=None, normalizer_fn=None, scope="logits")
-            found = convert_collection_to_dict(collection)
+            end_points = convert_collection_to_dict(collection)
             if num_classes is not None:
-                found["predictions"] = softmax(hidden, scope="predictions")
-            return hidden, found
+                end_points["predictions"] = softmax(hidden, scope="predictions")
+            return hidden, end_points
 
 
 def block_of(bottleneck: Callable[..., Any], scope: str, base_depth: int, num_units: int, stride: int) -> Block:
@@ -142,10 +142,10 @@ def sized(name: str, resnet: Callable[..., Any], bottleneck: Callable[..., Any],
     ) -> tuple[Any, dict[str, Any]]:  # fmt: skip
         sizes = zip((64, 128, 256, 512), units, (2, 2, 2, 1), strict=True)
         blocks = [block_of(bottleneck, f"block{i}", *each) for i, each in enumerate(sizes, 1)]
-        found: tuple[Any, dict[str, Any]] = resnet(
+        net: tuple[Any, dict[str, Any]] = resnet(
             inputs, blocks, num_classes, is_training, global_pool, output_stride, reuse=reuse, scope=scope
         )
-        return found
+        return net
 
     made.__name__ = made.__qualname__ = name
     made.__doc__ = f"The net of {name.rpartition('_')[2]} layers; arguments as of ``{resnet.__name__}``."

@@ -44,10 +44,10 @@ class Conv2D(Op):
 
     def gradient(op, grad):
         x, f = op.inputs
-        kept = attrs_of(op, *_NAMES)
+        attrs = attrs_of(op, *_NAMES)
         return [
-            build("Conv2DBackpropInput", shape_tensor(x), f, grad, **kept),
-            build("Conv2DBackpropFilter", x, shape_tensor(f), grad, **kept),
+            build("Conv2DBackpropInput", shape_tensor(x), f, grad, **attrs),
+            build("Conv2DBackpropFilter", x, shape_tensor(f), grad, **attrs),
         ]
 
 
@@ -64,11 +64,11 @@ class Conv2DBackpropInput(Op):
 
     def gradient(op, grad):
         _, f, g = op.inputs
-        kept = attrs_of(op, *_NAMES)
+        attrs = attrs_of(op, *_NAMES)
         return [
             None,
-            build("Conv2DBackpropFilter", grad, shape_tensor(f), g, **kept),
-            build("Conv2D", grad, f, **kept),
+            build("Conv2DBackpropFilter", grad, shape_tensor(f), g, **attrs),
+            build("Conv2D", grad, f, **attrs),
         ]
 
 
@@ -85,11 +85,11 @@ class Conv2DBackpropFilter(Op):
 
     def gradient(op, grad):
         x, _, g = op.inputs
-        kept = attrs_of(op, *_NAMES)
+        attrs = attrs_of(op, *_NAMES)
         return [
-            build("Conv2DBackpropInput", shape_tensor(x), grad, g, **kept),
+            build("Conv2DBackpropInput", shape_tensor(x), grad, g, **attrs),
             None,
-            build("Conv2D", x, grad, **kept),
+            build("Conv2D", x, grad, **attrs),
         ]
 
 
@@ -107,11 +107,11 @@ class Conv2DBackpropInputV2(Op):
 
     def gradient(op, grad):
         _, f, g = op.inputs
-        kept = attrs_of(op, *_NAMES)
+        attrs = attrs_of(op, *_NAMES)
         return [
             None,
-            build("Conv2DBackpropFilter", grad, shape_tensor(f), g, **kept),
-            build("Conv2D", grad, f, **kept),
+            build("Conv2DBackpropFilter", grad, shape_tensor(f), g, **attrs),
+            build("Conv2D", grad, f, **attrs),
         ]
 
 
@@ -129,9 +129,9 @@ class Conv2DBackpropFilterV2(Op):
 
     def gradient(op, grad):
         x, _, g = op.inputs
-        kept = attrs_of(op, *_NAMES)
+        attrs = attrs_of(op, *_NAMES)
         return [
-            build("Conv2DBackpropInput", shape_tensor(x), grad, g, **kept),
+            build("Conv2DBackpropInput", shape_tensor(x), grad, g, **attrs),
             None,
-            build("Conv2D", x, grad, **kept),
+            build("Conv2D", x, grad, **attrs),
         ]

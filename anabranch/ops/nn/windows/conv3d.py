@@ -23,9 +23,9 @@ def _attrs(types: str = "half bfloat16 float double", **more: Any) -> dict[str, 
 
 
 def _old_attrs() -> dict[str, Any]:
-    found = _attrs("half float double")
-    del found["data_format"]
-    return found
+    attrs = _attrs("half float double")
+    del attrs["data_format"]
+    return attrs
 
 
 class Conv3D(Op):
@@ -40,10 +40,10 @@ class Conv3D(Op):
 
     def gradient(op, grad):
         x, f = op.inputs
-        kept = attrs_of(op, *_NAMES)
+        attrs = attrs_of(op, *_NAMES)
         return [
-            build("Conv3DBackpropInputV2", shape_tensor(x), f, grad, **kept),
-            build("Conv3DBackpropFilterV2", x, shape_tensor(f), grad, **kept),
+            build("Conv3DBackpropInputV2", shape_tensor(x), f, grad, **attrs),
+            build("Conv3DBackpropFilterV2", x, shape_tensor(f), grad, **attrs),
         ]
 
 
@@ -60,11 +60,11 @@ class Conv3DBackpropInputV2(Op):
 
     def gradient(op, grad):
         _, f, g = op.inputs
-        kept = attrs_of(op, *_NAMES)
+        attrs = attrs_of(op, *_NAMES)
         return [
             None,
-            build("Conv3DBackpropFilterV2", grad, shape_tensor(f), g, **kept),
-            build("Conv3D", grad, f, **kept),
+            build("Conv3DBackpropFilterV2", grad, shape_tensor(f), g, **attrs),
+            build("Conv3D", grad, f, **attrs),
         ]
 
 
@@ -81,11 +81,11 @@ class Conv3DBackpropFilterV2(Op):
 
     def gradient(op, grad):
         x, _, g = op.inputs
-        kept = attrs_of(op, *_NAMES)
+        attrs = attrs_of(op, *_NAMES)
         return [
-            build("Conv3DBackpropInputV2", shape_tensor(x), grad, g, **kept),
+            build("Conv3DBackpropInputV2", shape_tensor(x), grad, g, **attrs),
             None,
-            build("Conv3D", x, grad, **kept),
+            build("Conv3D", x, grad, **attrs),
         ]
 
 
@@ -107,11 +107,11 @@ class Conv3DBackpropInput(Op):
 
     def gradient(op, grad):
         _, f, g = op.inputs
-        kept = _old_names(op)
+        attrs = _old_names(op)
         return [
             None,
-            build("Conv3DBackpropFilterV2", grad, shape_tensor(f), g, **kept),
-            build("Conv3D", grad, f, **kept),
+            build("Conv3DBackpropFilterV2", grad, shape_tensor(f), g, **attrs),
+            build("Conv3D", grad, f, **attrs),
         ]
 
 
@@ -129,9 +129,9 @@ class Conv3DBackpropFilter(Op):
 
     def gradient(op, grad):
         x, _, g = op.inputs
-        kept = _old_names(op)
+        attrs = _old_names(op)
         return [
-            build("Conv3DBackpropInputV2", shape_tensor(x), grad, g, **kept),
+            build("Conv3DBackpropInputV2", shape_tensor(x), grad, g, **attrs),
             None,
-            build("Conv3D", x, grad, **kept),
+            build("Conv3D", x, grad, **attrs),
         ]

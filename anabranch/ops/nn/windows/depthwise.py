@@ -43,12 +43,12 @@ def _forward(ctx: Any, inputs: Any, attrs: Any) -> Any:
     x = to_last(ctx.xp, x, attrs["data_format"])
     axes = axes_of(x.shape[1:3], f.shape[:2], attrs)
     if ctx.host and not _empty(x, f):
-        found = xla_convolution.depthwise_forward(ctx, x, f, axes)
+        output = xla_convolution.depthwise_forward(ctx, x, f, axes)
     elif _empty(x, f):
-        found = ctx.xp.zeros((x.shape[0], *(a.out for a in axes), f.shape[2] * f.shape[3]), x.dtype)
+        output = ctx.xp.zeros((x.shape[0], *(a.out for a in axes), f.shape[2] * f.shape[3]), x.dtype)
     else:
-        found = xla_convolution.forward(ctx, x, _as_grouped(f), axes)
-    return from_last(ctx.xp, found, attrs["data_format"])
+        output = xla_convolution.forward(ctx, x, _as_grouped(f), axes)
+    return from_last(ctx.xp, output, attrs["data_format"])
 
 
 def _input_gradient(ctx: Any, inputs: Any, attrs: Any) -> Any:
@@ -57,12 +57,12 @@ def _input_gradient(ctx: Any, inputs: Any, attrs: Any) -> Any:
     g = to_last(ctx.xp, g, attrs["data_format"])
     axes = axes_of(shape[1:3], f.shape[:2], attrs)
     if 0 in shape or _empty(g, f):
-        found = ctx.xp.zeros(shape, g.dtype)
+        slope = ctx.xp.zeros(shape, g.dtype)
     elif ctx.host:
-        found = host_convolution.depthwise_input_gradient(g, f, axes)
+        slope = host_convolution.depthwise_input_gradient(g, f, axes)
     else:
-        found = xla_convolution.input_gradient(ctx, g, _as_grouped(f), axes, shape[-1])
-    return from_last(ctx.xp, found, attrs["data_format"])
+        slope = xla_convolution.input_gradient(ctx, g, _as_grouped(f), axes, shape[-1])
+    return from_last(ctx.xp, slope, attrs["data_format"])
 
 
 def _filter_gradient(ctx: Any, inputs: Any, attrs: Any) -> Any:
@@ -109,10 +109,10 @@ class DepthwiseConv2dNative(Op):
 
     def gradient(op, grad):
         x, f = op.inputs
-        kept = attrs_of(op, *_NAMES)
+        attrs = attrs_of(op, *_NAMES)
         return [
-            build("DepthwiseConv2dNativeBackpropInput", shape_tensor(x), f, grad, **kept),
-            build("DepthwiseConv2dNativeBackpropFilter", x, shape_tensor(f), grad, **kept),
+            build("DepthwiseConv2dNativeBackpropInput", shape_tensor(x), f, grad, **attrs),
+            build("DepthwiseConv2dNativeBackpropFilter", x, shape_tensor(f), grad, **attrs),
         ]
 
 
@@ -129,11 +129,11 @@ class DepthwiseConv2dNativeBackpropInput(Op):
 
     def gradient(op, grad):
         _, f, g = op.inputs
-        kept = attrs_of(op, *_NAMES)
+        attrs = attrs_of(op, *_NAMES)
         return [
             None,
-            build("DepthwiseConv2dNativeBackpropFilter", grad, shape_tensor(f), g, **kept),
-            build("DepthwiseConv2dNative", grad, f, **kept),
+            build("DepthwiseConv2dNativeBackpropFilter", grad, shape_tensor(f), g, **attrs),
+            build("DepthwiseConv2dNative", grad, f, **attrs),
         ]
 
 
@@ -150,9 +150,9 @@ class DepthwiseConv2dNativeBackpropFilter(Op):
 
     def gradient(op, grad):
         x, _, g = op.inputs
-        kept = attrs_of(op, *_NAMES)
+        attrs = attrs_of(op, *_NAMES)
         return [
-            build("DepthwiseConv2dNativeBackpropInput", shape_tensor(x), grad, g, **kept),
+            build("DepthwiseConv2dNativeBackpropInput", shape_tensor(x), grad, g, **attrs),
             None,
-            build("DepthwiseConv2dNative", x, grad, **kept),
+            build("DepthwiseConv2dNative", x, grad, **attrs),
         ]

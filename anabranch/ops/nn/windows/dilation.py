@@ -103,10 +103,10 @@ class Dilation2D(Op):
         return _dilate(ctx, x, f, axes)
 
     def gradient(op, grad):
-        kept = {name: op.get_attr(name) for name in ("strides", "rates", "padding")}
+        attrs = {name: op.get_attr(name) for name in ("strides", "rates", "padding")}
         return [
-            build("Dilation2DBackpropInput", *op.inputs, grad, **kept),
-            build("Dilation2DBackpropFilter", *op.inputs, grad, **kept),
+            build("Dilation2DBackpropInput", *op.inputs, grad, **attrs),
+            build("Dilation2DBackpropFilter", *op.inputs, grad, **attrs),
         ]
 
 
@@ -213,5 +213,5 @@ def erosion2d(value: Any, kernel: Any, strides: Any, rates: Any, padding: str, n
     with name_scope(name, "erosion2d", [value, kernel]):
         value, kernel = convert.convert_to_tensor(value), convert.convert_to_tensor(kernel)
         mirrored = build("ReverseV2", kernel, [0, 1])
-        found = build("Dilation2D", build("Neg", value), mirrored, strides=strides, rates=rates, padding=padding)
-        return build("Neg", found)
+        dilated = build("Dilation2D", build("Neg", value), mirrored, strides=strides, rates=rates, padding=padding)
+        return build("Neg", dilated)

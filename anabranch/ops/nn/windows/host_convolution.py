@@ -41,12 +41,12 @@ def forward(x: np.ndarray, f: np.ndarray, axes: Sequence[Axis]) -> np.ndarray:
     groups = x.shape[-1] // per_group
     wide, kernel = widen(x), widen(f)
     view = _windows(wide, axes)
-    kept = (1 + n, *range(2 + n, 2 + 2 * n))
+    window_axes = (1 + n, *range(2 + n, 2 + 2 * n))
     parts = [
         np.tensordot(
             view[(slice(None),) * (1 + n) + (slice(i * per_group, (i + 1) * per_group),)],
             kernel[..., i * (features // groups) : (i + 1) * (features // groups)],
-            (kept, (n, *range(n))),
+            (window_axes, (n, *range(n))),
         )
         for i in range(groups)
     ]

@@ -24,12 +24,12 @@ _MAX_TYPES = "half bfloat16 float double int32 int64 uint8 int16 int8 uint16 qin
 
 def window_attrs(rank: int, explicit: bool = False) -> dict[str, Any]:
     """The attributes of a pooling."""
-    found = {
+    attrs = {
         "ksize": List("int", minimum=rank),
         "strides": List("int", minimum=rank),
         "padding": String(allowed="SAME VALID EXPLICIT" if explicit else "SAME VALID"),
     }
-    return found | ({"explicit_paddings": List("int", ())} if explicit else {})
+    return attrs | ({"explicit_paddings": List("int", ())} if explicit else {})
 
 
 def _format(allowed: str = "NHWC NCHW") -> dict[str, Any]:
@@ -156,9 +156,9 @@ class _Known:
 
     def __init__(self, c: Any):
         self.definition, self.shapes = c.definition, c.shapes
-        found = [c.vector(name) for name in ("ksize", "strides")]
-        self.known = all(value is not None and None not in value for value in found)
-        self.attrs = _with_windows(c.attrs, *found) if self.known else c.attrs
+        vectors = [c.vector(name) for name in ("ksize", "strides")]
+        self.known = all(value is not None and None not in value for value in vectors)
+        self.attrs = _with_windows(c.attrs, *vectors) if self.known else c.attrs
 
 
 _V2_FORMAT = {"padding": String(allowed="SAME VALID")}

@@ -34,21 +34,21 @@ def across_channels(attrs: dict[str, Any]) -> int:
 def _check_across_channels(attrs: dict[str, Any], channels: int | None) -> None:
     """Refuse what TensorFlow refuses of a pooling of images over their channels."""
     size, strides = list(attrs["ksize"]), list(attrs["strides"])
-    told, expected = "", ""
+    heading, expected = "", ""
     if attrs.get("data_format", "NHWC") != "NHWC":
-        told, expected = "Depthwise max pooling is for data_format='NHWC' only.", "channels last"
+        heading, expected = "Depthwise max pooling is for data_format='NHWC' only.", "channels last"
     elif max(size[:-1]) > 1 or max(strides[:-1]) > 1:
-        told = "MaxPooling supports exactly one of pooling across depth or pooling across width/height."
+        heading = "MaxPooling supports exactly one of pooling across depth or pooling across width/height."
         expected = f"ksize=strides=[1, 1, 1, {size[-1]}]"
     elif strides[-1] != size[-1]:
-        told = "Depthwise max pooling requires the depth window to equal the depth stride."
+        heading = "Depthwise max pooling requires the depth window to equal the depth stride."
         expected = f"strides=[1, 1, 1, {size[-1]}]"
     elif channels is not None and channels % size[-1]:
-        told = "Depthwise max pooling requires the depth window to evenly divide the input depth."
+        heading = "Depthwise max pooling requires the depth window to evenly divide the input depth."
         expected = f"a divisor of the {channels} channels"
-    if told:
+    if heading:
         given = errors.message(f"ksize={size}, strides={strides}", expected, "pool twice, or pad the channels")
-        raise ValueError(f"{told}\n{given}")
+        raise ValueError(f"{heading}\n{given}")
 
 
 def check(c: Any, rank: int, over_channels: bool = False) -> str:
@@ -114,14 +114,14 @@ def arranged(ctx: Any, attrs: dict[str, Any], *arrays: Any) -> tuple[list[Any], 
     """
     together = across_channels(attrs)
     if together == 1:
-        found = last(ctx, attrs, *arrays)
-        return found, axes_for(found[0].shape, attrs), lambda result: first(ctx, attrs, result)
+        columns = last(ctx, attrs, *arrays)
+        return columns, axes_for(columns[0].shape, attrs), lambda result: first(ctx, attrs, result)
     shape = arrays[0].shape
     _check_across_channels(attrs, shape[-1])
     axes = (Axis(shape[-1], together, together, 1, shape[-1] // together, 0),)
     rows = math.prod(shape[:-1])
-    found = [array.reshape(rows, array.shape[-1], 1) for array in arrays]
-    return found, axes, lambda result: result.reshape(*shape[:-1], result.shape[1])
+    columns = [array.reshape(rows, array.shape[-1], 1) for array in arrays]
+    return columns, axes, lambda result: result.reshape(*shape[:-1], result.shape[1])
 
 
 # ------------------------------------------------------------------------------------------------------- one dimension
@@ -149,10 +149,10 @@ def _whole(a: Axis) -> bool:
 def _maximum(ctx: Any, x: Any, a: Axis, dimension: int) -> Any:
     if _whole(a):
         return ctx.xp.max(x, axis=dimension, keepdims=True)
-    found = None
+    greatest = None
     for entry in _taps(ctx, x, a, dimension, least(x.dtype)):
-        found = entry if found is None else ctx.xp.maximum(found, entry)
-    return found
+        greatest = entry if greatest is None else ctx.xp.maximum(greatest, entry)
+    return greatest
 
 
 def _first_hits(ctx: Any, x: Any, y: Any, a: Axis, dimension: int) -> Any:
@@ -161,15 +161,15 @@ def _first_hits(ctx: Any, x: Any, y: Any, a: Axis, dimension: int) -> Any:
     kind = np.int8 if a.window < 127 else np.int32
     starts = np.arange(a.out) * a.stride - a.before
     taps = _taps(ctx, x, a, dimension, least(x.dtype))
-    found = None
+    hits = None
     for t in range(a.window - 1, -1, -1):
         hit = ~(taps[t] < y)  # a NaN maximum is reached by anything, so that the gradient is not lost
         inside = (starts + t >= 0) & (starts + t < a.size)
         if not inside.all():
             hit = hit & xp.asarray(inside).reshape((-1,) + (1,) * (x.ndim - dimension - 1))
-        found = xp.where(hit, kind(t), kind(-1) if found is None else found)
+        hits = xp.where(hit, kind(t), kind(-1) if hits is None else hits)
     # Without the barrier the comparisons would be repeated for each entry that the gradient is added back to.
-    return found if ctx.host else ctx.lax.optimization_barrier(found)
+    return hits if ctx.host else ctx.lax.optimization_barrier(hits)
 
 
 def _stages(ctx: Any, x: Any, axes: Sequence[Axis]) -> list[Any]:
@@ -265,10 +265,10 @@ def max_gather(ctx: Any, x: Any, values: Any, axes: Sequence[Axis]) -> Any:
             values = ctx.xp.sum(ctx.xp.where(hit, values, zero), axis=dimension, keepdims=True, dtype=values.dtype)
         else:
             hits = _first_hits(ctx, x, y, a, dimension)
-            found = values.dtype.type(0)
+            chosen = values.dtype.type(0)
             for t, entry in enumerate(_taps(ctx, values, a, dimension, 0)):
-                found = ctx.xp.where(hits == t, entry, found)
-            values = found
+                chosen = ctx.xp.where(hits == t, entry, chosen)
+            values = chosen
         x = y
     return values
 

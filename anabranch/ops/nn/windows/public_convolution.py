@@ -215,8 +215,8 @@ def _conv1d(x: Any, f: Any, stride: Any, padding: Any, data_format: str, dilatio
 
 
 def _single(value: Any, data_format: str, name: str) -> int:
-    found = sequence(value, 1, data_format, name)
-    return found[2] if channels_first(data_format) else found[1]
+    single = sequence(value, 1, data_format, name)
+    return single[2] if channels_first(data_format) else single[1]
 
 
 @public("nn.convolution")
@@ -400,7 +400,7 @@ def conv1d_transpose(
         place = 2 if channels_first(form) else 1
         shape = _output_shape(output_shape, 1)
         shape = build("ConcatV2", [build("Slice", shape, [0], [place]), [1], build("Slice", shape, [place], [-1])], 0)
-        found = _transposed(
+        output = _transposed(
             "Conv2DBackpropInput",
             build("ExpandDims", input, place),
             build("ExpandDims", filters, 0),
@@ -411,7 +411,7 @@ def conv1d_transpose(
             [1, _single(dilations, form, "dilations")],
             None,
         )
-        return build("Squeeze", found, squeeze_dims=[place])
+        return build("Squeeze", output, squeeze_dims=[place])
 
 
 @public("nn.depthwise_conv2d")

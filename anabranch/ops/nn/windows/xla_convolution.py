@@ -40,8 +40,8 @@ def _convolve(
     batch_groups: int = 1,
 ) -> Any:
     """``conv_general_dilated`` with two-byte floats accumulated in float32 on CPUs."""
-    kept = x.dtype
-    if ctx.platform == "cpu" and is_half(kept):
+    given_dtype = x.dtype
+    if ctx.platform == "cpu" and is_half(given_dtype):
         x, f = x.astype(np.float32), f.astype(np.float32)
     result = ctx.lax.conv_general_dilated(
         x,
@@ -55,7 +55,7 @@ def _convolve(
         batch_groups,
         precision=ctx.precision,
     )
-    return result.astype(kept)
+    return result.astype(given_dtype)
 
 
 def _empty(*arrays: Any) -> bool:
@@ -219,8 +219,8 @@ def _cpu_input_gradient(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
     n = len(axes)
     covered = _covered(axes)
     if covered is not None:
-        found = _cpu_input_gradient(ctx, g, _fold_filter(xp, f, covered), _without(axes, covered))
-        return _from_channels(xp, found, covered + 1, axes[covered].size)
+        slope = _cpu_input_gradient(ctx, g, _fold_filter(xp, f, covered), _without(axes, covered))
+        return _from_channels(xp, slope, covered + 1, axes[covered].size)
     if _is_pointwise(axes):
         product = _dot(ctx, g, f.reshape(f.shape[-2:]).T)
         zero = g.dtype.type(0)
@@ -274,8 +274,8 @@ def _cpu_filter_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis]) -> Any:
     n = len(axes)
     covered = _covered(axes)
     if covered is not None:
-        found = _cpu_filter_gradient(ctx, _as_channels(xp, x, covered + 1), g, _without(axes, covered))
-        features_first = _from_channels(xp, xp.moveaxis(found, -1, 0), covered + 1, axes[covered].size)
+        slope = _cpu_filter_gradient(ctx, _as_channels(xp, x, covered + 1), g, _without(axes, covered))
+        features_first = _from_channels(xp, xp.moveaxis(slope, -1, 0), covered + 1, axes[covered].size)
         return xp.moveaxis(features_first, 0, -1)
     if _is_pointwise(axes):
         rows = tap(x, axes, (0,) * n).reshape(-1, x.shape[-1])
@@ -284,8 +284,8 @@ def _cpu_filter_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis]) -> Any:
         depth = axes[0]
         layers, _ = _fold_depth(ctx, x, None, axes)
         flat = g.reshape((-1, *g.shape[2:]))
-        found = _cpu_filter_gradient(ctx, layers, flat, axes[1:])
-        folded = found.reshape(found.shape[:2] + (depth.window, x.shape[-1], g.shape[-1]))
+        slope = _cpu_filter_gradient(ctx, layers, flat, axes[1:])
+        folded = slope.reshape(slope.shape[:2] + (depth.window, x.shape[-1], g.shape[-1]))
         return xp.moveaxis(folded, 2, 0)
     matrices = xla_winograd.choose(ctx, x.shape[0], axes, x.shape[-1], g.shape[-1], x.dtype)
     if matrices is not None:
@@ -293,7 +293,7 @@ def _cpu_filter_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis]) -> Any:
     batch_last = xp.transpose(x, (3, 1, 2, 0))
     as_filter = xp.transpose(g, (1, 2, 0, 3))
     padding = [(a.before, (a.window - 1) * a.dilation + (a.out - 1) * a.stride + 1 - a.size - a.before) for a in axes]
-    found = _convolve(
+    slope = _convolve(
         ctx,
         batch_last,
         as_filter,
@@ -301,15 +301,17 @@ def _cpu_filter_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis]) -> Any:
         padding,
         rhs_dilation=[a.stride for a in axes],
     )
-    return xp.transpose(found, (1, 2, 0, 3))
+    return xp.transpose(slope, (1, 2, 0, 3))
 
 
 def _dot(ctx: Any, a: Any, b: Any) -> Any:
     """``a @ b`` over the last dimension of ``a``, two-byte floats accumulated in float32."""
-    kept = a.dtype
+    given_dtype = a.dtype
     numbers = (((a.ndim - 1,), (0,)), ((), ()))
-    wanted = np.float32 if is_half(kept) else None
-    return ctx.lax.dot_general(a, b, numbers, precision=ctx.precision, preferred_element_type=wanted).astype(kept)
+    wanted = np.float32 if is_half(given_dtype) else None
+    return ctx.lax.dot_general(a, b, numbers, precision=ctx.precision, preferred_element_type=wanted).astype(
+        given_dtype
+    )
 
 
 # ------------------------------------------------------------------------------------------------ three dimensions, CPU
@@ -400,8 +402,8 @@ def depthwise_forward(ctx: Any, x: Any, f: Any, axes: Sequence[Axis]) -> Any:
     """``[batch, y, x, in]`` and ``[*window, in, multiplier]`` to ``[batch, *out, in * multiplier]`` by slices."""
     xp = ctx.xp
     multiplier = f.shape[-1]
-    kept = x.dtype
-    if is_half(kept):
+    given_dtype = x.dtype
+    if is_half(given_dtype):
         x, f = x.astype(np.float32), f.astype(np.float32)
     padded = pad_spatial(xp, x, axes)
     total: Any = None
@@ -409,17 +411,17 @@ def depthwise_forward(ctx: Any, x: Any, f: Any, axes: Sequence[Axis]) -> Any:
         entry = tap(padded, axes, offsets)
         product = entry * f[offsets][:, 0] if multiplier == 1 else entry[..., None] * f[offsets]
         total = product if total is None else total + product
-    return total.reshape(total.shape[: 1 + len(axes)] + (-1,)).astype(kept)
+    return total.reshape(total.shape[: 1 + len(axes)] + (-1,)).astype(given_dtype)
 
 
 def depthwise_input_gradient(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
     """The gradient of ``[batch, y, x, in]``."""
     xp = ctx.xp
-    kept = g.dtype
-    if is_half(kept):
+    given_dtype = g.dtype
+    if is_half(given_dtype):
         g, f = g.astype(np.float32), f.astype(np.float32)
     if max(a.window for a in axes) <= 3:
-        return _depthwise_small(ctx, g, f, axes).astype(kept)
+        return _depthwise_small(ctx, g, f, axes).astype(given_dtype)
     channels, multiplier = f.shape[-2:]
     plans = [spread_of(a) for a in axes]
     for dimension, plan in enumerate(plans, 1):
@@ -438,7 +440,7 @@ def depthwise_input_gradient(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> 
                     total = term if total is None else total + term
             row.append(total)
         rows.append(None if not taps_y else interleave(ctx, row, axes[1], 2))
-    return interleave(ctx, rows, axes[0], 1).astype(kept)
+    return interleave(ctx, rows, axes[0], 1).astype(given_dtype)
 
 
 def _depthwise_small(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
@@ -460,17 +462,17 @@ def depthwise_filter_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis], mu
     """The gradient of ``[*window, in, multiplier]``: for each tap, the sum of input times output gradient."""
     xp = ctx.xp
     channels = x.shape[-1]
-    kept = x.dtype
-    if is_half(kept):
+    given_dtype = x.dtype
+    if is_half(given_dtype):
         x, g = x.astype(np.float32), g.astype(np.float32)
     padded = pad_spatial(xp, x, axes)
     g = g.reshape(g.shape[:-1] + (channels, multiplier)) if multiplier > 1 else g
-    found = []
+    slopes = []
     for offsets in np.ndindex(*(a.window for a in axes)):
         entry = tap(padded, axes, offsets)
         product = entry * g if multiplier == 1 else entry[..., None] * g
-        found.append(xp.sum(product, axis=tuple(range(1 + len(axes)))))
-    return xp.stack(found).reshape(tuple(a.window for a in axes) + (channels, multiplier)).astype(kept)
+        slopes.append(xp.sum(product, axis=tuple(range(1 + len(axes)))))
+    return xp.stack(slopes).reshape(tuple(a.window for a in axes) + (channels, multiplier)).astype(given_dtype)
 
 
 def cost(axes: Sequence[Axis], batch: int, channels: int, features: int) -> float:

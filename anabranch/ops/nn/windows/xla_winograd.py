@@ -97,7 +97,7 @@ def choose(ctx: Any, batch: int, axes: Sequence[Axis], channels: int, features: 
 
 def _combine(coefficients: np.ndarray, parts: Sequence[Any]) -> list[Any]:
     """One weighted sum of ``parts`` per row of coefficients."""
-    found = []
+    combined = []
     for row in coefficients:
         total = None
         for weight, part in zip(row, parts, strict=True):
@@ -105,8 +105,8 @@ def _combine(coefficients: np.ndarray, parts: Sequence[Any]) -> list[Any]:
                 continue
             term = part if weight == 1 else -part if weight == -1 else part * np.float32(weight)
             total = term if total is None else total + term
-        found.append(total)
-    return found
+        combined.append(total)
+    return combined
 
 
 def _kron(matrix: np.ndarray) -> np.ndarray:
@@ -163,5 +163,5 @@ def filter_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis], matrices: _M
     data = _transform_data(ctx, x, axes, matrices)
     spread = _transform_gradient(ctx, g, axes, matrices)
     products = ctx.lax.dot_general(data, spread, (((1,), (1,)), ((0,), (0,))))
-    found = ctx.xp.matmul(_kron(matrices.taps).T, products.reshape(side * side, -1))
-    return found.reshape(3, 3, x.shape[-1], g.shape[-1])
+    slope = ctx.xp.matmul(_kron(matrices.taps).T, products.reshape(side * side, -1))
+    return slope.reshape(3, 3, x.shape[-1], g.shape[-1])
