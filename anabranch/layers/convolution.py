@@ -7,8 +7,7 @@ from typing import Any
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import shapes
-from anabranch.layers.base import InputSpec, Layer
-from anabranch.layers.common import (
+from anabranch.layers.arguments import (
     ZEROS,
     activation_of,
     channels_first,
@@ -19,6 +18,7 @@ from anabranch.layers.common import (
     op_format,
     padding_name,
 )
+from anabranch.layers.base import InputSpec, Layer
 from anabranch.ops.nn.bias_and_response import bias_add
 from anabranch.ops.nn.windows import public_convolution as convs
 

@@ -9,8 +9,8 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import shapes
+from anabranch.layers.arguments import ZEROS, activation_of, channels_first, function_of, initializer_of, known_size
 from anabranch.layers.base import InputSpec, Layer
-from anabranch.layers.common import ZEROS, activation_of, channels_first, function_of, initializer_of, known_size
 from anabranch.ops.array.public_shapes import reshape, shape, stack, transpose
 from anabranch.ops.array.sources import identity
 from anabranch.ops.control.public_cond import smart_cond

@@ -6,7 +6,7 @@ from typing import Any
 
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
-from anabranch.layers.common import ZEROS, function_of, initializer_of, op_format
+from anabranch.layers.arguments import ZEROS, function_of, initializer_of, op_format
 from anabranch.layers.convolution import Convolution, KernelConvolution
 from anabranch.ops.array.public_shapes import expand_dims, shape, squeeze, stack
 from anabranch.ops.nn.windows import public_convolution as convs

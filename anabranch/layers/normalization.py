@@ -9,8 +9,8 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes, shapes
+from anabranch.layers.arguments import ONES, ZEROS, initializer_of, known_size
 from anabranch.layers.base import InputSpec, Layer
-from anabranch.layers.common import ONES, ZEROS, initializer_of, known_size
 from anabranch.ops.array.cast import cast
 from anabranch.ops.array.public_shapes import reshape
 from anabranch.ops.control.public_cond import smart_cond, smart_constant_value

@@ -8,8 +8,8 @@ from typing import Any
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import shapes
+from anabranch.layers.arguments import channels_first, function_of, numbers, op_format, padding_name
 from anabranch.layers.base import InputSpec, Layer
-from anabranch.layers.common import channels_first, function_of, numbers, op_format, padding_name
 from anabranch.ops.nn.windows import public_pooling as pools
 
 _ARGUMENTS = """

@@ -19,8 +19,8 @@ from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, nest, shapes
+from anabranch.layers.arguments import activation_of
 from anabranch.layers.base import InputSpec, Layer
-from anabranch.layers.common import activation_of
 from anabranch.ops.math.compare import clip_by_value
 from anabranch.variables.initializers import Constant, Zeros
 from anabranch.variables.partitioned import fixed_size_partitioner

@@ -24,7 +24,7 @@ from anabranch.core.graphdef import attr_values, calls_by_name, import_graph, im
 from anabranch.core.protos import graph_pb2
 from anabranch.formats.bundle_reader import BundleReader
 from anabranch.ops.array.sources import placeholder
-from anabranch.saved_model import constants, files, loader, utils
+from anabranch.saved_model import constants, files, loader, tensor_info
 from anabranch.saved_model.composite import TENSOR, Leaf
 from anabranch.saved_model.inline import Flat, Inliner
 from anabranch.saved_model.object_graph import CHECKPOINT_KEY, ObjectGraph, leaves, scalar_bytes, spec_of
@@ -191,7 +191,7 @@ def _add_signatures(model: LoadedModel, meta: Any) -> None:
         if name in (constants.INIT_OP_SIGNATURE_KEY, constants.TRAIN_OP_SIGNATURE_KEY):
             continue
         inputs, outputs = (
-            {key: utils.get_tensor_from_tensor_info(info, model.graph) for key, info in sorted(part.items())}
+            {key: tensor_info.get_tensor_from_tensor_info(info, model.graph) for key, info in sorted(part.items())}
             for part in (signature.inputs, signature.outputs)
         )
         model.signatures[name] = Signature(name, model.session, inputs, outputs)

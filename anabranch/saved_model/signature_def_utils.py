@@ -12,7 +12,7 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.protos import saved_model_pb2
 from anabranch.core.values import dtypes
 from anabranch.saved_model import signature_constants as names
-from anabranch.saved_model import utils
+from anabranch.saved_model import tensor_info
 
 
 def _names(*own: str) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def _checked(tensor: Any, what: str, argument: str, dtype: dtypes.DType | None) 
             f"{what} `{argument}` must be a tensor.\n"
             + errors.message(f"{tensor!r} of type {type(tensor).__name__}", "a tensor", "tf.convert_to_tensor(value)")
         )
-    info = utils.build_tensor_info(tensor)
+    info = tensor_info.build_tensor_info(tensor)
     if dtype is not None and info.dtype != dtype.enum:
         raise ValueError(
             f"{what} `{argument}` must be of type {dtype.name}.\n"
@@ -102,8 +102,8 @@ def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any])
         if not given:
             raise ValueError(f"Prediction `{name}` cannot be None or empty.")
     return build_signature_def(
-        {key: utils.build_tensor_info(tensor) for key, tensor in inputs.items()},
-        {key: utils.build_tensor_info(tensor) for key, tensor in outputs.items()},
+        {key: tensor_info.build_tensor_info(tensor) for key, tensor in inputs.items()},
+        {key: tensor_info.build_tensor_info(tensor) for key, tensor in outputs.items()},
         names.PREDICT_METHOD_NAME,
     )
 
@@ -135,9 +135,11 @@ def _supervised(method: str, inputs: Any, loss: Any, predictions: Any, metrics: 
         outputs[f"metrics/{name}/value"] = value
         outputs[f"metrics/{name}/update_op"] = update
     return build_signature_def(
-        {key: utils.build_tensor_info(tensor) for key, tensor in inputs.items()},
+        {key: tensor_info.build_tensor_info(tensor) for key, tensor in inputs.items()},
         {
-            key: utils.build_tensor_info_from_op(item) if isinstance(item, Operation) else utils.build_tensor_info(item)
+            key: tensor_info.build_tensor_info_from_op(item)
+            if isinstance(item, Operation)
+            else tensor_info.build_tensor_info(item)
             for key, item in outputs.items()
         },
         method,
@@ -152,13 +154,13 @@ def _prefixed(prefix: str, given: Any) -> dict[str, Any]:
 
 def op_signature_def(op: Operation, key: str) -> Any:
     """A signature that names an operation, its output ``key``."""
-    return build_signature_def(outputs={key: utils.build_tensor_info_from_op(op)})
+    return build_signature_def(outputs={key: tensor_info.build_tensor_info_from_op(op)})
 
 
 def load_op_from_signature_def(signature_def: Any, key: str, import_scope: str | None = None) -> Any:
     """The operation or tensor that :func:`op_signature_def` put under ``key``, in the default graph."""
     try:
-        return utils.get_element_from_tensor_info(
+        return tensor_info.get_element_from_tensor_info(
             signature_def.outputs[key], graph=get_default_graph(), import_scope=import_scope
         )
     except KeyError as problem:

@@ -25,7 +25,7 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import control_dependencies, device
 from anabranch.core.protos import graph_pb2, summary_pb2
 from anabranch.core.values import dtypes
-from anabranch.summary.functions import summary_scope
+from anabranch.summary.collected import summary_scope
 
 _SUMMARIES = "_SUMMARY_V2"
 _INITIALIZERS = "_SUMMARY_WRITER_V2"

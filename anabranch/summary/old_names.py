@@ -12,7 +12,7 @@ from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes
-from anabranch.summary.functions import collect
+from anabranch.summary.collected import collect
 
 _USUAL = (GraphKeys.SUMMARIES,)
 

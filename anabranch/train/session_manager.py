@@ -13,7 +13,7 @@ from anabranch.core.graph.graph import get_default_graph
 from anabranch.ops.control.public_dependencies import group
 from anabranch.ops.lookup.public_tables import tables_initializer
 from anabranch.session import Session
-from anabranch.summary.functions import merge_all
+from anabranch.summary.collected import merge_all
 from anabranch.train.saving import checkpoint_state
 from anabranch.train.saving.saver import Saver, settle
 from anabranch.variables import listing

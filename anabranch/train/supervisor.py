@@ -19,7 +19,7 @@ from anabranch.core.protos import event_pb2, summary_pb2
 from anabranch.ops.control.public_dependencies import group
 from anabranch.ops.lookup.public_tables import tables_initializer
 from anabranch.platform import logging
-from anabranch.summary.functions import merge_all
+from anabranch.summary.collected import merge_all
 from anabranch.summary.writer import FileWriter
 from anabranch.train import coordinator, session_manager, step_counter
 from anabranch.train.saving.saver import Saver, settle

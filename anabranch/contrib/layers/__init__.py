@@ -1,23 +1,41 @@
 """``tf.contrib.layers``: layers as functions that take defaults from argument scopes, regularizers, initializers."""
 
 from anabranch.contrib.layers import (
+    batch_normalization,
     convolutions,
+    dense,
     embeddings,
-    functions,
-    more,
+    initializers,
     normalization,
     optimizers,
-    parts,
+    output_collections,
+    regularizers,
+    repetition,
     reversible,
+    separable_and_transposed,
     shapes,
+    static_values,
     summaries,
 )
 from anabranch.core.contract import api
 
 __all__ = [
-    "convolutions", "embeddings", "functions", "more", "normalization", "optimizers", "parts", "reversible", "shapes",
+    "batch_normalization",
+    "convolutions",
+    "dense",
+    "embeddings",
+    "initializers",
+    "normalization",
+    "optimizers",
+    "output_collections",
+    "regularizers",
+    "repetition",
+    "reversible",
+    "separable_and_transposed",
+    "shapes",
+    "static_values",
     "summaries",
-]  # fmt: skip
+]
 __getattr__, __dir__ = api.module_attributes("contrib.layers")
 
 # Programs also name the modules in which TensorFlow 1 had these functions.

@@ -1,7 +1,7 @@
 """Convolutions and pools over one, two and three axes.
 
 The functions of one kind differ only in how many axes they ask for, so each kind is written once. Their ``__name__`` is
-TensorFlow's long name (``convolution2d``), from which :func:`~anabranch.contrib.layers.functions.repeat` names scopes.
+TensorFlow's long name (``convolution2d``), from which :func:`~anabranch.contrib.layers.repetition.repeat` names scopes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import anabranch as tf
 from anabranch.contrib.framework.scopes import add_arg_scope
 from anabranch.contrib.framework.variables import model_variable
-from anabranch.contrib.layers.common import (
+from anabranch.contrib.layers.conventions import (
     XAVIER,
     ZEROS,
     applied,
@@ -21,7 +21,7 @@ from anabranch.contrib.layers.common import (
     renamed,
     sizes,
 )
-from anabranch.contrib.layers.parts import collect_named_outputs, get_variable_collections
+from anabranch.contrib.layers.output_collections import collect_named_outputs, get_variable_collections
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor

@@ -7,8 +7,9 @@ from typing import Any
 import anabranch as tf
 from anabranch.contrib.framework.scopes import add_arg_scope
 from anabranch.contrib.framework.variables import model_variable
-from anabranch.contrib.layers.common import finished
-from anabranch.contrib.layers.parts import get_variable_collections
+from anabranch.contrib.layers.conventions import finished
+from anabranch.contrib.layers.convolutions import channels_first
+from anabranch.contrib.layers.output_collections import get_variable_collections
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
@@ -127,3 +128,68 @@ def poincare_normalize(x: Any, axis: int = 1, epsilon: float = 1e-5, name: str |
         inverse = tf.rsqrt(tf.reduce_sum(tf.square(x), axis, keepdims=True))
         shortened: Tensor = tf.multiply(x, tf.minimum((1.0 - epsilon) * inverse, 1.0), name=within)
         return shortened
+
+
+@public("contrib.layers.layer_norm")
+@add_arg_scope
+def layer_norm(
+    inputs: Any, center: bool = True, scale: bool = True, activation_fn: Any = None, reuse: Any = None,
+    variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
+    begin_norm_axis: int = 1, begin_params_axis: int = -1, scope: Any = None,
+) -> Tensor:  # fmt: skip
+    """Layer normalisation (Ba, Kiros and Hinton, 2016): over the axes from ``begin_norm_axis`` on, per example."""
+    with tf.variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as sc:
+        inputs = tf.convert_to_tensor(inputs)
+        shape, dtype = inputs.shape, inputs.dtype.base_dtype
+        start = begin_norm_axis + shape.ndims if begin_norm_axis < 0 else begin_norm_axis
+        params = shape.as_list()[begin_params_axis:]
+        variables: dict[str, Any] = {"beta": None, "gamma": None}
+        for name, wanted, initializer in (
+            ("beta", center, tf.zeros_initializer()),
+            ("gamma", scale, tf.ones_initializer()),
+        ):
+            if wanted:
+                variables[name] = model_variable(
+                    name, params, dtype, initializer, trainable=trainable,
+                    collections=get_variable_collections(variables_collections, name),
+                )  # fmt: skip
+        mean, variance = tf.nn.moments(inputs, list(range(start, shape.ndims)), keep_dims=True)
+        epsilon = 1e-3 if dtype == tf.float16 else 1e-12
+        outputs = tf.nn.batch_normalization(inputs, mean, variance, variables["beta"], variables["gamma"], epsilon)
+        outputs.set_shape(shape)
+        return finished(outputs, activation_fn, outputs_collections, sc)
+
+
+@public("contrib.layers.instance_norm")
+@add_arg_scope
+def instance_norm(
+    inputs: Any, center: bool = True, scale: bool = True, epsilon: float = 1e-6, activation_fn: Any = None,
+    param_initializers: Any = None, reuse: Any = None, variables_collections: Any = None,
+    outputs_collections: Any = None, trainable: bool = True, data_format: str = "NHWC", scope: Any = None,
+) -> Tensor:  # fmt: skip
+    """Instance normalisation (Ulyanov et al., 2016): each channel of each example over its spatial axes."""
+    starts = param_initializers or {}
+    with tf.variable_scope(scope, "InstanceNorm", [inputs], reuse=reuse) as sc:
+        inputs = tf.convert_to_tensor(inputs)
+        rank = inputs.shape.ndims
+        axis = 1 if channels_first(data_format) else rank - 1
+        channels = inputs.shape.as_list()[axis]
+        spread = [1] * rank
+        spread[axis] = channels
+        variables: dict[str, Any] = {"beta": None, "gamma": None}
+        for name, wanted, default in (
+            ("beta", center, tf.zeros_initializer()),
+            ("gamma", scale, tf.ones_initializer()),
+        ):
+            if wanted:
+                variable = model_variable(
+                    name, [channels], inputs.dtype.base_dtype, starts.get(name, default), trainable=trainable,
+                    collections=get_variable_collections(variables_collections, name),
+                )  # fmt: skip
+                variables[name] = tf.reshape(variable, spread)
+        mean, variance = tf.nn.moments(inputs, [i for i in range(1, rank) if i != axis], keep_dims=True)
+        outputs = tf.nn.batch_normalization(
+            inputs, mean, variance, variables["beta"], variables["gamma"], epsilon, "instancenorm"
+        )
+        outputs.set_shape(inputs.shape)
+        return finished(outputs, activation_fn, outputs_collections, sc)

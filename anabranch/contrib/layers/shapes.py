@@ -8,10 +8,13 @@ from typing import Any
 import anabranch as tf
 from anabranch.contrib.framework.scopes import add_arg_scope
 from anabranch.contrib.framework.variables import model_variable
-from anabranch.contrib.layers.common import XAVIER, ZEROS
+from anabranch.contrib.layers.conventions import XAVIER, ZEROS
 from anabranch.contrib.layers.convolutions import channels_first
-from anabranch.contrib.layers.functions import fully_connected
-from anabranch.contrib.layers.parts import collect_named_outputs, get_variable_collections
+from anabranch.contrib.layers.dense import fully_connected
+from anabranch.contrib.layers.output_collections import (
+    collect_named_outputs,
+    get_variable_collections,
+)
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
@@ -184,3 +187,16 @@ for _name, _made in (
     ("legacy_relu", functools.partial(legacy_fully_connected, activation_fn=tf.nn.relu)),
 ):
     public(f"contrib.layers.{_name}")(_made)
+
+
+@public("contrib.layers.one_hot_encoding")
+@add_arg_scope
+def one_hot_encoding(
+    labels: Any, num_classes: int, on_value: float = 1.0, off_value: float = 0.0, outputs_collections: Any = None,
+    scope: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Class numbers ``[batch]`` as rows ``[batch, num_classes]``."""
+    with tf.name_scope(scope, "OneHotEncoding", [labels, num_classes]) as sc:
+        codes = tf.one_hot(tf.cast(labels, tf.int64), num_classes, on_value=on_value, off_value=off_value)
+        collected: Tensor = collect_named_outputs(outputs_collections, sc.rstrip("/"), codes)
+        return collected

@@ -22,7 +22,7 @@ from anabranch.core.values.dtypes import DType
 if TYPE_CHECKING:
     from anabranch.core.graph.graph import Body, Graph
 
-__all__ = ["GraphTensor", "Operation", "OpView", "Tensor", "missing_attr"]
+__all__ = ["GraphTensor", "OpView", "Operation", "Tensor", "missing_attr"]
 
 
 class GraphTensor(Tensor):

@@ -7,10 +7,12 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.contrib.framework.scopes import arg_scope
-from anabranch.contrib.layers.common import ZEROS
+from anabranch.contrib.layers.conventions import ZEROS
 from anabranch.contrib.layers.convolutions import conv2d, max_pool2d
-from anabranch.contrib.layers.functions import dropout, fully_connected, repeat
-from anabranch.contrib.layers.parts import convert_collection_to_dict, l2_regularizer
+from anabranch.contrib.layers.dense import dropout, fully_connected
+from anabranch.contrib.layers.output_collections import convert_collection_to_dict
+from anabranch.contrib.layers.regularizers import l2_regularizer
+from anabranch.contrib.layers.repetition import repeat
 
 # A layer: a pool (scope, window, stride), a convolution (scope, outputs, kernel, stride, padding), or a repeated one
 # (scope, outputs, kernel, number).

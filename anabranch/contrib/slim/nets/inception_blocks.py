@@ -12,9 +12,11 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.contrib.framework.scopes import arg_scope
+from anabranch.contrib.layers.batch_normalization import batch_norm
 from anabranch.contrib.layers.convolutions import avg_pool2d, conv2d, max_pool2d
-from anabranch.contrib.layers.functions import batch_norm, fully_connected
-from anabranch.contrib.layers.parts import l2_regularizer, variance_scaling_initializer
+from anabranch.contrib.layers.dense import fully_connected
+from anabranch.contrib.layers.initializers import variance_scaling_initializer
+from anabranch.contrib.layers.regularizers import l2_regularizer
 from anabranch.core import errors
 
 Step = tuple[Any, ...]

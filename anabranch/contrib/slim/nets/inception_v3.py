@@ -6,8 +6,9 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.contrib.framework.scopes import arg_scope
+from anabranch.contrib.layers.batch_normalization import batch_norm
 from anabranch.contrib.layers.convolutions import avg_pool2d, conv2d, max_pool2d
-from anabranch.contrib.layers.functions import batch_norm, dropout, softmax
+from anabranch.contrib.layers.dense import dropout, softmax
 from anabranch.contrib.slim.nets import inception_blocks
 from anabranch.contrib.slim.nets.inception_blocks import trunc_normal
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.contrib.layers.common import ZEROS
+from anabranch.contrib.layers.conventions import ZEROS
 from anabranch.contrib.slim.nets import fully_convolutional
 
 _LAYERS = (

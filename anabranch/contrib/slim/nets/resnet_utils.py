@@ -8,14 +8,12 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.contrib.framework.scopes import add_arg_scope, arg_scope
+from anabranch.contrib.layers.batch_normalization import batch_norm
 from anabranch.contrib.layers.convolutions import conv2d, max_pool2d
-from anabranch.contrib.layers.functions import batch_norm, softmax
-from anabranch.contrib.layers.parts import (
-    collect_named_outputs,
-    convert_collection_to_dict,
-    l2_regularizer,
-    variance_scaling_initializer,
-)
+from anabranch.contrib.layers.dense import softmax
+from anabranch.contrib.layers.initializers import variance_scaling_initializer
+from anabranch.contrib.layers.output_collections import collect_named_outputs, convert_collection_to_dict
+from anabranch.contrib.layers.regularizers import l2_regularizer
 from anabranch.core import errors
 
 

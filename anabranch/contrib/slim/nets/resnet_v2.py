@@ -7,9 +7,10 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.contrib.framework.scopes import add_arg_scope
+from anabranch.contrib.layers.batch_normalization import batch_norm
 from anabranch.contrib.layers.convolutions import conv2d
-from anabranch.contrib.layers.functions import batch_norm
-from anabranch.contrib.layers.parts import collect_named_outputs, last_dimension
+from anabranch.contrib.layers.output_collections import collect_named_outputs
+from anabranch.contrib.layers.static_values import last_dimension
 from anabranch.contrib.slim.nets import resnet_utils
 
 resnet_arg_scope = resnet_utils.resnet_arg_scope

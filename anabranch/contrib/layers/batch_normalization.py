@@ -1,4 +1,4 @@
-"""Layers as functions: variables in the collection of the model's variables, defaults from argument scopes."""
+"""Batch normalisation as a function: by the layer of `tf.layers` where that fits, by moments otherwise."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import anabranch as tf
 from anabranch.contrib.framework.scopes import add_arg_scope
 from anabranch.contrib.framework.variables import add_model_variable, model_variable
-from anabranch.contrib.layers.common import XAVIER, ZEROS, biased, finished, joined
+from anabranch.contrib.layers.conventions import finished, joined
 from anabranch.contrib.layers.convolutions import channels_first
-from anabranch.contrib.layers.parts import collect_named_outputs, get_variable_collections
+from anabranch.contrib.layers.output_collections import get_variable_collections
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
@@ -17,41 +17,6 @@ from anabranch.ops.control.public_cond import smart_constant_value
 from anabranch.train.moving_averages import assign_moving_average
 
 _UPDATES = tf.GraphKeys.UPDATE_OPS
-
-
-@public("contrib.layers.fully_connected")
-@add_arg_scope
-def fully_connected(
-    inputs: Any, num_outputs: int, activation_fn: Any = tf.nn.relu, normalizer_fn: Any = None,
-    normalizer_params: Any = None, weights_initializer: Any = XAVIER, weights_regularizer: Any = None,
-    biases_initializer: Any = ZEROS, biases_regularizer: Any = None, reuse: Any = None,
-    variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True, scope: Any = None,
-) -> Tensor:  # fmt: skip
-    """``activation_fn(inputs @ weights + biases)``: ``[..., in]`` to ``[..., num_outputs]``.
-
-    A ``normalizer_fn`` (called with ``normalizer_params``) stands in place of the biases.
-    """
-    with tf.variable_scope(scope, "fully_connected", [inputs], reuse=reuse) as sc:
-        inputs = tf.convert_to_tensor(inputs)
-        depth = inputs.shape.as_list()[-1]
-        if depth is None:
-            raise ValueError(
-                "The last dimension of the inputs to `fully_connected` should be defined. Found `None`.\n"
-                + errors.message(f"inputs of shape {inputs.shape}", "a known last size", "inputs.set_shape([..., n])")
-            )
-        weights = model_variable(
-            "weights", [depth, num_outputs], inputs.dtype.base_dtype, weights_initializer, weights_regularizer,
-            trainable, get_variable_collections(variables_collections, "weights"),
-        )  # fmt: skip
-        if inputs.shape.ndims == 2:
-            outputs = tf.matmul(inputs, weights)
-        else:
-            outputs = tf.tensordot(inputs, weights, [[inputs.shape.ndims - 1], [0]])
-        outputs = biased(
-            outputs, num_outputs, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer,
-            variables_collections, trainable,
-        )  # fmt: skip
-        return finished(outputs, activation_fn, outputs_collections, sc)
 
 
 @public("contrib.layers.batch_norm")
@@ -183,93 +148,3 @@ def _by_moments(
         for update in updates:
             tf.add_to_collection(name, update)
     return outputs
-
-
-@public("contrib.layers.layer_norm")
-@add_arg_scope
-def layer_norm(
-    inputs: Any, center: bool = True, scale: bool = True, activation_fn: Any = None, reuse: Any = None,
-    variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
-    begin_norm_axis: int = 1, begin_params_axis: int = -1, scope: Any = None,
-) -> Tensor:  # fmt: skip
-    """Layer normalisation (Ba, Kiros and Hinton, 2016): over the axes from ``begin_norm_axis`` on, per example."""
-    with tf.variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as sc:
-        inputs = tf.convert_to_tensor(inputs)
-        shape, dtype = inputs.shape, inputs.dtype.base_dtype
-        start = begin_norm_axis + shape.ndims if begin_norm_axis < 0 else begin_norm_axis
-        params = shape.as_list()[begin_params_axis:]
-        variables: dict[str, Any] = {"beta": None, "gamma": None}
-        for name, wanted, initializer in (
-            ("beta", center, tf.zeros_initializer()),
-            ("gamma", scale, tf.ones_initializer()),
-        ):
-            if wanted:
-                variables[name] = model_variable(
-                    name, params, dtype, initializer, trainable=trainable,
-                    collections=get_variable_collections(variables_collections, name),
-                )  # fmt: skip
-        mean, variance = tf.nn.moments(inputs, list(range(start, shape.ndims)), keep_dims=True)
-        epsilon = 1e-3 if dtype == tf.float16 else 1e-12
-        outputs = tf.nn.batch_normalization(inputs, mean, variance, variables["beta"], variables["gamma"], epsilon)
-        outputs.set_shape(shape)
-        return finished(outputs, activation_fn, outputs_collections, sc)
-
-
-@public("contrib.layers.dropout")
-@add_arg_scope
-def dropout(
-    inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_training: Any = True,
-    outputs_collections: Any = None, scope: Any = None, seed: int | None = None,
-) -> Tensor:  # fmt: skip
-    """Keep elements with probability ``keep_prob`` while training, scaled by its inverse."""
-    with tf.variable_scope(scope, "Dropout", [inputs]) as sc:
-        layer = tf.layers.Dropout(1 - keep_prob, noise_shape, seed, name=sc.name, _scope=sc)
-        return finished(layer(tf.convert_to_tensor(inputs), training=is_training), None, outputs_collections, sc)
-
-
-@public("contrib.layers.flatten")
-@add_arg_scope
-def flatten(inputs: Any, outputs_collections: Any = None, scope: Any = None) -> Tensor:
-    """``[batch, ...]`` to ``[batch, product of the rest]``."""
-    with tf.name_scope(scope, "Flatten", [inputs]) as sc:
-        outputs = tf.layers.flatten(inputs)
-        collected: Tensor = collect_named_outputs(outputs_collections, sc.rstrip("/"), outputs)
-        return collected
-
-
-@public("contrib.layers.softmax")
-def softmax(logits: Any, scope: str | None = None) -> Tensor:
-    """Softmax over the last axis; the output is called ``<scope>/Reshape_1``, as programs that freeze graphs expect."""
-    with tf.variable_scope(scope, "softmax", [logits]):
-        logits = tf.convert_to_tensor(logits)
-        rows = tf.nn.softmax(tf.reshape(logits, [-1, logits.shape.as_list()[-1]]))
-        shape = logits.shape.as_list() if logits.shape.is_fully_defined() else tf.shape(logits)
-        probabilities: Tensor = tf.reshape(rows, shape)
-        probabilities.set_shape(logits.shape)
-        return probabilities
-
-
-@public("contrib.layers.repeat")
-@add_arg_scope
-def repeat(inputs: Any, repetitions: int, layer: Any, *args: Any, **kwargs: Any) -> Any:
-    """A layer applied again and again, in scopes ``scope_1``, ``scope_2`` and so on."""
-    scope = kwargs.pop("scope", None)
-    with tf.variable_scope(scope, "Repeat", [inputs]):
-        inputs = tf.convert_to_tensor(inputs)
-        base = scope or getattr(layer, "__name__", "repeat")
-        for i in range(repetitions):
-            inputs = layer(inputs, *args, scope=f"{base}_{i + 1}", **kwargs)
-        return inputs
-
-
-@public("contrib.layers.stack")
-@add_arg_scope
-def stack(inputs: Any, layer: Any, stack_args: Any, **kwargs: Any) -> Any:
-    """A layer applied again and again with other arguments each time, in scopes ``scope_1``, ``scope_2`` and so on."""
-    scope = kwargs.pop("scope", None)
-    with tf.variable_scope(scope, "Stack", [inputs]):
-        base = scope or getattr(layer, "__name__", "stack")
-        for i, given in enumerate(stack_args, 1):
-            given = given if isinstance(given, (list, tuple)) else [given]
-            inputs = layer(inputs, *given, scope=f"{base}_{i}", **kwargs)
-        return inputs

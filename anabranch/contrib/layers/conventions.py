@@ -7,7 +7,8 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.contrib.framework.variables import add_model_variable, model_variable
-from anabranch.contrib.layers.parts import collect_named_outputs, get_variable_collections, xavier_initializer
+from anabranch.contrib.layers.initializers import xavier_initializer
+from anabranch.contrib.layers.output_collections import collect_named_outputs, get_variable_collections
 from anabranch.core.graph.operation import Tensor
 from anabranch.variables.initializers import Zeros
 

@@ -1,4 +1,4 @@
-"""Layers less often used: transposed and separable convolutions, normalisation of instances, one-hot codes."""
+"""Transposed and separable convolutions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 import anabranch as tf
 from anabranch.contrib.framework.scopes import add_arg_scope
 from anabranch.contrib.framework.variables import model_variable
-from anabranch.contrib.layers.common import XAVIER, ZEROS, applied, finished, renamed
+from anabranch.contrib.layers.conventions import XAVIER, ZEROS, applied, finished, renamed
 from anabranch.contrib.layers.convolutions import channels_first
-from anabranch.contrib.layers.parts import collect_named_outputs, get_variable_collections
-from anabranch.core import errors
+from anabranch.contrib.layers.output_collections import get_variable_collections
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
 
@@ -92,76 +91,6 @@ def separable_convolution2d(
 
 
 public("contrib.layers.conv2d_transpose", "contrib.layers.convolution2d_transpose")(convolution2d_transpose)
+
+
 public("contrib.layers.separable_conv2d", "contrib.layers.separable_convolution2d")(separable_convolution2d)
-
-
-@public("contrib.layers.instance_norm")
-@add_arg_scope
-def instance_norm(
-    inputs: Any, center: bool = True, scale: bool = True, epsilon: float = 1e-6, activation_fn: Any = None,
-    param_initializers: Any = None, reuse: Any = None, variables_collections: Any = None,
-    outputs_collections: Any = None, trainable: bool = True, data_format: str = "NHWC", scope: Any = None,
-) -> Tensor:  # fmt: skip
-    """Instance normalisation (Ulyanov et al., 2016): each channel of each example over its spatial axes."""
-    starts = param_initializers or {}
-    with tf.variable_scope(scope, "InstanceNorm", [inputs], reuse=reuse) as sc:
-        inputs = tf.convert_to_tensor(inputs)
-        rank = inputs.shape.ndims
-        axis = 1 if channels_first(data_format) else rank - 1
-        channels = inputs.shape.as_list()[axis]
-        spread = [1] * rank
-        spread[axis] = channels
-        variables: dict[str, Any] = {"beta": None, "gamma": None}
-        for name, wanted, default in (
-            ("beta", center, tf.zeros_initializer()),
-            ("gamma", scale, tf.ones_initializer()),
-        ):
-            if wanted:
-                variable = model_variable(
-                    name, [channels], inputs.dtype.base_dtype, starts.get(name, default), trainable=trainable,
-                    collections=get_variable_collections(variables_collections, name),
-                )  # fmt: skip
-                variables[name] = tf.reshape(variable, spread)
-        mean, variance = tf.nn.moments(inputs, [i for i in range(1, rank) if i != axis], keep_dims=True)
-        outputs = tf.nn.batch_normalization(
-            inputs, mean, variance, variables["beta"], variables["gamma"], epsilon, "instancenorm"
-        )
-        outputs.set_shape(inputs.shape)
-        return finished(outputs, activation_fn, outputs_collections, sc)
-
-
-@public("contrib.layers.bias_add")
-@add_arg_scope
-def bias_add(
-    inputs: Any, activation_fn: Any = None, initializer: Any = ZEROS, regularizer: Any = None, reuse: Any = None,
-    variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
-    data_format: str = "NHWC", scope: Any = None,
-) -> Tensor:  # fmt: skip
-    """The inputs plus a variable ``biases`` of one value for each channel."""
-    with tf.variable_scope(scope, "BiasAdd", [inputs], reuse=reuse) as sc:
-        inputs = tf.convert_to_tensor(inputs)
-        channels = inputs.shape.as_list()[1 if channels_first(data_format) else -1]
-        if channels is None:
-            raise ValueError(
-                "`C` dimension must be known but is None\n"
-                + errors.message(f"inputs of shape {inputs.shape}", "known channels", "inputs.set_shape([..., n])")
-            )
-        biases = model_variable(
-            "biases", [channels], inputs.dtype.base_dtype, initializer, regularizer, trainable,
-            get_variable_collections(variables_collections, "biases"),
-        )  # fmt: skip
-        outputs = tf.nn.bias_add(inputs, biases, data_format=data_format)
-        return finished(outputs, activation_fn, outputs_collections, sc)
-
-
-@public("contrib.layers.one_hot_encoding")
-@add_arg_scope
-def one_hot_encoding(
-    labels: Any, num_classes: int, on_value: float = 1.0, off_value: float = 0.0, outputs_collections: Any = None,
-    scope: str | None = None,
-) -> Tensor:  # fmt: skip
-    """Class numbers ``[batch]`` as rows ``[batch, num_classes]``."""
-    with tf.name_scope(scope, "OneHotEncoding", [labels, num_classes]) as sc:
-        codes = tf.one_hot(tf.cast(labels, tf.int64), num_classes, on_value=on_value, off_value=off_value)
-        collected: Tensor = collect_named_outputs(outputs_collections, sc.rstrip("/"), codes)
-        return collected
