@@ -42,7 +42,7 @@ class _Rows:
                     + errors.message(
                         f"the SparseTensor {leaf!r} as elems of {function}",
                         "elems that are dense tensors",
-                        "pass x.values",
+                        f"{function}(fn, x.values)",
                     )
                 )
         self.tensors = [convert_to_tensor(leaf, name="elem") for leaf in flat]

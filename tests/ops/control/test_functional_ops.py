@@ -198,7 +198,7 @@ def test_wrong_results_name_the_function() -> None:
             tf.foldl(lambda total, row: [total], x)
         with pytest.raises(TypeError, match=r"(?s)trying to write dtype float32.*Instead: tf.cast"):
             tf.map_fn(lambda row: row, x, dtype=tf.int32)
-        with pytest.raises(TypeError, match=r"(?s)sparse tensor.*Instead: x.values"):
+        with pytest.raises(TypeError, match=r"(?s)sparse tensor.*Instead: tf.map_fn\(fn, x.values\)"):
             tf.map_fn(lambda row: row, tf.SparseTensor([[0]], [1.0], [1]))
 
 
