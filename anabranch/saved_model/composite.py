@@ -47,7 +47,7 @@ class RaggedTensorValue(NamedTuple):
                 raise TypeError(
                     errors.message(
                         f"rows {rows!r:.80}",
-                        f"lists, {ragged_rank} levels deep",
+                        f"rows as lists, {ragged_rank} deep",
                         "a RaggedTensorValue, or lists of lists",
                     )
                 )
