@@ -144,9 +144,13 @@ def run_rows(part: str, out: Path, workers: int, limit: float) -> str:
     tail = log.read_text()[-3000:] if died else ""
     slow = sorted(found, key=lambda item: -item["seconds"])[:10]
     told = {
-        "checked": len(found), "failed": failed, "workers cut off": cut, "workers that died": died,
-        "log": tail, "slowest": [(item["row"], item["seconds"]) for item in slow],
-    }  # fmt: skip
+        "checked": len(found),
+        "failed": failed,
+        "workers cut off": cut,
+        "workers that died": died,
+        "log": tail,
+        "slowest": [(item["row"], item["seconds"]) for item in slow],
+    }
     (out / f"{part}.json").write_text(json.dumps(told, indent=1))
     for path in [*paths, log]:
         path.unlink(missing_ok=True)
@@ -168,9 +172,13 @@ def limited(call: list[str], path: Path, limit: float, environment: dict[str, st
     """Runs ``call`` with its output in ``path``, for at most ``limit`` seconds; a word on how it ended."""
     with path.open("w") as output:
         process = subprocess.Popen(
-            call, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+            call,
+            cwd=ROOT,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
             env={**os.environ, **(environment or {})},
-        )  # fmt: skip
+        )
         try:
             return f"ended with code {process.wait(limit)}"
         except subprocess.TimeoutExpired:

@@ -103,11 +103,14 @@ def main() -> None:
     interpreters |= dict(pair.split("=", 1) for pair in given.python)
     workers = {
         peer: subprocess.Popen(
-            [interpreter, __file__, "--serve", peer], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True,
+            [interpreter, __file__, "--serve", peer],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
         for peer, interpreter in interpreters.items()
-    }  # fmt: skip
+    }
     found: dict[str, list[dict[str, float]]] = {peer: [] for peer in workers}
     for _ in range(given.rounds):
         for peer, worker in workers.items():

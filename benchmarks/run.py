@@ -70,9 +70,14 @@ class Worker:
         if not environment["CUDA_VISIBLE_DEVICES"]:
             environment.pop("CUDA_VISIBLE_DEVICES")
         self._process = subprocess.Popen(
-            [interpreter, "worker.py", module], cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True, env=environment,
-        )  # fmt: skip
+            [interpreter, "worker.py", module],
+            cwd=HERE,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
 
     def ask(self, **command: object) -> dict:
         """Sends a command and waits for the answer."""

@@ -334,9 +334,15 @@ def main() -> int:
                 _keep(options.keep, f"{program.name} tensorflow", found)
             bad += not outcome.good
             told = row.format(
-                program.name, outcome.status, outcome.found, program.expected, f"{outcome.seconds:.1f}",
-                f"{outcome.cpu:.1f}", peer, peer_cpu,
-            )  # fmt: skip
+                program.name,
+                outcome.status,
+                outcome.found,
+                program.expected,
+                f"{outcome.seconds:.1f}",
+                f"{outcome.cpu:.1f}",
+                peer,
+                peer_cpu,
+            )
             print(told + ("" if outcome.good else "  <--"), flush=True)
             _keep(options.keep, program.name, outcome)
     print(f"{len(programs) - bad} of {len(programs)} as expected")

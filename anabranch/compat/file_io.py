@@ -27,10 +27,22 @@ create_dir, recursive_create_dir = make_folder, make_folders
 delete_recursively = remove_tree
 list_directory = listing
 __all__ = [
-    "FileIO", "copy", "create_dir", "delete_file", "delete_recursively", "file_exists", "get_matching_files",
-    "is_directory", "list_directory", "read_file_to_string", "recursive_create_dir", "rename", "stat", "walk",
+    "FileIO",
+    "copy",
+    "create_dir",
+    "delete_file",
+    "delete_recursively",
+    "file_exists",
+    "get_matching_files",
+    "is_directory",
+    "list_directory",
+    "read_file_to_string",
+    "recursive_create_dir",
+    "rename",
+    "stat",
+    "walk",
     "write_string_to_file",
-]  # fmt: skip
+]
 
 
 def read_file_to_string(filename: Any, binary_mode: bool = False) -> Any:

@@ -203,12 +203,17 @@ class CriticalSection:
     """
 
     def __init__(
-        self, name: str | None = None, shared_name: str | None = None, critical_section_def: Any = None,
+        self,
+        name: str | None = None,
+        shared_name: str | None = None,
+        critical_section_def: Any = None,
         import_scope: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         for argument, value in (
-            ("shared_name", shared_name), ("critical_section_def", critical_section_def), ("import_scope", import_scope)
-        ):  # fmt: skip
+            ("shared_name", shared_name),
+            ("critical_section_def", critical_section_def),
+            ("import_scope", import_scope),
+        ):
             if value is not None:
                 raise NotImplementedError(
                     errors.message(f"{argument}={value!r}", f"{argument}=None", f"leave {argument} out")
@@ -254,17 +259,30 @@ class ProfileOptionBuilder:
 
     @staticmethod
     def time_and_memory(
-        min_micros: int = 1, min_bytes: int = 1, min_accelerator_micros: int = 0, min_cpu_micros: int = 0,
-        min_peak_bytes: int = 0, min_residual_bytes: int = 0, min_output_bytes: int = 0,
-    ) -> dict[str, Any]:  # fmt: skip
+        min_micros: int = 1,
+        min_bytes: int = 1,
+        min_accelerator_micros: int = 0,
+        min_cpu_micros: int = 0,
+        min_peak_bytes: int = 0,
+        min_residual_bytes: int = 0,
+        min_output_bytes: int = 0,
+    ) -> dict[str, Any]:
         """Options that show time and memory of operations."""
         builder = ProfileOptionBuilder()
         builder._options.update(
-            min_micros=min_micros, min_bytes=min_bytes, min_accelerator_micros=min_accelerator_micros,
-            min_cpu_micros=min_cpu_micros, min_peak_bytes=min_peak_bytes, min_residual_bytes=min_residual_bytes,
-            min_output_bytes=min_output_bytes, order_by="micros", max_depth=10000, select=["micros", "bytes"],
-            hide_name_regexes=[], account_type_regexes=[".*"],
-        )  # fmt: skip
+            min_micros=min_micros,
+            min_bytes=min_bytes,
+            min_accelerator_micros=min_accelerator_micros,
+            min_cpu_micros=min_cpu_micros,
+            min_peak_bytes=min_peak_bytes,
+            min_residual_bytes=min_residual_bytes,
+            min_output_bytes=min_output_bytes,
+            order_by="micros",
+            max_depth=10000,
+            select=["micros", "bytes"],
+            hide_name_regexes=[],
+            account_type_regexes=[".*"],
+        )
         return builder.build()
 
     @staticmethod
@@ -304,14 +322,19 @@ class ProfileOptionBuilder:
         )
 
     def with_node_names(
-        self, start_name_regexes: Any = None, show_name_regexes: Any = None, hide_name_regexes: Any = None,
+        self,
+        start_name_regexes: Any = None,
+        show_name_regexes: Any = None,
+        hide_name_regexes: Any = None,
         trim_name_regexes: Any = None,
-    ) -> ProfileOptionBuilder:  # fmt: skip
+    ) -> ProfileOptionBuilder:
         """Regular expressions of the names to begin at, to show, to hide, and to trim."""
         given = {
-            "start_name_regexes": start_name_regexes, "show_name_regexes": show_name_regexes,
-            "hide_name_regexes": hide_name_regexes, "trim_name_regexes": trim_name_regexes,
-        }  # fmt: skip
+            "start_name_regexes": start_name_regexes,
+            "show_name_regexes": show_name_regexes,
+            "hide_name_regexes": hide_name_regexes,
+            "trim_name_regexes": trim_name_regexes,
+        }
         return self._with(**{key: value for key, value in given.items() if value is not None})
 
     def with_step(self, step: int) -> ProfileOptionBuilder:
@@ -356,9 +379,13 @@ class ProfilerHook(tf.train.SessionRunHook):
     """
 
     def __init__(
-        self, save_steps: int | None = None, save_secs: float | None = None, output_dir: str = "",
-        show_dataflow: bool = True, show_memory: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        save_steps: int | None = None,
+        save_secs: float | None = None,
+        output_dir: str = "",
+        show_dataflow: bool = True,
+        show_memory: bool = False,
+    ) -> None:
         if show_memory:
             raise NotImplementedError(
                 errors.message("show_memory=True", "a call that does not show memory", "session.run with RunMetadata")

@@ -90,9 +90,10 @@ def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: s
 
 def _shown(plugin: str, name: str, description: str | None, step: Any, make: Callable[[], Any], kind: Any) -> Any:
     metadata = summary_pb2.SummaryMetadata(
-        plugin_data=summary_pb2.SummaryMetadata.PluginData(plugin_name=plugin), summary_description=description or "",
+        plugin_data=summary_pb2.SummaryMetadata.PluginData(plugin_name=plugin),
+        summary_description=description or "",
         data_class=kind,
-    )  # fmt: skip
+    )
     return write(name, make(), step, metadata.SerializeToString())
 
 

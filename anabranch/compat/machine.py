@@ -25,11 +25,14 @@ def list_local_devices(session_config: Any = None) -> list[DeviceAttributes]:
     with tf.Session(graph=tf.Graph(), config=session_config) as session:
         return [
             DeviceAttributes(
-                device.name.partition("/task:0")[2], device.device_type, device.memory_limit_bytes, device.incarnation,
+                device.name.partition("/task:0")[2],
+                device.device_type,
+                device.memory_limit_bytes,
+                device.incarnation,
                 f"device: {device.device_type}",
             )
             for device in session.list_devices()
-        ]  # fmt: skip
+        ]
 
 
 def IsGoogleCudaEnabled() -> bool:

@@ -41,9 +41,15 @@ class DataSet:
     """
 
     def __init__(
-        self, images: Any, labels: Any, fake_data: bool = False, one_hot: bool = False, dtype: Any = tf.float32,
-        reshape: bool = True, seed: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        images: Any,
+        labels: Any,
+        fake_data: bool = False,
+        one_hot: bool = False,
+        dtype: Any = tf.float32,
+        reshape: bool = True,
+        seed: int | None = None,
+    ) -> None:
         if fake_data:
             raise NotImplementedError(
                 errors.message("fake_data=True", "the data set's files", "read_data_sets(folder)")
@@ -119,9 +125,15 @@ class DataSet:
 
 
 def read_data_sets(
-    train_dir: str, fake_data: bool = False, one_hot: bool = False, dtype: Any = tf.float32, reshape: bool = True,
-    validation_size: int = 5000, seed: int | None = None, source_url: str = DEFAULT_SOURCE_URL,
-) -> Datasets:  # fmt: skip
+    train_dir: str,
+    fake_data: bool = False,
+    one_hot: bool = False,
+    dtype: Any = tf.float32,
+    reshape: bool = True,
+    validation_size: int = 5000,
+    seed: int | None = None,
+    source_url: str = DEFAULT_SOURCE_URL,
+) -> Datasets:
     """Training, validation and test set from a folder of IDX files.
 
     Args:

@@ -92,13 +92,14 @@ for _old_name, _new_name in {
 
 # Recurrent networks had no kinds yet, and all cells one home.
 for _old_name, _new_name in {
-    "nn.deconv2d": "nn.conv2d_transpose", "nn.rnn": "nn.static_rnn",
+    "nn.deconv2d": "nn.conv2d_transpose",
+    "nn.rnn": "nn.static_rnn",
     "nn.bidirectional_rnn": "nn.static_bidirectional_rnn",
     "nn.state_saving_rnn": "nn.static_state_saving_rnn",
     "nn.rnn_cell.EmbeddingWrapper": "contrib.rnn.EmbeddingWrapper",
     "nn.rnn_cell.InputProjectionWrapper": "contrib.rnn.InputProjectionWrapper",
     "nn.rnn_cell.OutputProjectionWrapper": "contrib.rnn.OutputProjectionWrapper",
-}.items():  # fmt: skip
+}.items():
     _one(_old_name, _new_name)
 
 
@@ -111,10 +112,17 @@ def linear(args: Any, output_size: int, bias: bool, bias_start: float = 0.0, sco
 
 # Sequence models stood in tf.nn.seq2seq; a loss function of one's own took (logits, labels).
 for _name in (
-    "attention_decoder", "basic_rnn_seq2seq", "embedding_attention_decoder", "embedding_attention_seq2seq",
-    "embedding_rnn_decoder", "embedding_rnn_seq2seq", "embedding_tied_rnn_seq2seq", "one2many_rnn_seq2seq",
-    "rnn_decoder", "tied_rnn_seq2seq",
-):  # fmt: skip
+    "attention_decoder",
+    "basic_rnn_seq2seq",
+    "embedding_attention_decoder",
+    "embedding_attention_seq2seq",
+    "embedding_rnn_decoder",
+    "embedding_rnn_seq2seq",
+    "embedding_tied_rnn_seq2seq",
+    "one2many_rnn_seq2seq",
+    "rnn_decoder",
+    "tied_rnn_seq2seq",
+):
     _one(f"nn.seq2seq.{_name}", f"contrib.legacy_seq2seq.{_name}")
 
 

@@ -18,11 +18,16 @@ from anabranch.rnn.cells import LayerRNNCell, LSTMStateTuple
 
 __getattr__, __dir__ = module_attributes("contrib.cudnn_rnn")
 for _name, _value in {
-    "CUDNN_LSTM": "lstm", "CUDNN_GRU": "gru", "CUDNN_RNN_TANH": "rnn_tanh", "CUDNN_RNN_RELU": "rnn_relu",
-    "CUDNN_RNN_UNIDIRECTION": "unidirectional", "CUDNN_RNN_BIDIRECTION": "bidirectional",
-    "CUDNN_INPUT_LINEAR_MODE": "linear_input", "CUDNN_INPUT_SKIP_MODE": "skip_input",
+    "CUDNN_LSTM": "lstm",
+    "CUDNN_GRU": "gru",
+    "CUDNN_RNN_TANH": "rnn_tanh",
+    "CUDNN_RNN_RELU": "rnn_relu",
+    "CUDNN_RNN_UNIDIRECTION": "unidirectional",
+    "CUDNN_RNN_BIDIRECTION": "bidirectional",
+    "CUDNN_INPUT_LINEAR_MODE": "linear_input",
+    "CUDNN_INPUT_SKIP_MODE": "skip_input",
     "CUDNN_INPUT_AUTO_MODE": "auto_select",
-}.items():  # fmt: skip
+}.items():
     public(f"contrib.cudnn_rnn.{_name}")(_value)
 
 
@@ -53,10 +58,13 @@ class CudnnCompatibleGRUCell(LayerRNNCell):
         depth, units = tf.TensorShape(inputs_shape).as_list()[-1], self._num_units
         self._parts = {}
         for name, shape in (
-            ("gates/kernel", [depth + units, 2 * units]), ("gates/bias", [2 * units]),
-            ("candidate/input_projection/kernel", [depth, units]), ("candidate/input_projection/bias", [units]),
-            ("candidate/hidden_projection/kernel", [units, units]), ("candidate/hidden_projection/bias", [units]),
-        ):  # fmt: skip
+            ("gates/kernel", [depth + units, 2 * units]),
+            ("gates/bias", [2 * units]),
+            ("candidate/input_projection/kernel", [depth, units]),
+            ("candidate/input_projection/bias", [units]),
+            ("candidate/hidden_projection/kernel", [units, units]),
+            ("candidate/hidden_projection/bias", [units]),
+        ):
             start = tf.zeros_initializer() if name.endswith("bias") else self._initializer
             self._parts[name] = self.add_variable(name, shape=shape, initializer=start)
         self.built = True
@@ -112,10 +120,18 @@ class _CudnnRNN(tf.layers.Layer):
     _mode: ClassVar[str] = ""
 
     def __init__(
-        self, num_layers: int, num_units: int, input_mode: str = "linear_input", direction: str = "unidirectional",
-        dropout: float = 0.0, seed: int | None = None, dtype: Any = tf.float32, kernel_initializer: Any = None,
-        bias_initializer: Any = None, name: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        num_layers: int,
+        num_units: int,
+        input_mode: str = "linear_input",
+        direction: str = "unidirectional",
+        dropout: float = 0.0,
+        seed: int | None = None,
+        dtype: Any = tf.float32,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = None,
+        name: str | None = None,
+    ) -> None:
         super().__init__(dtype=dtype, name=name or None)
         if direction not in ("unidirectional", "bidirectional"):
             raise ValueError(
@@ -165,9 +181,13 @@ class _CudnnRNN(tf.layers.Layer):
         return list(parts[0])
 
     def call(
-        self, inputs: Any, initial_state: Any = None, sequence_lengths: Any = None, time_major: bool = True,
+        self,
+        inputs: Any,
+        initial_state: Any = None,
+        sequence_lengths: Any = None,
+        time_major: bool = True,
         training: Any = True,
-    ) -> tuple[Any, tuple[Any, ...]]:  # fmt: skip
+    ) -> tuple[Any, tuple[Any, ...]]:
         """Outputs of the last layer, and the states at the end.
 
         Args:
@@ -191,15 +211,21 @@ class _CudnnRNN(tf.layers.Layer):
         options: dict[str, Any] = {"sequence_length": lengths, "dtype": inputs.dtype, "time_major": time_major}
         if self.num_dirs == 1:
             outputs, last = tf.nn.dynamic_rnn(
-                tf.nn.rnn_cell.MultiRNNCell(cells[0]), inputs,
-                initial_state=None if states is None else tuple(states), **options,
-            )  # fmt: skip
+                tf.nn.rnn_cell.MultiRNNCell(cells[0]),
+                inputs,
+                initial_state=None if states is None else tuple(states),
+                **options,
+            )
             ends = list(last)
         else:
             outputs, forward, back = tf.contrib.rnn.stack_bidirectional_dynamic_rnn(
-                cells[0], cells[1], inputs, initial_states_fw=None if states is None else states[::2],
-                initial_states_bw=None if states is None else states[1::2], **options,
-            )  # fmt: skip
+                cells[0],
+                cells[1],
+                inputs,
+                initial_states_fw=None if states is None else states[::2],
+                initial_states_bw=None if states is None else states[1::2],
+                **options,
+            )
             ends = [state for pair in zip(forward, back, strict=True) for state in pair]
         self._trainable_weights = [
             v for pair in zip(*self._cells, strict=True) for cell in pair for v in cell.variables

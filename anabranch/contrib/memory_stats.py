@@ -21,12 +21,14 @@ def _statistic(key: str, name: str) -> Tensor:
         stats = jax.devices()[0].memory_stats()
         if not stats or key not in stats:
             raise errors.UnimplementedError(
-                None, None,
+                None,
+                None,
                 errors.message(
-                    f"{name} on {jax.devices()[0].device_kind}, whose allocator keeps no statistics", "an accelerator",
+                    f"{name} on {jax.devices()[0].device_kind}, whose allocator keeps no statistics",
+                    "an accelerator",
                     "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss for the process",
-                )
-            )  # fmt: skip
+                ),
+            )
         return np.int64(stats[key])
 
     statistic: Tensor = tf.py_func(read, [], tf.int64, name=name)

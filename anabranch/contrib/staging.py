@@ -26,9 +26,14 @@ class StagingArea:
     """
 
     def __init__(
-        self, dtypes: Sequence[Any], shapes: Any = None, names: Any = None, shared_name: str | None = None,
-        capacity: int = 0, memory_limit: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        dtypes: Sequence[Any],
+        shapes: Any = None,
+        names: Any = None,
+        shared_name: str | None = None,
+        capacity: int = 0,
+        memory_limit: int = 0,
+    ) -> None:
         if memory_limit:
             raise NotImplementedError(
                 errors.message(f"memory_limit={memory_limit}", "no limit of memory: memory_limit=0", "capacity=2")

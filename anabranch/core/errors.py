@@ -54,7 +54,7 @@ __all__ = [
     "exception_type_from_error_code",
     "make_exception",
     "message",
-]  # fmt: skip
+]
 
 OK = 0
 CANCELLED = 1
@@ -125,9 +125,13 @@ class OpRecord:
         if op is None or isinstance(op, OpRecord):
             return op
         return OpRecord(
-            str(getattr(op, "name", op)), str(getattr(op, "type", "")), str(getattr(op, "device", "") or ""),
-            _site_text(op), OpRecord.of(_original(op)), OpRecord.of(_within(op)),
-        )  # fmt: skip
+            str(getattr(op, "name", op)),
+            str(getattr(op, "type", "")),
+            str(getattr(op, "device", "") or ""),
+            _site_text(op),
+            OpRecord.of(_original(op)),
+            OpRecord.of(_within(op)),
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return OpRecord, (self.name, self.type, self.device, self.user_site, self.original, self.within)

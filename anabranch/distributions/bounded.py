@@ -34,9 +34,13 @@ class Uniform(Distribution):
     """All numbers from ``low`` to ``high``, ``high`` excluded, equally likely."""
 
     def __init__(
-        self, low: Any = 0.0, high: Any = 1.0, validate_args: bool = False, allow_nan_stats: bool = True,
+        self,
+        low: Any = 0.0,
+        high: Any = 1.0,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
         name: str = "Uniform",
-    ) -> None:  # fmt: skip
+    ) -> None:
         parameters = dict(locals())
         with name_scope(name, values=[low, high]):
             tensors = floats("Uniform", low=low, high=high)
@@ -49,9 +53,14 @@ class Uniform(Distribution):
                 ),
             )
         super().__init__(
-            self._low.dtype.base, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
-            [self._low, self._high], name,
-        )  # fmt: skip
+            self._low.dtype.base,
+            FULLY_REPARAMETERIZED,
+            validate_args,
+            allow_nan_stats,
+            parameters,
+            [self._low, self._high],
+            name,
+        )
 
     @property
     def low(self) -> Any:
@@ -106,9 +115,13 @@ class Beta(Distribution):
     """Over (0, 1), with density proportional to ``x^(concentration1 - 1) (1 - x)^(concentration0 - 1)``."""
 
     def __init__(
-        self, concentration1: Any = None, concentration0: Any = None, validate_args: bool = False,
-        allow_nan_stats: bool = True, name: str = "Beta",
-    ) -> None:  # fmt: skip
+        self,
+        concentration1: Any = None,
+        concentration0: Any = None,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "Beta",
+    ) -> None:
         parameters = dict(locals())
         self._one: Any
         self._zero: Any
@@ -120,9 +133,14 @@ class Beta(Distribution):
             )
             self._total = self._one + self._zero
         super().__init__(
-            self._total.dtype.base, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
-            [self._one, self._zero], name,
-        )  # fmt: skip
+            self._total.dtype.base,
+            FULLY_REPARAMETERIZED,
+            validate_args,
+            allow_nan_stats,
+            parameters,
+            [self._one, self._zero],
+            name,
+        )
 
     @property
     def concentration1(self) -> Any:
@@ -198,9 +216,13 @@ class Gamma(Distribution):
     _rate: Any
 
     def __init__(
-        self, concentration: Any, rate: Any, validate_args: bool = False, allow_nan_stats: bool = True,
+        self,
+        concentration: Any,
+        rate: Any,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
         name: str = "Gamma",
-    ) -> None:  # fmt: skip
+    ) -> None:
         parameters = dict(locals())
         with name_scope(name, values=[concentration, rate]):
             tensors = floats("Gamma", concentration=concentration, rate=rate)
@@ -212,9 +234,15 @@ class Gamma(Distribution):
 
     def _begin(self, validate_args: bool, allow_nan_stats: bool, parameters: dict[str, Any], name: str) -> None:
         Distribution.__init__(
-            self, self._rate.dtype.base, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
-            [self._concentration, self._rate], name,
-        )  # fmt: skip
+            self,
+            self._rate.dtype.base,
+            FULLY_REPARAMETERIZED,
+            validate_args,
+            allow_nan_stats,
+            parameters,
+            [self._concentration, self._rate],
+            name,
+        )
 
     @property
     def concentration(self) -> Any:

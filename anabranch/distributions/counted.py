@@ -56,9 +56,14 @@ class Bernoulli(Distribution):
     """1 with probability ``probs``, or log-odds ``logits``; 0 otherwise."""
 
     def __init__(
-        self, logits: Any = None, probs: Any = None, dtype: Any = dtypes.int32, validate_args: bool = False,
-        allow_nan_stats: bool = True, name: str = "Bernoulli",
-    ) -> None:  # fmt: skip
+        self,
+        logits: Any = None,
+        probs: Any = None,
+        dtype: Any = dtypes.int32,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "Bernoulli",
+    ) -> None:
         parameters = dict(locals())
         with name_scope(name):
             self._logits, self._probs = logits_and_probs(logits, probs, False, validate_args, "Bernoulli")
@@ -107,9 +112,14 @@ class Categorical(Distribution):
     """Classes ``0`` to ``k - 1`` with probabilities ``probs``, or log-probabilities ``logits``, ``[..., k]``."""
 
     def __init__(
-        self, logits: Any = None, probs: Any = None, dtype: Any = dtypes.int32, validate_args: bool = False,
-        allow_nan_stats: bool = True, name: str = "Categorical",
-    ) -> None:  # fmt: skip
+        self,
+        logits: Any = None,
+        probs: Any = None,
+        dtype: Any = dtypes.int32,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "Categorical",
+    ) -> None:
         parameters = dict(locals())
         with name_scope(name):
             self._logits, self._probs = logits_and_probs(logits, probs, True, validate_args, "Categorical")
@@ -184,9 +194,14 @@ class Poisson(Distribution):
     """Counts of events that occur at ``rate``, or the exponential of ``log_rate``."""
 
     def __init__(
-        self, rate: Any = None, log_rate: Any = None, interpolate_nondiscrete: bool = True, validate_args: bool = False,
-        allow_nan_stats: bool = True, name: str = "Poisson",
-    ) -> None:  # fmt: skip
+        self,
+        rate: Any = None,
+        log_rate: Any = None,
+        interpolate_nondiscrete: bool = True,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "Poisson",
+    ) -> None:
         parameters = dict(locals())
         if (rate is None) == (log_rate is None):
             raise ValueError(

@@ -172,17 +172,27 @@ class Multinomial(_Counts):
     """How often each class comes up in ``total_count`` draws by ``probs``, or by log-probabilities ``logits``."""
 
     def __init__(
-        self, total_count: Any, logits: Any = None, probs: Any = None, validate_args: bool = False,
-        allow_nan_stats: bool = True, name: str = "Multinomial",
-    ) -> None:  # fmt: skip
+        self,
+        total_count: Any,
+        logits: Any = None,
+        probs: Any = None,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "Multinomial",
+    ) -> None:
         parameters = dict(locals())
         with name_scope(name):
             self._logits, self._probs = logits_and_probs(logits, probs, True, validate_args, "Multinomial")
             self._total_count = floats("Multinomial", self._logits.dtype.base, total_count=total_count)["total_count"]
         super().__init__(
-            self._probs.dtype.base, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
-            [self._total_count, self._logits, self._probs], name,
-        )  # fmt: skip
+            self._probs.dtype.base,
+            NOT_REPARAMETERIZED,
+            validate_args,
+            allow_nan_stats,
+            parameters,
+            [self._total_count, self._logits, self._probs],
+            name,
+        )
 
     @property
     def logits(self) -> Any:
@@ -222,9 +232,13 @@ class DirichletMultinomial(_Counts):
     """Multinomial counts whose probabilities are drawn from a Dirichlet distribution."""
 
     def __init__(
-        self, total_count: Any, concentration: Any, validate_args: bool = False, allow_nan_stats: bool = True,
+        self,
+        total_count: Any,
+        concentration: Any,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
         name: str = "DirichletMultinomial",
-    ) -> None:  # fmt: skip
+    ) -> None:
         parameters = dict(locals())
         with name_scope(name, values=[total_count, concentration]):
             tensors = floats("DirichletMultinomial", concentration=concentration)["concentration"]
@@ -236,9 +250,14 @@ class DirichletMultinomial(_Counts):
             ]
             self._total = _sum(self._concentration)
         super().__init__(
-            tensors.dtype.base, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
-            [self._total_count, tensors], name,
-        )  # fmt: skip
+            tensors.dtype.base,
+            NOT_REPARAMETERIZED,
+            validate_args,
+            allow_nan_stats,
+            parameters,
+            [self._total_count, tensors],
+            name,
+        )
 
     @property
     def concentration(self) -> Any:
@@ -289,9 +308,14 @@ class MultivariateNormalDiag(Distribution):
     """
 
     def __init__(
-        self, loc: Any = None, scale_diag: Any = None, scale_identity_multiplier: Any = None,
-        validate_args: bool = False, allow_nan_stats: bool = True, name: str = "MultivariateNormalDiag",
-    ) -> None:  # fmt: skip
+        self,
+        loc: Any = None,
+        scale_diag: Any = None,
+        scale_identity_multiplier: Any = None,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "MultivariateNormalDiag",
+    ) -> None:
         parameters = dict(locals())
         if loc is None and scale_diag is None:
             raise ValueError(
@@ -319,9 +343,14 @@ class MultivariateNormalDiag(Distribution):
             if validate_args:
                 self._scale = checked(self._scale, True, assert_positive(self._scale, "scale_diag must be positive"))
         super().__init__(
-            self._scale.dtype.base, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
-            [self._loc, self._scale], name,
-        )  # fmt: skip
+            self._scale.dtype.base,
+            FULLY_REPARAMETERIZED,
+            validate_args,
+            allow_nan_stats,
+            parameters,
+            [self._loc, self._scale],
+            name,
+        )
 
     @property
     def loc(self) -> Any:

@@ -81,9 +81,14 @@ class Normal(LocationScale):
         tensors = self._prepare(name, validate_args, loc=loc, scale=scale)
         self._loc, self._scale = tensors["loc"], tensors["scale"]
         super().__init__(
-            self._scale.dtype.base, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
-            [self._loc, self._scale], name,
-        )  # fmt: skip
+            self._scale.dtype.base,
+            FULLY_REPARAMETERIZED,
+            validate_args,
+            allow_nan_stats,
+            parameters,
+            [self._loc, self._scale],
+            name,
+        )
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
         shape = vector([n] if isinstance(n, int) else build("ExpandDims", n, 0), self._batch()[1])
@@ -143,9 +148,14 @@ class Laplace(LocationScale):
         tensors = self._prepare(name, validate_args, loc=loc, scale=scale)
         self._loc, self._scale = tensors["loc"], tensors["scale"]
         super().__init__(
-            self._scale.dtype.base, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
-            [self._loc, self._scale], name,
-        )  # fmt: skip
+            self._scale.dtype.base,
+            FULLY_REPARAMETERIZED,
+            validate_args,
+            allow_nan_stats,
+            parameters,
+            [self._loc, self._scale],
+            name,
+        )
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
         # Open at -1, where the logarithm would be infinite.
@@ -186,17 +196,27 @@ class StudentT(LocationScale):
     """Student's t distribution of ``df`` degrees of freedom."""
 
     def __init__(
-        self, df: Any, loc: Any, scale: Any, validate_args: bool = False, allow_nan_stats: bool = True,
+        self,
+        df: Any,
+        loc: Any,
+        scale: Any,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
         name: str = "StudentT",
-    ) -> None:  # fmt: skip
+    ) -> None:
         parameters = dict(locals())
         tensors = self._prepare(name, validate_args, df=df, loc=loc, scale=scale)
         self._loc, self._scale = tensors["loc"], tensors["scale"]
         self._df = checked(tensors["df"], validate_args, assert_positive(tensors["df"], "df must be positive"))
         super().__init__(
-            self._scale.dtype.base, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
-            [self._df, self._loc, self._scale], name,
-        )  # fmt: skip
+            self._scale.dtype.base,
+            FULLY_REPARAMETERIZED,
+            validate_args,
+            allow_nan_stats,
+            parameters,
+            [self._df, self._loc, self._scale],
+            name,
+        )
 
     @property
     def df(self) -> Any:

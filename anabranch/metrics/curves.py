@@ -31,16 +31,24 @@ def rate(counts: Counts, of: str, beside: str) -> Any:
 
 
 def at_point(
-    labels: Any, predictions: Any, weights: Any, num_thresholds: int, where_to: tuple[Any, Any],
-    compute: Callable[[Counts], Tensor], name: str | None, default: str, kinds: Sequence[str] = IN_ORDER,
-) -> Pair:  # fmt: skip
+    labels: Any,
+    predictions: Any,
+    weights: Any,
+    num_thresholds: int,
+    where_to: tuple[Any, Any],
+    compute: Callable[[Counts], Tensor],
+    name: str | None,
+    default: str,
+    kinds: Sequence[str] = IN_ORDER,
+) -> Pair:
     """A metric that is computed of the counts at even thresholds."""
     with variable_scope(name, default, (predictions, labels, weights)):
         values, updates = at_thresholds(labels, predictions, even_thresholds(num_thresholds), weights, kinds)
         return finished(
-            build("Identity", compute(values), name="value"), build("Identity", compute(updates), name="update_op"),
+            build("Identity", compute(values), name="value"),
+            build("Identity", compute(updates), name="update_op"),
             *where_to,
-        )  # fmt: skip
+        )
 
 
 def _in_unit_interval(name: str, value: float) -> None:
@@ -86,9 +94,15 @@ def sensitivity_at_specificity(
         return best
 
     return at_point(
-        labels, predictions, weights, num_thresholds, (metrics_collections, updates_collections), compute, name,
+        labels,
+        predictions,
+        weights,
+        num_thresholds,
+        (metrics_collections, updates_collections),
+        compute,
+        name,
         "sensitivity_at_specificity",
-    )  # fmt: skip
+    )
 
 
 @public("metrics.specificity_at_sensitivity")
@@ -128,6 +142,12 @@ def specificity_at_sensitivity(
         return best
 
     return at_point(
-        labels, predictions, weights, num_thresholds, (metrics_collections, updates_collections), compute, name,
+        labels,
+        predictions,
+        weights,
+        num_thresholds,
+        (metrics_collections, updates_collections),
+        compute,
+        name,
         "specificity_at_sensitivity",
-    )  # fmt: skip
+    )

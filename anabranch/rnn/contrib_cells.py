@@ -170,13 +170,21 @@ class NASCell(RNNCell):
             return build("Relu", value)
 
         first = [
-            sigmoid(x[0] + s[0]), relu(x[1] + s[1]), sigmoid(x[2] + s[2]), relu(x[3] * s[3]),
-            tanh(x[4] + s[4]), sigmoid(x[5] + s[5]), tanh(x[6] + s[6]), sigmoid(x[7] + s[7]),
-        ]  # fmt: skip
+            sigmoid(x[0] + s[0]),
+            relu(x[1] + s[1]),
+            sigmoid(x[2] + s[2]),
+            relu(x[3] * s[3]),
+            tanh(x[4] + s[4]),
+            sigmoid(x[5] + s[5]),
+            tanh(x[6] + s[6]),
+            sigmoid(x[7] + s[7]),
+        ]
         second = [
-            tanh(first[0] * first[1]), tanh(first[2] + first[3]), tanh(first[4] * first[5]),
+            tanh(first[0] * first[1]),
+            tanh(first[2] + first[3]),
+            tanh(first[4] * first[5]),
             sigmoid(first[6] + first[7]),
-        ]  # fmt: skip
+        ]
         second[0] = tanh(second[0] + c)
         new_c = second[0] * second[1]
         new_m = tanh(new_c * tanh(second[2] + second[3]))

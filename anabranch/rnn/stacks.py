@@ -33,9 +33,7 @@ from anabranch.variables.scope_state import get_variable_scope
 publish_as("contrib.rnn.transpose_batch_time", transposed)
 publish_as("contrib.rnn.best_effort_input_batch_size", best_effort_batch)
 # Cells had modules of their own within tf.contrib.rnn for some versions.
-for _cell in (
-    BasicLSTMCell, BasicRNNCell, DropoutWrapper, GRUCell, LSTMCell, LSTMStateTuple, MultiRNNCell, RNNCell,
-):  # fmt: skip
+for _cell in (BasicLSTMCell, BasicRNNCell, DropoutWrapper, GRUCell, LSTMCell, LSTMStateTuple, MultiRNNCell, RNNCell):
     publish_as(f"contrib.rnn.rnn_cell.{_cell.__name__}", _cell)
     publish_as(f"contrib.rnn.core_rnn_cell.{_cell.__name__}", _cell)
 

@@ -110,9 +110,16 @@ class SavedModelBuilder:
         with graph.as_default():
             saver = self._saver(saver)
             meta = self._meta_graph(
-                graph, saver, tags, signatures, assets_collection, legacy_init_op, main_op, clear_devices,
+                graph,
+                saver,
+                tags,
+                signatures,
+                assets_collection,
+                legacy_init_op,
+                main_op,
+                clear_devices,
                 strip_default_attrs,
-            )  # fmt: skip
+            )
             prefix = files.variables_prefix(self._export_dir)
             os.makedirs(os.path.dirname(prefix), exist_ok=True)
             saver.save(sess, prefix, write_meta_graph=False, write_state=False)
@@ -142,9 +149,16 @@ class SavedModelBuilder:
             )
         graph = get_default_graph()
         meta = self._meta_graph(
-            graph, self._saver(saver), tags, self._signatures(signature_def_map), assets_collection, legacy_init_op,
-            main_op, clear_devices, strip_default_attrs,
-        )  # fmt: skip
+            graph,
+            self._saver(saver),
+            tags,
+            self._signatures(signature_def_map),
+            assets_collection,
+            legacy_init_op,
+            main_op,
+            clear_devices,
+            strip_default_attrs,
+        )
         self._saved_model.meta_graphs.append(meta)
 
     def save(self, as_text: bool = False) -> bytes:

@@ -25,8 +25,13 @@ from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.protos import event_pb2, summary_pb2
 from anabranch.core.values import dtypes
 
-for _message in (summary_pb2.Summary, summary_pb2.SummaryDescription, event_pb2.Event, event_pb2.SessionLog,
-                 event_pb2.TaggedRunMetadata):  # fmt: skip
+for _message in (
+    summary_pb2.Summary,
+    summary_pb2.SummaryDescription,
+    event_pb2.Event,
+    event_pb2.SessionLog,
+    event_pb2.TaggedRunMetadata,
+):
     publish_as(f"summary.{_message.DESCRIPTOR.name}", _message)
 publish_as("SummaryDescription", summary_pb2.SummaryDescription)
 

@@ -173,9 +173,14 @@ class Benchmark:
         Benchmark._classes.append(cls)
 
     def report_benchmark(
-        self, iters: int | None = None, cpu_time: float | None = None, wall_time: float | None = None,
-        throughput: float | None = None, extras: dict[str, Any] | None = None, name: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        iters: int | None = None,
+        cpu_time: float | None = None,
+        wall_time: float | None = None,
+        throughput: float | None = None,
+        extras: dict[str, Any] | None = None,
+        name: str | None = None,
+    ) -> None:
         """Print what was measured, times in seconds."""
         given = {"iters": iters, "cpu_time": cpu_time, "wall_time": wall_time, "throughput": throughput}
         shown = {key: value for key, value in given.items() if value is not None} | {"extras": extras or {}}
@@ -183,10 +188,18 @@ class Benchmark:
         print(f"entry {{ name: {name or f'{type(self).__name__}.{caller}'!r} {shown} }}")
 
     def run_op_benchmark(
-        self, sess: Any, op_or_tensor: Any, feed_dict: Any = None, burn_iters: int = 2, min_iters: int = 10,
-        store_trace: bool = False, store_memory_usage: bool = True, name: str | None = None,
-        extras: dict[str, Any] | None = None, mbs: float = 0,
-    ) -> dict[str, Any]:  # fmt: skip
+        self,
+        sess: Any,
+        op_or_tensor: Any,
+        feed_dict: Any = None,
+        burn_iters: int = 2,
+        min_iters: int = 10,
+        store_trace: bool = False,
+        store_memory_usage: bool = True,
+        name: str | None = None,
+        extras: dict[str, Any] | None = None,
+        mbs: float = 0,
+    ) -> dict[str, Any]:
         """Time runs of an op, report the median, and return what it reported.
 
         Args:

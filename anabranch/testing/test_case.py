@@ -278,10 +278,19 @@ class TestCase(absltest.TestCase):
         self._walk(a, b, "a", msg, compare)
 
     def assertAllCloseAccordingToType(
-        self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, float_rtol: float = 1e-6,
-        float_atol: float = 1e-6, half_rtol: float = 1e-3, half_atol: float = 1e-3, bfloat16_rtol: float = 1e-2,
-        bfloat16_atol: float = 1e-2, msg: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        a: Any,
+        b: Any,
+        rtol: float = 1e-6,
+        atol: float = 1e-6,
+        float_rtol: float = 1e-6,
+        float_atol: float = 1e-6,
+        half_rtol: float = 1e-3,
+        half_atol: float = 1e-3,
+        bfloat16_rtol: float = 1e-2,
+        bfloat16_atol: float = 1e-2,
+        msg: str | None = None,
+    ) -> None:
         """Like assertAllClose, with the tolerance of the narrowest type among both."""
         a, b = self._array(a), self._array(b)
         names = {a.dtype.name, b.dtype.name}
@@ -349,9 +358,13 @@ class TestCase(absltest.TestCase):
         self._all(a, lambda x: x <= comparison_target, f"at most {comparison_target}")
 
     def assertAllInRange(
-        self, target: Any, lower_bound: Any, upper_bound: Any, open_lower_bound: bool = False,
+        self,
+        target: Any,
+        lower_bound: Any,
+        upper_bound: Any,
+        open_lower_bound: bool = False,
         open_upper_bound: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Every element is between two bounds, which belong to the range unless they are open."""
         self._all(
             target,
@@ -394,9 +407,13 @@ class TestCase(absltest.TestCase):
         self.assertMultiLineEqual(text_format.MessageToString(expected), text_format.MessageToString(message), msg)
 
     def assertProtoEqualsVersion(
-        self, expected: Any, actual: Any, producer: int | None = None, min_consumer: int | None = None,
+        self,
+        expected: Any,
+        actual: Any,
+        producer: int | None = None,
+        min_consumer: int | None = None,
         msg: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A GraphDef equals the one that a text describes, with the versions that graphs have by default."""
         wanted = type(actual)()
         text_format.Merge(expected, wanted)

@@ -103,9 +103,13 @@ class LoggingTensorHook(SessionRunHook):
     """
 
     def __init__(
-        self, tensors: Any, every_n_iter: int | None = None, every_n_secs: float | None = None, at_end: bool = False,
+        self,
+        tensors: Any,
+        every_n_iter: int | None = None,
+        every_n_secs: float | None = None,
+        at_end: bool = False,
         formatter: Callable[[dict[str, Any]], str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not (at_end and every_n_iter is None and every_n_secs is None):
             _one_of(every_n_iter=every_n_iter, every_n_secs=every_n_secs)
         if every_n_iter is not None and every_n_iter <= 0:
@@ -221,10 +225,16 @@ class CheckpointSaverHook(SessionRunHook):
     """
 
     def __init__(
-        self, checkpoint_dir: str, save_secs: float | None = None, save_steps: int | None = None, saver: Any = None,
-        checkpoint_basename: str = "model.ckpt", scaffold: Any = None,
-        listeners: Sequence[CheckpointSaverListener] | None = None, steps_per_run: int = 1,
-    ) -> None:  # fmt: skip
+        self,
+        checkpoint_dir: str,
+        save_secs: float | None = None,
+        save_steps: int | None = None,
+        saver: Any = None,
+        checkpoint_basename: str = "model.ckpt",
+        scaffold: Any = None,
+        listeners: Sequence[CheckpointSaverListener] | None = None,
+        steps_per_run: int = 1,
+    ) -> None:
         if saver is not None and scaffold is not None:
             raise ValueError("You cannot provide both saver and scaffold; leave one out")
         _one_of(save_steps=save_steps, save_secs=save_secs)
@@ -310,9 +320,12 @@ class StepCounterHook(SessionRunHook):
     """
 
     def __init__(
-        self, every_n_steps: int | None = 100, every_n_secs: float | None = None, output_dir: str | None = None,
+        self,
+        every_n_steps: int | None = 100,
+        every_n_secs: float | None = None,
+        output_dir: str | None = None,
         summary_writer: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if every_n_secs is not None and every_n_steps == 100:
             every_n_steps = None
         _one_of(every_n_steps=every_n_steps, every_n_secs=every_n_secs)
@@ -395,9 +408,14 @@ class SummarySaverHook(SessionRunHook):
     """
 
     def __init__(
-        self, save_steps: int | None = None, save_secs: float | None = None, output_dir: str | None = None,
-        summary_writer: Any = None, scaffold: Any = None, summary_op: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        save_steps: int | None = None,
+        save_secs: float | None = None,
+        output_dir: str | None = None,
+        summary_writer: Any = None,
+        scaffold: Any = None,
+        summary_op: Any = None,
+    ) -> None:
         if (scaffold is None) == (summary_op is None):
             raise ValueError("Exactly one of scaffold or summary_op must be provided.")
         if save_steps is not None or save_secs is not None:

@@ -80,9 +80,11 @@ class Coordinator:
             self._threads.add(thread)
 
     def join(
-        self, threads: Iterable[threading.Thread] | None = None, stop_grace_period_secs: float = 120,
+        self,
+        threads: Iterable[threading.Thread] | None = None,
+        stop_grace_period_secs: float = 120,
         ignore_live_threads: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Wait until threads have ended, and raise the exception that one asked for the stop with.
 
         Args:
@@ -142,9 +144,13 @@ class LooperThread(threading.Thread):
     """
 
     def __init__(
-        self, coord: Coordinator, timer_interval_secs: float | None, target: Callable[..., Any] | None = None,
-        args: Any = None, kwargs: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        coord: Coordinator,
+        timer_interval_secs: float | None,
+        target: Callable[..., Any] | None = None,
+        args: Any = None,
+        kwargs: Any = None,
+    ) -> None:
         if not isinstance(coord, Coordinator):
             raise ValueError(
                 errors.message(f"coord={coord!r}", "a tf.train.Coordinator", "LooperThread(tf.train.Coordinator(), 60)")
@@ -156,9 +162,12 @@ class LooperThread(threading.Thread):
 
     @staticmethod
     def loop(
-        coord: Coordinator, timer_interval_secs: float | None, target: Callable[..., Any], args: Any = None,
+        coord: Coordinator,
+        timer_interval_secs: float | None,
+        target: Callable[..., Any],
+        args: Any = None,
         kwargs: Any = None,
-    ) -> LooperThread:  # fmt: skip
+    ) -> LooperThread:
         """Make and start a thread that calls a function until the coordinator stops it."""
         looper = LooperThread(coord, timer_interval_secs, target, args, kwargs)
         looper.start()
@@ -206,10 +215,15 @@ class QueueRunner:
     """
 
     def __init__(
-        self, queue: Any = None, enqueue_ops: Sequence[Any] | None = None, close_op: Any = None, cancel_op: Any = None,
-        queue_closed_exception_types: Sequence[type[BaseException]] | None = None, queue_runner_def: Any = None,
+        self,
+        queue: Any = None,
+        enqueue_ops: Sequence[Any] | None = None,
+        close_op: Any = None,
+        cancel_op: Any = None,
+        queue_closed_exception_types: Sequence[type[BaseException]] | None = None,
+        queue_runner_def: Any = None,
         import_scope: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if queue_runner_def is not None:
             if queue is not None or enqueue_ops:
                 raise ValueError(
@@ -228,9 +242,8 @@ class QueueRunner:
             self._close_op = element(queue_runner_def.close_op_name)
             self._cancel_op = element(queue_runner_def.cancel_op_name)
             kinds: list[type[BaseException]] = [
-                errors.exception_type_from_error_code(code)
-                for code in queue_runner_def.queue_closed_exception_types
-            ]  # fmt: skip
+                errors.exception_type_from_error_code(code) for code in queue_runner_def.queue_closed_exception_types
+            ]
             self._closed: tuple[type[BaseException], ...] = tuple(kinds) or (errors.OutOfRangeError,)
         else:
             if queue is None or not enqueue_ops:
@@ -372,9 +385,12 @@ def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS)
 
 @public("train.start_queue_runners", "train.queue_runner.start_queue_runners")
 def start_queue_runners(
-    sess: Any = None, coord: Coordinator | None = None, daemon: bool = True, start: bool = True,
+    sess: Any = None,
+    coord: Coordinator | None = None,
+    daemon: bool = True,
+    start: bool = True,
     collection: str = GraphKeys.QUEUE_RUNNERS,
-) -> list[threading.Thread]:  # fmt: skip
+) -> list[threading.Thread]:
     """Start the threads of all runners of the graph.
 
     Args:

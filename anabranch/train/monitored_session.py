@@ -46,9 +46,11 @@ class _Creator(SessionCreator):
         if self._manager is None:
             self._scaffold.finalize()
             self._manager = session_manager.SessionManager(
-                local_init_op=self._scaffold.local_init_op, ready_op=self._scaffold.ready_op,
-                ready_for_local_init_op=self._scaffold.ready_for_local_init_op, graph=get_default_graph(),
-            )  # fmt: skip
+                local_init_op=self._scaffold.local_init_op,
+                ready_op=self._scaffold.ready_op,
+                ready_for_local_init_op=self._scaffold.ready_for_local_init_op,
+                graph=get_default_graph(),
+            )
         return self._manager
 
 
@@ -65,9 +67,13 @@ class ChiefSessionCreator(_Creator):
     """
 
     def __init__(
-        self, scaffold: Scaffold | None = None, master: str = "", config: Any = None, checkpoint_dir: Any = None,
+        self,
+        scaffold: Scaffold | None = None,
+        master: str = "",
+        config: Any = None,
+        checkpoint_dir: Any = None,
         checkpoint_filename_with_path: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(scaffold, master, config)
         self._folder, self._filename = checkpoint_dir, checkpoint_filename_with_path
 
@@ -76,10 +82,15 @@ class ChiefSessionCreator(_Creator):
         manager = self._get_manager()
         part = self._scaffold
         return manager.prepare_session(
-            self._master, saver=part.saver, checkpoint_dir=self._folder,
-            checkpoint_filename_with_path=self._filename, config=self._config, init_op=part.init_op,
-            init_feed_dict=part.init_feed_dict, init_fn=part.init_fn,
-        )  # fmt: skip
+            self._master,
+            saver=part.saver,
+            checkpoint_dir=self._folder,
+            checkpoint_filename_with_path=self._filename,
+            config=self._config,
+            init_op=part.init_op,
+            init_feed_dict=part.init_feed_dict,
+            init_fn=part.init_fn,
+        )
 
 
 @public("train.WorkerSessionCreator")
@@ -215,10 +226,12 @@ class _Monitored:
             run_metadata = config_pb2.RunMetadata()
         results = self._call(
             lambda: self._session.run(
-                {"caller": [] if fetches is None else fetches, "hooks": asked}, feed_dict=feeds, options=options,
+                {"caller": [] if fetches is None else fetches, "hooks": asked},
+                feed_dict=feeds,
+                options=options,
                 run_metadata=run_metadata,
             )
-        )  # fmt: skip
+        )
         for number, hook in enumerate(self._hooks):
             values = session_run_hook.SessionRunValues(results["hooks"].get(number), options, run_metadata)
             hook.after_run(context, values)
@@ -321,9 +334,11 @@ class MonitoredSession(_Monitored):
     """
 
     def __init__(
-        self, session_creator: SessionCreator | None = None, hooks: Sequence[Any] | None = None,
+        self,
+        session_creator: SessionCreator | None = None,
+        hooks: Sequence[Any] | None = None,
         stop_grace_period_secs: float = 120,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(session_creator or ChiefSessionCreator(), hooks, True, stop_grace_period_secs)
 
 
@@ -342,10 +357,15 @@ class SingularMonitoredSession(_Monitored):
     """
 
     def __init__(
-        self, hooks: Sequence[Any] | None = None, scaffold: Scaffold | None = None, master: str = "",
-        config: Any = None, checkpoint_dir: Any = None, stop_grace_period_secs: float = 120,
+        self,
+        hooks: Sequence[Any] | None = None,
+        scaffold: Scaffold | None = None,
+        master: str = "",
+        config: Any = None,
+        checkpoint_dir: Any = None,
+        stop_grace_period_secs: float = 120,
         checkpoint_filename_with_path: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir, checkpoint_filename_with_path)
         super().__init__(creator, hooks, False, stop_grace_period_secs)
 
@@ -359,12 +379,22 @@ _UNSET = object()
 
 @public("train.MonitoredTrainingSession")
 def MonitoredTrainingSession(
-    master: str = "", is_chief: bool = True, checkpoint_dir: Any = None, scaffold: Scaffold | None = None,
-    hooks: Sequence[Any] | None = None, chief_only_hooks: Sequence[Any] | None = None,
-    save_checkpoint_secs: Any = _UNSET, save_summaries_steps: Any = _UNSET, save_summaries_secs: Any = _UNSET,
-    config: Any = None, stop_grace_period_secs: float = 120, log_step_count_steps: int | None = 100,
-    max_wait_secs: float = 7200, save_checkpoint_steps: Any = _UNSET, summary_dir: Any = None,
-) -> MonitoredSession:  # fmt: skip
+    master: str = "",
+    is_chief: bool = True,
+    checkpoint_dir: Any = None,
+    scaffold: Scaffold | None = None,
+    hooks: Sequence[Any] | None = None,
+    chief_only_hooks: Sequence[Any] | None = None,
+    save_checkpoint_secs: Any = _UNSET,
+    save_summaries_steps: Any = _UNSET,
+    save_summaries_secs: Any = _UNSET,
+    config: Any = None,
+    stop_grace_period_secs: float = 120,
+    log_step_count_steps: int | None = 100,
+    max_wait_secs: float = 7200,
+    save_checkpoint_steps: Any = _UNSET,
+    summary_dir: Any = None,
+) -> MonitoredSession:
     """A :class:`MonitoredSession` with the usual hooks: checkpoints, summaries, steps per second.
 
     Args:
@@ -409,15 +439,19 @@ def MonitoredTrainingSession(
         if save_summaries_steps or save_summaries_secs:
             all_hooks.append(
                 basic_session_run_hooks.SummarySaverHook(
-                    scaffold=scaffold, save_steps=save_summaries_steps, save_secs=save_summaries_secs,
+                    scaffold=scaffold,
+                    save_steps=save_summaries_steps,
+                    save_secs=save_summaries_secs,
                     output_dir=summaries,
                 )
-            )  # fmt: skip
+            )
     if checkpoint_dir and (save_checkpoint_secs or save_checkpoint_steps):
         all_hooks.append(
             basic_session_run_hooks.CheckpointSaverHook(
-                os.fspath(checkpoint_dir), save_secs=save_checkpoint_secs, save_steps=save_checkpoint_steps,
+                os.fspath(checkpoint_dir),
+                save_secs=save_checkpoint_secs,
+                save_steps=save_checkpoint_steps,
                 scaffold=scaffold,
             )
-        )  # fmt: skip
+        )
     return MonitoredSession(creator, all_hooks + list(hooks or []), stop_grace_period_secs)

@@ -53,10 +53,17 @@ class Scaffold:
     """
 
     def __init__(
-        self, init_op: Any = None, init_feed_dict: Any = None, init_fn: Any = None, ready_op: Any = None,
-        ready_for_local_init_op: Any = None, local_init_op: Any = None, summary_op: Any = None, saver: Any = None,
+        self,
+        init_op: Any = None,
+        init_feed_dict: Any = None,
+        init_fn: Any = None,
+        ready_op: Any = None,
+        ready_for_local_init_op: Any = None,
+        local_init_op: Any = None,
+        summary_op: Any = None,
+        saver: Any = None,
         copy_from_scaffold: Scaffold | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         other = copy_from_scaffold
 
         def part(given: Any, name: str) -> Any:
@@ -144,9 +151,14 @@ class SessionManager:
     """
 
     def __init__(
-        self, local_init_op: Any = None, ready_op: Any = None, ready_for_local_init_op: Any = None, graph: Any = None,
-        recovery_wait_secs: float = 30, local_init_run_options: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        local_init_op: Any = None,
+        ready_op: Any = None,
+        ready_for_local_init_op: Any = None,
+        graph: Any = None,
+        recovery_wait_secs: float = 30,
+        local_init_run_options: Any = None,
+    ) -> None:
         if ready_for_local_init_op is not None and local_init_op is None:
             raise ValueError(
                 "If you pass a ready_for_local_init_op you must also pass a local_init_op; leave both out or give both"
@@ -174,10 +186,18 @@ class SessionManager:
         return True
 
     def prepare_session(
-        self, master: str, init_op: Any = None, saver: Any = None, checkpoint_dir: Any = None,
-        checkpoint_filename_with_path: Any = None, wait_for_checkpoint: bool = False, max_wait_secs: float = 7200,
-        config: Any = None, init_feed_dict: Any = None, init_fn: Callable[[Any], Any] | None = None,
-    ) -> Any:  # fmt: skip
+        self,
+        master: str,
+        init_op: Any = None,
+        saver: Any = None,
+        checkpoint_dir: Any = None,
+        checkpoint_filename_with_path: Any = None,
+        wait_for_checkpoint: bool = False,
+        max_wait_secs: float = 7200,
+        config: Any = None,
+        init_feed_dict: Any = None,
+        init_fn: Callable[[Any], Any] | None = None,
+    ) -> Any:
         """A session that is restored from a checkpoint if there is one, initialised otherwise.
 
         Raises:
@@ -209,9 +229,15 @@ class SessionManager:
         return session
 
     def recover_session(
-        self, master: str, saver: Any = None, checkpoint_dir: Any = None, checkpoint_filename_with_path: Any = None,
-        wait_for_checkpoint: bool = False, max_wait_secs: float = 7200, config: Any = None,
-    ) -> tuple[Any, bool]:  # fmt: skip
+        self,
+        master: str,
+        saver: Any = None,
+        checkpoint_dir: Any = None,
+        checkpoint_filename_with_path: Any = None,
+        wait_for_checkpoint: bool = False,
+        max_wait_secs: float = 7200,
+        config: Any = None,
+    ) -> tuple[Any, bool]:
         """A session, and whether it was restored and its variables are there."""
         session = Session(master, graph=self._graph, config=config)
         restored = self._restored(

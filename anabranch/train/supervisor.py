@@ -87,9 +87,10 @@ class Supervisor:
             self._local_ready_op = part(ready_for_local_init_op, GraphKeys.READY_FOR_LOCAL_INIT_OP, lambda: None)
             self._init_op = part(init_op, GraphKeys.INIT_OP, listing.global_variables_initializer)
             self._local_init_op = part(
-                local_init_op, GraphKeys.LOCAL_INIT_OP,
+                local_init_op,
+                GraphKeys.LOCAL_INIT_OP,
                 lambda: group(listing.local_variables_initializer(), tables_initializer()),
-            )  # fmt: skip
+            )
             self._saver = part(saver, GraphKeys.SAVERS, lambda: Saver() if listing.global_variables() else None)
             self._summary_op = part(summary_op, GraphKeys.SUMMARY_OP, merge_all)
             self._global_step = part(global_step, None, lambda: step_counter.get_global_step(self._graph))
@@ -97,9 +98,13 @@ class Supervisor:
         if summary_writer is USE_DEFAULT:
             self._writer = FileWriter(self._logdir) if self._logdir and is_chief else None
         self._manager = session_manager or _manager(
-            self._local_init_op, self._ready_op, self._local_ready_op, self._graph, recovery_wait_secs,
+            self._local_init_op,
+            self._ready_op,
+            self._local_ready_op,
+            self._graph,
+            recovery_wait_secs,
             local_init_run_options,
-        )  # fmt: skip
+        )
         self._graph.finalize()
 
     coord = property(lambda self: self._coord, doc="The coordinator of the threads.")
@@ -117,19 +122,29 @@ class Supervisor:
     save_summaries_secs = property(lambda self: self._summary_secs, doc="Seconds between summaries.")
 
     def prepare_or_wait_for_session(
-        self, master: str = "", config: Any = None, wait_for_checkpoint: bool = False, max_wait_secs: float = 7200,
+        self,
+        master: str = "",
+        config: Any = None,
+        wait_for_checkpoint: bool = False,
+        max_wait_secs: float = 7200,
         start_standard_services: bool = True,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """A session whose variables are there, with threads beside it."""
         self._coord.clear_stop()
         if not self._is_chief:
             session = self._manager.wait_for_session(master, config=config, max_wait_secs=max_wait_secs)
         else:
             session = self._manager.prepare_session(
-                master, init_op=self._init_op, saver=self._saver, checkpoint_dir=self._logdir,
-                wait_for_checkpoint=wait_for_checkpoint, max_wait_secs=max_wait_secs, config=config,
-                init_feed_dict=self._init_feed_dict, init_fn=self._init_fn,
-            )  # fmt: skip
+                master,
+                init_op=self._init_op,
+                saver=self._saver,
+                checkpoint_dir=self._logdir,
+                wait_for_checkpoint=wait_for_checkpoint,
+                max_wait_secs=max_wait_secs,
+                config=config,
+                init_feed_dict=self._init_feed_dict,
+                init_fn=self._init_fn,
+            )
             if self._writer is not None:
                 self._writer.add_graph(self._graph)
             if start_standard_services:
@@ -142,9 +157,12 @@ class Supervisor:
 
     @contextlib.contextmanager
     def managed_session(
-        self, master: str = "", config: Any = None, start_standard_services: bool = True,
+        self,
+        master: str = "",
+        config: Any = None,
+        start_standard_services: bool = True,
         close_summary_writer: bool = True,
-    ) -> Iterator[Any]:  # fmt: skip
+    ) -> Iterator[Any]:
         """A block with a session as default session; what a thread failed with is raised at its end."""
         session = None
         try:
@@ -260,9 +278,8 @@ class Supervisor:
     WaitForStop = wait_for_stop
 
     def stop(
-        self, threads: Iterable[Any] | None = None, close_summary_writer: bool = True,
-        ignore_live_threads: bool = False,
-    ) -> None:  # fmt: skip
+        self, threads: Iterable[Any] | None = None, close_summary_writer: bool = True, ignore_live_threads: bool = False
+    ) -> None:
         """Stop the threads, and raise what one failed with."""
         self._coord.request_stop()
         try:

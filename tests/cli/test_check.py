@@ -27,13 +27,15 @@ def found(text: str) -> list[tuple[int, str]]:
         ("import tensorflow as tf\ntf.contrib.tpu.run_config\n", [(2, "tf.contrib.tpu")]),
         ("from tensorflow.python.ops import math_ops as m\nm.matmul\nm.no\n", [(3, "tf.python.ops.math_ops.no")]),
         ("from tensorflow.python import nothing\n", [(1, "tf.python.nothing")]),
-        ("import tensorflow as tf\ntf.train.AdamOptimizer.nothing\ntf.train.AdamOptimizer.minimize\n",
-         [(2, "tf.train.AdamOptimizer.nothing")]),
+        (
+            "import tensorflow as tf\ntf.train.AdamOptimizer.nothing\ntf.train.AdamOptimizer.minimize\n",
+            [(2, "tf.train.AdamOptimizer.nothing")],
+        ),
         ("import tensorflow as tf\ntf.errors.OutOfRangeError\ntf.float32.as_numpy_dtype\ntf.Graph().nothing\n", []),
         ("import numpy as tf\ntf.nothing\n", []),
         ("import tensorflow as tf\ntf.own = 3\n", []),
     ],
-)  # fmt: skip
+)
 def test_names(text: str, wanted: list[tuple[int, str]]) -> None:
     assert found(text) == wanted
 

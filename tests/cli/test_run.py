@@ -61,7 +61,7 @@ def test_a_module_finds_itself_as_under_python(tmp_path: Path) -> None:
         ("x = (\n", 1, "SyntaxError"),
         ("import atexit, sys\nname = 'last'\natexit.register(lambda: print(name, file=sys.stderr))\n", 0, "last"),
     ],
-)  # fmt: skip
+)
 def test_endings_are_pythons(tmp_path: Path, text: str, code: int, shown: str) -> None:
     (tmp_path / "program.py").write_text(text)
     ours, plain = run(tmp_path, "program.py"), run(tmp_path, "program.py", python=True)
@@ -116,8 +116,10 @@ def test_a_real_tensorflow_is_not_hidden(tmp_path: Path) -> None:
     for options in ([], ["--replace-tensorflow"]):
         shown = subprocess.run(
             [sys.executable, "-c", start, "run", *options, str(tmp_path / "program.py")],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         results.append((shown.returncode, shown.stdout, "--replace-tensorflow" in shown.stderr))
     assert results == [(2, "", True), (0, "1.15.0\n", False)]
 

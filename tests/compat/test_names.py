@@ -197,8 +197,9 @@ def test_a_trace_of_a_step() -> None:
     with tf.Session() as session:
         session.run(
             tf.matmul(tf.ones([2, 2]), tf.ones([2, 2])),
-            options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), run_metadata=metadata,
-        )  # fmt: skip
+            options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE),
+            run_metadata=metadata,
+        )
     trace = json.loads(timeline.Timeline(metadata.step_stats).generate_chrome_trace_format(show_memory=True))
     kinds = {event["ph"] for event in trace["traceEvents"]}
     assert kinds == {"M", "X", "C"}

@@ -21,9 +21,12 @@ def test_names_scopes_and_collections():
     with tf.Graph().as_default():
         params = {"is_training": True, "scale": True}
         with slim.arg_scope(
-            [slim.conv2d], normalizer_fn=slim.batch_norm, normalizer_params=params,
-            weights_regularizer=slim.l2_regularizer(0.1), outputs_collections="ends",
-        ):  # fmt: skip
+            [slim.conv2d],
+            normalizer_fn=slim.batch_norm,
+            normalizer_params=params,
+            weights_regularizer=slim.l2_regularizer(0.1),
+            outputs_collections="ends",
+        ):
             net = slim.repeat(tf.constant(X), 2, slim.conv2d, 4, 3, scope="conv1")
             net = slim.conv2d(net, 5, [1, 1])
         net = slim.max_pool2d(net, 2, scope="pool")
@@ -98,10 +101,16 @@ def test_less_common_layers():
         assert [t.shape.as_list() for t in (up, deep, only)] == [[2, 16, 16, 4], [2, 8, 8, 5], [2, 8, 8, 6]]
         names = [v.op.name for v in slim.get_model_variables()]
         assert [n for n in names if "BatchNorm" not in n] == [
-            "Conv2d_transpose/weights", "SeparableConv2d/depthwise_weights", "SeparableConv2d/pointwise_weights",
-            "SeparableConv2d/biases", "SeparableConv2d_1/depthwise_weights", "SeparableConv2d_1/biases",
-            "InstanceNorm/beta", "InstanceNorm/gamma", "BiasAdd/biases",
-        ]  # fmt: skip
+            "Conv2d_transpose/weights",
+            "SeparableConv2d/depthwise_weights",
+            "SeparableConv2d/pointwise_weights",
+            "SeparableConv2d/biases",
+            "SeparableConv2d_1/depthwise_weights",
+            "SeparableConv2d_1/biases",
+            "InstanceNorm/beta",
+            "InstanceNorm/gamma",
+            "BiasAdd/biases",
+        ]
         assert len(tf.losses.get_regularization_losses()) == 2
         kernel = tf.global_variables("SeparableConv2d_1")[0]
         values = started(norm, biased, codes, only, kernel, up, deep)

@@ -193,9 +193,14 @@ def test_attention_decoder(heads: int, continued: bool) -> None:
     start, states = RANDOM.randn(BATCH, UNITS), RANDOM.randn(BATCH, 4, 5)
     with scope("net"):
         made = s2s.attention_decoder(
-            inputs, tf.constant(start), tf.constant(states), cell(), output_size=7, num_heads=heads,
+            inputs,
+            tf.constant(start),
+            tf.constant(states),
+            cell(),
+            output_size=7,
+            num_heads=heads,
             initial_state_attention=continued,
-        )  # fmt: skip
+        )
     (found, given), values = run([made, inputs])
     name = "net/attention_decoder"
     seen = attend(values, name, heads, states, start) if continued else [np.zeros((BATCH, 5))] * heads
@@ -210,9 +215,7 @@ def test_attention_decoder(heads: int, continued: bool) -> None:
 def test_attention_over_a_state_of_parts_and_unknown_lengths() -> None:
     states = tf.placeholder(tf.float32, [None, None, 5])
     pair = tf.nn.rnn_cell.LSTMCell(UNITS)
-    outputs, state = s2s.attention_decoder(
-        [tf.ones([BATCH, SIZE])], pair.zero_state(BATCH, tf.float32), states, pair
-    )  # fmt: skip
+    outputs, state = s2s.attention_decoder([tf.ones([BATCH, SIZE])], pair.zero_state(BATCH, tf.float32), states, pair)
     assert outputs[0].shape.as_list() == [BATCH, UNITS]
     assert tf.get_variable_scope().reuse is False
     assert {v.op.name: v.shape.as_list() for v in tf.global_variables()}["attention_decoder/Attention_0/kernel"] == [
@@ -230,7 +233,7 @@ def test_embedding_attention_seq2seq(lists: Any, feed_previous: Any) -> None:
     with scope():
         made = s2s.embedding_attention_seq2seq(
             *lists, cell(), READ, WRITTEN, SIZE, feed_previous=flag, dtype=tf.float64
-        )  # fmt: skip
+        )
     name = "embedding_attention_seq2seq"
     decoder = f"{name}/embedding_attention_decoder"
     inner = f"{decoder}/attention_decoder"
@@ -254,9 +257,15 @@ def test_one_encoder_for_many_decoders(lists: Any) -> None:
     read, written = lists
     with scope():
         outputs, states = s2s.one2many_rnn_seq2seq(
-            read, {"a": written, "b": written[:2]}, cell(), {"a": cell(), "b": cell()}, READ, {"a": WRITTEN, "b": 7},
-            SIZE, dtype=tf.float64,
-        )  # fmt: skip
+            read,
+            {"a": written, "b": written[:2]},
+            cell(),
+            {"a": cell(), "b": cell()},
+            READ,
+            {"a": WRITTEN, "b": 7},
+            SIZE,
+            dtype=tf.float64,
+        )
     found, values = run([outputs, states])
     last = encode(values, "one2many_rnn_seq2seq/rnn")[-1]
     for key, rows in (("a", DECODER), ("b", DECODER[:2])):

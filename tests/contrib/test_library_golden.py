@@ -73,8 +73,12 @@ class Nets:
 
 
 LIBRARIES = {
-    "layers": Layers(), "nets": Nets(), "names": Nets(), "metrics": tf.contrib.metrics, "losses": tf.contrib.losses
-}  # fmt: skip
+    "layers": Layers(),
+    "nets": Nets(),
+    "names": Nets(),
+    "metrics": tf.contrib.metrics,
+    "losses": tf.contrib.losses,
+}
 
 
 def compare(found: Any, wanted: Any, where: str) -> None:

@@ -28,9 +28,12 @@ def test_the_minimum_is_found(use_resource: bool) -> None:
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         optimizer.minimize(
-            session, feed_dict={shift: 2.0}, fetches=[loss, y], loss_callback=lambda *v: seen.append(v),
+            session,
+            feed_dict={shift: 2.0},
+            fetches=[loss, y],
+            loss_callback=lambda *v: seen.append(v),
             step_callback=steps.append,
-        )  # fmt: skip
+        )
         np.testing.assert_allclose(session.run(x), [2, 2], atol=1e-4)
         np.testing.assert_allclose(session.run(y), -1, atol=1e-4)
         assert session.run(unused).tolist() == [[5.0]]

@@ -125,9 +125,14 @@ def test_a_wide_beam_finds_the_best_of_all():
     with tf.Graph().as_default():
         with tf.variable_scope("net", dtype=tf.float64, initializer=BOUND):
             decoder = seq2seq.BeamSearchDecoder(
-                tf.nn.rnn_cell.BasicRNNCell(UNITS), lambda ids: tf.gather(tf.constant(TABLE), ids), START, END,
-                seq2seq.tile_batch(tf.constant(FIRST), width), width, tf.layers.Dense(CLASSES),
-            )  # fmt: skip
+                tf.nn.rnn_cell.BasicRNNCell(UNITS),
+                lambda ids: tf.gather(tf.constant(TABLE), ids),
+                START,
+                END,
+                seq2seq.tile_batch(tf.constant(FIRST), width),
+                width,
+                tf.layers.Dense(CLASSES),
+            )
             made, state, _ = seq2seq.dynamic_decode(decoder, maximum_iterations=limit)
         (kernel, bias, dense, shift), made, state = run([tf.global_variables(), made, state])
     for entry in range(BATCH):
@@ -210,9 +215,14 @@ def test_a_memory_of_unknown_batch():
             attention_layer_size=3,
         )
         decoder = seq2seq.BeamSearchDecoder(
-            cell, tf.constant(TABLE, tf.float32), tf.fill([batch], 2), END,
-            cell.zero_state(batch * width, tf.float32), width, tf.layers.Dense(CLASSES),
-        )  # fmt: skip
+            cell,
+            tf.constant(TABLE, tf.float32),
+            tf.fill([batch], 2),
+            END,
+            cell.zero_state(batch * width, tf.float32),
+            width,
+            tf.layers.Dense(CLASSES),
+        )
         made, _, _ = seq2seq.dynamic_decode(decoder, maximum_iterations=5)
         assert made.predicted_ids.shape.as_list() == [None, None, width]
         found = [run(made.predicted_ids, tier, {memory: MEMORY, lengths: [4, 2]}).shape for tier in TIERS]

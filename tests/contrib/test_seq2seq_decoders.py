@@ -157,9 +157,13 @@ def test_scheduled_outputs(auxiliary, through):
         with scope():
             function = tf.layers.Dense(UNITS, use_bias=False, name="through") if through == "layer" else through
             helper = seq2seq.ScheduledOutputTrainingHelper(
-                tf.constant(x), [6, 6, 2], 0.5, seed=4, next_inputs_fn=function,
+                tf.constant(x),
+                [6, 6, 2],
+                0.5,
+                seed=4,
+                next_inputs_fn=function,
                 auxiliary_inputs=tf.constant(extra) if auxiliary else None,
-            )  # fmt: skip
+            )
             outputs, _, _ = seq2seq.dynamic_decode(decoder(helper, layer=False))
         values, made = run([weights(), outputs])
     assert made.sample_id.dtype == bool
@@ -317,9 +321,11 @@ def test_sequence_loss_of_nothing_is_zero():
         loss = seq2seq.sequence_loss(tf.ones([2, 3, 4]), tf.zeros([2, 3], tf.int32), tf.zeros([2, 3]))
         assert run(loss) == 0
         own = seq2seq.sequence_loss(
-            tf.ones([2, 3, 4]), tf.zeros([2, 3], tf.int32), tf.ones([2, 3]),
+            tf.ones([2, 3, 4]),
+            tf.zeros([2, 3], tf.int32),
+            tf.ones([2, 3]),
             softmax_loss_function=lambda labels, logits: tf.cast(labels, tf.float32) + tf.reduce_sum(logits, 1),
-        )  # fmt: skip
+        )
         assert run(own) == 4
 
 

@@ -71,11 +71,13 @@ def test_gradients_are_multiplied_clipped_and_summarised() -> None:
         w, b = tf.get_variable("w", [2]), tf.get_variable("b", [])
         loss = 3.0 * w[0] + 4.0 * w[1] + 2.0 * b
         step = training.create_train_op(
-            loss, tf.train.GradientDescentOptimizer(1.0), summarize_gradients=True,
+            loss,
+            tf.train.GradientDescentOptimizer(1.0),
+            summarize_gradients=True,
             transform_grads_fn=lambda pairs: training.clip_gradient_norms(
                 training.multiply_gradients(pairs, {"b": 0.5, w: 2.0}), 5.0
             ),
-        )  # fmt: skip
+        )
         assert tf.get_collection(tf.GraphKeys.TRAIN_OP)[-1] is step  # after the optimizer's own
         names = [summary.op.name for summary in tf.get_collection(tf.GraphKeys.SUMMARIES)]
         assert names == [f"summarize_grads/{v}_gradient{kind}" for v in "wb" for kind in ("", "_norm")]
@@ -122,10 +124,12 @@ def trained(folder: Path, steps: int) -> None:
 def metrics_of() -> tuple[dict[str, Any], dict[str, Any]]:
     batch = tf.random_uniform([4], 0, 32, tf.int32, seed=1)
     prediction = slim.fully_connected(tf.gather(X, batch), 1, activation_fn=None, scope="line")
-    values, updates = slim.metrics.aggregate_metric_map({
-        "error": slim.metrics.streaming_mean_squared_error(prediction, tf.gather(Y, batch)),
-        "batches": slim.metrics.streaming_mean(tf.constant(1.0)),
-    })  # fmt: skip
+    values, updates = slim.metrics.aggregate_metric_map(
+        {
+            "error": slim.metrics.streaming_mean_squared_error(prediction, tf.gather(Y, batch)),
+            "batches": slim.metrics.streaming_mean(tf.constant(1.0)),
+        }
+    )
     tf.summary.scalar("error", values["error"])
     return values, updates
 
@@ -173,9 +177,14 @@ def test_model_analyzer(capsys: pytest.CaptureFixture[str]) -> None:
         tf.matmul(tf.ones([2, 3], name="ones"), v, name="prod")
         assert slim.model_analyzer.analyze_vars([v, w], print_info=True) == (13, 52)
         assert capsys.readouterr().out.splitlines() == [
-            "---------", "Variables: name (type shape) [size]", "---------", "v:0 (float32_ref 3x4) [12, bytes: 48]",
-            "w:0 (int32 ) [1, bytes: 4]", "Total size of variables: 13", "Total bytes of variables: 52",
-        ]  # fmt: skip
+            "---------",
+            "Variables: name (type shape) [size]",
+            "---------",
+            "v:0 (float32_ref 3x4) [12, bytes: 48]",
+            "w:0 (int32 ) [1, bytes: 4]",
+            "Total size of variables: 13",
+            "Total bytes of variables: 52",
+        ]
         assert slim.model_analyzer.tensor_description(p) == "(float32 ?x2)"
         total = slim.model_analyzer.analyze_ops(graph, print_info=True)
         lines = capsys.readouterr().out.splitlines()
@@ -253,19 +262,28 @@ def test_items_of_examples() -> None:
     decoder = slim.tfexample_decoder
     pixels = np.random.RandomState(0).randint(0, 255, (3, 4, 3)).astype(np.uint8)
     features = {
-        "image/encoded": tf.FixedLenFeature((), tf.string), "image/format": tf.FixedLenFeature((), tf.string, "png"),
-        "label": tf.FixedLenFeature([1], tf.int64), "box/ymin": tf.VarLenFeature(tf.float32),
-        "box/xmin": tf.VarLenFeature(tf.float32), "box/ymax": tf.VarLenFeature(tf.float32),
-        "box/xmax": tf.VarLenFeature(tf.float32), "values": tf.VarLenFeature(tf.float32),
-        "ids": tf.VarLenFeature(tf.int64), "shape": tf.FixedLenFeature([2], tf.int64),
-    }  # fmt: skip
+        "image/encoded": tf.FixedLenFeature((), tf.string),
+        "image/format": tf.FixedLenFeature((), tf.string, "png"),
+        "label": tf.FixedLenFeature([1], tf.int64),
+        "box/ymin": tf.VarLenFeature(tf.float32),
+        "box/xmin": tf.VarLenFeature(tf.float32),
+        "box/ymax": tf.VarLenFeature(tf.float32),
+        "box/xmax": tf.VarLenFeature(tf.float32),
+        "values": tf.VarLenFeature(tf.float32),
+        "ids": tf.VarLenFeature(tf.int64),
+        "shape": tf.FixedLenFeature([2], tf.int64),
+    }
     handlers = {
-        "image": decoder.Image(), "shaped": decoder.Image(shape=[3, 4, 3]), "label": decoder.Tensor("label", shape=[]),
-        "boxes": decoder.BoundingBox(prefix="box/"), "matrix": decoder.Tensor("values", shape_keys="shape"),
-        "flat": decoder.Tensor("values"), "sparse": decoder.SparseTensor(shape=[6], densify=True),
+        "image": decoder.Image(),
+        "shaped": decoder.Image(shape=[3, 4, 3]),
+        "label": decoder.Tensor("label", shape=[]),
+        "boxes": decoder.BoundingBox(prefix="box/"),
+        "matrix": decoder.Tensor("values", shape_keys="shape"),
+        "flat": decoder.Tensor("values"),
+        "sparse": decoder.SparseTensor(shape=[6], densify=True),
         "sum": decoder.ItemHandlerCallback(["values"], lambda found: tf.reduce_sum(found["values"].values)),
         "backup": decoder.BackupHandler(decoder.Tensor("nothing"), decoder.Tensor("values")),
-    }  # fmt: skip
+    }
     features["nothing"] = tf.VarLenFeature(tf.float32)
     made = decoder.TFExampleDecoder(features, handlers)
     assert made.list_items() == list(handlers)

@@ -64,9 +64,13 @@ def test_gru_in_two_directions() -> None:
         )
         base = "gru/stack_bidirectional_rnn/cell_0/bidirectional_rnn"
         parts = [
-            "gates/kernel", "gates/bias", "candidate/input_projection/kernel", "candidate/input_projection/bias",
-            "candidate/hidden_projection/kernel", "candidate/hidden_projection/bias",
-        ]  # fmt: skip
+            "gates/kernel",
+            "gates/bias",
+            "candidate/input_projection/kernel",
+            "candidate/input_projection/bias",
+            "candidate/hidden_projection/kernel",
+            "candidate/hidden_projection/bias",
+        ]
         expected = [f"{base}/{way}/cudnn_compatible_gru_cell/{part}" for way in ("fw", "bw") for part in parts]
         assert [v.op.name for v in tf.global_variables()] == expected
         session.run(tf.global_variables_initializer())

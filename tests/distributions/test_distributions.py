@@ -28,17 +28,17 @@ C = tf.contrib.distributions
 FAMILIES: dict[str, tuple[Callable[..., Any], Callable[..., Any], np.ndarray]] = {
     "Normal": (lambda a, b: D.Normal(a, b), lambda a, b: st.norm(a, b), np.array([-9.0, 0.3, 4.0])),
     "Laplace": (lambda a, b: D.Laplace(a, b), lambda a, b: st.laplace(a, b), np.array([-4.0, 0.3, 9.0])),
-    "StudentT": (
-        lambda a, b: D.StudentT(a + 2.5, a, b), lambda a, b: st.t(a + 2.5, a, b), np.array([-4.0, 0.3, 6.0])
-    ),
+    "StudentT": (lambda a, b: D.StudentT(a + 2.5, a, b), lambda a, b: st.t(a + 2.5, a, b), np.array([-4.0, 0.3, 6.0])),
     "Uniform": (lambda a, b: D.Uniform(-a, b), lambda a, b: st.uniform(-a, a + b), np.array([-0.5, 0.2, 1.1])),
     "Beta": (lambda a, b: D.Beta(a + 1, b + 1), lambda a, b: st.beta(a + 1, b + 1), np.array([0.1, 0.5, 0.93])),
     "Gamma": (lambda a, b: D.Gamma(a + 1, b), lambda a, b: st.gamma(a + 1, scale=1 / b), np.array([0.1, 1.5, 4.0])),
     "Exponential": (
-        lambda a, b: D.Exponential(a * b), lambda a, b: st.expon(scale=1 / (a * b)), np.array([0.1, 1, 3.0])
+        lambda a, b: D.Exponential(a * b),
+        lambda a, b: st.expon(scale=1 / (a * b)),
+        np.array([0.1, 1, 3.0]),
     ),
     "Poisson": (lambda a, b: C.Poisson(a * b), lambda a, b: st.poisson(a * b), np.array([0.0, 2.0, 7.0])),
-}  # fmt: skip
+}
 DISCRETE = ("Poisson",)
 
 
@@ -50,10 +50,13 @@ def test_against_scipy(name: str, kind: type) -> None:
     x = values.astype(kind)
     log_density = wanted.logpmf(values) if name in DISCRETE else wanted.logpdf(values)
     tests = {
-        "log_prob": log_density, "prob": np.exp(log_density), "cdf": wanted.cdf(values),
+        "log_prob": log_density,
+        "prob": np.exp(log_density),
+        "cdf": wanted.cdf(values),
         "log_cdf": wanted.logcdf(values),
-        "survival_function": wanted.sf(values), "log_survival_function": wanted.logsf(values),
-    }  # fmt: skip
+        "survival_function": wanted.sf(values),
+        "log_survival_function": wanted.logsf(values),
+    }
     statistics = {"mean": wanted.mean(), "variance": wanted.var(), "stddev": wanted.std(), "entropy": wanted.entropy()}
     if name in DISCRETE:
         del statistics["entropy"]

@@ -96,12 +96,14 @@ def test_the_data_file_is_the_one_that_tensorflow_writes(tmp_path):
 def test_slices_are_put_together(tmp_path, version, layout):
     whole, layouts = recorder.parts()
     prefix = str(tmp_path / "model")
-    given = [
-        ("whole", spec, dtypes.uint8, np.array(recorder.cut(whole, spec))) for spec in layouts["grid"]
-    ] if layout == "grid" else [
-        ("whole", f"200 70 {start},{count}:-", dtypes.uint8, whole[start : start + count])
-        for start, count in ((0, 67), (67, 67), (134, 66))
-    ]  # fmt: skip
+    given = (
+        [("whole", spec, dtypes.uint8, np.array(recorder.cut(whole, spec))) for spec in layouts["grid"]]
+        if layout == "grid"
+        else [
+            ("whole", f"200 70 {start},{count}:-", dtypes.uint8, whole[start : start + count])
+            for start, count in ((0, 67), (67, 67), (134, 66))
+        ]
+    )
     checkpoints.write_checkpoint(version, prefix, given)
     with checkpoints.open_checkpoint(prefix) as reader:
         assert_same(reader.read("whole"), whole)
@@ -134,9 +136,10 @@ def test_values_of_the_other_byte_order(tmp_path, monkeypatch):
     prefix = str(tmp_path / "model")
     values = {"f": np.array([1.5, -2.0], np.float32), "h": np.array([0.5], ml_dtypes.bfloat16), "b": np.array([True])}
     swapped = {
-        "f": values["f"].byteswap(), "h": values["h"].view(np.uint16).byteswap().view(ml_dtypes.bfloat16),
+        "f": values["f"].byteswap(),
+        "h": values["h"].view(np.uint16).byteswap().view(ml_dtypes.bfloat16),
         "b": values["b"],
-    }  # fmt: skip
+    }
     header = tensor_bundle_pb2.BundleHeaderProto
     monkeypatch.setattr(
         tensor_bundle_pb2,

@@ -35,10 +35,12 @@ LOSSES = {
     "huber_loss": (3 * L, P, {"delta": 0.7}, huber(3 * L, P, 0.7)),
     "hinge_loss": (L, Z, {}, np.maximum(0, 1 - (2 * L - 1) * Z)),
     "sigmoid_cross_entropy": (
-        L, Z, {"label_smoothing": 0.2},
+        L,
+        Z,
+        {"label_smoothing": 0.2},
         -(0.8 * L + 0.1) * np.log(sigmoid(Z)) - (0.9 - 0.8 * L) * np.log(1 - sigmoid(Z)),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("reduction", R.all())
@@ -55,9 +57,11 @@ def test_formulas_weights_and_reductions(name, reduction):
         spread = np.broadcast_to(weights, each.shape)
         total = (each * spread).sum()
         divisor = {
-            R.SUM: 1.0, R.MEAN: spread.sum(), R.SUM_OVER_BATCH_SIZE: each.size,
+            R.SUM: 1.0,
+            R.MEAN: spread.sum(),
+            R.SUM_OVER_BATCH_SIZE: each.size,
             R.SUM_BY_NONZERO_WEIGHTS: (spread != 0).sum(),
-        }.get(reduction)  # fmt: skip
+        }.get(reduction)
         expected = each * spread if divisor is None else (total / divisor if divisor else 0.0)
         np.testing.assert_allclose(value, expected, rtol=1e-7)
 

@@ -181,8 +181,11 @@ def test_labels_in_a_sparse_tensor() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         labels = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], tf.constant([0, 2, 1], tf.int64), [2, 2])
         logits = [[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]]
-        made = [tf.metrics.recall_at_k(labels, logits, 1), tf.metrics.precision_at_k(labels, logits, 2),
-                tf.metrics.average_precision_at_k(labels, logits, 3)]  # fmt: skip
+        made = [
+            tf.metrics.recall_at_k(labels, logits, 1),
+            tf.metrics.precision_at_k(labels, logits, 2),
+            tf.metrics.average_precision_at_k(labels, logits, 3),
+        ]
         session.run(tf.local_variables_initializer())
         found = session.run([update for _, update in made])
     np.testing.assert_allclose(found, [1 / 3, 2 / 4, ((1 + 2 / 3) / 2 + 1 / 2) / 2], rtol=1e-6)

@@ -104,9 +104,13 @@ def test_scaling_that_is_refused(attrs, scale, size, told) -> None:
 
 def test_the_gradient_op_has_the_shape_of_the_image() -> None:
     (found,) = run(
-        "ScaleAndTranslateGrad", np.ones([1, 2, 2, 1], np.float32), np.zeros([1, 4, 4, 1], np.float32),
-        np.float32([0.5, 0.5]), np.float32([0, 0]), kernel_type="box",
-    )  # fmt: skip
+        "ScaleAndTranslateGrad",
+        np.ones([1, 2, 2, 1], np.float32),
+        np.zeros([1, 4, 4, 1], np.float32),
+        np.float32([0.5, 0.5]),
+        np.float32([0, 0]),
+        kernel_type="box",
+    )
     np.testing.assert_allclose(found, np.full([1, 4, 4, 1], 0.25))
 
 

@@ -121,9 +121,10 @@ def test_a_second_gradient_takes_the_loop_of_the_first(tier: str) -> None:
         (third,) = tf.gradients([y, later], x)
         verify_graph(graph)
         forward = [
-            op for op in graph.get_operations()
+            op
+            for op in graph.get_operations()
             if op.type in ("While", "StatelessWhile") and "gradients" not in op.name and op.name not in loops
-        ]  # fmt: skip
+        ]
         assert forward == []
         with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
             values = session.run([y, first, second, third], {x: 2.0, n: 3})

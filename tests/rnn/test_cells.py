@@ -48,8 +48,11 @@ def test_basic_rnn(tier):
 def test_gru(tier):
     v, (h,), output, (new,) = step(lambda: tf.nn.rnn_cell.GRUCell(UNITS), tier=tier)
     assert list(v) == [
-        "gru_cell/gates/kernel", "gru_cell/gates/bias", "gru_cell/candidate/kernel", "gru_cell/candidate/bias",
-    ]  # fmt: skip
+        "gru_cell/gates/kernel",
+        "gru_cell/gates/bias",
+        "gru_cell/candidate/kernel",
+        "gru_cell/candidate/bias",
+    ]
     np.testing.assert_array_equal(v["gru_cell/gates/bias"], np.ones(2 * UNITS))
     gates = sigmoid(np.hstack([X, h]) @ v["gru_cell/gates/kernel"] + v["gru_cell/gates/bias"])
     r, u = np.split(gates, 2, 1)
@@ -100,9 +103,12 @@ def test_layer_norm_lstm():
     scope = "layer_norm_basic_lstm_cell/"
     assert set(v) == {
         f"{scope}kernel",
-        *(f"{scope}{part}/{kind}" for part in ("input", "transform", "forget", "output", "state")
-          for kind in ("gamma", "beta")),
-    }  # fmt: skip
+        *(
+            f"{scope}{part}/{kind}"
+            for part in ("input", "transform", "forget", "output", "state")
+            for kind in ("gamma", "beta")
+        ),
+    }
 
     def norm(x, part):
         mean, var = x.mean(1, keepdims=True), x.var(1, keepdims=True)

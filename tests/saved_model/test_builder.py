@@ -22,9 +22,12 @@ def linear(use_resource: bool = False):
     """A graph with two variables, one of them partitioned; input and output."""
     x = tf.placeholder(tf.float32, [None, 4], name="x")
     w = tf.get_variable(
-        "w", [4, 2], initializer=tf.ones_initializer(), partitioner=tf.fixed_size_partitioner(2),
+        "w",
+        [4, 2],
+        initializer=tf.ones_initializer(),
+        partitioner=tf.fixed_size_partitioner(2),
         use_resource=use_resource,
-    )  # fmt: skip
+    )
     b = tf.get_variable("b", initializer=np.float32([1, -1]), use_resource=use_resource)
     return x, tf.add(tf.matmul(x, tf.concat(list(w), 0)), b, name="y")
 

@@ -189,8 +189,11 @@ def test_a_damaged_file(tmp_path):
 def run(program, *arguments):
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
-        capture_output=True, text=True, check=False, timeout=100,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
 
 
 @pytest.mark.multiprocess

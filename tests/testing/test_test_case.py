@@ -54,7 +54,7 @@ def case() -> Case:
         ("assertItemsEqual", ([1, 2], [2, 1]), ([1], [2]), "First has 1"),
         ("assertEquals", (1, 1), (1, 2), "1 != 2"),
     ],
-)  # fmt: skip
+)
 def test_assertions(case: Case, name: str, good: tuple, bad: tuple, text: str) -> None:
     getattr(case, name)(*good)
     with pytest.raises(AssertionError, match=text):

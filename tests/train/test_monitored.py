@@ -275,9 +275,12 @@ def test_training_saves_restores_and_writes_summaries(tmp_path: Path) -> None:
             step = tf.train.get_or_create_global_step()
             op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
             with tf.train.MonitoredTrainingSession(
-                checkpoint_dir=str(tmp_path), save_summaries_steps=2, log_step_count_steps=2, save_checkpoint_steps=5,
+                checkpoint_dir=str(tmp_path),
+                save_summaries_steps=2,
+                log_step_count_steps=2,
+                save_checkpoint_steps=5,
                 hooks=[tf.train.StopAtStepHook(num_steps=steps), tf.train.NanTensorHook(loss)],
-            ) as session:  # fmt: skip
+            ) as session:
                 while not session.should_stop():
                     session.run(op)
         return int(tf.train.latest_checkpoint(str(tmp_path)).rpartition("-")[2])

@@ -132,9 +132,7 @@ def main() -> None:
     import tf_slim.losses.metric_learning
     import tf_slim.metrics
 
-    libraries = {
-        "layers": tf_slim, "nets": nets, "names": nets, "metrics": tf_slim.metrics, "losses": tf_slim.losses
-    }  # fmt: skip
+    libraries = {"layers": tf_slim, "nets": nets, "names": nets, "metrics": tf_slim.metrics, "losses": tf_slim.losses}
     pattern = sys.argv[1] if len(sys.argv) > 1 else ""
     known = json.loads(GOLDEN.read_text(encoding="utf-8")) if pattern else {}
     lines = []

@@ -102,10 +102,13 @@ for _name, _make in {
         for part in ("indices", "values", "dense_shape")
     ],
     "rev_block": lambda tf, c: c.rev_block(
-        given(tf, *ROWS), given(tf, *ROWS, name="other"), lambda x: c.fully_connected(x, 6),
-        lambda x: c.fully_connected(x, 6, activation_fn=tf.tanh), num_layers=2,
+        given(tf, *ROWS),
+        given(tf, *ROWS, name="other"),
+        lambda x: c.fully_connected(x, 6),
+        lambda x: c.fully_connected(x, 6, activation_fn=tf.tanh),
+        num_layers=2,
     ),
-}.items():  # fmt: skip
+}.items():
     _add(f"layers.{_name}", _make)
 
 
@@ -113,10 +116,12 @@ for _name, _make in {
 def normalized_in_scopes(tf: Any, layers: Any) -> Any:
     """A layer in a layer's place of biases, with regularizers and collections."""
     with layers.arg_scope(
-        [layers.conv2d, layers.fully_connected], normalizer_fn=layers.batch_norm,
-        normalizer_params={"is_training": True, "scale": True}, weights_regularizer=layers.l2_regularizer(0.1),
+        [layers.conv2d, layers.fully_connected],
+        normalizer_fn=layers.batch_norm,
+        normalizer_params={"is_training": True, "scale": True},
+        weights_regularizer=layers.l2_regularizer(0.1),
         outputs_collections="ends",
-    ):  # fmt: skip
+    ):
         net = layers.conv2d(given(tf, *IMAGE), 4, 3, scope="first")
         net = layers.conv2d(net, 2, 1, activation_fn=None)
         net = layers.fully_connected(layers.flatten(net), 3)

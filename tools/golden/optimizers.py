@@ -72,8 +72,13 @@ def run(op_type, definition, attrs, overrides, repeated, number):
         session.run(tf.global_variables_initializer())
         session.run(step)
         results = session.run([variables[name].read_value() for name in state])
-    return {"op": op_type, "attrs": attrs, "overrides": overrides, "repeated": repeated,
-            "state": [[float(f"{x:.7g}") for x in array.ravel()] for array in results]}  # fmt: skip
+    return {
+        "op": op_type,
+        "attrs": attrs,
+        "overrides": overrides,
+        "repeated": repeated,
+        "state": [[float(f"{x:.7g}") for x in array.ravel()] for array in results],
+    }
 
 
 if __name__ == "__main__":

@@ -304,9 +304,11 @@ class Filled(tf.Module):
     def find(self, text):
         keys = np.int64([5, 6, 7])
         return {
-            "words": self.words.lookup(text), "numbers": self.numbers.lookup(keys), "pairs": self.pairs.lookup(keys),
+            "words": self.words.lookup(text),
+            "numbers": self.numbers.lookup(keys),
+            "pairs": self.pairs.lookup(keys),
             "sizes": tf.stack([self.words.size(), self.numbers.size(), self.pairs.size()]),
-        }  # fmt: skip
+        }
 
     @tf.function(input_signature=[tf.TensorSpec([], tf.int64, name="key")])
     def insert(self, key):
@@ -317,9 +319,10 @@ class Filled(tf.Module):
     @tf.function(input_signature=[tf.TensorSpec([], tf.int32, name="n")])
     def draw(self, n):
         return {
-            "uniform": self.generator.uniform([n]), "normal": self.generator.normal([n, 2]),
+            "uniform": self.generator.uniform([n]),
+            "normal": self.generator.normal([n, 2]),
             "whole": self.generator.uniform([n], 0, 100, tf.int32),
-        }  # fmt: skip
+        }
 
 
 def filled(folder):
@@ -342,19 +345,24 @@ class Texts(tf.Module):
         ranges = tf.ragged.range(lengths)
         joined = tf.strings.reduce_join(words[:, ::-1], 1, separator=" ")
         return {
-            "codes": codes.to_tensor(), "again": tf.strings.unicode_encode(codes + 1, "UTF-8"), "joined": joined,
-            "ranges": ranges.to_tensor(-1), "twice": tf.gather(words, [0, 0]).to_tensor("-"),
-            "places": words.to_sparse().indices, "grams": tf.strings.ngrams(words, 2, separator="_").to_tensor(""),
+            "codes": codes.to_tensor(),
+            "again": tf.strings.unicode_encode(codes + 1, "UTF-8"),
+            "joined": joined,
+            "ranges": ranges.to_tensor(-1),
+            "twice": tf.gather(words, [0, 0]).to_tensor("-"),
+            "places": words.to_sparse().indices,
+            "grams": tf.strings.ngrams(words, 2, separator="_").to_tensor(""),
             "controls": tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", replace_control_characters=True),
-        }  # fmt: skip
+        }
 
     @tf.function(input_signature=[tf.TensorSpec([None, 8, 6, 2], tf.float32, name="image")])
     def scale(self, image):
         sizes = {"small": (3, 4), "large": (11, 9)}
         return {
             f"{method}_{name}": tf.image.resize(image, size, method, antialias=True)
-            for name, size in sizes.items() for method in ("bilinear", "bicubic", "lanczos3", "gaussian", "area")
-        }  # fmt: skip
+            for name, size in sizes.items()
+            for method in ("bilinear", "bicubic", "lanczos3", "gaussian", "area")
+        }
 
 
 def texts(folder):

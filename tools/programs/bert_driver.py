@@ -9,9 +9,15 @@ import optimization
 import tensorflow as tf
 
 config = modeling.BertConfig(
-    vocab_size=60, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
-    hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, max_position_embeddings=32,
-)  # fmt: skip
+    vocab_size=60,
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=64,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    max_position_embeddings=32,
+)
 random = np.random.RandomState(0)
 ids = tf.constant(random.randint(0, 60, (8, 16)), tf.int32)
 labels = tf.constant(random.randint(0, 2, 8), tf.int32)

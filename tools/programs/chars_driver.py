@@ -17,9 +17,15 @@ parser.add_argument("--model", default="gru")
 parser.add_argument("--save_dir", required=True)
 given = parser.parse_args()
 args = argparse.Namespace(
-    rnn_size=128, num_layers=2, model=given.model, batch_size=50, seq_length=50, grad_clip=5.0, output_keep_prob=1.0,
+    rnn_size=128,
+    num_layers=2,
+    model=given.model,
+    batch_size=50,
+    seq_length=50,
+    grad_clip=5.0,
+    output_keep_prob=1.0,
     input_keep_prob=1.0,
-)  # fmt: skip
+)
 loader = TextLoader("data/tinyshakespeare", args.batch_size, args.seq_length)
 args.vocab_size = loader.vocab_size
 os.makedirs(given.save_dir, exist_ok=True)

@@ -175,8 +175,9 @@ def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> C
                 when = "in a future version" if date is None else f"after {date}"
                 warnings.warn(
                     f"{func.__qualname__} is deprecated and will be removed {when}. {instructions}",
-                    DeprecationWarning, stacklevel=2,
-                )  # fmt: skip
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
             return func(*args, **kwargs)
 
         return called
@@ -235,8 +236,9 @@ def deprecated_arg_values(
                     seen.add(name)
                     warnings.warn(
                         f"{func.__qualname__}: {name}={value!r} is deprecated. {instructions}",
-                        DeprecationWarning, stacklevel=2,
-                    )  # fmt: skip
+                        DeprecationWarning,
+                        stacklevel=2,
+                    )
             return func(*args, **kwargs)
 
         return called

@@ -103,9 +103,11 @@ def get_variable_full_name(var: Any) -> str:
 
 @public("contrib.framework.filter_variables")
 def filter_variables(
-    var_list: Sequence[Any], include_patterns: Sequence[str] | None = None,
-    exclude_patterns: Sequence[str] | None = None, reg_search: bool = True,
-) -> list[Any]:  # fmt: skip
+    var_list: Sequence[Any],
+    include_patterns: Sequence[str] | None = None,
+    exclude_patterns: Sequence[str] | None = None,
+    reg_search: bool = True,
+) -> list[Any]:
     """Variables whose full names match one of some patterns and none of others.
 
     Args:
@@ -140,11 +142,21 @@ def get_variables_to_restore(include: Any = None, exclude: Any = None) -> list[A
 @public("contrib.framework.variable")
 @add_arg_scope
 def variable(
-    name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, regularizer: Any = None,
-    trainable: bool = True, collections: Any = None, caching_device: Any = None, device: Any = None,
-    partitioner: Any = None, custom_getter: Any = None, use_resource: bool | None = None, synchronization: Any = None,
+    name: str,
+    shape: Any = None,
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool = True,
+    collections: Any = None,
+    caching_device: Any = None,
+    device: Any = None,
+    partitioner: Any = None,
+    custom_getter: Any = None,
+    use_resource: bool | None = None,
+    synchronization: Any = None,
     aggregation: Any = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """``tf.get_variable`` with a device (a name, or a function of the variable's op) and defaults from scopes.
 
     ``synchronization`` and ``aggregation`` concern copies of a variable on several devices: NotImplementedError.
@@ -156,10 +168,17 @@ def variable(
         getter = functools.partial(custom_getter, tf.get_variable, reuse=tf.get_variable_scope().reuse)
     with tf.device(device or ""):
         return getter(
-            name, shape=shape, dtype=dtype or dtypes.float32, initializer=initializer, regularizer=regularizer,
-            trainable=trainable, collections=list(dict.fromkeys(names)), caching_device=caching_device,
-            partitioner=partitioner, use_resource=use_resource,
-        )  # fmt: skip
+            name,
+            shape=shape,
+            dtype=dtype or dtypes.float32,
+            initializer=initializer,
+            regularizer=regularizer,
+            trainable=trainable,
+            collections=list(dict.fromkeys(names)),
+            caching_device=caching_device,
+            partitioner=partitioner,
+            use_resource=use_resource,
+        )
 
 
 def _no_copies(synchronization: Any, aggregation: Any) -> None:
@@ -173,19 +192,39 @@ def _no_copies(synchronization: Any, aggregation: Any) -> None:
 @public("contrib.framework.model_variable")
 @add_arg_scope
 def model_variable(
-    name: str, shape: Any = None, dtype: Any = dtypes.float32, initializer: Any = None, regularizer: Any = None,
-    trainable: bool = True, collections: Any = None, caching_device: Any = None, device: Any = None,
-    partitioner: Any = None, custom_getter: Any = None, use_resource: bool | None = None, synchronization: Any = None,
+    name: str,
+    shape: Any = None,
+    dtype: Any = dtypes.float32,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool = True,
+    collections: Any = None,
+    caching_device: Any = None,
+    device: Any = None,
+    partitioner: Any = None,
+    custom_getter: Any = None,
+    use_resource: bool | None = None,
+    synchronization: Any = None,
     aggregation: Any = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """A variable that belongs to the model: it is in the collections of global and of model variables."""
     names = [*(collections or []), GraphKeys.GLOBAL_VARIABLES, GraphKeys.MODEL_VARIABLES]
     return variable(
-        name, shape=shape, dtype=dtype, initializer=initializer, regularizer=regularizer, trainable=trainable,
-        collections=names, caching_device=caching_device, device=device, partitioner=partitioner,
-        custom_getter=custom_getter, use_resource=use_resource, synchronization=synchronization,
+        name,
+        shape=shape,
+        dtype=dtype,
+        initializer=initializer,
+        regularizer=regularizer,
+        trainable=trainable,
+        collections=names,
+        caching_device=caching_device,
+        device=device,
+        partitioner=partitioner,
+        custom_getter=custom_getter,
+        use_resource=use_resource,
+        synchronization=synchronization,
         aggregation=aggregation,
-    )  # fmt: skip
+    )
 
 
 @public("contrib.framework.local_variable")
@@ -194,9 +233,13 @@ def local_variable(
 ) -> Any:
     """A variable of this process, not trained and not saved: only in the collection of local variables."""
     return tf.Variable(
-        initial_value, trainable=False, collections=[GraphKeys.LOCAL_VARIABLES], validate_shape=validate_shape,
-        name=name, use_resource=use_resource,
-    )  # fmt: skip
+        initial_value,
+        trainable=False,
+        collections=[GraphKeys.LOCAL_VARIABLES],
+        validate_shape=validate_shape,
+        name=name,
+        use_resource=use_resource,
+    )
 
 
 @public("contrib.framework.global_variable")
@@ -205,9 +248,13 @@ def global_variable(
 ) -> Any:
     """A variable shared by all processes, not trained: only in the collection of global variables."""
     return tf.Variable(
-        initial_value, trainable=False, collections=[GraphKeys.GLOBAL_VARIABLES], validate_shape=validate_shape,
-        name=name, use_resource=use_resource,
-    )  # fmt: skip
+        initial_value,
+        trainable=False,
+        collections=[GraphKeys.GLOBAL_VARIABLES],
+        validate_shape=validate_shape,
+        name=name,
+        use_resource=use_resource,
+    )
 
 
 @public("contrib.framework.VariableDeviceChooser")
@@ -215,9 +262,13 @@ class VariableDeviceChooser:
     """A device function that deals variables out to parameter servers in turn."""
 
     def __init__(
-        self, num_tasks: int = 0, job_name: str = "ps", device_type: str = "CPU", device_index: int = 0,
+        self,
+        num_tasks: int = 0,
+        job_name: str = "ps",
+        device_type: str = "CPU",
+        device_index: int = 0,
         replica: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._job, self._type, self._index, self._replica = job_name, device_type, device_index, replica
         self._tasks, self._next = num_tasks, 0
 

@@ -43,20 +43,33 @@ def batch_norm(
             raise NotImplementedError(
                 errors.message(
                     "renorm or adjustment with batch_weights, zero_debias_moving_mean or other updates_collections",
-                    "the default of these", "tf.layers.batch_normalization(..., renorm=True)",
+                    "the default of these",
+                    "tf.layers.batch_normalization(..., renorm=True)",
                 )
-            )  # fmt: skip
+            )
         with tf.variable_scope(scope, "BatchNorm", [inputs], reuse=reuse) as sc:
             layer = tf.layers.BatchNormalization(
-                1 if first else -1, decay, epsilon, center, scale,
+                1 if first else -1,
+                decay,
+                epsilon,
+                center,
+                scale,
                 beta_initializer=starts.get("beta", tf.zeros_initializer()),
                 gamma_initializer=starts.get("gamma", tf.ones_initializer()),
                 moving_mean_initializer=starts.get("moving_mean", tf.zeros_initializer()),
                 moving_variance_initializer=starts.get("moving_variance", tf.ones_initializer()),
-                beta_regularizer=penalties.get("beta"), gamma_regularizer=penalties.get("gamma"), fused=fused,
-                renorm=renorm, renorm_clipping=renorm_clipping, renorm_momentum=renorm_decay, adjustment=adjustment,
-                trainable=trainable, name=sc.name, _scope=sc, _reuse=reuse,
-            )  # fmt: skip
+                beta_regularizer=penalties.get("beta"),
+                gamma_regularizer=penalties.get("gamma"),
+                fused=fused,
+                renorm=renorm,
+                renorm_clipping=renorm_clipping,
+                renorm_momentum=renorm_decay,
+                adjustment=adjustment,
+                trainable=trainable,
+                name=sc.name,
+                _scope=sc,
+                _reuse=reuse,
+            )
             outputs = layer(inputs, training=is_training)
             joined(layer, variables_collections)
             return finished(outputs, activation_fn, outputs_collections, sc)
@@ -69,18 +82,34 @@ def batch_norm(
             )
         variables: dict[str, Any] = {}
         for name, wanted, default in (
-            ("beta", center, 0.0), ("gamma", scale, 1.0), ("moving_mean", True, 0.0), ("moving_variance", True, 1.0)
-        ):  # fmt: skip
+            ("beta", center, 0.0),
+            ("gamma", scale, 1.0),
+            ("moving_mean", True, 0.0),
+            ("moving_variance", True, 1.0),
+        ):
             if wanted:
                 moving = name.startswith("moving")
                 variables[name] = model_variable(
-                    name, [channels], dtype, starts.get(name, tf.constant_initializer(default)), penalties.get(name),
-                    trainable and not moving, get_variable_collections(variables_collections, name),
-                )  # fmt: skip
+                    name,
+                    [channels],
+                    dtype,
+                    starts.get(name, tf.constant_initializer(default)),
+                    penalties.get(name),
+                    trainable and not moving,
+                    get_variable_collections(variables_collections, name),
+                )
         outputs = _by_moments(
-            inputs, variables, decay, epsilon, is_training, updates_collections, batch_weights, fused is not False,
-            zero_debias_moving_mean, first,
-        )  # fmt: skip
+            inputs,
+            variables,
+            decay,
+            epsilon,
+            is_training,
+            updates_collections,
+            batch_weights,
+            fused is not False,
+            zero_debias_moving_mean,
+            first,
+        )
         return finished(outputs, activation_fn, outputs_collections, sc)
 
 
@@ -94,9 +123,17 @@ def _rank(inputs: Tensor) -> int:
 
 
 def _by_moments(
-    inputs: Tensor, variables: dict[str, Any], decay: Any, epsilon: float, is_training: Any, collections: Any,
-    batch_weights: Any, fused: bool, zero_debias: bool, first: bool,
-) -> Any:  # fmt: skip
+    inputs: Tensor,
+    variables: dict[str, Any],
+    decay: Any,
+    epsilon: float,
+    is_training: Any,
+    collections: Any,
+    batch_weights: Any,
+    fused: bool,
+    zero_debias: bool,
+    first: bool,
+) -> Any:
     """Batch normalisation with the batch's moments while training, and the moving averages' otherwise."""
     rank = _rank(inputs)
     axes = [i for i in range(rank) if i != (1 if first else rank - 1)]

@@ -14,9 +14,11 @@ from anabranch.variables.initializers import Zeros
 
 XAVIER, ZEROS = xavier_initializer(), Zeros()
 _NAMES = {
-    "kernel": "weights", "bias": "biases",
-    "depthwise_kernel": "depthwise_weights", "pointwise_kernel": "pointwise_weights",
-}  # fmt: skip
+    "kernel": "weights",
+    "bias": "biases",
+    "depthwise_kernel": "depthwise_weights",
+    "pointwise_kernel": "pointwise_weights",
+}
 
 
 def sizes(value: Any, axes: int) -> list[int]:
@@ -39,27 +41,45 @@ def finished(outputs: Any, activation_fn: Any, outputs_collections: Any, scope: 
 
 
 def biased(
-    outputs: Any, size: int, normalizer: Any, params: Any, initializer: Any, regularizer: Any, collections: Any,
-    trainable: bool, channels_first: bool = False,
-) -> Any:  # fmt: skip
+    outputs: Any,
+    size: int,
+    normalizer: Any,
+    params: Any,
+    initializer: Any,
+    regularizer: Any,
+    collections: Any,
+    trainable: bool,
+    channels_first: bool = False,
+) -> Any:
     """The outputs, normalised if there is a normalizer, else with biases if they have an initializer."""
     if normalizer is not None:
         return normalizer(outputs, **(params or {}))
     if initializer is None:
         return outputs
     biases = model_variable(
-        "biases", [size], outputs.dtype.base_dtype, initializer, regularizer, trainable,
+        "biases",
+        [size],
+        outputs.dtype.base_dtype,
+        initializer,
+        regularizer,
+        trainable,
         get_variable_collections(collections, "biases"),
-    )  # fmt: skip
+    )
     if outputs.shape.ndims in (2, 4) or not channels_first:
         return tf.nn.bias_add(outputs, biases, data_format="NCHW" if channels_first else "NHWC")
     return outputs + tf.reshape(biases, [size] + [1] * (outputs.shape.ndims - 2))
 
 
 def applied(
-    layer: Any, inputs: Any, normalizer: Any, params: Any, activation: Any, variables_collections: Any,
-    outputs_collections: Any, scope: Any,
-) -> Tensor:  # fmt: skip
+    layer: Any,
+    inputs: Any,
+    normalizer: Any,
+    params: Any,
+    activation: Any,
+    variables_collections: Any,
+    outputs_collections: Any,
+    scope: Any,
+) -> Tensor:
     """A layer's output, normalised and activated; its variables join the model's."""
     outputs = layer(inputs)
     joined(layer, variables_collections)

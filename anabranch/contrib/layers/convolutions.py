@@ -79,19 +79,30 @@ def _convolution_of(axes: int | None, name: str) -> Callable[..., Any]:
             form = (FIRST if first else LAST)[spatial - 1]
             channels = _known_channels(inputs, 1 if first else -1, "inputs")
             weights = model_variable(
-                "weights", [*sizes(kernel_size, spatial), channels, num_outputs], inputs.dtype.base_dtype,
-                weights_initializer, weights_regularizer, trainable,
+                "weights",
+                [*sizes(kernel_size, spatial), channels, num_outputs],
+                inputs.dtype.base_dtype,
+                weights_initializer,
+                weights_regularizer,
+                trainable,
                 get_variable_collections(variables_collections, "weights"),
-            )  # fmt: skip
+            )
             strides, rates = sizes(stride, spatial), sizes(rate, spatial)
             if spatial == 2:
                 outputs = tf.nn.conv2d(inputs, weights, strides, padding.upper(), data_format=form, dilations=rates)
             else:
                 outputs = tf.nn.convolution(inputs, weights, padding.upper(), strides, rates, data_format=form)
             outputs = biased(
-                outputs, num_outputs, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer,
-                variables_collections, trainable, first,
-            )  # fmt: skip
+                outputs,
+                num_outputs,
+                normalizer_fn,
+                normalizer_params,
+                biases_initializer,
+                biases_regularizer,
+                variables_collections,
+                trainable,
+                first,
+            )
             return finished(outputs, activation_fn, outputs_collections, sc)
 
     convolve.__name__ = convolve.__qualname__ = name
@@ -127,26 +138,49 @@ def convolution(
 
 @add_arg_scope
 def convolution2d_in_plane(
-    inputs: Any, kernel_size: Any, stride: Any = 1, padding: str = "SAME", activation_fn: Any = tf.nn.relu,
-    normalizer_fn: Any = None, normalizer_params: Any = None, weights_initializer: Any = XAVIER,
-    weights_regularizer: Any = None, biases_initializer: Any = ZEROS, biases_regularizer: Any = None,
-    reuse: Any = None, variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
+    inputs: Any,
+    kernel_size: Any,
+    stride: Any = 1,
+    padding: str = "SAME",
+    activation_fn: Any = tf.nn.relu,
+    normalizer_fn: Any = None,
+    normalizer_params: Any = None,
+    weights_initializer: Any = XAVIER,
+    weights_regularizer: Any = None,
+    biases_initializer: Any = ZEROS,
+    biases_regularizer: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
     scope: Any = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """One kernel ``[height, width]`` over each channel of ``[batch, height, width, channels]``."""
     with tf.variable_scope(scope, "ConvInPlane", [inputs], reuse=reuse) as sc:
         inputs = tf.convert_to_tensor(inputs)
         channels = _known_channels(inputs, -1, "inputs")
         weights = model_variable(
-            "weights", [*sizes(kernel_size, 2), 1, 1], inputs.dtype.base_dtype, weights_initializer,
-            weights_regularizer, trainable, get_variable_collections(variables_collections, "weights"),
-        )  # fmt: skip
+            "weights",
+            [*sizes(kernel_size, 2), 1, 1],
+            inputs.dtype.base_dtype,
+            weights_initializer,
+            weights_regularizer,
+            trainable,
+            get_variable_collections(variables_collections, "weights"),
+        )
         strides = [1, *sizes(stride, 2), 1]
         outputs = tf.nn.depthwise_conv2d(inputs, tf.tile(weights, [1, 1, channels, 1]), strides, padding.upper())
         outputs = biased(
-            outputs, channels, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer,
-            variables_collections, trainable, False,
-        )  # fmt: skip
+            outputs,
+            channels,
+            normalizer_fn,
+            normalizer_params,
+            biases_initializer,
+            biases_regularizer,
+            variables_collections,
+            trainable,
+            False,
+        )
         return finished(outputs, activation_fn, outputs_collections, sc)
 
 
@@ -162,15 +196,31 @@ def convolution3d_transpose(
     first = channels_first(data_format, 3)
     with tf.variable_scope(scope, "Conv3d_transpose", [inputs], reuse=reuse, custom_getter=renamed) as sc:
         layer = tf.layers.Conv3DTranspose(
-            num_outputs, kernel_size, stride, padding, "channels_first" if first else "channels_last",
-            use_bias=normalizer_fn is None and biases_initializer is not None, kernel_initializer=weights_initializer,
-            bias_initializer=biases_initializer, kernel_regularizer=weights_regularizer,
-            bias_regularizer=biases_regularizer, trainable=trainable, name=sc.name, _scope=sc, _reuse=reuse,
-        )  # fmt: skip
+            num_outputs,
+            kernel_size,
+            stride,
+            padding,
+            "channels_first" if first else "channels_last",
+            use_bias=normalizer_fn is None and biases_initializer is not None,
+            kernel_initializer=weights_initializer,
+            bias_initializer=biases_initializer,
+            kernel_regularizer=weights_regularizer,
+            bias_regularizer=biases_regularizer,
+            trainable=trainable,
+            name=sc.name,
+            _scope=sc,
+            _reuse=reuse,
+        )
         return applied(
-            layer, inputs, normalizer_fn, normalizer_params, activation_fn, variables_collections,
-            outputs_collections, sc,
-        )  # fmt: skip
+            layer,
+            inputs,
+            normalizer_fn,
+            normalizer_params,
+            activation_fn,
+            variables_collections,
+            outputs_collections,
+            sc,
+        )
 
 
 public("contrib.layers.conv2d_in_plane", "contrib.layers.convolution2d_in_plane")(convolution2d_in_plane)
@@ -183,9 +233,14 @@ def _pooled(kind: str, axes: int) -> Callable[..., Any]:
     function = getattr(tf.nn, name if axes == 3 else f"{kind.lower()}_pool")
 
     def pool_layer(
-        inputs: Any, kernel_size: Any, stride: Any = 2, padding: str = "VALID", data_format: str = LAST[axes - 1],
-        outputs_collections: Any = None, scope: Any = None,
-    ) -> Tensor:  # fmt: skip
+        inputs: Any,
+        kernel_size: Any,
+        stride: Any = 2,
+        padding: str = "VALID",
+        data_format: str = LAST[axes - 1],
+        outputs_collections: Any = None,
+        scope: Any = None,
+    ) -> Tensor:
         """The largest value, or the mean, of each window of ``[batch, spatial..., channels]``."""
         first = channels_first(data_format, axes)
         with tf.name_scope(scope, scope_name, [inputs]) as sc:
@@ -207,16 +262,28 @@ max_pool3d, avg_pool3d = _pooled("MAX", 3), _pooled("AVG", 3)
 @public("contrib.layers.pool")
 @add_arg_scope
 def pool(
-    inputs: Any, kernel_size: Any, pooling_type: str, padding: str = "VALID", data_format: str | None = None,
-    dilation_rate: Any = 1, stride: Any = 1, outputs_collections: Any = None, scope: Any = None,
-) -> Tensor:  # fmt: skip
+    inputs: Any,
+    kernel_size: Any,
+    pooling_type: str,
+    padding: str = "VALID",
+    data_format: str | None = None,
+    dilation_rate: Any = 1,
+    stride: Any = 1,
+    outputs_collections: Any = None,
+    scope: Any = None,
+) -> Tensor:
     """The largest value (``pooling_type="MAX"``) or the mean (``"AVG"``) of each window, which may be spread."""
     with tf.name_scope(scope, f"{pooling_type.lower()}_pool", [inputs]) as sc:
         inputs = tf.convert_to_tensor(inputs)
         axes = inputs.shape.ndims - 2
         outputs = tf.nn.pool(
-            inputs, sizes(kernel_size, axes), pooling_type, padding.upper(), sizes(dilation_rate, axes),
-            sizes(stride, axes), data_format=data_format,
-        )  # fmt: skip
+            inputs,
+            sizes(kernel_size, axes),
+            pooling_type,
+            padding.upper(),
+            sizes(dilation_rate, axes),
+            sizes(stride, axes),
+            data_format=data_format,
+        )
         collected: Tensor = collect_named_outputs(outputs_collections, sc.rstrip("/"), outputs)
         return collected

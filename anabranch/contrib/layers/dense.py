@@ -21,11 +21,21 @@ from anabranch.core.graph.operation import Tensor
 @public("contrib.layers.fully_connected")
 @add_arg_scope
 def fully_connected(
-    inputs: Any, num_outputs: int, activation_fn: Any = tf.nn.relu, normalizer_fn: Any = None,
-    normalizer_params: Any = None, weights_initializer: Any = XAVIER, weights_regularizer: Any = None,
-    biases_initializer: Any = ZEROS, biases_regularizer: Any = None, reuse: Any = None,
-    variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True, scope: Any = None,
-) -> Tensor:  # fmt: skip
+    inputs: Any,
+    num_outputs: int,
+    activation_fn: Any = tf.nn.relu,
+    normalizer_fn: Any = None,
+    normalizer_params: Any = None,
+    weights_initializer: Any = XAVIER,
+    weights_regularizer: Any = None,
+    biases_initializer: Any = ZEROS,
+    biases_regularizer: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+) -> Tensor:
     """``activation_fn(inputs @ weights + biases)``: ``[..., in]`` to ``[..., num_outputs]``.
 
     A ``normalizer_fn`` (called with ``normalizer_params``) stands in place of the biases.
@@ -39,27 +49,45 @@ def fully_connected(
                 + errors.message(f"inputs of shape {inputs.shape}", "a known last size", "inputs.set_shape([..., n])")
             )
         weights = model_variable(
-            "weights", [depth, num_outputs], inputs.dtype.base_dtype, weights_initializer, weights_regularizer,
-            trainable, get_variable_collections(variables_collections, "weights"),
-        )  # fmt: skip
+            "weights",
+            [depth, num_outputs],
+            inputs.dtype.base_dtype,
+            weights_initializer,
+            weights_regularizer,
+            trainable,
+            get_variable_collections(variables_collections, "weights"),
+        )
         if inputs.shape.ndims == 2:
             outputs = tf.matmul(inputs, weights)
         else:
             outputs = tf.tensordot(inputs, weights, [[inputs.shape.ndims - 1], [0]])
         outputs = biased(
-            outputs, num_outputs, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer,
-            variables_collections, trainable,
-        )  # fmt: skip
+            outputs,
+            num_outputs,
+            normalizer_fn,
+            normalizer_params,
+            biases_initializer,
+            biases_regularizer,
+            variables_collections,
+            trainable,
+        )
         return finished(outputs, activation_fn, outputs_collections, sc)
 
 
 @public("contrib.layers.bias_add")
 @add_arg_scope
 def bias_add(
-    inputs: Any, activation_fn: Any = None, initializer: Any = ZEROS, regularizer: Any = None, reuse: Any = None,
-    variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
-    data_format: str = "NHWC", scope: Any = None,
-) -> Tensor:  # fmt: skip
+    inputs: Any,
+    activation_fn: Any = None,
+    initializer: Any = ZEROS,
+    regularizer: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    data_format: str = "NHWC",
+    scope: Any = None,
+) -> Tensor:
     """The inputs plus a variable ``biases`` of one value for each channel."""
     with tf.variable_scope(scope, "BiasAdd", [inputs], reuse=reuse) as sc:
         inputs = tf.convert_to_tensor(inputs)
@@ -70,9 +98,14 @@ def bias_add(
                 + errors.message(f"inputs of shape {inputs.shape}", "known channels", "inputs.set_shape([..., n])")
             )
         biases = model_variable(
-            "biases", [channels], inputs.dtype.base_dtype, initializer, regularizer, trainable,
+            "biases",
+            [channels],
+            inputs.dtype.base_dtype,
+            initializer,
+            regularizer,
+            trainable,
             get_variable_collections(variables_collections, "biases"),
-        )  # fmt: skip
+        )
         outputs = tf.nn.bias_add(inputs, biases, data_format=data_format)
         return finished(outputs, activation_fn, outputs_collections, sc)
 
@@ -80,9 +113,14 @@ def bias_add(
 @public("contrib.layers.dropout")
 @add_arg_scope
 def dropout(
-    inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_training: Any = True,
-    outputs_collections: Any = None, scope: Any = None, seed: int | None = None,
-) -> Tensor:  # fmt: skip
+    inputs: Any,
+    keep_prob: Any = 0.5,
+    noise_shape: Any = None,
+    is_training: Any = True,
+    outputs_collections: Any = None,
+    scope: Any = None,
+    seed: int | None = None,
+) -> Tensor:
     """Keep elements with probability ``keep_prob`` while training, scaled by its inverse."""
     with tf.variable_scope(scope, "Dropout", [inputs]) as sc:
         layer = tf.layers.Dropout(1 - keep_prob, noise_shape, seed, name=sc.name, _scope=sc)

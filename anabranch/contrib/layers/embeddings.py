@@ -26,9 +26,16 @@ def embedding_lookup_unique(params: Any, ids: Any, partition_strategy: str = "mo
 
 @public("contrib.layers.embed_sequence")
 def embed_sequence(
-    ids: Any, vocab_size: int | None = None, embed_dim: int | None = None, unique: bool = False,
-    initializer: Any = None, regularizer: Any = None, trainable: bool = True, scope: Any = None, reuse: Any = None,
-) -> Tensor:  # fmt: skip
+    ids: Any,
+    vocab_size: int | None = None,
+    embed_dim: int | None = None,
+    unique: bool = False,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+    reuse: Any = None,
+) -> Tensor:
     """Rows of a variable ``embeddings`` ``[vocab_size, embed_dim]`` by ids: ``[batch, time]`` to ``[..., embed_dim]``.
 
     Args:
@@ -63,9 +70,16 @@ def embed_sequence(
 
 @public("contrib.layers.bow_encoder")
 def bow_encoder(
-    ids: Any, vocab_size: int, embed_dim: int, sparse_lookup: bool = True, initializer: Any = None,
-    regularizer: Any = None, trainable: bool = True, scope: Any = None, reuse: Any = None,
-) -> Tensor:  # fmt: skip
+    ids: Any,
+    vocab_size: int,
+    embed_dim: int,
+    sparse_lookup: bool = True,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+    reuse: Any = None,
+) -> Tensor:
     """The mean of the embeddings of each row of ids: ``[batch, time]`` to ``[batch, embed_dim]``.
 
     With ``sparse_lookup`` ids of 0 do not count (a SparseTensor counts what it has), else all do.

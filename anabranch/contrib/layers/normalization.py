@@ -30,11 +30,22 @@ def _axis(axis: int, rank: int) -> int:
 @public("contrib.layers.group_norm")
 @add_arg_scope
 def group_norm(
-    inputs: Any, groups: int = 32, channels_axis: int = -1, reduction_axes: Any = (-3, -2), center: bool = True,
-    scale: bool = True, epsilon: float = 1e-6, activation_fn: Any = None, param_initializers: Any = None,
-    reuse: Any = None, variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
-    scope: Any = None, mean_close_to_zero: bool = False,
-) -> Tensor:  # fmt: skip
+    inputs: Any,
+    groups: int = 32,
+    channels_axis: int = -1,
+    reduction_axes: Any = (-3, -2),
+    center: bool = True,
+    scale: bool = True,
+    epsilon: float = 1e-6,
+    activation_fn: Any = None,
+    param_initializers: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+    mean_close_to_zero: bool = False,
+) -> Tensor:
     """Group normalisation (Wu and He, 2018): each group of channels of each example over ``reduction_axes``.
 
     Args:
@@ -86,9 +97,13 @@ def group_norm(
         ):
             if wanted:
                 variable = model_variable(
-                    name, [channels], dtype, starts.get(name, default), trainable=trainable,
+                    name,
+                    [channels],
+                    dtype,
+                    starts.get(name, default),
+                    trainable=trainable,
                     collections=get_variable_collections(variables_collections, name),
-                )  # fmt: skip
+                )
                 variables[name] = tf.reshape(variable, spread)
         grouped = tf.reshape(inputs, split)
         axes = [axis + (axis > place) for axis in reduced] + [place + 1]
@@ -133,10 +148,18 @@ def poincare_normalize(x: Any, axis: int = 1, epsilon: float = 1e-5, name: str |
 @public("contrib.layers.layer_norm")
 @add_arg_scope
 def layer_norm(
-    inputs: Any, center: bool = True, scale: bool = True, activation_fn: Any = None, reuse: Any = None,
-    variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
-    begin_norm_axis: int = 1, begin_params_axis: int = -1, scope: Any = None,
-) -> Tensor:  # fmt: skip
+    inputs: Any,
+    center: bool = True,
+    scale: bool = True,
+    activation_fn: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    begin_norm_axis: int = 1,
+    begin_params_axis: int = -1,
+    scope: Any = None,
+) -> Tensor:
     """Layer normalisation (Ba, Kiros and Hinton, 2016): over the axes from ``begin_norm_axis`` on, per example."""
     with tf.variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as sc:
         inputs = tf.convert_to_tensor(inputs)
@@ -150,9 +173,13 @@ def layer_norm(
         ):
             if wanted:
                 variables[name] = model_variable(
-                    name, params, dtype, initializer, trainable=trainable,
+                    name,
+                    params,
+                    dtype,
+                    initializer,
+                    trainable=trainable,
                     collections=get_variable_collections(variables_collections, name),
-                )  # fmt: skip
+                )
         mean, variance = tf.nn.moments(inputs, list(range(start, shape.ndims)), keep_dims=True)
         epsilon = 1e-3 if dtype == tf.float16 else 1e-12
         outputs = tf.nn.batch_normalization(inputs, mean, variance, variables["beta"], variables["gamma"], epsilon)
@@ -163,10 +190,19 @@ def layer_norm(
 @public("contrib.layers.instance_norm")
 @add_arg_scope
 def instance_norm(
-    inputs: Any, center: bool = True, scale: bool = True, epsilon: float = 1e-6, activation_fn: Any = None,
-    param_initializers: Any = None, reuse: Any = None, variables_collections: Any = None,
-    outputs_collections: Any = None, trainable: bool = True, data_format: str = "NHWC", scope: Any = None,
-) -> Tensor:  # fmt: skip
+    inputs: Any,
+    center: bool = True,
+    scale: bool = True,
+    epsilon: float = 1e-6,
+    activation_fn: Any = None,
+    param_initializers: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    data_format: str = "NHWC",
+    scope: Any = None,
+) -> Tensor:
     """Instance normalisation (Ulyanov et al., 2016): each channel of each example over its spatial axes."""
     starts = param_initializers or {}
     with tf.variable_scope(scope, "InstanceNorm", [inputs], reuse=reuse) as sc:
@@ -183,9 +219,13 @@ def instance_norm(
         ):
             if wanted:
                 variable = model_variable(
-                    name, [channels], inputs.dtype.base_dtype, starts.get(name, default), trainable=trainable,
+                    name,
+                    [channels],
+                    inputs.dtype.base_dtype,
+                    starts.get(name, default),
+                    trainable=trainable,
                     collections=get_variable_collections(variables_collections, name),
-                )  # fmt: skip
+                )
                 variables[name] = tf.reshape(variable, spread)
         mean, variance = tf.nn.moments(inputs, [i for i in range(1, rank) if i != axis], keep_dims=True)
         outputs = tf.nn.batch_normalization(

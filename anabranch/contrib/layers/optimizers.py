@@ -12,10 +12,13 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
 
 OPTIMIZER_CLS_NAMES: dict[str, Callable[..., Any]] = {
-    "Adagrad": tf.train.AdagradOptimizer, "Adam": tf.train.AdamOptimizer, "Ftrl": tf.train.FtrlOptimizer,
+    "Adagrad": tf.train.AdagradOptimizer,
+    "Adam": tf.train.AdamOptimizer,
+    "Ftrl": tf.train.FtrlOptimizer,
     "Momentum": lambda learning_rate: tf.train.MomentumOptimizer(learning_rate, momentum=0.9),
-    "RMSProp": tf.train.RMSPropOptimizer, "SGD": tf.train.GradientDescentOptimizer,
-}  # fmt: skip
+    "RMSProp": tf.train.RMSPropOptimizer,
+    "SGD": tf.train.GradientDescentOptimizer,
+}
 OPTIMIZER_SUMMARIES = ["learning_rate", "loss", "gradients", "gradient_norm", "global_gradient_norm"]
 public("contrib.layers.OPTIMIZER_CLS_NAMES")(OPTIMIZER_CLS_NAMES)
 public("contrib.layers.OPTIMIZER_SUMMARIES")(OPTIMIZER_SUMMARIES)
@@ -32,9 +35,7 @@ def _learning_rate(given: Any, decay: Any, global_step: Any, shown: Sequence[str
                 f"Invalid learning_rate {given}.\n"
                 + errors.message(f"{given}", "a rate of 0 or more", "learning_rate=0.01")
             )
-        rate = tf.get_variable(
-            "learning_rate", [], trainable=False, initializer=tf.constant_initializer(float(given)),
-        )  # fmt: skip
+        rate = tf.get_variable("learning_rate", [], trainable=False, initializer=tf.constant_initializer(float(given)))
     else:
         raise ValueError(
             "Learning rate should be 0d Tensor or float. "
@@ -122,11 +123,21 @@ def multiplied(pairs: Sequence[Any], multipliers: dict[Any, Any]) -> list[Any]:
 
 @public("contrib.layers.optimize_loss")
 def optimize_loss(
-    loss: Any, global_step: Any, learning_rate: Any, optimizer: Any, gradient_noise_scale: float | None = None,
-    gradient_multipliers: Any = None, clip_gradients: Any = None, learning_rate_decay_fn: Any = None,
-    update_ops: Any = None, variables: Any = None, name: str | None = None, summaries: Sequence[str] | None = None,
-    colocate_gradients_with_ops: bool = False, increment_global_step: bool = True,
-) -> Tensor:  # fmt: skip
+    loss: Any,
+    global_step: Any,
+    learning_rate: Any,
+    optimizer: Any,
+    gradient_noise_scale: float | None = None,
+    gradient_multipliers: Any = None,
+    clip_gradients: Any = None,
+    learning_rate_decay_fn: Any = None,
+    update_ops: Any = None,
+    variables: Any = None,
+    name: str | None = None,
+    summaries: Sequence[str] | None = None,
+    colocate_gradients_with_ops: bool = False,
+    increment_global_step: bool = True,
+) -> Tensor:
     """A tensor whose evaluation makes one step of an optimizer, and gives the loss.
 
     Args:
@@ -209,9 +220,14 @@ def _clipped(pairs: list[Any], clip: Any) -> list[Any]:
 
 @public("contrib.layers.adaptive_clipping_fn")
 def adaptive_clipping_fn(
-    std_factor: float = 2.0, decay: float = 0.95, static_max_norm: float | None = None, global_step: Any = None,
-    report_summary: bool = False, epsilon: float = 1e-8, name: str | None = None,
-) -> Callable[[Any], Any]:  # fmt: skip
+    std_factor: float = 2.0,
+    decay: float = 0.95,
+    static_max_norm: float | None = None,
+    global_step: Any = None,
+    report_summary: bool = False,
+    epsilon: float = 1e-8,
+    name: str | None = None,
+) -> Callable[[Any], Any]:
     """A function that scales gradients down whose global norm is unusually large.
 
     A norm is unusual if its logarithm exceeds the moving average of logarithms by ``std_factor`` deviations.

@@ -27,9 +27,15 @@ def _repeated(given: Any, count: int, name: str) -> list[Any]:
 
 @public("contrib.layers.rev_block")
 def rev_block(
-    x1: Any, x2: Any, f: Any, g: Any, num_layers: int = 1, f_side_input: Sequence[Any] | None = None,
-    g_side_input: Sequence[Any] | None = None, is_training: bool = True,
-) -> tuple[Any, Any]:  # fmt: skip
+    x1: Any,
+    x2: Any,
+    f: Any,
+    g: Any,
+    num_layers: int = 1,
+    f_side_input: Sequence[Any] | None = None,
+    g_side_input: Sequence[Any] | None = None,
+    is_training: bool = True,
+) -> tuple[Any, Any]:
     """Layers ``y1 = x1 + f(x2)``, ``y2 = x2 + g(y1)``, one after the other.
 
     Args:
@@ -51,10 +57,16 @@ class RevBlock:
     """A block of reversible layers; :func:`rev_block` makes and calls one."""
 
     def __init__(
-        self, f: Any, g: Any, num_layers: int = 1, f_side_input: Sequence[Any] | None = None,
-        g_side_input: Sequence[Any] | None = None, use_efficient_backprop: bool = True, name: str = "revblock",
+        self,
+        f: Any,
+        g: Any,
+        num_layers: int = 1,
+        f_side_input: Sequence[Any] | None = None,
+        g_side_input: Sequence[Any] | None = None,
+        use_efficient_backprop: bool = True,
+        name: str = "revblock",
         **kwargs: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if kwargs:
             raise NotImplementedError(errors.message(f"arguments {sorted(kwargs)}", "none of these", "leave them out"))
         del use_efficient_backprop  # the same values and gradients: see the head of the module

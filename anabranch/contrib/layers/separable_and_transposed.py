@@ -29,11 +29,21 @@ def convolution2d_transpose(
     """Transposed convolution ``[batch, height, width, in]`` to ``[batch, ..., num_outputs]``."""
     with tf.variable_scope(scope, "Conv2d_transpose", [inputs], reuse=reuse, custom_getter=renamed) as sc:
         layer = tf.layers.Conv2DTranspose(
-            num_outputs, kernel_size, stride, padding, _format(data_format),
-            use_bias=normalizer_fn is None and biases_initializer is not None, kernel_initializer=weights_initializer,
-            bias_initializer=biases_initializer, kernel_regularizer=weights_regularizer,
-            bias_regularizer=biases_regularizer, trainable=trainable, name=sc.name, _scope=sc, _reuse=reuse,
-        )  # fmt: skip
+            num_outputs,
+            kernel_size,
+            stride,
+            padding,
+            _format(data_format),
+            use_bias=normalizer_fn is None and biases_initializer is not None,
+            kernel_initializer=weights_initializer,
+            bias_initializer=biases_initializer,
+            kernel_regularizer=weights_regularizer,
+            bias_regularizer=biases_regularizer,
+            trainable=trainable,
+            name=sc.name,
+            _scope=sc,
+            _reuse=reuse,
+        )
         return applied(
             layer,
             inputs,
@@ -68,24 +78,40 @@ def separable_convolution2d(
                 bias_regularizer=biases_regularizer, trainable=trainable, name=sc.name, _scope=sc, _reuse=reuse,
             )  # fmt: skip
             return applied(
-                layer, inputs, normalizer_fn, normalizer_params, activation_fn, variables_collections,
-                outputs_collections, sc,
-            )  # fmt: skip
+                layer,
+                inputs,
+                normalizer_fn,
+                normalizer_params,
+                activation_fn,
+                variables_collections,
+                outputs_collections,
+                sc,
+            )
         form = "NCHW" if channels_first(data_format) else "NHWC"
         channels = inputs.shape.as_list()[1 if form == "NCHW" else -1]
         sizes = list(kernel_size) if isinstance(kernel_size, (list, tuple)) else [kernel_size] * 2
         weights = model_variable(
-            "depthwise_weights", [*sizes, channels, depth_multiplier], inputs.dtype.base_dtype, weights_initializer,
-            weights_regularizer, trainable, get_variable_collections(variables_collections, "weights"),
-        )  # fmt: skip
+            "depthwise_weights",
+            [*sizes, channels, depth_multiplier],
+            inputs.dtype.base_dtype,
+            weights_initializer,
+            weights_regularizer,
+            trainable,
+            get_variable_collections(variables_collections, "weights"),
+        )
         outputs = tf.nn.depthwise_conv2d(inputs, weights, stride, padding.upper(), rate, data_format=form)
         if normalizer_fn is not None:
             outputs = normalizer_fn(outputs, **(normalizer_params or {}))
         elif biased:
             biases = model_variable(
-                "biases", [channels * depth_multiplier], inputs.dtype.base_dtype, biases_initializer,
-                biases_regularizer, trainable, get_variable_collections(variables_collections, "biases"),
-            )  # fmt: skip
+                "biases",
+                [channels * depth_multiplier],
+                inputs.dtype.base_dtype,
+                biases_initializer,
+                biases_regularizer,
+                trainable,
+                get_variable_collections(variables_collections, "biases"),
+            )
             outputs = tf.nn.bias_add(outputs, biases, data_format=form)
         return finished(outputs, activation_fn, outputs_collections, sc)
 

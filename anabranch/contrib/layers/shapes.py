@@ -44,9 +44,13 @@ def maxout(inputs: Any, num_units: int, axis: int = -1, scope: str | None = None
 @public("contrib.layers.spatial_softmax")
 @add_arg_scope
 def spatial_softmax(
-    features: Any, temperature: Any = None, name: str | None = None, variables_collections: Any = None,
-    trainable: bool = True, data_format: str = "NHWC",
-) -> Tensor:  # fmt: skip
+    features: Any,
+    temperature: Any = None,
+    name: str | None = None,
+    variables_collections: Any = None,
+    trainable: bool = True,
+    data_format: str = "NHWC",
+) -> Tensor:
     """Expected place of each channel's features (Finn et al., 2016): ``[batch, h, w, c]`` to ``[batch, 2 * c]``.
 
     Places are in [-1, 1] along height and width; the features, over ``temperature``, are the logits of a softmax
@@ -62,15 +66,17 @@ def spatial_softmax(
         rows, columns = tf.meshgrid(tf.lin_space(-1.0, 1.0, height), tf.lin_space(-1.0, 1.0, width), indexing="ij")
         start = tf.ones_initializer() if temperature is None else tf.constant_initializer(temperature)
         heat = model_variable(
-            "temperature", (), tf.float32, start, trainable=trainable,
+            "temperature",
+            (),
+            tf.float32,
+            start,
+            trainable=trainable,
             collections=get_variable_collections(variables_collections, "temperature") if trainable else None,
-        )  # fmt: skip
+        )
         if not first:
             features = tf.transpose(features, [0, 3, 1, 2])
         attention = tf.nn.softmax(tf.reshape(features, [-1, height * width]) / heat)
-        places = [
-            tf.reduce_sum(tf.reshape(axis, [-1]) * attention, [1], keepdims=True) for axis in (rows, columns)
-        ]  # fmt: skip
+        places = [tf.reduce_sum(tf.reshape(axis, [-1]) * attention, [1], keepdims=True) for axis in (rows, columns)]
         keypoints: Tensor = tf.reshape(tf.concat(places, 1), [-1, channels * 2])
         return keypoints
 
@@ -97,9 +103,12 @@ def images_to_sequence(
 @public("contrib.layers.sequence_to_images")
 @add_arg_scope
 def sequence_to_images(
-    inputs: Any, height: int, output_data_format: str = "channels_last", outputs_collections: Any = None,
+    inputs: Any,
+    height: int,
+    output_data_format: str = "channels_last",
+    outputs_collections: Any = None,
     scope: str | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Columns as images: ``[width, batch * height, channels]`` to ``[batch, height, width, channels]``."""
     with tf.name_scope(scope, "SequenceToImages", [inputs]) as sc:
         inputs = tf.convert_to_tensor(inputs)
@@ -144,11 +153,19 @@ def scale_gradient(inputs: Any, gradient_multiplier: Any) -> Any:
 
 @public("contrib.layers.legacy_fully_connected")
 def legacy_fully_connected(
-    x: Any, num_output_units: int, activation_fn: Any = None, weight_init: Any = XAVIER, bias_init: Any = ZEROS,
-    name: str | None = None, weight_collections: Any = (tf.GraphKeys.WEIGHTS,),
-    bias_collections: Any = (tf.GraphKeys.BIASES,), output_collections: Any = (tf.GraphKeys.ACTIVATIONS,),
-    trainable: bool = True, weight_regularizer: Any = None, bias_regularizer: Any = None,
-) -> Tensor:  # fmt: skip
+    x: Any,
+    num_output_units: int,
+    activation_fn: Any = None,
+    weight_init: Any = XAVIER,
+    bias_init: Any = ZEROS,
+    name: str | None = None,
+    weight_collections: Any = (tf.GraphKeys.WEIGHTS,),
+    bias_collections: Any = (tf.GraphKeys.BIASES,),
+    output_collections: Any = (tf.GraphKeys.ACTIVATIONS,),
+    trainable: bool = True,
+    weight_regularizer: Any = None,
+    bias_regularizer: Any = None,
+) -> Tensor:
     """``activation_fn(x @ weights + bias)``, with the names of the first versions."""
     with tf.variable_scope(name, "fully_connected", [x]):
         x = tf.convert_to_tensor(x)
@@ -192,9 +209,13 @@ for _name, _made in (
 @public("contrib.layers.one_hot_encoding")
 @add_arg_scope
 def one_hot_encoding(
-    labels: Any, num_classes: int, on_value: float = 1.0, off_value: float = 0.0, outputs_collections: Any = None,
+    labels: Any,
+    num_classes: int,
+    on_value: float = 1.0,
+    off_value: float = 0.0,
+    outputs_collections: Any = None,
     scope: str | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Class numbers ``[batch]`` as rows ``[batch, num_classes]``."""
     with tf.name_scope(scope, "OneHotEncoding", [labels, num_classes]) as sc:
         codes = tf.one_hot(tf.cast(labels, tf.int64), num_classes, on_value=on_value, off_value=off_value)

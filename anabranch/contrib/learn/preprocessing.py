@@ -142,9 +142,12 @@ class VocabularyProcessor(_Documents):
     """
 
     def __init__(
-        self, max_document_length: int, min_frequency: int = 0, vocabulary: CategoricalVocabulary | None = None,
+        self,
+        max_document_length: int,
+        min_frequency: int = 0,
+        vocabulary: CategoricalVocabulary | None = None,
         tokenizer_fn: Callable[[Iterable[Any]], Iterable[list[Any]]] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.max_document_length = max_document_length
         self.min_frequency = min_frequency
         self.vocabulary_ = vocabulary or CategoricalVocabulary()

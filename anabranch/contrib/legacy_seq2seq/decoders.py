@@ -137,10 +137,17 @@ class _Attention:
 
 @public("contrib.legacy_seq2seq.attention_decoder")
 def attention_decoder(
-    decoder_inputs: Sequence[Any], initial_state: Any, attention_states: Any, cell: Any,
-    output_size: int | None = None, num_heads: int = 1, loop_function: Loop | None = None, dtype: Any = None,
-    scope: Any = None, initial_state_attention: bool = False,
-) -> tuple[list[Any], Any]:  # fmt: skip
+    decoder_inputs: Sequence[Any],
+    initial_state: Any,
+    attention_states: Any,
+    cell: Any,
+    output_size: int | None = None,
+    num_heads: int = 1,
+    loop_function: Loop | None = None,
+    dtype: Any = None,
+    scope: Any = None,
+    initial_state_attention: bool = False,
+) -> tuple[list[Any], Any]:
     """Run a cell over a list of inputs; each step also sees means of ``attention_states``, weighted by its state.
 
     Args:
@@ -200,10 +207,16 @@ def attention_decoder(
 
 @public("contrib.legacy_seq2seq.embedding_rnn_decoder")
 def embedding_rnn_decoder(
-    decoder_inputs: Sequence[Any], initial_state: Any, cell: Any, num_symbols: int, embedding_size: int,
-    output_projection: Any = None, feed_previous: bool = False, update_embedding_for_previous: bool = True,
+    decoder_inputs: Sequence[Any],
+    initial_state: Any,
+    cell: Any,
+    num_symbols: int,
+    embedding_size: int,
+    output_projection: Any = None,
+    feed_previous: bool = False,
+    update_embedding_for_previous: bool = True,
     scope: Any = None,
-) -> tuple[list[Any], Any]:  # fmt: skip
+) -> tuple[list[Any], Any]:
     """:func:`rnn_decoder` over symbols, which are embedded first.
 
     Args:
@@ -231,11 +244,21 @@ def embedding_rnn_decoder(
 
 @public("contrib.legacy_seq2seq.embedding_attention_decoder")
 def embedding_attention_decoder(
-    decoder_inputs: Sequence[Any], initial_state: Any, attention_states: Any, cell: Any, num_symbols: int,
-    embedding_size: int, num_heads: int = 1, output_size: int | None = None, output_projection: Any = None,
-    feed_previous: bool = False, update_embedding_for_previous: bool = True, dtype: Any = None, scope: Any = None,
+    decoder_inputs: Sequence[Any],
+    initial_state: Any,
+    attention_states: Any,
+    cell: Any,
+    num_symbols: int,
+    embedding_size: int,
+    num_heads: int = 1,
+    output_size: int | None = None,
+    output_projection: Any = None,
+    feed_previous: bool = False,
+    update_embedding_for_previous: bool = True,
+    dtype: Any = None,
+    scope: Any = None,
     initial_state_attention: bool = False,
-) -> tuple[list[Any], Any]:  # fmt: skip
+) -> tuple[list[Any], Any]:
     """:func:`attention_decoder` over symbols, which are embedded first.
 
     Args:
@@ -264,6 +287,12 @@ def embedding_attention_decoder(
         loop = embedded_argmax(embedding, output_projection, update_embedding_for_previous) if feed_previous else None
         inputs = [tf.nn.embedding_lookup(embedding, ids) for ids in decoder_inputs]
         return attention_decoder(
-            inputs, initial_state, attention_states, cell, output_size=output_size, num_heads=num_heads,
-            loop_function=loop, initial_state_attention=initial_state_attention,
-        )  # fmt: skip
+            inputs,
+            initial_state,
+            attention_states,
+            cell,
+            output_size=output_size,
+            num_heads=num_heads,
+            loop_function=loop,
+            initial_state_attention=initial_state_attention,
+        )

@@ -14,9 +14,13 @@ Loss = Callable[..., Any]
 
 @public("contrib.legacy_seq2seq.sequence_loss_by_example")
 def sequence_loss_by_example(
-    logits: Sequence[Any], targets: Sequence[Any], weights: Sequence[Any], average_across_timesteps: bool = True,
-    softmax_loss_function: Loss | None = None, name: str | None = None,
-) -> Any:  # fmt: skip
+    logits: Sequence[Any],
+    targets: Sequence[Any],
+    weights: Sequence[Any],
+    average_across_timesteps: bool = True,
+    softmax_loss_function: Loss | None = None,
+    name: str | None = None,
+) -> Any:
     """Weighted cross entropy of each sequence, ``[batch]``; the logarithm of its perplexity if it is an average.
 
     Args:
@@ -53,9 +57,14 @@ def sequence_loss_by_example(
 
 @public("contrib.legacy_seq2seq.sequence_loss")
 def sequence_loss(
-    logits: Sequence[Any], targets: Sequence[Any], weights: Sequence[Any], average_across_timesteps: bool = True,
-    average_across_batch: bool = True, softmax_loss_function: Loss | None = None, name: str | None = None,
-) -> Any:  # fmt: skip
+    logits: Sequence[Any],
+    targets: Sequence[Any],
+    weights: Sequence[Any],
+    average_across_timesteps: bool = True,
+    average_across_batch: bool = True,
+    softmax_loss_function: Loss | None = None,
+    name: str | None = None,
+) -> Any:
     """Weighted cross entropy of all sequences, a scalar.
 
     Args:
@@ -82,10 +91,16 @@ def sequence_loss(
 
 @public("contrib.legacy_seq2seq.model_with_buckets")
 def model_with_buckets(
-    encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any], targets: Sequence[Any], weights: Sequence[Any],
-    buckets: Sequence[tuple[int, int]], seq2seq: Callable[[Any, Any], tuple[list[Any], Any]],
-    softmax_loss_function: Loss | None = None, per_example_loss: bool = False, name: str | None = None,
-) -> tuple[list[Any], list[Any]]:  # fmt: skip
+    encoder_inputs: Sequence[Any],
+    decoder_inputs: Sequence[Any],
+    targets: Sequence[Any],
+    weights: Sequence[Any],
+    buckets: Sequence[tuple[int, int]],
+    seq2seq: Callable[[Any, Any], tuple[list[Any], Any]],
+    softmax_loss_function: Loss | None = None,
+    per_example_loss: bool = False,
+    name: str | None = None,
+) -> tuple[list[Any], list[Any]]:
     """A model for each bucket of lengths, all with the same variables.
 
     Args:

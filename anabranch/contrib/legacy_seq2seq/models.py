@@ -94,9 +94,13 @@ def basic_rnn_seq2seq(
 
 @public("contrib.legacy_seq2seq.tied_rnn_seq2seq")
 def tied_rnn_seq2seq(
-    encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any], cell: Any, loop_function: Loop | None = None,
-    dtype: Any = tf.float32, scope: Any = None,
-) -> Outputs:  # fmt: skip
+    encoder_inputs: Sequence[Any],
+    decoder_inputs: Sequence[Any],
+    cell: Any,
+    loop_function: Loop | None = None,
+    dtype: Any = tf.float32,
+    scope: Any = None,
+) -> Outputs:
     """Like :func:`basic_rnn_seq2seq`, with one set of weights for encoder and decoder.
 
     Args:
@@ -119,10 +123,17 @@ def tied_rnn_seq2seq(
 
 @public("contrib.legacy_seq2seq.embedding_rnn_seq2seq")
 def embedding_rnn_seq2seq(
-    encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any], cell: Any, num_encoder_symbols: int,
-    num_decoder_symbols: int, embedding_size: int, output_projection: Any = None, feed_previous: Any = False,
-    dtype: Any = None, scope: Any = None,
-) -> Outputs:  # fmt: skip
+    encoder_inputs: Sequence[Any],
+    decoder_inputs: Sequence[Any],
+    cell: Any,
+    num_encoder_symbols: int,
+    num_decoder_symbols: int,
+    embedding_size: int,
+    output_projection: Any = None,
+    feed_previous: Any = False,
+    dtype: Any = None,
+    scope: Any = None,
+) -> Outputs:
     """An encoder and a decoder over symbols, each with an embedding of its own.
 
     Args:
@@ -149,19 +160,31 @@ def embedding_rnn_seq2seq(
 
         def decode(fed_back: bool) -> Outputs:
             return embedding_rnn_decoder(
-                decoder_inputs, encoded, cell, num_decoder_symbols, embedding_size,
-                output_projection=output_projection, feed_previous=fed_back,
-            )  # fmt: skip
+                decoder_inputs,
+                encoded,
+                cell,
+                num_decoder_symbols,
+                embedding_size,
+                output_projection=output_projection,
+                feed_previous=fed_back,
+            )
 
         return _either(feed_previous, decode, encoded)
 
 
 @public("contrib.legacy_seq2seq.embedding_tied_rnn_seq2seq")
 def embedding_tied_rnn_seq2seq(
-    encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any], cell: Any, num_symbols: int, embedding_size: int,
-    num_decoder_symbols: int | None = None, output_projection: Any = None, feed_previous: Any = False,
-    dtype: Any = None, scope: Any = None,
-) -> Outputs:  # fmt: skip
+    encoder_inputs: Sequence[Any],
+    decoder_inputs: Sequence[Any],
+    cell: Any,
+    num_symbols: int,
+    embedding_size: int,
+    num_decoder_symbols: int | None = None,
+    output_projection: Any = None,
+    feed_previous: Any = False,
+    dtype: Any = None,
+    scope: Any = None,
+) -> Outputs:
     """An encoder and a decoder over the same symbols, with one embedding and one set of weights.
 
     Args:
@@ -200,10 +223,19 @@ def embedding_tied_rnn_seq2seq(
 
 @public("contrib.legacy_seq2seq.embedding_attention_seq2seq")
 def embedding_attention_seq2seq(
-    encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any], cell: Any, num_encoder_symbols: int,
-    num_decoder_symbols: int, embedding_size: int, num_heads: int = 1, output_projection: Any = None,
-    feed_previous: Any = False, dtype: Any = None, scope: Any = None, initial_state_attention: bool = False,
-) -> Outputs:  # fmt: skip
+    encoder_inputs: Sequence[Any],
+    decoder_inputs: Sequence[Any],
+    cell: Any,
+    num_encoder_symbols: int,
+    num_decoder_symbols: int,
+    embedding_size: int,
+    num_heads: int = 1,
+    output_projection: Any = None,
+    feed_previous: Any = False,
+    dtype: Any = None,
+    scope: Any = None,
+    initial_state_attention: bool = False,
+) -> Outputs:
     """An encoder and a decoder over symbols; the decoder attends to the encoder's outputs.
 
     Args:
@@ -234,20 +266,35 @@ def embedding_attention_seq2seq(
 
         def decode(fed_back: bool) -> Outputs:
             return embedding_attention_decoder(
-                decoder_inputs, encoded, attended, cell, num_decoder_symbols, embedding_size, num_heads=num_heads,
-                output_size=output_size, output_projection=output_projection, feed_previous=fed_back,
+                decoder_inputs,
+                encoded,
+                attended,
+                cell,
+                num_decoder_symbols,
+                embedding_size,
+                num_heads=num_heads,
+                output_size=output_size,
+                output_projection=output_projection,
+                feed_previous=fed_back,
                 initial_state_attention=initial_state_attention,
-            )  # fmt: skip
+            )
 
         return _either(feed_previous, decode, encoded)
 
 
 @public("contrib.legacy_seq2seq.one2many_rnn_seq2seq")
 def one2many_rnn_seq2seq(
-    encoder_inputs: Sequence[Any], decoder_inputs_dict: dict[Any, Sequence[Any]], enc_cell: Any,
-    dec_cells_dict: dict[Any, Any], num_encoder_symbols: int, num_decoder_symbols_dict: dict[Any, int],
-    embedding_size: int, feed_previous: Any = False, dtype: Any = None, scope: Any = None,
-) -> tuple[dict[Any, list[Any]], dict[Any, Any]]:  # fmt: skip
+    encoder_inputs: Sequence[Any],
+    decoder_inputs_dict: dict[Any, Sequence[Any]],
+    enc_cell: Any,
+    dec_cells_dict: dict[Any, Any],
+    num_encoder_symbols: int,
+    num_decoder_symbols_dict: dict[Any, int],
+    embedding_size: int,
+    feed_previous: Any = False,
+    dtype: Any = None,
+    scope: Any = None,
+) -> tuple[dict[Any, list[Any]], dict[Any, Any]]:
     """One encoder whose last state is the first one of several decoders.
 
     Args:

@@ -127,9 +127,10 @@ def lifted_struct_loss(labels: Any, embeddings: Any, margin: float = 1.0) -> Ten
     costs = tf.log(sums + tf.transpose(sums)) + both + distances
     pairs = tf.to_float(same) - tf.eye(tf.shape(distances)[0])
     loss: Tensor = tf.truediv(
-        0.25 * tf.reduce_sum(tf.square(tf.maximum(costs * pairs, 0.0))), tf.reduce_sum(pairs) / 2.0,
+        0.25 * tf.reduce_sum(tf.square(tf.maximum(costs * pairs, 0.0))),
+        tf.reduce_sum(pairs) / 2.0,
         name="liftedstruct_loss",
-    )  # fmt: skip
+    )
     return loss
 
 

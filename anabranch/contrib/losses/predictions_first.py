@@ -116,9 +116,13 @@ def mean_pairwise_squared_error(
 
 @public("contrib.losses.cosine_distance")
 def cosine_distance(
-    predictions: Any, labels: Any = None, axis: int | None = None, weights: Any = 1.0, scope: str | None = None,
+    predictions: Any,
+    labels: Any = None,
+    axis: int | None = None,
+    weights: Any = 1.0,
+    scope: str | None = None,
     dim: int | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """``1 - sum(predictions * labels, axis)``, for vectors of length 1. ``dim`` is the first name of ``axis``."""
     axis = dim if axis is None else axis
     if axis is None:

@@ -27,9 +27,13 @@ def _rate(kind: str, beside: str, name: Any, labels: Any, predictions: Any, weig
 
 @public("contrib.metrics.streaming_false_positive_rate")
 def streaming_false_positive_rate(
-    predictions: Any, labels: Any, weights: Any = None, metrics_collections: Any = None,
-    updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    predictions: Any,
+    labels: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """The share of the labels that do not hold which are predicted."""
     where_to = metrics_collections, updates_collections
     return _rate("false_positive", "true_negatives", name, labels, predictions, weights, where_to)
@@ -37,9 +41,13 @@ def streaming_false_positive_rate(
 
 @public("contrib.metrics.streaming_false_negative_rate")
 def streaming_false_negative_rate(
-    predictions: Any, labels: Any, weights: Any = None, metrics_collections: Any = None,
-    updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    predictions: Any,
+    labels: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """The share of the labels that hold which are not predicted."""
     where_to = metrics_collections, updates_collections
     return _rate("false_negative", "true_positives", name, labels, predictions, weights, where_to)
@@ -61,9 +69,14 @@ def _rates(kind: str, beside: str, name: Any, given: tuple[Any, ...], where_to: 
 
 @public("contrib.metrics.streaming_false_positive_rate_at_thresholds")
 def streaming_false_positive_rate_at_thresholds(
-    predictions: Any, labels: Any, thresholds: Sequence[float], weights: Any = None, metrics_collections: Any = None,
-    updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    predictions: Any,
+    labels: Any,
+    thresholds: Sequence[float],
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """The share of the labels that do not hold which are predicted, by predictions above each threshold."""
     given = predictions, labels, thresholds, weights
     return _rates("false_positive", "true_negatives", name, given, (metrics_collections, updates_collections))
@@ -71,9 +84,14 @@ def streaming_false_positive_rate_at_thresholds(
 
 @public("contrib.metrics.streaming_false_negative_rate_at_thresholds")
 def streaming_false_negative_rate_at_thresholds(
-    predictions: Any, labels: Any, thresholds: Sequence[float], weights: Any = None, metrics_collections: Any = None,
-    updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    predictions: Any,
+    labels: Any,
+    thresholds: Sequence[float],
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """The share of the labels that hold which are not predicted, by predictions above each threshold."""
     given = predictions, labels, thresholds, weights
     return _rates("false_negative", "true_positives", name, given, (metrics_collections, updates_collections))
@@ -81,9 +99,14 @@ def streaming_false_negative_rate_at_thresholds(
 
 @public("contrib.metrics.f1_score")
 def f1_score(
-    labels: Any, predictions: Any, weights: Any = None, num_thresholds: int = 200, metrics_collections: Any = None,
-    updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    num_thresholds: int = 200,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """The largest harmonic mean of precision and recall over even thresholds."""
 
     def compute(counts: Counts) -> Any:
@@ -99,9 +122,15 @@ def f1_score(
 
 @public("contrib.metrics.precision_at_recall")
 def precision_at_recall(
-    labels: Any, predictions: Any, target_recall: float, weights: Any = None, num_thresholds: int = 200,
-    metrics_collections: Any = None, updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    labels: Any,
+    predictions: Any,
+    target_recall: float,
+    weights: Any = None,
+    num_thresholds: int = 200,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """The precision at the threshold whose recall is nearest to ``target_recall``."""
     if not 0 <= target_recall <= 1:
         raise ValueError("`target_recall` must be in the range [0, 1].")
@@ -117,10 +146,16 @@ def precision_at_recall(
 
 @public("contrib.metrics.recall_at_precision")
 def recall_at_precision(
-    labels: Any, predictions: Any, precision: float, weights: Any = None, num_thresholds: int = 200,
-    metrics_collections: Any = None, updates_collections: Any = None, name: str | None = None,
+    labels: Any,
+    predictions: Any,
+    precision: float,
+    weights: Any = None,
+    num_thresholds: int = 200,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
     strict_mode: bool = False,
-) -> Pair:  # fmt: skip
+) -> Pair:
     """The recall at the threshold whose precision is nearest to a given one.
 
     With ``strict_mode``, the largest recall at a precision of at least the given one (0 if there is none).
@@ -141,9 +176,15 @@ def recall_at_precision(
 
 @public("contrib.metrics.streaming_curve_points")
 def streaming_curve_points(
-    labels: Any = None, predictions: Any = None, weights: Any = None, num_thresholds: int = 200,
-    metrics_collections: Any = None, updates_collections: Any = None, curve: str = "ROC", name: str | None = None,
-) -> Pair:  # fmt: skip
+    labels: Any = None,
+    predictions: Any = None,
+    weights: Any = None,
+    num_thresholds: int = 200,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    curve: str = "ROC",
+    name: str | None = None,
+) -> Pair:
     """Points ``[num_thresholds, 2]`` of a curve: false and true positive rate (ROC), or recall and precision (PR)."""
     if curve not in ("ROC", "PR"):
         raise ValueError(f"curve must be either ROC or PR, {curve} unknown")
@@ -169,9 +210,13 @@ PrecisionRecallData = collections.namedtuple(
 
 @public("contrib.metrics.precision_recall_at_equal_thresholds")
 def precision_recall_at_equal_thresholds(
-    labels: Any, predictions: Any, weights: Any = None, num_thresholds: int | None = None,
-    use_locking: bool | None = None, name: str | None = None,
-) -> tuple[Any, Any]:  # fmt: skip
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    num_thresholds: int | None = None,
+    use_locking: bool | None = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
     """Counts, precision and recall at thresholds that divide [0, 1] evenly, in time that does not grow with them.
 
     Args:
@@ -207,7 +252,12 @@ def precision_recall_at_equal_thresholds(
         above_tp, above_fp = (tf.cumsum(each, reverse=True) for each in below)
         tn, fn = above_fp[0] - above_fp, above_tp[0] - above_tp
         data = PrecisionRecallData(
-            above_tp, above_fp, tn, fn, above_tp / tf.maximum(EPSILON, above_tp + above_fp),
-            above_tp / tf.maximum(EPSILON, above_tp + fn), tf.linspace(0.0, 1.0, number),
-        )  # fmt: skip
+            above_tp,
+            above_fp,
+            tn,
+            fn,
+            above_tp / tf.maximum(EPSILON, above_tp + above_fp),
+            above_tp / tf.maximum(EPSILON, above_tp + fn),
+            tf.linspace(0.0, 1.0, number),
+        )
         return data, tf.group(*added)

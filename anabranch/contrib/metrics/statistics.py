@@ -11,9 +11,12 @@ from anabranch.metrics.state import Pair, finished, matched, metric_variable, ra
 
 @public("contrib.metrics.count")
 def count(
-    values: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
+    values: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
     name: str | None = None,
-) -> Pair:  # fmt: skip
+) -> Pair:
     """The number (sum of weights) of all values."""
     with tf.variable_scope(name, "count", (values, weights)):
         values = tf.convert_to_tensor(values)
@@ -28,9 +31,13 @@ def count(
 
 @public("contrib.metrics.streaming_covariance")
 def streaming_covariance(
-    predictions: Any, labels: Any, weights: Any = None, metrics_collections: Any = None,
-    updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    predictions: Any,
+    labels: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """The unbiased covariance of predictions and labels, merged batch by batch (Chan et al., 1979).
 
     It is not a number before there are two values.
@@ -51,9 +58,11 @@ def streaming_covariance(
         merged = old_moment + batch_moment + delta_x * delta_y * ratio(before * batch, total)
         with tf.control_dependencies([merged]):
             updated = [
-                number.assign(total), mean_x.assign(old_x + delta_x * ratio(batch, total)),
-                mean_y.assign(old_y + delta_y * ratio(batch, total)), moment.assign(merged),
-            ]  # fmt: skip
+                number.assign(total),
+                mean_x.assign(old_x + delta_x * ratio(batch, total)),
+                mean_y.assign(old_y + delta_y * ratio(batch, total)),
+                moment.assign(merged),
+            ]
 
         def of(moment_now: Any, number_now: Any, variable_name: str) -> Any:
             known = moment_now / tf.maximum(number_now - 1.0, 1e-30)
@@ -67,9 +76,13 @@ def streaming_covariance(
 
 @public("contrib.metrics.streaming_pearson_correlation")
 def streaming_pearson_correlation(
-    predictions: Any, labels: Any, weights: Any = None, metrics_collections: Any = None,
-    updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    predictions: Any,
+    labels: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """Pearson's correlation of predictions and labels: covariance over the root of the product of variances."""
     with tf.variable_scope(name, "pearson_r", (predictions, labels, weights)):
         labels, predictions = matched(labels, predictions, tf.float32)
@@ -80,20 +93,25 @@ def streaming_pearson_correlation(
             streaming_covariance(each, each, weights, name=op_name)
             for each, op_name in ((predictions, "variance_predictions"), (labels, "variance_labels"))
         ]
-        value, update = (
-            both[i] / (tf.sqrt(own[0][i]) * tf.sqrt(own[1][i])) for i in (0, 1)
-        )  # fmt: skip
+        value, update = (both[i] / (tf.sqrt(own[0][i]) * tf.sqrt(own[1][i])) for i in (0, 1))
         return finished(
-            tf.identity(value, name="pearson_r"), tf.identity(update, name="update_op"), metrics_collections,
+            tf.identity(value, name="pearson_r"),
+            tf.identity(update, name="update_op"),
+            metrics_collections,
             updates_collections,
-        )  # fmt: skip
+        )
 
 
 @public("contrib.metrics.cohen_kappa")
 def cohen_kappa(
-    labels: Any, predictions_idx: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,
-    updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    labels: Any,
+    predictions_idx: Any,
+    num_classes: int,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """Cohen's kappa: how much more often labels ``[batch]`` and predicted classes agree than by chance."""
     with tf.variable_scope(name, "cohen_kappa", (labels, predictions_idx, weights)):
         labels, predictions = matched(labels, predictions_idx, tf.int64)
@@ -104,10 +122,12 @@ def cohen_kappa(
         counters = [
             (variable, variable.assign_add(tf.unsorted_segment_sum(values, classes, num_classes)))
             for variable_name, values, classes in (
-                ("po", agreed, labels), ("pe_row", one, predictions), ("pe_col", one, labels)
+                ("po", agreed, labels),
+                ("pe_row", one, predictions),
+                ("pe_col", one, labels),
             )
             for variable in [metric_variable([num_classes], dtype, variable_name)]
-        ]  # fmt: skip
+        ]
 
         def kappa(counts: list[Any], variable_name: str) -> Any:
             po, row, column = (tf.cast(tf.convert_to_tensor(each), tf.float64) for each in counts)
@@ -123,9 +143,13 @@ def cohen_kappa(
 
 @public("contrib.metrics.streaming_concat")
 def streaming_concat(
-    values: Any, axis: int = 0, max_size: int | None = None, metrics_collections: Any = None,
-    updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    values: Any,
+    axis: int = 0,
+    max_size: int | None = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """All values, joined along an axis; no more than ``max_size`` of them. Sizes of other axes must be known.
 
     The update gives how many there are.
@@ -138,9 +162,12 @@ def streaming_concat(
             raise ValueError(f"All dimensions except `axis` ({axis}) must be known: {values.shape}")
         empty = [0 if i == place else size for i, size in enumerate(shape)]
         held = tf.Variable(
-            lambda: tf.zeros(empty, values.dtype), trainable=False, validate_shape=False, name="array",
+            lambda: tf.zeros(empty, values.dtype),
+            trainable=False,
+            validate_shape=False,
+            name="array",
             collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],
-        )  # fmt: skip
+        )
         joined = tf.concat([tf.convert_to_tensor(held), values], place)
         if max_size is not None:
             joined = tf.slice(joined, [0] * len(shape), _sizes(joined, place, max_size))

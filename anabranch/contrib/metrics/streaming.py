@@ -17,9 +17,13 @@ from anabranch.metrics.state import Pair
 
 def _turned(name: str, metric: Callable[..., Pair]) -> Callable[..., Pair]:
     def streaming(
-        predictions: Any, labels: Any, weights: Any = None, metrics_collections: Any = None,
-        updates_collections: Any = None, name: str | None = None,
-    ) -> Pair:  # fmt: skip
+        predictions: Any,
+        labels: Any,
+        weights: Any = None,
+        metrics_collections: Any = None,
+        updates_collections: Any = None,
+        name: str | None = None,
+    ) -> Pair:
         return metric(labels, predictions, weights, metrics_collections, updates_collections, name)
 
     return _named(name, metric, streaming)
@@ -27,9 +31,14 @@ def _turned(name: str, metric: Callable[..., Pair]) -> Callable[..., Pair]:
 
 def _at_thresholds(name: str, metric: Callable[..., Pair]) -> Callable[..., Pair]:
     def streaming(
-        predictions: Any, labels: Any, thresholds: Sequence[float], weights: Any = None,
-        metrics_collections: Any = None, updates_collections: Any = None, name: str | None = None,
-    ) -> Pair:  # fmt: skip
+        predictions: Any,
+        labels: Any,
+        thresholds: Sequence[float],
+        weights: Any = None,
+        metrics_collections: Any = None,
+        updates_collections: Any = None,
+        name: str | None = None,
+    ) -> Pair:
         return metric(labels, predictions, thresholds, weights, metrics_collections, updates_collections, name)
 
     return _named(name, metric, streaming)
@@ -45,9 +54,15 @@ def _counts_at_thresholds(kind: str, metric: Callable[..., Pair]) -> Callable[..
 
 def _at_k(name: str, metric: Callable[..., Pair]) -> Callable[..., Pair]:
     def streaming(
-        predictions: Any, labels: Any, k: int, class_id: int | None = None, weights: Any = None,
-        metrics_collections: Any = None, updates_collections: Any = None, name: str | None = None,
-    ) -> Pair:  # fmt: skip
+        predictions: Any,
+        labels: Any,
+        k: int,
+        class_id: int | None = None,
+        weights: Any = None,
+        metrics_collections: Any = None,
+        updates_collections: Any = None,
+        name: str | None = None,
+    ) -> Pair:
         return metric(labels, predictions, k, class_id, weights, metrics_collections, updates_collections, name)
 
     return _named(name, metric, streaming)
@@ -60,9 +75,17 @@ def _named(name: str, metric: Callable[..., Pair], streaming: Callable[..., Pair
 
 
 for _name in (
-    "accuracy", "precision", "recall", "true_positives", "false_positives", "true_negatives", "false_negatives",
-    "mean_absolute_error", "mean_squared_error", "root_mean_squared_error",
-):  # fmt: skip
+    "accuracy",
+    "precision",
+    "recall",
+    "true_positives",
+    "false_positives",
+    "true_negatives",
+    "false_negatives",
+    "mean_absolute_error",
+    "mean_squared_error",
+    "root_mean_squared_error",
+):
     _turned(_name, getattr(tf.metrics, _name))
 for _name in ("precision_at_thresholds", "recall_at_thresholds"):
     _at_thresholds(_name, getattr(tf.metrics, _name))
@@ -71,16 +94,24 @@ for _name in ("true_positives", "false_positives", "true_negatives", "false_nega
 _at_k("sparse_precision_at_k", tf.metrics.precision_at_k)
 _at_k("sparse_recall_at_k", tf.metrics.recall_at_k)
 for _name, _metric in (
-    ("mean", tf.metrics.mean), ("mean_tensor", tf.metrics.mean_tensor), ("percentage_less", tf.metrics.percentage_below)
-):  # fmt: skip
+    ("mean", tf.metrics.mean),
+    ("mean_tensor", tf.metrics.mean_tensor),
+    ("percentage_less", tf.metrics.percentage_below),
+):
     public(f"contrib.metrics.streaming_{_name}")(_metric)
 
 
 @public("contrib.metrics.streaming_auc")
 def streaming_auc(
-    predictions: Any, labels: Any, weights: Any = None, num_thresholds: int = 200, metrics_collections: Any = None,
-    updates_collections: Any = None, curve: str = "ROC", name: str | None = None,
-) -> Pair:  # fmt: skip
+    predictions: Any,
+    labels: Any,
+    weights: Any = None,
+    num_thresholds: int = 200,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    curve: str = "ROC",
+    name: str | None = None,
+) -> Pair:
     """``tf.metrics.auc`` with predictions before labels."""
     return tf.metrics.auc(
         labels, predictions, weights, num_thresholds, metrics_collections, updates_collections, curve, name
@@ -89,9 +120,14 @@ def streaming_auc(
 
 @public("contrib.metrics.streaming_mean_iou")
 def streaming_mean_iou(
-    predictions: Any, labels: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,
-    updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    predictions: Any,
+    labels: Any,
+    num_classes: int,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """``tf.metrics.mean_iou`` with predictions before labels."""
     return tf.metrics.mean_iou(
         labels, predictions, num_classes, weights, metrics_collections, updates_collections, name
@@ -100,9 +136,14 @@ def streaming_mean_iou(
 
 @public("contrib.metrics.streaming_mean_cosine_distance")
 def streaming_mean_cosine_distance(
-    predictions: Any, labels: Any, dim: int, weights: Any = None, metrics_collections: Any = None,
-    updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    predictions: Any,
+    labels: Any,
+    dim: int,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """``tf.metrics.mean_cosine_distance`` with predictions before labels."""
     return tf.metrics.mean_cosine_distance(
         labels, predictions, dim, weights, metrics_collections, updates_collections, name
@@ -111,9 +152,14 @@ def streaming_mean_cosine_distance(
 
 @public("contrib.metrics.streaming_mean_relative_error")
 def streaming_mean_relative_error(
-    predictions: Any, labels: Any, normalizer: Any, weights: Any = None, metrics_collections: Any = None,
-    updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    predictions: Any,
+    labels: Any,
+    normalizer: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """``tf.metrics.mean_relative_error`` with predictions before labels."""
     return tf.metrics.mean_relative_error(
         labels, predictions, normalizer, weights, metrics_collections, updates_collections, name
@@ -122,9 +168,15 @@ def streaming_mean_relative_error(
 
 @public("contrib.metrics.streaming_sensitivity_at_specificity")
 def streaming_sensitivity_at_specificity(
-    predictions: Any, labels: Any, specificity: float, weights: Any = None, num_thresholds: int = 200,
-    metrics_collections: Any = None, updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    predictions: Any,
+    labels: Any,
+    specificity: float,
+    weights: Any = None,
+    num_thresholds: int = 200,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """``tf.metrics.sensitivity_at_specificity`` with predictions before labels."""
     return tf.metrics.sensitivity_at_specificity(
         labels, predictions, specificity, weights, num_thresholds, metrics_collections, updates_collections, name
@@ -133,9 +185,15 @@ def streaming_sensitivity_at_specificity(
 
 @public("contrib.metrics.streaming_specificity_at_sensitivity")
 def streaming_specificity_at_sensitivity(
-    predictions: Any, labels: Any, sensitivity: float, weights: Any = None, num_thresholds: int = 200,
-    metrics_collections: Any = None, updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    predictions: Any,
+    labels: Any,
+    sensitivity: float,
+    weights: Any = None,
+    num_thresholds: int = 200,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """``tf.metrics.specificity_at_sensitivity`` with predictions before labels."""
     return tf.metrics.specificity_at_sensitivity(
         labels, predictions, sensitivity, weights, num_thresholds, metrics_collections, updates_collections, name
@@ -144,9 +202,14 @@ def streaming_specificity_at_sensitivity(
 
 @public("contrib.metrics.streaming_sparse_average_precision_at_k")
 def streaming_sparse_average_precision_at_k(
-    predictions: Any, labels: Any, k: int, weights: Any = None, metrics_collections: Any = None,
-    updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    predictions: Any,
+    labels: Any,
+    k: int,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """``tf.metrics.average_precision_at_k`` with predictions before labels."""
     return tf.metrics.average_precision_at_k(
         labels, predictions, k, weights, metrics_collections, updates_collections, name
@@ -155,9 +218,13 @@ def streaming_sparse_average_precision_at_k(
 
 @public("contrib.metrics.streaming_sparse_average_precision_at_top_k")
 def streaming_sparse_average_precision_at_top_k(
-    top_k_predictions: Any, labels: Any, weights: Any = None, metrics_collections: Any = None,
-    updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    top_k_predictions: Any,
+    labels: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """The mean average precision of classes ``[d1, ..., dN, k]`` that are predicted already."""
     return average_precision_at_top_k(
         labels, top_k_predictions, weights, (metrics_collections, updates_collections), name
@@ -166,9 +233,14 @@ def streaming_sparse_average_precision_at_top_k(
 
 @public("contrib.metrics.streaming_sparse_precision_at_top_k")
 def streaming_sparse_precision_at_top_k(
-    top_k_predictions: Any, labels: Any, class_id: int | None = None, weights: Any = None,
-    metrics_collections: Any = None, updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    top_k_predictions: Any,
+    labels: Any,
+    class_id: int | None = None,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """``tf.metrics.precision_at_top_k`` with predictions before labels."""
     return tf.metrics.precision_at_top_k(
         labels, top_k_predictions, None, class_id, weights, metrics_collections, updates_collections, name
@@ -177,9 +249,14 @@ def streaming_sparse_precision_at_top_k(
 
 @public("contrib.metrics.sparse_recall_at_top_k")
 def sparse_recall_at_top_k(
-    labels: Any, top_k_predictions: Any, class_id: int | None = None, weights: Any = None,
-    metrics_collections: Any = None, updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    labels: Any,
+    top_k_predictions: Any,
+    class_id: int | None = None,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """``tf.metrics.recall_at_top_k`` under its first name."""
     return tf.metrics.recall_at_top_k(
         labels, top_k_predictions, None, class_id, weights, metrics_collections, updates_collections, name
@@ -188,9 +265,14 @@ def sparse_recall_at_top_k(
 
 @public("contrib.metrics.streaming_recall_at_k")
 def streaming_recall_at_k(
-    predictions: Any, labels: Any, k: int, weights: Any = None, metrics_collections: Any = None,
-    updates_collections: Any = None, name: str | None = None,
-) -> Pair:  # fmt: skip
+    predictions: Any,
+    labels: Any,
+    k: int,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> Pair:
     """How often the label ``[batch]`` is among the k classes predicted (logits ``[batch, classes]``)."""
     hits = tf.to_float(tf.nn.in_top_k(predictions, labels, k))
     return tf.metrics.mean(hits, weights, metrics_collections, updates_collections, name or f"recall_at_{k}")

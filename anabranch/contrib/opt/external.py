@@ -34,10 +34,14 @@ class ExternalOptimizerInterface:
     """
 
     def __init__(
-        self, loss: Any, var_list: Sequence[Any] | None = None, equalities: Sequence[Any] | None = None,
-        inequalities: Sequence[Any] | None = None, var_to_bounds: dict[Any, Any] | None = None,
+        self,
+        loss: Any,
+        var_list: Sequence[Any] | None = None,
+        equalities: Sequence[Any] | None = None,
+        inequalities: Sequence[Any] | None = None,
+        var_to_bounds: dict[Any, Any] | None = None,
         **optimizer_kwargs: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._loss = tf.convert_to_tensor(loss)
         if self._loss.shape.ndims not in (None, 0):
             raise ValueError(errors.message(f"a loss of shape {self._loss.shape}", "a scalar", "tf.reduce_sum(loss)"))
@@ -64,10 +68,14 @@ class ExternalOptimizerInterface:
             self._assign = tf.group(*[v.assign(place) for v, place in zip(self._vars, self._places, strict=True)])
 
     def minimize(
-        self, session: Any = None, feed_dict: dict[Any, Any] | None = None, fetches: Sequence[Any] | None = None,
-        step_callback: Callable[[Point], Any] | None = None, loss_callback: Callable[..., Any] | None = None,
+        self,
+        session: Any = None,
+        feed_dict: dict[Any, Any] | None = None,
+        fetches: Sequence[Any] | None = None,
+        step_callback: Callable[[Point], Any] | None = None,
+        loss_callback: Callable[..., Any] | None = None,
         **run_kwargs: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Minimise, and assign the variables what was found.
 
         Args:
@@ -90,20 +98,30 @@ class ExternalOptimizerInterface:
         split = len(self._equalities)
         start = np.concatenate([np.ravel(value) for value in session.run(self._vars)])
         minimum = self._minimize(
-            initial_val=start, loss_grad_func=lambda x: tuple(loss_grad(x)),
+            initial_val=start,
+            loss_grad_func=lambda x: tuple(loss_grad(x)),
             equality_funcs=[_first(f) for f in functions[:split]],
             equality_grad_funcs=[_first(f) for f in gradients[:split]],
             inequality_funcs=[_first(f) for f in functions[split:]],
             inequality_grad_funcs=[_first(f) for f in gradients[split:]],
-            packed_bounds=self._bounds, step_callback=step_callback, optimizer_kwargs=self._options,
-        )  # fmt: skip
+            packed_bounds=self._bounds,
+            step_callback=step_callback,
+            optimizer_kwargs=self._options,
+        )
         session.run(self._assign, dict(zip(self._places, self._parts(np.asarray(minimum)), strict=True)), **run_kwargs)
 
     def _minimize(
-        self, initial_val: Point, loss_grad_func: Any, equality_funcs: Any, equality_grad_funcs: Any,
-        inequality_funcs: Any, inequality_grad_funcs: Any, packed_bounds: Any, step_callback: Any,
+        self,
+        initial_val: Point,
+        loss_grad_func: Any,
+        equality_funcs: Any,
+        equality_grad_funcs: Any,
+        inequality_funcs: Any,
+        inequality_grad_funcs: Any,
+        packed_bounds: Any,
+        step_callback: Any,
         optimizer_kwargs: Any,
-    ) -> Point:  # fmt: skip
+    ) -> Point:
         """The vector of all variables at the minimum."""
         raise NotImplementedError(
             errors.message(f"{type(self).__name__} without _minimize", "a way to minimise", "override _minimize")
@@ -141,9 +159,14 @@ class ExternalOptimizerInterface:
         return bounds
 
     def _evaluation(
-        self, session: Any, tensors: list[Any], feed: dict[Any, Any], fetches: list[Any],
-        callback: Callable[..., Any] | None, run_kwargs: dict[str, Any],
-    ) -> Callable[[Point], list[Any]]:  # fmt: skip
+        self,
+        session: Any,
+        tensors: list[Any],
+        feed: dict[Any, Any],
+        fetches: list[Any],
+        callback: Callable[..., Any] | None,
+        run_kwargs: dict[str, Any],
+    ) -> Callable[[Point], list[Any]]:
         """A function of a point that gives values of tensors there."""
         # Feeding a variable by reference replaces it wherever it is read or fetched; one by handle only where fetched.
         fed = not any(is_resource(var) for var in self._vars)
@@ -177,10 +200,17 @@ class ScipyOptimizerInterface(ExternalOptimizerInterface):
     _DEFAULT_METHOD = "L-BFGS-B"
 
     def _minimize(
-        self, initial_val: Point, loss_grad_func: Any, equality_funcs: Any, equality_grad_funcs: Any,
-        inequality_funcs: Any, inequality_grad_funcs: Any, packed_bounds: Any, step_callback: Any,
+        self,
+        initial_val: Point,
+        loss_grad_func: Any,
+        equality_funcs: Any,
+        equality_grad_funcs: Any,
+        inequality_funcs: Any,
+        inequality_grad_funcs: Any,
+        packed_bounds: Any,
+        step_callback: Any,
         optimizer_kwargs: Any,
-    ) -> Point:  # fmt: skip
+    ) -> Point:
         try:
             import scipy.optimize
         except ImportError as problem:
@@ -211,13 +241,22 @@ class ScipyOptimizerInterface(ExternalOptimizerInterface):
         if constraints and method == self._DEFAULT_METHOD:
             method = "SLSQP"
         result = scipy.optimize.minimize(
-            loss_grad, initial_val.astype(np.float64), method=method, jac=True, bounds=packed_bounds,
-            callback=step_callback, **({"constraints": constraints} if constraints else {}), **options,
-        )  # fmt: skip
+            loss_grad,
+            initial_val.astype(np.float64),
+            method=method,
+            jac=True,
+            bounds=packed_bounds,
+            callback=step_callback,
+            **({"constraints": constraints} if constraints else {}),
+            **options,
+        )
         message = result.message.decode() if isinstance(result.message, bytes) else result.message
         tf.logging.info(
             "Optimization terminated with:\n  Message: %s\n  Objective function value: %f\n"
             "  Number of iterations: %s\n  Number of functions evaluations: %d",
-            message, result.fun, getattr(result, "nit", "unknown"), result.nfev,
-        )  # fmt: skip
+            message,
+            result.fun,
+            getattr(result, "nit", "unknown"),
+            result.nfev,
+        )
         return result.x

@@ -64,9 +64,12 @@ class DecoupledWeightDecayExtension:
         return super().minimize(loss, *args, **kwargs)  # type: ignore[misc]
 
     def apply_gradients(
-        self, grads_and_vars: Any, global_step: Any = None, name: str | None = None,
+        self,
+        grads_and_vars: Any,
+        global_step: Any = None,
+        name: str | None = None,
         decay_var_list: Sequence[Any] | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Like an optimizer's ``apply_gradients``; only variables of ``decay_var_list`` decay (all by default)."""
         if decay_var_list is not None:
             self._decay_var_list = list(decay_var_list)
@@ -107,13 +110,24 @@ class AdamWOptimizer(DecoupledWeightDecayExtension, AdamOptimizer):
     """Adam with decoupled weight decay."""
 
     def __init__(
-        self, weight_decay: Any, learning_rate: Any = 0.001, beta1: Any = 0.9, beta2: Any = 0.999, epsilon: Any = 1e-8,
-        use_locking: bool = False, name: str = "AdamW",
-    ) -> None:  # fmt: skip
+        self,
+        weight_decay: Any,
+        learning_rate: Any = 0.001,
+        beta1: Any = 0.9,
+        beta2: Any = 0.999,
+        epsilon: Any = 1e-8,
+        use_locking: bool = False,
+        name: str = "AdamW",
+    ) -> None:
         super().__init__(
-            weight_decay, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon,
-            use_locking=use_locking, name=name,
-        )  # fmt: skip
+            weight_decay,
+            learning_rate=learning_rate,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+            use_locking=use_locking,
+            name=name,
+        )
 
 
 @public("contrib.opt.MomentumWOptimizer")
@@ -121,13 +135,22 @@ class MomentumWOptimizer(DecoupledWeightDecayExtension, MomentumOptimizer):
     """Momentum with decoupled weight decay."""
 
     def __init__(
-        self, weight_decay: Any, learning_rate: Any, momentum: Any, use_locking: bool = False, name: str = "MomentumW",
+        self,
+        weight_decay: Any,
+        learning_rate: Any,
+        momentum: Any,
+        use_locking: bool = False,
+        name: str = "MomentumW",
         use_nesterov: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(
-            weight_decay, learning_rate=learning_rate, momentum=momentum, use_locking=use_locking, name=name,
+            weight_decay,
+            learning_rate=learning_rate,
+            momentum=momentum,
+            use_locking=use_locking,
+            name=name,
             use_nesterov=use_nesterov,
-        )  # fmt: skip
+        )
 
 
 class _Sign(Optimizer):
@@ -161,10 +184,14 @@ class _Sign(Optimizer):
 
     def _dense(self, form: str, grad: Any, var: Any) -> Any:
         update = build(
-            form + self._op, var=target_of(var), m=target_of(self.get_slot(var, "m")), grad=_as(grad, var),
-            sign_decay=_as(self._sign_decay, var), use_locking=self._use_locking,
+            form + self._op,
+            var=target_of(var),
+            m=target_of(self.get_slot(var, "m")),
+            grad=_as(grad, var),
+            sign_decay=_as(self._sign_decay, var),
+            use_locking=self._use_locking,
             **{key: _as(value, var) for key, value in self._inputs.items()},
-        )  # fmt: skip
+        )
         return getattr(update, "op", update)
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
@@ -188,9 +215,14 @@ class PowerSignOptimizer(_Sign):
     _op = "PowerSign"
 
     def __init__(
-        self, learning_rate: Any = 0.1, base: Any = 2.718281828459045, beta: Any = 0.9, sign_decay_fn: Any = None,
-        use_locking: bool = False, name: str = "PowerSignOptimizer",
-    ) -> None:  # fmt: skip
+        self,
+        learning_rate: Any = 0.1,
+        base: Any = 2.718281828459045,
+        beta: Any = 0.9,
+        sign_decay_fn: Any = None,
+        use_locking: bool = False,
+        name: str = "PowerSignOptimizer",
+    ) -> None:
         super().__init__(learning_rate, {"logbase": math.log(base)}, beta, sign_decay_fn, use_locking, name)
 
 
@@ -201,7 +233,12 @@ class AddSignOptimizer(_Sign):
     _op = "AddSign"
 
     def __init__(
-        self, learning_rate: Any = 0.1, alpha: Any = 1.0, beta: Any = 0.9, sign_decay_fn: Any = None,
-        use_locking: bool = False, name: str = "AddSignOptimizer",
-    ) -> None:  # fmt: skip
+        self,
+        learning_rate: Any = 0.1,
+        alpha: Any = 1.0,
+        beta: Any = 0.9,
+        sign_decay_fn: Any = None,
+        use_locking: bool = False,
+        name: str = "AddSignOptimizer",
+    ) -> None:
         super().__init__(learning_rate, {"alpha": alpha}, beta, sign_decay_fn, use_locking, name)

@@ -16,9 +16,15 @@ from anabranch.contrib.slim import (
 from anabranch.core.contract import api
 
 _NOT_LAYERS = (
-    "optimize_loss", "adaptive_clipping_fn", "OPTIMIZER_CLS_NAMES", "OPTIMIZER_SUMMARIES", "embed_sequence",
-    "bow_encoder", "embedding_lookup_unique", "safe_embedding_lookup_sparse",
-)  # fmt: skip
+    "optimize_loss",
+    "adaptive_clipping_fn",
+    "OPTIMIZER_CLS_NAMES",
+    "OPTIMIZER_SUMMARIES",
+    "embed_sequence",
+    "bow_encoder",
+    "embedding_lookup_unique",
+    "safe_embedding_lookup_sparse",
+)
 _FRAMEWORK = (
     "add_arg_scope", "add_model_variable", "arg_scope", "arg_scope_func_key", "arg_scoped_arguments",
     "assert_global_step", "assert_or_get_global_step", "assign_from_checkpoint", "assign_from_checkpoint_fn",

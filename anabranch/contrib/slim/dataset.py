@@ -20,13 +20,21 @@ class Dataset:
     """
 
     def __init__(
-        self, data_sources: Any, reader: Any, decoder: Any, num_samples: int, items_to_descriptions: dict[str, str],
+        self,
+        data_sources: Any,
+        reader: Any,
+        decoder: Any,
+        num_samples: int,
+        items_to_descriptions: dict[str, str],
         **kwargs: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         kwargs.update(
-            data_sources=data_sources, reader=reader, decoder=decoder, num_samples=num_samples,
+            data_sources=data_sources,
+            reader=reader,
+            decoder=decoder,
+            num_samples=num_samples,
             items_to_descriptions=items_to_descriptions,
-        )  # fmt: skip
+        )
         self.__dict__.update(kwargs)
 
 

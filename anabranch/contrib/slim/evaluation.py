@@ -23,11 +23,22 @@ def _hooks(num_evals: int, logdir: Any, summary_op: Any, feed: Any, further: Seq
 
 
 def evaluate_once(
-    master: str, checkpoint_path: str, logdir: Any, num_evals: int = 1, initial_op: Any = None,
-    initial_op_feed_dict: Any = None, eval_op: Any = None, eval_op_feed_dict: Any = None, final_op: Any = None,
-    final_op_feed_dict: Any = None, summary_op: Any = _USE_DEFAULT, summary_op_feed_dict: Any = None,
-    variables_to_restore: Any = None, session_config: Any = None, hooks: Sequence[Any] | None = None,
-) -> Any:  # fmt: skip
+    master: str,
+    checkpoint_path: str,
+    logdir: Any,
+    num_evals: int = 1,
+    initial_op: Any = None,
+    initial_op_feed_dict: Any = None,
+    eval_op: Any = None,
+    eval_op_feed_dict: Any = None,
+    final_op: Any = None,
+    final_op_feed_dict: Any = None,
+    summary_op: Any = _USE_DEFAULT,
+    summary_op_feed_dict: Any = None,
+    variables_to_restore: Any = None,
+    session_config: Any = None,
+    hooks: Sequence[Any] | None = None,
+) -> Any:
     """Restore a checkpoint, run ``eval_op`` ``num_evals`` times, write summaries, and give the value of ``final_op``.
 
     Args:
@@ -48,10 +59,16 @@ def evaluate_once(
         hooks: further hooks.
     """
     return evaluation.evaluate_once(
-        checkpoint_path, master, _scaffold(initial_op, initial_op_feed_dict, None, variables_to_restore), eval_op,
-        eval_op_feed_dict, final_op, final_op_feed_dict,
-        _hooks(num_evals, logdir, summary_op, summary_op_feed_dict, hooks), session_config,
-    )  # fmt: skip
+        checkpoint_path,
+        master,
+        _scaffold(initial_op, initial_op_feed_dict, None, variables_to_restore),
+        eval_op,
+        eval_op_feed_dict,
+        final_op,
+        final_op_feed_dict,
+        _hooks(num_evals, logdir, summary_op, summary_op_feed_dict, hooks),
+        session_config,
+    )
 
 
 def evaluation_loop(
@@ -87,11 +104,20 @@ def evaluation_loop(
         hooks: further hooks.
     """
     return evaluation.evaluate_repeatedly(
-        checkpoint_dir, master, _scaffold(initial_op, initial_op_feed_dict, init_fn, variables_to_restore), eval_op,
-        eval_op_feed_dict, final_op, final_op_feed_dict, eval_interval_secs,
-        _hooks(num_evals, logdir, summary_op, summary_op_feed_dict, hooks), session_config, max_number_of_evaluations,
-        timeout, timeout_fn,
-    )  # fmt: skip
+        checkpoint_dir,
+        master,
+        _scaffold(initial_op, initial_op_feed_dict, init_fn, variables_to_restore),
+        eval_op,
+        eval_op_feed_dict,
+        final_op,
+        final_op_feed_dict,
+        eval_interval_secs,
+        _hooks(num_evals, logdir, summary_op, summary_op_feed_dict, hooks),
+        session_config,
+        max_number_of_evaluations,
+        timeout,
+        timeout_fn,
+    )
 
 
 def _scaffold(init_op: Any, feed: Any, init_fn: Any, variables: Any) -> Any:

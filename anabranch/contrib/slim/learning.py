@@ -18,11 +18,19 @@ _USE_DEFAULT = 0
 
 
 def create_train_op(
-    total_loss: Any, optimizer: Any, global_step: Any = training.USE_GLOBAL_STEP, update_ops: Any = None,
-    variables_to_train: Any = None, clip_gradient_norm: Any = 0, summarize_gradients: bool = False,
-    gate_gradients: int = tf.train.Optimizer.GATE_OP, aggregation_method: Any = None,
-    colocate_gradients_with_ops: bool = False, gradient_multipliers: Any = None, check_numerics: bool = True,
-) -> Any:  # fmt: skip
+    total_loss: Any,
+    optimizer: Any,
+    global_step: Any = training.USE_GLOBAL_STEP,
+    update_ops: Any = None,
+    variables_to_train: Any = None,
+    clip_gradient_norm: Any = 0,
+    summarize_gradients: bool = False,
+    gate_gradients: int = tf.train.Optimizer.GATE_OP,
+    aggregation_method: Any = None,
+    colocate_gradients_with_ops: bool = False,
+    gradient_multipliers: Any = None,
+    check_numerics: bool = True,
+) -> Any:
     """A tensor whose evaluation makes one step of an optimizer, and gives the loss.
 
     Args:
@@ -46,9 +54,18 @@ def create_train_op(
         return clip_gradient_norms(pairs, clip_gradient_norm) if clip_gradient_norm > 0 else pairs
 
     return training.create_train_op(
-        total_loss, optimizer, global_step, update_ops, variables_to_train, transform, summarize_gradients,
-        gate_gradients, aggregation_method, colocate_gradients_with_ops, check_numerics,
-    )  # fmt: skip
+        total_loss,
+        optimizer,
+        global_step,
+        update_ops,
+        variables_to_train,
+        transform,
+        summarize_gradients,
+        gate_gradients,
+        aggregation_method,
+        colocate_gradients_with_ops,
+        check_numerics,
+    )
 
 
 def train_step(sess: Any, train_op: Any, global_step: Any, train_step_kwargs: dict[str, Any]) -> tuple[Any, bool]:
@@ -128,8 +145,9 @@ def train(
     _refuse(
         number_of_steps is not None and number_of_steps <= 0,
         "`number_of_steps` must be either None or a positive number.",
-        f"number_of_steps={number_of_steps}", "number_of_steps=1000",
-    )  # fmt: skip
+        f"number_of_steps={number_of_steps}",
+        "number_of_steps=1000",
+    )
     for name, value, instead in (
         ("sync_optimizer", sync_optimizer, "one process, or gradients added up by the program"),
         ("trace_every_n_steps", trace_every_n_steps, "session.run(..., options=, run_metadata=) in a train_step_fn"),
@@ -157,11 +175,21 @@ def train(
         if summary_writer == _USE_DEFAULT:
             summary_writer = tf.train.Supervisor.USE_DEFAULT
     supervisor = tf.train.Supervisor(
-        graph=graph, is_chief=is_chief, logdir=logdir, init_op=init_op, init_feed_dict=init_feed_dict,
-        local_init_op=local_init_op, ready_op=ready_op, summary_op=summary_op, global_step=step, saver=saver,
-        save_summaries_secs=save_summaries_secs, save_model_secs=save_interval_secs, summary_writer=summary_writer,
+        graph=graph,
+        is_chief=is_chief,
+        logdir=logdir,
+        init_op=init_op,
+        init_feed_dict=init_feed_dict,
+        local_init_op=local_init_op,
+        ready_op=ready_op,
+        summary_op=summary_op,
+        global_step=step,
+        saver=saver,
+        save_summaries_secs=save_summaries_secs,
+        save_model_secs=save_interval_secs,
+        summary_writer=summary_writer,
         init_fn=init_fn,
-    )  # fmt: skip
+    )
     if supervisor.summary_writer is not None:
         train_step_kwargs["summary_writer"] = supervisor.summary_writer
     loss = None
@@ -171,18 +199,28 @@ def train(
                 if session_wrapper is not None:
                     session = session_wrapper(session)
                 loss = _loop(
-                    supervisor, session, (train_step_fn, train_op, step, train_step_kwargs), logdir,
-                    startup_delay_steps, number_of_steps, ignore_live_threads,
-                )  # fmt: skip
+                    supervisor,
+                    session,
+                    (train_step_fn, train_op, step, train_step_kwargs),
+                    logdir,
+                    startup_delay_steps,
+                    number_of_steps,
+                    ignore_live_threads,
+                )
             return loss
         except tf.errors.AbortedError:
             tf.logging.info("Retrying training!")
 
 
 def _loop(
-    supervisor: Any, session: Any, step: tuple[Any, ...], logdir: Any, startup_delay_steps: int, number: Any,
+    supervisor: Any,
+    session: Any,
+    step: tuple[Any, ...],
+    logdir: Any,
+    startup_delay_steps: int,
+    number: Any,
     ignore_live_threads: bool,
-) -> Any:  # fmt: skip
+) -> Any:
     train_step_fn, train_op, global_step, kwargs = step
     if supervisor.is_chief:
         if logdir:

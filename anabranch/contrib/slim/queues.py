@@ -40,9 +40,13 @@ def QueueRunners(session: Any) -> Iterator[None]:
 
 
 def prefetch_queue(
-    tensors: Any, capacity: int = 8, num_threads: int = 1, dynamic_pad: bool = False, shared_name: str | None = None,
+    tensors: Any,
+    capacity: int = 8,
+    num_threads: int = 1,
+    dynamic_pad: bool = False,
+    shared_name: str | None = None,
     name: str | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """A queue that threads fill with tensors (a list or dictionary); its ``dequeue()`` gives them in the same form.
 
     Args:
@@ -62,9 +66,13 @@ def prefetch_queue(
     with tf.name_scope(name, "prefetch_queue", items) as within:
         kind = tf.PaddingFIFOQueue if dynamic_pad else tf.FIFOQueue
         queue = kind(
-            capacity, [item.dtype for item in items], [item.shape for item in items], names=names,
-            shared_name=shared_name, name="prefetch_queue",
-        )  # fmt: skip
+            capacity,
+            [item.dtype for item in items],
+            [item.shape for item in items],
+            names=names,
+            shared_name=shared_name,
+            name="prefetch_queue",
+        )
         enqueue = queue.enqueue(dict(zip(names, items, strict=True)) if names else items)
         tf.train.add_queue_runner(tf.train.QueueRunner(queue, [enqueue] * num_threads))
         share = tf.cast(queue.size(), tf.float32) * (1.0 / capacity)

@@ -84,9 +84,13 @@ class LookupTensor(Tensor):
     """A feature's values looked up in a table."""
 
     def __init__(
-        self, tensor_key: str, table: Any, shape_keys: Any = None, shape: Sequence[int] | None = None,
+        self,
+        tensor_key: str,
+        table: Any,
+        shape_keys: Any = None,
+        shape: Sequence[int] | None = None,
         default_value: Any = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(tensor_key, shape_keys, shape, default_value)
         self._table = table
 
@@ -127,9 +131,14 @@ class SparseTensor(ItemHandler):
     """
 
     def __init__(
-        self, indices_key: str | None = None, values_key: str | None = None, shape_key: str | None = None,
-        shape: Any = None, densify: bool = False, default_value: Any = 0,
-    ) -> None:  # fmt: skip
+        self,
+        indices_key: str | None = None,
+        values_key: str | None = None,
+        shape_key: str | None = None,
+        shape: Any = None,
+        densify: bool = False,
+        default_value: Any = 0,
+    ) -> None:
         self._ids, self._values, self._shape_key = indices_key or "ids", values_key or "values", shape_key
         self._shape, self._densify, self._default = shape, densify, default_value
         super().__init__([self._ids, self._values, *([shape_key] if shape_key else [])])
@@ -160,9 +169,15 @@ class Image(ItemHandler):
     """
 
     def __init__(
-        self, image_key: str | None = None, format_key: str | None = None, shape: Any = None, channels: int = 3,
-        dtype: Any = tf.uint8, repeated: bool = False, dct_method: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        image_key: str | None = None,
+        format_key: str | None = None,
+        shape: Any = None,
+        channels: int = 3,
+        dtype: Any = tf.uint8,
+        repeated: bool = False,
+        dct_method: str = "",
+    ) -> None:
         if dct_method:
             raise NotImplementedError(errors.message(f"dct_method={dct_method!r}", "''", "leave dct_method out"))
         self._image, self._format = image_key or "image/encoded", format_key or "image/format"
@@ -230,9 +245,12 @@ class BoundingBoxSequence(ItemHandler):
     """
 
     def __init__(
-        self, keys: Sequence[str] | None = None, prefix: str | None = None, return_dense: bool = True,
+        self,
+        keys: Sequence[str] | None = None,
+        prefix: str | None = None,
+        return_dense: bool = True,
         default_value: float = -1.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not return_dense:
             raise NotImplementedError(errors.message("return_dense=False", "True", "the features themselves"))
         prefix = "bbox/" if prefix is None else prefix
@@ -298,9 +316,11 @@ class TFSequenceExampleDecoder(_Decoder):
     """
 
     def __init__(
-        self, keys_to_context_features: dict[str, Any], keys_to_sequence_features: dict[str, Any],
+        self,
+        keys_to_context_features: dict[str, Any],
+        keys_to_sequence_features: dict[str, Any],
         items_to_handlers: dict[str, ItemHandler],
-    ) -> None:  # fmt: skip
+    ) -> None:
         if set(keys_to_context_features) & set(keys_to_sequence_features):
             both = sorted(set(keys_to_context_features) & set(keys_to_sequence_features))
             raise ValueError(

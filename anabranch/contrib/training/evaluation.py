@@ -33,9 +33,13 @@ def get_or_create_eval_step() -> Any:
     if steps:
         return steps[0]
     return tf.get_variable(
-        "eval_step", [], tf.int64, tf.zeros_initializer(), trainable=False,
+        "eval_step",
+        [],
+        tf.int64,
+        tf.zeros_initializer(),
+        trainable=False,
         collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.EVAL_STEP],
-    )  # fmt: skip
+    )
 
 
 @public("contrib.training.StopAfterNEvalsHook")
@@ -107,9 +111,16 @@ def _scaffold(copy: Any) -> Any:
 
 @public("contrib.training.evaluate_once")
 def evaluate_once(
-    checkpoint_path: str, master: str = "", scaffold: Any = None, eval_ops: Any = None, feed_dict: Any = None,
-    final_ops: Any = None, final_ops_feed_dict: Any = None, hooks: Sequence[Any] | None = None, config: Any = None,
-) -> Any:  # fmt: skip
+    checkpoint_path: str,
+    master: str = "",
+    scaffold: Any = None,
+    eval_ops: Any = None,
+    feed_dict: Any = None,
+    final_ops: Any = None,
+    final_ops_feed_dict: Any = None,
+    hooks: Sequence[Any] | None = None,
+    config: Any = None,
+) -> Any:
     """Restore a checkpoint, run ops until a hook asks for the end, and give the values of final ops.
 
     Args:
@@ -148,11 +159,20 @@ def evaluate_once(
 
 @public("contrib.training.evaluate_repeatedly")
 def evaluate_repeatedly(
-    checkpoint_dir: Any, master: str = "", scaffold: Any = None, eval_ops: Any = None, feed_dict: Any = None,
-    final_ops: Any = None, final_ops_feed_dict: Any = None, eval_interval_secs: float = 60,
-    hooks: Sequence[Any] | None = None, config: Any = None, max_number_of_evaluations: int | None = None,
-    timeout: float | None = None, timeout_fn: Callable[[], bool] | None = None,
-) -> Any:  # fmt: skip
+    checkpoint_dir: Any,
+    master: str = "",
+    scaffold: Any = None,
+    eval_ops: Any = None,
+    feed_dict: Any = None,
+    final_ops: Any = None,
+    final_ops_feed_dict: Any = None,
+    eval_interval_secs: float = 60,
+    hooks: Sequence[Any] | None = None,
+    config: Any = None,
+    max_number_of_evaluations: int | None = None,
+    timeout: float | None = None,
+    timeout_fn: Callable[[], bool] | None = None,
+) -> Any:
     """:func:`evaluate_once` for each checkpoint as it appears in a folder; the last values of the final ops.
 
     Args:

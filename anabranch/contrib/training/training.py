@@ -95,11 +95,18 @@ def multiply_gradients(grads_and_vars: Sequence[Any], gradient_multipliers: dict
 
 @public("contrib.training.create_train_op")
 def create_train_op(
-    total_loss: Any, optimizer: Any, global_step: Any = USE_GLOBAL_STEP, update_ops: Any = None,
-    variables_to_train: Any = None, transform_grads_fn: Callable[[Any], Any] | None = None,
-    summarize_gradients: bool = False, gate_gradients: int = tf.train.Optimizer.GATE_OP,
-    aggregation_method: Any = None, colocate_gradients_with_ops: bool = False, check_numerics: bool = True,
-) -> Tensor:  # fmt: skip
+    total_loss: Any,
+    optimizer: Any,
+    global_step: Any = USE_GLOBAL_STEP,
+    update_ops: Any = None,
+    variables_to_train: Any = None,
+    transform_grads_fn: Callable[[Any], Any] | None = None,
+    summarize_gradients: bool = False,
+    gate_gradients: int = tf.train.Optimizer.GATE_OP,
+    aggregation_method: Any = None,
+    colocate_gradients_with_ops: bool = False,
+    check_numerics: bool = True,
+) -> Tensor:
     """A tensor whose evaluation makes one step of an optimizer, and gives the loss.
 
     Args:
@@ -136,9 +143,12 @@ def create_train_op(
     if not variables:
         raise ValueError(errors.message("no variable to train", "one at least", "tf.get_variable before the step"))
     pairs = optimizer.compute_gradients(
-        total_loss, variables, gate_gradients=gate_gradients, aggregation_method=aggregation_method,
+        total_loss,
+        variables,
+        gate_gradients=gate_gradients,
+        aggregation_method=aggregation_method,
         colocate_gradients_with_ops=colocate_gradients_with_ops,
-    )  # fmt: skip
+    )
     if transform_grads_fn:
         pairs = transform_grads_fn(pairs)
     if summarize_gradients:
@@ -156,10 +166,19 @@ def create_train_op(
 
 @public("contrib.training.train")
 def train(
-    train_op: Any, logdir: Any, master: str = "", is_chief: bool = True, scaffold: Any = None, hooks: Any = None,
-    chief_only_hooks: Any = None, save_checkpoint_secs: Any = 600, save_summaries_steps: Any = 100, config: Any = None,
-    max_wait_secs: float = 7200, run_metadata: Any = None,
-) -> Any:  # fmt: skip
+    train_op: Any,
+    logdir: Any,
+    master: str = "",
+    is_chief: bool = True,
+    scaffold: Any = None,
+    hooks: Any = None,
+    chief_only_hooks: Any = None,
+    save_checkpoint_secs: Any = 600,
+    save_summaries_steps: Any = 100,
+    config: Any = None,
+    max_wait_secs: float = 7200,
+    run_metadata: Any = None,
+) -> Any:
     """Run a training step until a hook asks for the end; the last loss, or None if there was no step.
 
     Raises:
@@ -167,18 +186,26 @@ def train(
     """
     if logdir is None and is_chief:
         for name, value in (
-            ("save_summaries_steps", save_summaries_steps), ("save_checkpoint_secs", save_checkpoint_secs)
-        ):  # fmt: skip
+            ("save_summaries_steps", save_summaries_steps),
+            ("save_checkpoint_secs", save_checkpoint_secs),
+        ):
             if value:
                 raise ValueError(
                     f"logdir cannot be None when {name} is not None\n"
                     + errors.message(f"{name}={value} without logdir", "a folder", f"{name}=None")
                 )
     with tf.train.MonitoredTrainingSession(
-        master=master, is_chief=is_chief, checkpoint_dir=logdir, scaffold=scaffold, hooks=hooks,
-        chief_only_hooks=chief_only_hooks, save_checkpoint_secs=save_checkpoint_secs,
-        save_summaries_steps=save_summaries_steps, config=config, max_wait_secs=max_wait_secs,
-    ) as session:  # fmt: skip
+        master=master,
+        is_chief=is_chief,
+        checkpoint_dir=logdir,
+        scaffold=scaffold,
+        hooks=hooks,
+        chief_only_hooks=chief_only_hooks,
+        save_checkpoint_secs=save_checkpoint_secs,
+        save_summaries_steps=save_summaries_steps,
+        config=config,
+        max_wait_secs=max_wait_secs,
+    ) as session:
         loss = None
         while not session.should_stop():
             loss = session.run(train_op, run_metadata=run_metadata)

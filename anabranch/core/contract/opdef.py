@@ -326,8 +326,14 @@ def _refuse(type_name: str, given: str, expected: str, instead: str) -> None:
 
 
 _FIELDS = {field.name for field in dataclasses.fields(OpDefinition) if field.init} - {
-    "type_name", "doc", "inputs", "outputs", "module", "line", "block",
-}  # fmt: skip
+    "type_name",
+    "doc",
+    "inputs",
+    "outputs",
+    "module",
+    "line",
+    "block",
+}
 
 
 def calling_statement() -> tuple[str, int]:

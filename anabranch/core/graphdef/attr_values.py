@@ -26,9 +26,15 @@ from anabranch.core.values import dtypes, shapes, tensor_proto
 AttrValue = graph_pb2.AttrValue
 
 _FIELDS = {
-    "int": "i", "float": "f", "bool": "b", "string": "s", "type": "type", "shape": "shape", "tensor": "tensor",
+    "int": "i",
+    "float": "f",
+    "bool": "b",
+    "string": "s",
+    "type": "type",
+    "shape": "shape",
+    "tensor": "tensor",
     "func": "func",
-}  # fmt: skip
+}
 _KINDS = {field: kind for kind, field in _FIELDS.items()}
 _LISTED = ("type", "shape", "s", "i", "f", "b", "tensor", "func")
 _LISTS = ("float_val", "double_val", "int_val", "string_val", "int64_val", "bool_val", "half_val", "uint32_val",

@@ -296,10 +296,11 @@ class _Import:
             raise ValueError(
                 f"Attempted to map inputs that were not found in graph_def: [{', '.join(missing)}]\n"
                 + errors.message(
-                    f"input_map with {missing}", "names of tensors ('node:0') or control inputs ('^node') of the graph",
+                    f"input_map with {missing}",
+                    "names of tensors ('node:0') or control inputs ('^node') of the graph",
                     "print([node.name for node in graph_def.node])",
                 )
-            )  # fmt: skip
+            )
         return tensors, controls
 
     def _found(self, nodes: dict[str, Node], elements: list[str] | None) -> list[tuple[str, int | None]]:

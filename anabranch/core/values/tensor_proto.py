@@ -28,16 +28,21 @@ MAX_REPEATED_STRINGS: Final = 2**22
 """The size that a tensor read from a proto, or written to one, must stay below."""
 
 _CONTENT_TYPES = frozenset(
-    d for d in dtypes.ALL_DTYPES
+    d
+    for d in dtypes.ALL_DTYPES
     if (d.is_integer or d.is_floating or d.is_quantized) and d.name not in ("uint16", "int4", "uint4")
-)  # fmt: skip
+)
 _FLOAT8 = frozenset((dtypes.float8_e5m2, dtypes.float8_e4m3fn))
 _HALVES = frozenset((dtypes.float16, dtypes.bfloat16))
 _COMPLEX_FIELDS = {dtypes.complex64: ("scomplex_val", np.float32), dtypes.complex128: ("dcomplex_val", np.float64)}
 _FIELDS = {
-    dtypes.float32: "float_val", dtypes.float64: "double_val", dtypes.int64: "int64_val", dtypes.uint32: "uint32_val",
-    dtypes.uint64: "uint64_val", dtypes.bool: "bool_val",
-}  # fmt: skip
+    dtypes.float32: "float_val",
+    dtypes.float64: "double_val",
+    dtypes.int64: "int64_val",
+    dtypes.uint32: "uint32_val",
+    dtypes.uint64: "uint64_val",
+    dtypes.bool: "bool_val",
+}
 
 
 def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False) -> TensorProto:
@@ -198,10 +203,11 @@ def _listed_values(tensor: TensorProto, dtype: DType, target: np.dtype) -> np.nd
         if parts.size % 2:
             raise ValueError(
                 message(
-                    f"{parts.size} numbers in {field}", "an even number: a real and an imaginary part for each value",
+                    f"{parts.size} numbers in {field}",
+                    "an even number: a real and an imaginary part for each value",
                     "the missing part; if you did not write this proto, it is damaged",
                 )
-            )  # fmt: skip
+            )
         return parts.view(target)
     if dtype in _FIELDS:
         return np.array(getattr(tensor, _FIELDS[dtype]), target)

@@ -33,9 +33,12 @@ _DIFFERENTIABLE = frozenset(
 )
 # Bits of the source's significand that a truncating cast drops: (wide, narrow) by NumPy name.
 _DROPPED = {
-    ("float64", "float32"): 29, ("float64", "bfloat16"): 45, ("float64", "float16"): 42,
-    ("float32", "bfloat16"): 16, ("float32", "float16"): 13,
-}  # fmt: skip
+    ("float64", "float32"): 29,
+    ("float64", "bfloat16"): 45,
+    ("float64", "float16"): 42,
+    ("float32", "bfloat16"): 16,
+    ("float32", "float16"): 13,
+}
 
 
 def float_to_integer(xp: Any, x: Any, target: np.dtype) -> Any:
@@ -223,11 +226,15 @@ def _complex_part(type_name: str, doc: str, function: Any, gradient: Any) -> Non
 
     operand = "x" if type_name == "ComplexAbs" else "input"
     define(
-        type_name, doc,
+        type_name,
+        doc,
         signature=f"{operand}: T -> {'y' if operand == 'x' else 'output'}: Tout",
         attrs={"T": Type(COMPLEX, "complex64"), "Tout": Type("float double", "float")},
-        effect=PURE, shape=inference.unchanged, kernel=kernel, gradient=gradient,
-    )  # fmt: skip
+        effect=PURE,
+        shape=inference.unchanged,
+        kernel=kernel,
+        gradient=gradient,
+    )
 
 
 def _as_complex(real: Any, like: Any) -> Any:
@@ -253,9 +260,11 @@ _complex_part("Real", "The real part.", lambda ctx, x: x.real, lambda op, grad: 
 _complex_part("Imag", "The imaginary part.", lambda ctx, x: x.imag, _imag_gradient)
 _complex_part("ComplexAbs", "`sqrt(real ** 2 + imag ** 2)`.", lambda ctx, x: ctx.xp.abs(x), _complex_abs_gradient)
 _complex_part(
-    "Angle", "The argument of a complex number, in radians from -pi to pi.",
-    lambda ctx, x: ctx.xp.arctan2(x.imag, x.real), _angle_gradient,
-)  # fmt: skip
+    "Angle",
+    "The argument of a complex number, in radians from -pi to pi.",
+    lambda ctx, x: ctx.xp.arctan2(x.imag, x.real),
+    _angle_gradient,
+)
 
 
 class Conj(Op):
@@ -315,10 +324,14 @@ def _caster(function_name: str, dtype: dtypes.DType) -> None:
 
 
 for _name, _dtype in (
-    ("to_float", dtypes.float32), ("to_double", dtypes.float64), ("to_int32", dtypes.int32),
-    ("to_int64", dtypes.int64), ("to_bfloat16", dtypes.bfloat16), ("to_complex64", dtypes.complex64),
+    ("to_float", dtypes.float32),
+    ("to_double", dtypes.float64),
+    ("to_int32", dtypes.int32),
+    ("to_int64", dtypes.int64),
+    ("to_bfloat16", dtypes.bfloat16),
+    ("to_complex64", dtypes.complex64),
     ("to_complex128", dtypes.complex128),
-):  # fmt: skip
+):
     _caster(_name, _dtype)
 public_op("Bitcast", "bitcast", arguments="input type")
 

@@ -45,9 +45,12 @@ class FakeParam(Op):
     def shape(c):
         if c.attrs["dtype"].np is None and c.attrs["dtype"].name != "string":
             raise NotImplementedError(
-                errors.message(f"a FakeParam of {c.attrs['dtype'].name}", "numbers, bools or strings", "save the model "
-                               "without the gradients of its conditionals")
-            )  # fmt: skip
+                errors.message(
+                    f"a FakeParam of {c.attrs['dtype'].name}",
+                    "numbers, bools or strings",
+                    "save the model without the gradients of its conditionals",
+                )
+            )
         return _sizes(c.attrs["shape"])
 
     def kernel(ctx, inputs, attrs):

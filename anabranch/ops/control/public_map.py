@@ -177,8 +177,14 @@ def map_fn(
 
         def compute(i: Any, arrays_so_far: Any) -> Any:
             returned = fn(rows.row(i))
-            values = _checked("tf.map_fn", fn, form, returned, "dtype" if dtype is not None else "elems",
-                              "dtype=<a structure like the value of fn>")  # fmt: skip
+            values = _checked(
+                "tf.map_fn",
+                fn,
+                form,
+                returned,
+                "dtype" if dtype is not None else "elems",
+                "dtype=<a structure like the value of fn>",
+            )
             return i + 1, [array.write(i, value) for array, value in zip(arrays_so_far, values, strict=True)]
 
         _, arrays_filled = while_loop(
@@ -235,10 +241,15 @@ def scan(
         rows = _Rows("tf.scan", elems, clear_after_read=False)
         form, first = _start("tf.scan", rows, elems, initializer, (rows.count - 1) if reverse else 0)
         arrays = [
-            TensorArray(value.dtype, rows.count, dynamic_size=False, element_shape=value.shape if infer_shape else None,
-                        infer_shape=infer_shape)
+            TensorArray(
+                value.dtype,
+                rows.count,
+                dynamic_size=False,
+                element_shape=value.shape if infer_shape else None,
+                infer_shape=infer_shape,
+            )
             for value in first
-        ]  # fmt: skip
+        ]
         done = 0
         if initializer is None:
             at = rows.count - 1 if reverse else 0
@@ -248,8 +259,14 @@ def scan(
 
         def compute(i: Any, values: Any, arrays_so_far: Any) -> Any:
             returned = fn(_packed_as(form, values), rows.row(i))
-            leaves = _checked("tf.scan", fn, form, returned, "initializer" if initializer is not None else "elems",
-                              "initializer=<a structure like the value of fn>")  # fmt: skip
+            leaves = _checked(
+                "tf.scan",
+                fn,
+                form,
+                returned,
+                "initializer" if initializer is not None else "elems",
+                "initializer=<a structure like the value of fn>",
+            )
             arrays_so_far = [array.write(i, value) for array, value in zip(arrays_so_far, leaves, strict=True)]
             return (i - 1 if reverse else i + 1), leaves, arrays_so_far
 
@@ -310,8 +327,14 @@ def _fold(
         def compute(i: Any, values: Any) -> Any:
             at = i - 1 if reverse else i
             returned = fn(_packed_as(form, values), rows.row(at))
-            leaves = _checked(function, fn, form, returned, "initializer" if initializer is not None else "elems",
-                              "initializer=<a structure like the value of fn>")  # fmt: skip
+            leaves = _checked(
+                function,
+                fn,
+                form,
+                returned,
+                "initializer" if initializer is not None else "elems",
+                "initializer=<a structure like the value of fn>",
+            )
             return (i - 1 if reverse else i + 1), leaves
 
         start: Any = rows.count - skipped if reverse else skipped

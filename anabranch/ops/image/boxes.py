@@ -102,11 +102,19 @@ class NonMaxSuppressionV3(Op):
 # The colours that boxes are drawn in, one after another, in red, green, blue and alpha.
 _COLOURS = np.array(
     [
-        [1, 1, 0, 1], [0, 0, 1, 1], [1, 0, 0, 1], [0, 1, 0, 1], [0.5, 0, 0.5, 1], [0.5, 0.5, 0, 1], [0.5, 0, 0, 1],
-        [0, 0, 0.5, 1], [0, 1, 1, 1], [1, 0, 1, 1],
+        [1, 1, 0, 1],
+        [0, 0, 1, 1],
+        [1, 0, 0, 1],
+        [0, 1, 0, 1],
+        [0.5, 0, 0.5, 1],
+        [0.5, 0.5, 0, 1],
+        [0.5, 0, 0, 1],
+        [0, 0, 0.5, 1],
+        [0, 1, 1, 1],
+        [1, 0, 1, 1],
     ],
     np.float32,
-)  # fmt: skip
+)
 
 
 def _drawn(images: np.ndarray, boxes: np.ndarray, colours: np.ndarray) -> np.ndarray:
@@ -173,9 +181,13 @@ class DrawBoundingBoxesV2(Op):
 
 @public("image.non_max_suppression")
 def non_max_suppression(
-    boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any = 0.5, score_threshold: Any = float("-inf"),
+    boxes: Any,
+    scores: Any,
+    max_output_size: Any,
+    iou_threshold: Any = 0.5,
+    score_threshold: Any = float("-inf"),
     name: str | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Indices of the best boxes that do not overlap.
 
     Args:

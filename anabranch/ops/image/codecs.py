@@ -328,9 +328,14 @@ class EncodeJpeg(Op):
         if attrs["density_unit"] == "cm":
             density = (round(density[0] * 2.54), round(density[1] * 2.54))
         _image_of(array).save(
-            file, "JPEG", quality=attrs["quality"], progressive=attrs["progressive"], optimize=attrs["optimize_size"],
-            subsampling=2 if attrs["chroma_downsampling"] else 0, dpi=density,
-        )  # fmt: skip
+            file,
+            "JPEG",
+            quality=attrs["quality"],
+            progressive=attrs["progressive"],
+            optimize=attrs["optimize_size"],
+            subsampling=2 if attrs["chroma_downsampling"] else 0,
+            dpi=density,
+        )
         return _text(file.getvalue())
 
 

@@ -239,9 +239,7 @@ class CropAndResizeGradBoxes(Op):
         by_y = xp.sum(((1 - across) * (c - a) + across * (d - b)) * grads, axis=(2, 3))
         by_x = xp.sum(((1 - down) * (b - a) + down * (d - c)) * grads, axis=(1, 3))
         height, width = np.float32(image.shape[1] - 1), np.float32(image.shape[2] - 1)
-        parts = [
-            by_y * (height - y.scale), by_x * (width - x.scale), by_y * y.scale, by_x * x.scale,
-        ]  # fmt: skip
+        parts = [by_y * (height - y.scale), by_x * (width - x.scale), by_y * y.scale, by_x * x.scale]
         return xp.stack([xp.sum(part, axis=1) for part in parts], axis=1)
 
 

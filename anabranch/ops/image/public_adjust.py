@@ -37,9 +37,12 @@ def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Te
 
 @public("image.decode_image", "io.decode_image")
 def decode_image(
-    contents: Any, channels: int | None = None, dtype: Any = dtypes.uint8, name: str | None = None,
+    contents: Any,
+    channels: int | None = None,
+    dtype: Any = dtypes.uint8,
+    name: str | None = None,
     expand_animations: bool = True,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The pixels of a JPEG, PNG, GIF or BMP file; all frames of a GIF unless ``expand_animations`` is false."""
     return build(
         "DecodeImage", contents, channels=channels or 0, dtype=dtype, expand_animations=expand_animations, name=name

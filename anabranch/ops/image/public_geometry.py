@@ -114,9 +114,13 @@ _BY_METHOD[3] = _BY_METHOD["area"] = resize_area
 
 @public("image.resize_images", "image.resize")
 def resize_images(
-    images: Any, size: Any, method: Any = ResizeMethod.BILINEAR, align_corners: bool = False,
-    preserve_aspect_ratio: bool = False, name: str | None = None,
-) -> Tensor:  # fmt: skip
+    images: Any,
+    size: Any,
+    method: Any = ResizeMethod.BILINEAR,
+    align_corners: bool = False,
+    preserve_aspect_ratio: bool = False,
+    name: str | None = None,
+) -> Tensor:
     """An image, or a batch of images, of another size.
 
     Args:

@@ -83,9 +83,14 @@ class LinearOperatorAdjoint(LinearOperator):
     def __init__(self, operator: LinearOperator, name: str | None = None) -> None:
         self._operator = operator
         super().__init__(
-            operator.dtype, operator.graph_parents, operator.is_non_singular, operator.is_self_adjoint,
-            operator.is_positive_definite, operator.is_square, name or f"{operator.name}_adjoint",
-        )  # fmt: skip
+            operator.dtype,
+            operator.graph_parents,
+            operator.is_non_singular,
+            operator.is_self_adjoint,
+            operator.is_positive_definite,
+            operator.is_square,
+            name or f"{operator.name}_adjoint",
+        )
 
     @property
     def operator(self) -> LinearOperator:
@@ -127,9 +132,14 @@ class LinearOperatorInversion(LinearOperator):
     def __init__(self, operator: LinearOperator, name: str | None = None) -> None:
         self._operator = operator
         super().__init__(
-            operator.dtype, operator.graph_parents, True, operator.is_self_adjoint, operator.is_positive_definite, True,
+            operator.dtype,
+            operator.graph_parents,
+            True,
+            operator.is_self_adjoint,
+            operator.is_positive_definite,
+            True,
             name or f"{operator.name}_inv",
-        )  # fmt: skip
+        )
 
     @property
     def operator(self) -> LinearOperator:
@@ -165,9 +175,14 @@ class LinearOperatorComposition(LinearOperator):
     """The product of operators, the last of which acts first."""
 
     def __init__(
-        self, operators: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
-        is_positive_definite: bool | None = None, is_square: bool | None = None, name: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        operators: Any,
+        is_non_singular: bool | None = None,
+        is_self_adjoint: bool | None = None,
+        is_positive_definite: bool | None = None,
+        is_square: bool | None = None,
+        name: str | None = None,
+    ) -> None:
         self._operators = _check(operators, "LinearOperatorComposition")
         for left, right in zip(self._operators, self._operators[1:], strict=False):
             inner = _known(_side(left, -1), _side(right, -2))
@@ -183,9 +198,14 @@ class LinearOperatorComposition(LinearOperator):
         if is_non_singular is None:
             is_non_singular = _all(self._operators, "is_non_singular")
         super().__init__(
-            self._operators[0].dtype, [p for one in self._operators for p in one.graph_parents], is_non_singular,
-            is_self_adjoint, is_positive_definite, is_square, name or "_o_".join(one.name for one in self._operators),
-        )  # fmt: skip
+            self._operators[0].dtype,
+            [p for one in self._operators for p in one.graph_parents],
+            is_non_singular,
+            is_self_adjoint,
+            is_positive_definite,
+            is_square,
+            name or "_o_".join(one.name for one in self._operators),
+        )
 
     @property
     def operators(self) -> list[LinearOperator]:
@@ -233,21 +253,33 @@ class LinearOperatorKronecker(LinearOperator):
     """The Kronecker product of operators."""
 
     def __init__(
-        self, operators: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
-        is_positive_definite: bool | None = None, is_square: bool | None = None, name: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        operators: Any,
+        is_non_singular: bool | None = None,
+        is_self_adjoint: bool | None = None,
+        is_positive_definite: bool | None = None,
+        is_square: bool | None = None,
+        name: str | None = None,
+    ) -> None:
         self._operators = _check(operators, "LinearOperatorKronecker")
         hints: Any = [
             _all(self._operators, hint) if given is None else given
             for hint, given in (
-                ("is_non_singular", is_non_singular), ("is_self_adjoint", is_self_adjoint),
-                ("is_positive_definite", is_positive_definite), ("is_square", is_square),
+                ("is_non_singular", is_non_singular),
+                ("is_self_adjoint", is_self_adjoint),
+                ("is_positive_definite", is_positive_definite),
+                ("is_square", is_square),
             )
-        ]  # fmt: skip
+        ]
         super().__init__(
-            self._operators[0].dtype, [p for one in self._operators for p in one.graph_parents], hints[0], hints[1],
-            hints[2], hints[3], name or "_x_".join(one.name for one in self._operators),
-        )  # fmt: skip
+            self._operators[0].dtype,
+            [p for one in self._operators for p in one.graph_parents],
+            hints[0],
+            hints[1],
+            hints[2],
+            hints[3],
+            name or "_x_".join(one.name for one in self._operators),
+        )
 
     @property
     def operators(self) -> list[LinearOperator]:
@@ -311,9 +343,14 @@ class LinearOperatorBlockDiag(LinearOperator):
     """Square operators as blocks along the diagonal, zeros elsewhere."""
 
     def __init__(
-        self, operators: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
-        is_positive_definite: bool | None = None, is_square: bool | None = True, name: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        operators: Any,
+        is_non_singular: bool | None = None,
+        is_self_adjoint: bool | None = None,
+        is_positive_definite: bool | None = None,
+        is_square: bool | None = True,
+        name: str | None = None,
+    ) -> None:
         self._operators = _check(operators, "LinearOperatorBlockDiag")
         for one in self._operators:
             if one.is_square is False or not is_square:
@@ -328,14 +365,20 @@ class LinearOperatorBlockDiag(LinearOperator):
         hints: Any = [
             _all(self._operators, hint) if given is None else given
             for hint, given in (
-                ("is_non_singular", is_non_singular), ("is_self_adjoint", is_self_adjoint),
+                ("is_non_singular", is_non_singular),
+                ("is_self_adjoint", is_self_adjoint),
                 ("is_positive_definite", is_positive_definite),
             )
-        ]  # fmt: skip
+        ]
         super().__init__(
-            self._operators[0].dtype, [p for one in self._operators for p in one.graph_parents], hints[0], hints[1],
-            hints[2], True, name or "_ds_".join(one.name for one in self._operators),
-        )  # fmt: skip
+            self._operators[0].dtype,
+            [p for one in self._operators for p in one.graph_parents],
+            hints[0],
+            hints[1],
+            hints[2],
+            True,
+            name or "_ds_".join(one.name for one in self._operators),
+        )
 
     @property
     def operators(self) -> list[LinearOperator]:
@@ -403,11 +446,18 @@ class LinearOperatorLowRankUpdate(LinearOperator):
     """``base + u @ diag(diag_update) @ v^H``, ``u`` and ``v`` ``[..., n, k]``; ``v`` is ``u`` if None."""
 
     def __init__(
-        self, base_operator: LinearOperator, u: Any, diag_update: Any = None, v: Any = None,
-        is_diag_update_positive: bool | None = None, is_non_singular: bool | None = None,
-        is_self_adjoint: bool | None = None, is_positive_definite: bool | None = None, is_square: bool | None = None,
+        self,
+        base_operator: LinearOperator,
+        u: Any,
+        diag_update: Any = None,
+        v: Any = None,
+        is_diag_update_positive: bool | None = None,
+        is_non_singular: bool | None = None,
+        is_self_adjoint: bool | None = None,
+        is_positive_definite: bool | None = None,
+        is_square: bool | None = None,
         name: str = "LinearOperatorLowRankUpdate",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._base = base_operator
         kind = base_operator.dtype
         with name_scope(name, values=[u, diag_update, v]):
@@ -423,9 +473,14 @@ class LinearOperatorLowRankUpdate(LinearOperator):
             is_positive_definite = True
         parents = [item for item in (self._u, self._diag_update, None if v is None else self._v) if item is not None]
         super().__init__(
-            kind, [*base_operator.graph_parents, *parents], is_non_singular, is_self_adjoint, is_positive_definite,
-            is_square, name,
-        )  # fmt: skip
+            kind,
+            [*base_operator.graph_parents, *parents],
+            is_non_singular,
+            is_self_adjoint,
+            is_positive_definite,
+            is_square,
+            name,
+        )
 
     @property
     def base_operator(self) -> LinearOperator:

@@ -36,9 +36,14 @@ class LinearOperatorFullMatrix(LinearOperator):
     """
 
     def __init__(
-        self, matrix: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
-        is_positive_definite: bool | None = None, is_square: bool | None = None, name: str = "LinearOperatorFullMatrix",
-    ) -> None:  # fmt: skip
+        self,
+        matrix: Any,
+        is_non_singular: bool | None = None,
+        is_self_adjoint: bool | None = None,
+        is_positive_definite: bool | None = None,
+        is_square: bool | None = None,
+        name: str = "LinearOperatorFullMatrix",
+    ) -> None:
         with name_scope(name, values=[matrix]):
             self._matrix = convert_to_tensor(matrix, name="matrix")
         _check_rank(self._matrix, 2, "matrix")
@@ -75,10 +80,14 @@ class LinearOperatorLowerTriangular(LinearOperator):
     """The lower triangle of ``tril`` ``[..., n, n]``; what is above the diagonal does not count."""
 
     def __init__(
-        self, tril: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
-        is_positive_definite: bool | None = None, is_square: bool | None = None,
+        self,
+        tril: Any,
+        is_non_singular: bool | None = None,
+        is_self_adjoint: bool | None = None,
+        is_positive_definite: bool | None = None,
+        is_square: bool | None = None,
         name: str = "LinearOperatorLowerTriangular",
-    ) -> None:  # fmt: skip
+    ) -> None:
         if is_square is False:
             raise ValueError(
                 "Only square lower triangular operators supported at this time.\n"
@@ -130,9 +139,14 @@ class LinearOperatorDiag(LinearOperator):
     """Matrices with ``diag`` ``[..., n]`` on the diagonal and zeros elsewhere."""
 
     def __init__(
-        self, diag: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
-        is_positive_definite: bool | None = None, is_square: bool | None = None, name: str = "LinearOperatorDiag",
-    ) -> None:  # fmt: skip
+        self,
+        diag: Any,
+        is_non_singular: bool | None = None,
+        is_self_adjoint: bool | None = None,
+        is_positive_definite: bool | None = None,
+        is_square: bool | None = None,
+        name: str = "LinearOperatorDiag",
+    ) -> None:
         if is_square is False:
             raise ValueError(
                 "Only square diagonal operators currently supported.\n"
@@ -255,14 +269,23 @@ class LinearOperatorIdentity(_Scaled):
     """Identity matrices ``[*batch_shape, num_rows, num_rows]``."""
 
     def __init__(
-        self, num_rows: Any, batch_shape: Any = None, dtype: Any = None, is_non_singular: bool | None = True,
-        is_self_adjoint: bool | None = True, is_positive_definite: bool | None = True, is_square: bool | None = True,
-        assert_proper_shapes: bool = False, name: str = "LinearOperatorIdentity",
-    ) -> None:  # fmt: skip
+        self,
+        num_rows: Any,
+        batch_shape: Any = None,
+        dtype: Any = None,
+        is_non_singular: bool | None = True,
+        is_self_adjoint: bool | None = True,
+        is_positive_definite: bool | None = True,
+        is_square: bool | None = True,
+        assert_proper_shapes: bool = False,
+        name: str = "LinearOperatorIdentity",
+    ) -> None:
         for hint, value in (
-            ("is_self_adjoint", is_self_adjoint), ("is_square", is_square), ("is_non_singular", is_non_singular),
+            ("is_self_adjoint", is_self_adjoint),
+            ("is_square", is_square),
+            ("is_non_singular", is_non_singular),
             ("is_positive_definite", is_positive_definite),
-        ):  # fmt: skip
+        ):
             if not value:
                 raise ValueError(
                     f"An identity operator is always {hint[3:].replace('_', ' ')}.\n"
@@ -289,10 +312,16 @@ class LinearOperatorScaledIdentity(_Scaled):
     """Identity matrices of ``num_rows`` times ``multiplier`` ``[...]``."""
 
     def __init__(
-        self, num_rows: Any, multiplier: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
-        is_positive_definite: bool | None = None, is_square: bool | None = True, assert_proper_shapes: bool = False,
+        self,
+        num_rows: Any,
+        multiplier: Any,
+        is_non_singular: bool | None = None,
+        is_self_adjoint: bool | None = None,
+        is_positive_definite: bool | None = None,
+        is_square: bool | None = True,
+        assert_proper_shapes: bool = False,
         name: str = "LinearOperatorScaledIdentity",
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not is_square:
             raise ValueError(
                 "A ScaledIdentity operator is always square.\n"

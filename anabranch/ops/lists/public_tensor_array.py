@@ -457,20 +457,38 @@ def _check_arguments(
 
     for role, value in (("Handle", handle), ("Flow", flow)):
         if value is not None and not isinstance(value, Tensor):
-            refuse(TypeError, f"{role} must be a Tensor", f"{role.lower()}={value!r}", "a tensor",
-                   f"{role.lower()}=array.{role.lower()}")  # fmt: skip
+            refuse(
+                TypeError,
+                f"{role} must be a Tensor",
+                f"{role.lower()}={value!r}",
+                "a tensor",
+                f"{role.lower()}=array.{role.lower()}",
+            )
     if handle is None:
         if size is None:
-            refuse(ValueError, "Size must be provided if handle is not provided", "no size", "a number of elements",
-                   "TensorArray(dtype, size=0, dynamic_size=True)")  # fmt: skip
+            refuse(
+                ValueError,
+                "Size must be provided if handle is not provided",
+                "no size",
+                "a number of elements",
+                "TensorArray(dtype, size=0, dynamic_size=True)",
+            )
         if flow is not None:
-            refuse(ValueError, "Cannot construct with flow but without handle", "flow without handle", "both",
-                   "TensorArray(dtype, handle=array.handle, flow=array.flow)")  # fmt: skip
+            refuse(
+                ValueError,
+                "Cannot construct with flow but without handle",
+                "flow without handle",
+                "both",
+                "TensorArray(dtype, handle=array.handle, flow=array.flow)",
+            )
         return
     given = {
-        "size": size, "element_shape": element_shape, "dynamic_size": dynamic_size,
-        "clear_after_read": clear_after_read, "tensor_array_name": name,
-    }  # fmt: skip
+        "size": size,
+        "element_shape": element_shape,
+        "dynamic_size": dynamic_size,
+        "clear_after_read": clear_after_read,
+        "tensor_array_name": name,
+    }
     for key, value in given.items():
         if value is not None:
             lead = f"Cannot provide both a handle and {key} at the same time"

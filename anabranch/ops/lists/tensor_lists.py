@@ -167,8 +167,13 @@ class TensorListReserve(Op):
     def shape(c):
         count = c.scalar("num_elements")
         if count is not None and count < 0:
-            refuse(c, f"num_elements {count}", "0 or more", "tf.maximum(n, 0)", "The num_elements to reserve must be "
-                   f"a non negative number, but got {count}")  # fmt: skip
+            refuse(
+                c,
+                f"num_elements {count}",
+                "0 or more",
+                "tf.maximum(n, 0)",
+                f"The num_elements to reserve must be a non negative number, but got {count}",
+            )
         c.set_handle(0, c.attrs["element_dtype"], _operand_shape(c))
         return ()
 
@@ -227,8 +232,12 @@ class TensorListSplit(Op):
         parts = None if rest is None else (None, *rest)
         given = _operand_shape(c)
         if not shapes.is_compatible(parts, given):
-            refuse(c, f"parts of shape {shapes.show(parts)} for element_shape {shapes.show(given)}",
-                   "the shape of the parts", "element_shape=[-1, ...]")  # fmt: skip
+            refuse(
+                c,
+                f"parts of shape {shapes.show(parts)} for element_shape {shapes.show(given)}",
+                "the shape of the parts",
+                "element_shape=[-1, ...]",
+            )
         c.set_handle(0, c.attrs["element_dtype"], shapes.merge(parts, given))
         return ()
 
@@ -244,8 +253,12 @@ def _scatter_shape(c: Any) -> RawShape:
     c.with_rank("indices", 1)
     rows, given = _rows(c), _operand_shape(c)
     if not shapes.is_compatible(rows, given):
-        refuse(c, f"rows of shape {shapes.show(rows)} for element_shape {shapes.show(given)}", "the shape of the rows",
-               f"element_shape={shapes.show(rows)}")  # fmt: skip
+        refuse(
+            c,
+            f"rows of shape {shapes.show(rows)} for element_shape {shapes.show(given)}",
+            "the shape of the rows",
+            f"element_shape={shapes.show(rows)}",
+        )
     c.set_handle(0, c.attrs["element_dtype"], shapes.merge(rows, given))
     return ()
 
@@ -498,8 +511,13 @@ class TensorListGather(Op):
 def _concat_shape(c: Any, given: RawShape) -> list[RawShape]:
     element = _element(c, given)
     if element is not None and not element:
-        refuse(c, "a list of scalars", "elements of rank 1 or more", "tf.TensorArray.stack()",
-               "Concat requires elements to be at least vectors, found scalars instead.")  # fmt: skip
+        refuse(
+            c,
+            "a list of scalars",
+            "elements of rank 1 or more",
+            "tf.TensorArray.stack()",
+            "Concat requires elements to be at least vectors, found scalars instead.",
+        )
     return [None if element is None else (None, *element[1:]), (None,)]
 
 

@@ -98,9 +98,15 @@ def _binary(
 
     fields.setdefault("signature", f"x: T, y: T -> z: {output}")
     define(
-        type_name, doc, attrs={"T": Type(types)}, effect=PURE, shape=inference.elementwise,
-        kernel=kernel, gradient=gradient, **fields,
-    )  # fmt: skip
+        type_name,
+        doc,
+        attrs={"T": Type(types)},
+        effect=PURE,
+        shape=inference.elementwise,
+        kernel=kernel,
+        gradient=gradient,
+        **fields,
+    )
 
 
 def _numpy(name: str) -> Callable[..., Any]:
@@ -340,90 +346,157 @@ def _not_zero(x: Any) -> Any:
 
 
 _binary(
-    "Add", "`x + y`; strings are joined.", f"{FLOATS} uint8 int8 int16 int32 int64 {COMPLEX} string",
-    _add, _add_gradient, value=partial_value_of(lambda a, b: a + b), symbol="+",
+    "Add",
+    "`x + y`; strings are joined.",
+    f"{FLOATS} uint8 int8 int16 int32 int64 {COMPLEX} string",
+    _add,
+    _add_gradient,
+    value=partial_value_of(lambda a, b: a + b),
+    symbol="+",
     straight=unchecked.ufunc(np.add),
-)  # fmt: skip
+)
 _binary(
-    "AddV2", "`x + y`.", f"{FLOATS} uint8 uint16 uint32 uint64 int8 int16 int32 int64 {COMPLEX}",
-    _numpy("add"), _add_gradient, value=partial_value_of(lambda a, b: a + b), commutative=True, aggregate=True,
-    symbol="+", straight=unchecked.ufunc(np.add),
-)  # fmt: skip
+    "AddV2",
+    "`x + y`.",
+    f"{FLOATS} uint8 uint16 uint32 uint64 int8 int16 int32 int64 {COMPLEX}",
+    _numpy("add"),
+    _add_gradient,
+    value=partial_value_of(lambda a, b: a + b),
+    commutative=True,
+    aggregate=True,
+    symbol="+",
+    straight=unchecked.ufunc(np.add),
+)
 _binary(
-    "Sub", "`x - y`.", _ALL, _numpy("subtract"), _sub_gradient, value=partial_value_of(lambda a, b: a - b), symbol="-",
+    "Sub",
+    "`x - y`.",
+    _ALL,
+    _numpy("subtract"),
+    _sub_gradient,
+    value=partial_value_of(lambda a, b: a - b),
+    symbol="-",
     straight=unchecked.ufunc(np.subtract),
-)  # fmt: skip
+)
 _binary(
-    "Mul", "`x * y`.", _ALL, _numpy("multiply"), _with(lambda x, y, grad: (mul(grad, y), mul(x, grad))),
-    value=partial_value_of(lambda a, b: a * b), commutative=True, straight=unchecked.ufunc(np.multiply),
-)  # fmt: skip
+    "Mul",
+    "`x * y`.",
+    _ALL,
+    _numpy("multiply"),
+    _with(lambda x, y, grad: (mul(grad, y), mul(x, grad))),
+    value=partial_value_of(lambda a, b: a * b),
+    commutative=True,
+    straight=unchecked.ufunc(np.multiply),
+)
 _binary(
-    "Div", "`x / y`; integers are divided and cut towards zero.", _ALL, _div, _with(_quotient_rule("RealDiv")),
+    "Div",
+    "`x / y`; integers are divided and cut towards zero.",
+    _ALL,
+    _div,
+    _with(_quotient_rule("RealDiv")),
     value=partial_value_of(lambda a, b: None if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)),
-)  # fmt: skip
+)
 _binary(
-    "RealDiv", "`x / y` of floats and complex numbers; integers are divided and cut towards zero.",
-    _ALL, _div, _with(_quotient_rule("RealDiv")),
-)  # fmt: skip
+    "RealDiv",
+    "`x / y` of floats and complex numbers; integers are divided and cut towards zero.",
+    _ALL,
+    _div,
+    _with(_quotient_rule("RealDiv")),
+)
 _binary("TruncateDiv", "`x / y` cut towards zero.", _ALL, _truncate_div, _no_gradient)
 _binary(
-    "FloorDiv", "`floor(x / y)`; of complex numbers, `x / y`.", _ALL, _floor_div, _no_gradient,
+    "FloorDiv",
+    "`floor(x / y)`; of complex numbers, `x / y`.",
+    _ALL,
+    _floor_div,
+    _no_gradient,
     value=partial_value_of(lambda a, b: None if b == 0 else a // b),
-)  # fmt: skip
+)
 _binary(
-    "FloorMod", "Remainder of `floor(x / y)`; it has the sign of `y`.",
+    "FloorMod",
+    "Remainder of `floor(x / y)`; it has the sign of `y`.",
     f"int8 int16 int32 int64 {FLOATS} uint8 uint16 uint32 uint64",
-    _floor_mod, _with(lambda x, y, grad: (grad, neg(mul(grad, build("FloorDiv", x, y))))),
+    _floor_mod,
+    _with(lambda x, y, grad: (grad, neg(mul(grad, build("FloorDiv", x, y))))),
     value=partial_value_of(lambda a, b: None if b == 0 else a % b),
-)  # fmt: skip
+)
 for _type in ("Mod", "TruncateMod"):
     _binary(
-        _type, "Remainder of the division that cuts towards zero; it has the sign of `x`.", f"int32 int64 {FLOATS}",
-        _truncate_mod, _with(lambda x, y, grad: (grad, neg(mul(grad, build("TruncateDiv", x, y))))),
-    )  # fmt: skip
+        _type,
+        "Remainder of the division that cuts towards zero; it has the sign of `x`.",
+        f"int32 int64 {FLOATS}",
+        _truncate_mod,
+        _with(lambda x, y, grad: (grad, neg(mul(grad, build("TruncateDiv", x, y))))),
+    )
 _binary("DivNoNan", "`x / y`, 0 where `y` is 0.", _FLOATS_COMPLEX, _div_no_nan, _with(_quotient_rule("DivNoNan")))
 _binary(
-    "MulNoNan", "`x * y`, 0 where `y` is 0, even for an infinite `x`.", _FLOATS_COMPLEX, _mul_no_nan,
+    "MulNoNan",
+    "`x * y`, 0 where `y` is 0, even for an infinite `x`.",
+    _FLOATS_COMPLEX,
+    _mul_no_nan,
     _with(lambda x, y, grad: (build("MulNoNan", grad, y), build("MulNoNan", x, grad))),
-)  # fmt: skip
+)
 _binary(
-    "Xdivy", "`x / y`, 0 where `x` is 0.", _FLOATS_COMPLEX, _xdivy,
-    _with(lambda x, y, grad: (
-        mul(build("Xdivy", _not_zero(x), y), grad), mul(build("Xdivy", neg(x), square(y)), grad))),
-)  # fmt: skip
+    "Xdivy",
+    "`x / y`, 0 where `x` is 0.",
+    _FLOATS_COMPLEX,
+    _xdivy,
+    _with(
+        lambda x, y, grad: (mul(build("Xdivy", _not_zero(x), y), grad), mul(build("Xdivy", neg(x), square(y)), grad))
+    ),
+)
 _binary(
-    "Xlogy", "`x * log(y)`, 0 where `x` is 0.", _FLOATS_COMPLEX, _xlogy,
+    "Xlogy",
+    "`x * log(y)`, 0 where `x` is 0.",
+    _FLOATS_COMPLEX,
+    _xlogy,
     _with(lambda x, y, grad: (mul(build("Xlogy", _not_zero(x), y), grad), mul(build("Xdivy", x, y), grad))),
-)  # fmt: skip
+)
 _binary(
-    "Xlog1py", "`x * log(1 + y)`, 0 where `x` is 0.", _FLOATS_COMPLEX, _xlog1py,
-    _with(lambda x, y, grad: (
-        mul(build("Xlog1py", _not_zero(x), y), grad), mul(build("Xdivy", x, add(y, 1.0)), grad))),
-)  # fmt: skip
+    "Xlog1py",
+    "`x * log(1 + y)`, 0 where `x` is 0.",
+    _FLOATS_COMPLEX,
+    _xlog1py,
+    _with(lambda x, y, grad: (mul(build("Xlog1py", _not_zero(x), y), grad), mul(build("Xdivy", x, add(y, 1.0)), grad))),
+)
 _binary("Pow", "`x ** y`.", f"{FLOATS} int8 int16 int32 int64 {COMPLEX}", _pow, _pow_rule)
 _binary(
-    "Maximum", "The greater of `x` and `y`; nan if one of them is.", f"{FLOATS} {_INTEGERS}",
-    _numpy("maximum"), _choice_gradient("GreaterEqual"), value=partial_value_of(max),
-)  # fmt: skip
+    "Maximum",
+    "The greater of `x` and `y`; nan if one of them is.",
+    f"{FLOATS} {_INTEGERS}",
+    _numpy("maximum"),
+    _choice_gradient("GreaterEqual"),
+    value=partial_value_of(max),
+)
 _binary(
-    "Minimum", "The smaller of `x` and `y`; nan if one of them is.", f"{FLOATS} {_INTEGERS}",
-    _numpy("minimum"), _choice_gradient("LessEqual"), value=partial_value_of(min),
-)  # fmt: skip
+    "Minimum",
+    "The smaller of `x` and `y`; nan if one of them is.",
+    f"{FLOATS} {_INTEGERS}",
+    _numpy("minimum"),
+    _choice_gradient("LessEqual"),
+    value=partial_value_of(min),
+)
 _binary(
-    "SquaredDifference", "`(x - y) ** 2`; `|x - y| ** 2` for complex numbers.", f"{FLOATS} int32 int64 {COMPLEX}",
-    _squared_difference, _squared_difference_gradient, commutative=True,
-)  # fmt: skip
+    "SquaredDifference",
+    "`(x - y) ** 2`; `|x - y| ** 2` for complex numbers.",
+    f"{FLOATS} int32 int64 {COMPLEX}",
+    _squared_difference,
+    _squared_difference_gradient,
+    commutative=True,
+)
 _binary(
-    "Atan2", "The angle of the point `(x, y)`, in radians.", FLOATS, _atan2, _atan2_rule,
-    signature="y: T, x: T -> z: T",
-)  # fmt: skip
+    "Atan2", "The angle of the point `(x, y)`, in radians.", FLOATS, _atan2, _atan2_rule, signature="y: T, x: T -> z: T"
+)
 
 define(
-    "NextAfter", "The number next to `x1` in the direction of `x2`.",
-    signature="x1: T, x2: T -> output: T", attrs={"T": Type("double float", "float")}, effect=PURE,
-    shape=inference.elementwise, kernel=lambda ctx, inputs, attrs: ctx.xp.nextafter(*inputs),
+    "NextAfter",
+    "The number next to `x1` in the direction of `x2`.",
+    signature="x1: T, x2: T -> output: T",
+    attrs={"T": Type("double float", "float")},
+    effect=PURE,
+    shape=inference.elementwise,
+    kernel=lambda ctx, inputs, attrs: ctx.xp.nextafter(*inputs),
     gradient=_with(lambda x, y, grad: (grad, mul(grad, 0.0))),
-)  # fmt: skip
+)
 
 
 # ------------------------------------------------------------------------------------------------------------- public
@@ -445,11 +518,21 @@ add_function.__name__ = add_function.__qualname__ = "add"
 
 
 for _type, _names in {
-    "Mul": "multiply math.multiply mul", "Sub": "subtract math.subtract sub",
-    "TruncateDiv": "truncatediv", "FloorMod": "floormod math.floormod mod math.mod", "TruncateMod": "truncatemod",
-    "MulNoNan": "math.multiply_no_nan", "Xdivy": "math.xdivy", "Xlogy": "math.xlogy", "Xlog1py": "math.xlog1py",
-    "Maximum": "maximum math.maximum", "Minimum": "minimum math.minimum",
-    "SquaredDifference": "squared_difference math.squared_difference", "Atan2": "atan2 math.atan2",
-    "NextAfter": "math.nextafter", "RealDiv": "realdiv", "Pow": "pow math.pow",
-}.items():  # fmt: skip
+    "Mul": "multiply math.multiply mul",
+    "Sub": "subtract math.subtract sub",
+    "TruncateDiv": "truncatediv",
+    "FloorMod": "floormod math.floormod mod math.mod",
+    "TruncateMod": "truncatemod",
+    "MulNoNan": "math.multiply_no_nan",
+    "Xdivy": "math.xdivy",
+    "Xlogy": "math.xlogy",
+    "Xlog1py": "math.xlog1py",
+    "Maximum": "maximum math.maximum",
+    "Minimum": "minimum math.minimum",
+    "SquaredDifference": "squared_difference math.squared_difference",
+    "Atan2": "atan2 math.atan2",
+    "NextAfter": "math.nextafter",
+    "RealDiv": "realdiv",
+    "Pow": "pow math.pow",
+}.items():
     public_op(_type, *_names.split())

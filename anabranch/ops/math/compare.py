@@ -47,16 +47,30 @@ for _type, _symbol, _name in (
     ("GreaterEqual", ">=", "greater_equal"),
 ):
     define(
-        _type, f"`x {_symbol} y`.", signature="x: T, y: T -> z: bool", attrs={"T": Type(_ORDERED)}, effect=PURE,
-        shape=inference.elementwise, symbol=_symbol, kernel=_elementwise(_name), gradient=_BOOLS,
+        _type,
+        f"`x {_symbol} y`.",
+        signature="x: T, y: T -> z: bool",
+        attrs={"T": Type(_ORDERED)},
+        effect=PURE,
+        shape=inference.elementwise,
+        symbol=_symbol,
+        kernel=_elementwise(_name),
+        gradient=_BOOLS,
         straight=unchecked.ufunc(getattr(np, _name)),
-    )  # fmt: skip
+    )
 for _type, _doc, _name in (("LogicalAnd", "`x and y`.", "logical_and"), ("LogicalOr", "`x or y`.", "logical_or")):
     define(
-        _type, _doc, signature="x: bool, y: bool -> z: bool", effect=PURE, shape=inference.elementwise,
-        kernel=_elementwise(_name), gradient=NotDifferentiable("it is a function of bools"), commutative=True,
-        symbol="and" if _name == "logical_and" else None, straight=getattr(unchecked, _name),
-    )  # fmt: skip
+        _type,
+        _doc,
+        signature="x: bool, y: bool -> z: bool",
+        effect=PURE,
+        shape=inference.elementwise,
+        kernel=_elementwise(_name),
+        gradient=NotDifferentiable("it is a function of bools"),
+        commutative=True,
+        symbol="and" if _name == "logical_and" else None,
+        straight=getattr(unchecked, _name),
+    )
 
 
 def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
@@ -90,10 +104,17 @@ for _type, _doc, _name in (
     ("NotEqual", "Whether elements differ; True where shapes that do not broadcast are allowed.", "not_equal"),
 ):
     define(
-        _type, _doc, signature="x: T, y: T -> z: bool",
-        attrs={"T": Type(), "incompatible_shape_error": Bool(True)}, effect=PURE, shape=_equality_shape,
-        elementwise=True, kernel=_equality(_name, _type == "NotEqual"), gradient=_BOOLS, commutative=True,
-    )  # fmt: skip
+        _type,
+        _doc,
+        signature="x: T, y: T -> z: bool",
+        attrs={"T": Type(), "incompatible_shape_error": Bool(True)},
+        effect=PURE,
+        shape=_equality_shape,
+        elementwise=True,
+        kernel=_equality(_name, _type == "NotEqual"),
+        gradient=_BOOLS,
+        commutative=True,
+    )
 
 
 class ApproximateEqual(Op):
@@ -135,9 +156,16 @@ for _type, _doc, _kernel in (
     ("RightShift", "`x >> y`, keeping the sign; `y` is clipped to the bits of the type.", _shift("right_shift")),
 ):
     define(
-        _type, _doc, signature="x: T, y: T -> z: T", attrs={"T": Type(INTEGERS)}, effect=PURE,
-        shape=inference.elementwise, kernel=_kernel, gradient=_BITS, commutative=_type.startswith("Bitwise"),
-    )  # fmt: skip
+        _type,
+        _doc,
+        signature="x: T, y: T -> z: T",
+        attrs={"T": Type(INTEGERS)},
+        effect=PURE,
+        shape=inference.elementwise,
+        kernel=_kernel,
+        gradient=_BITS,
+        commutative=_type.startswith("Bitwise"),
+    )
 
 
 class Invert(Op):
@@ -280,14 +308,22 @@ class Bucketize(Op):
 
 # ------------------------------------------------------------------------------------------------------------- public
 for _type, _names in {
-    "Less": "less", "LessEqual": "less_equal", "Greater": "greater", "GreaterEqual": "greater_equal",
-    "LogicalAnd": "logical_and", "LogicalOr": "logical_or",
-}.items():  # fmt: skip
+    "Less": "less",
+    "LessEqual": "less_equal",
+    "Greater": "greater",
+    "GreaterEqual": "greater_equal",
+    "LogicalAnd": "logical_and",
+    "LogicalOr": "logical_or",
+}.items():
     public_op(_type, _names, f"math.{_names}")
 for _type, _names in {
-    "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor", "Invert": "invert",
-    "LeftShift": "left_shift", "RightShift": "right_shift",
-}.items():  # fmt: skip
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
+    "Invert": "invert",
+    "LeftShift": "left_shift",
+    "RightShift": "right_shift",
+}.items():
     public_op(_type, f"bitwise.{_names}")
 
 

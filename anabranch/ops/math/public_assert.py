@@ -239,9 +239,17 @@ def _rank_tensor(rank: Any, name: str = "rank") -> Tensor:
 
 
 def _assert_rank(
-    x: Any, rank: Any, scope: str, words: str, op_type: str, holds: Callable[[int, int], bool], message: str | None,
-    data: Any, summarize: int | None, name: str | None,
-) -> Operation:  # fmt: skip
+    x: Any,
+    rank: Any,
+    scope: str,
+    words: str,
+    op_type: str,
+    holds: Callable[[int, int], bool],
+    message: str | None,
+    data: Any,
+    summarize: int | None,
+    name: str | None,
+) -> Operation:
     with name_scope(name, scope, [x, rank, *(data or [])]):
         x = convert_to_tensor(x, name="x")
         rank = _rank_tensor(rank)

@@ -57,9 +57,16 @@ def _special(
             return function(ctx, *inputs)
 
     define(
-        type_name, doc, signature=signature, attrs={"T": Type(types)}, effect=PURE, shape=inference.elementwise,
-        kernel=uses_lax(kernel), host_kernel=host_kernel, gradient=gradient,
-    )  # fmt: skip
+        type_name,
+        doc,
+        signature=signature,
+        attrs={"T": Type(types)},
+        effect=PURE,
+        shape=inference.elementwise,
+        kernel=uses_lax(kernel),
+        host_kernel=host_kernel,
+        gradient=gradient,
+    )
 
 
 def _lax(name: str) -> Callable[..., Any]:
@@ -104,17 +111,32 @@ _special(
     "Erf", "The error function.", _UNARY, FLOATS, _lax("erf"), _erf_slope(2 / math.sqrt(math.pi)), numerics.host_erf
 )
 _special(
-    "Erfc", "`1 - erf(x)`, exact for large `x`.",
-    _UNARY, FLOATS, _lax("erfc"), _erf_slope(-2 / math.sqrt(math.pi)), numerics.host_erfc,
-)  # fmt: skip
+    "Erfc",
+    "`1 - erf(x)`, exact for large `x`.",
+    _UNARY,
+    FLOATS,
+    _lax("erfc"),
+    _erf_slope(-2 / math.sqrt(math.pi)),
+    numerics.host_erfc,
+)
 _special(
-    "Erfinv", "Inverse of the error function; nan outside [-1, 1].",
-    _UNARY, FLOATS, lambda ctx, x: _erfinv(ctx.xp, x), _erfinv_gradient, lambda x: _erfinv(np, x),
-)  # fmt: skip
+    "Erfinv",
+    "Inverse of the error function; nan outside [-1, 1].",
+    _UNARY,
+    FLOATS,
+    lambda ctx, x: _erfinv(ctx.xp, x),
+    _erfinv_gradient,
+    lambda x: _erfinv(np, x),
+)
 _special(
-    "Ndtri", "Quantile of the standard normal distribution; nan outside [0, 1].",
-    _UNARY, FLOATS, lambda ctx, p: _ndtri(ctx.xp, p), _ndtri_gradient, lambda p: _ndtri(np, p),
-)  # fmt: skip
+    "Ndtri",
+    "Quantile of the standard normal distribution; nan outside [0, 1].",
+    _UNARY,
+    FLOATS,
+    lambda ctx, p: _ndtri(ctx.xp, p),
+    _ndtri_gradient,
+    lambda p: _ndtri(np, p),
+)
 
 
 # -------------------------------------------------------------------------------------------------------------- gamma
@@ -168,39 +190,71 @@ def _polygamma_gradient(op, grad):
 
 
 _special(
-    "Lgamma", "Logarithm of `|gamma(x)|`; infinite at 0 and the negative integers.",
-    _UNARY, FLOATS, _lax("lgamma"), lambda op, grad: mul(grad, build("Digamma", op.inputs[0])), numerics.host_lgamma,
-)  # fmt: skip
+    "Lgamma",
+    "Logarithm of `|gamma(x)|`; infinite at 0 and the negative integers.",
+    _UNARY,
+    FLOATS,
+    _lax("lgamma"),
+    lambda op, grad: mul(grad, build("Digamma", op.inputs[0])),
+    numerics.host_lgamma,
+)
 _special(
-    "Digamma", "Derivative of `lgamma`; nan at 0 and the negative integers.",
-    _UNARY, FLOATS, _digamma,
-    lambda op, grad: mul(grad, build("Polygamma", 1.0, op.inputs[0])), numerics.host_digamma,
-)  # fmt: skip
+    "Digamma",
+    "Derivative of `lgamma`; nan at 0 and the negative integers.",
+    _UNARY,
+    FLOATS,
+    _digamma,
+    lambda op, grad: mul(grad, build("Polygamma", 1.0, op.inputs[0])),
+    numerics.host_digamma,
+)
 _special(
-    "Igamma", "Lower regularised incomplete gamma function `P(a, x)`.",
-    "a: T, x: T -> z: T", FLOATS, _lax("igamma"), _igamma_gradient,
-)  # fmt: skip
+    "Igamma",
+    "Lower regularised incomplete gamma function `P(a, x)`.",
+    "a: T, x: T -> z: T",
+    FLOATS,
+    _lax("igamma"),
+    _igamma_gradient,
+)
 _special(
-    "Igammac", "Upper regularised incomplete gamma function `Q(a, x)`.",
-    "a: T, x: T -> z: T", FLOATS, _lax("igammac"), _igammac_gradient,
-)  # fmt: skip
+    "Igammac",
+    "Upper regularised incomplete gamma function `Q(a, x)`.",
+    "a: T, x: T -> z: T",
+    FLOATS,
+    _lax("igammac"),
+    _igammac_gradient,
+)
 _special(
-    "IgammaGradA", "Derivative of `igamma(a, x)` with respect to `a`.",
-    "a: T, x: T -> z: T", "float double", _lax("igamma_grad_a"),
+    "IgammaGradA",
+    "Derivative of `igamma(a, x)` with respect to `a`.",
+    "a: T, x: T -> z: T",
+    "float double",
+    _lax("igamma_grad_a"),
     _no_second_gradient,
-)  # fmt: skip
+)
 _special(
-    "Betainc", "Regularised incomplete beta function `I_x(a, b)`.",
-    "a: T, b: T, x: T -> z: T", "float double", _lax("betainc"), _betainc_gradient,
-)  # fmt: skip
+    "Betainc",
+    "Regularised incomplete beta function `I_x(a, b)`.",
+    "a: T, b: T, x: T -> z: T",
+    "float double",
+    _lax("betainc"),
+    _betainc_gradient,
+)
 _special(
-    "Zeta", "Hurwitz zeta function: the sum of `(q + n) ** -x`.",
-    "x: T, q: T -> z: T", "float double", _lax("zeta"), _zeta_gradient,
-)  # fmt: skip
+    "Zeta",
+    "Hurwitz zeta function: the sum of `(q + n) ** -x`.",
+    "x: T, q: T -> z: T",
+    "float double",
+    _lax("zeta"),
+    _zeta_gradient,
+)
 _special(
-    "Polygamma", "Derivative of order `a` of digamma.",
-    "a: T, x: T -> z: T", "float double", _lax("polygamma"), _polygamma_gradient,
-)  # fmt: skip
+    "Polygamma",
+    "Derivative of order `a` of digamma.",
+    "a: T, x: T -> z: T",
+    "float double",
+    _lax("polygamma"),
+    _polygamma_gradient,
+)
 
 
 # ------------------------------------------------------------------------------------------------------------- Bessel
@@ -218,18 +272,29 @@ def _i1e_gradient(op, grad):
 
 
 _special(
-    "BesselI0e", "`exp(-|x|) * I0(x)`, the scaled modified Bessel function of order 0.",
-    _UNARY, FLOATS, _lax("bessel_i0e"), _i0e_gradient,
-)  # fmt: skip
+    "BesselI0e",
+    "`exp(-|x|) * I0(x)`, the scaled modified Bessel function of order 0.",
+    _UNARY,
+    FLOATS,
+    _lax("bessel_i0e"),
+    _i0e_gradient,
+)
 _special(
-    "BesselI1e", "`exp(-|x|) * I1(x)`, the scaled modified Bessel function of order 1.",
-    _UNARY, FLOATS, _lax("bessel_i1e"), _i1e_gradient,
-)  # fmt: skip
+    "BesselI1e",
+    "`exp(-|x|) * I1(x)`, the scaled modified Bessel function of order 1.",
+    _UNARY,
+    FLOATS,
+    _lax("bessel_i1e"),
+    _i1e_gradient,
+)
 _special(
-    "BesselI0", "`I0(x)`, the modified Bessel function of order 0.",
-    _UNARY, FLOATS, lambda ctx, x: ctx.lax.bessel_i0e(x) * ctx.xp.exp(ctx.xp.abs(x)),
+    "BesselI0",
+    "`I0(x)`, the modified Bessel function of order 0.",
+    _UNARY,
+    FLOATS,
+    lambda ctx, x: ctx.lax.bessel_i0e(x) * ctx.xp.exp(ctx.xp.abs(x)),
     lambda op, grad: mul(grad, build("BesselI1", op.inputs[0])),
-)  # fmt: skip
+)
 
 
 def _i1_gradient(op, grad):
@@ -241,17 +306,28 @@ def _i1_gradient(op, grad):
 
 
 _special(
-    "BesselI1", "`I1(x)`, the modified Bessel function of order 1.",
-    _UNARY, FLOATS, lambda ctx, x: ctx.lax.bessel_i1e(x) * ctx.xp.exp(ctx.xp.abs(x)), _i1_gradient,
-)  # fmt: skip
+    "BesselI1",
+    "`I1(x)`, the modified Bessel function of order 1.",
+    _UNARY,
+    FLOATS,
+    lambda ctx, x: ctx.lax.bessel_i1e(x) * ctx.xp.exp(ctx.xp.abs(x)),
+    _i1_gradient,
+)
 
 
 # ------------------------------------------------------------------------------------------------------------- public
 for _type, _names in {
-    "Erf": "erf math.erf", "Erfc": "erfc math.erfc", "Erfinv": "math.erfinv", "Ndtri": "math.ndtri",
-    "Lgamma": "lgamma math.lgamma", "Digamma": "digamma math.digamma", "BesselI0e": "math.bessel_i0e",
-    "BesselI1e": "math.bessel_i1e", "BesselI0": "math.bessel_i0", "BesselI1": "math.bessel_i1",
-}.items():  # fmt: skip
+    "Erf": "erf math.erf",
+    "Erfc": "erfc math.erfc",
+    "Erfinv": "math.erfinv",
+    "Ndtri": "math.ndtri",
+    "Lgamma": "lgamma math.lgamma",
+    "Digamma": "digamma math.digamma",
+    "BesselI0e": "math.bessel_i0e",
+    "BesselI1e": "math.bessel_i1e",
+    "BesselI0": "math.bessel_i0",
+    "BesselI1": "math.bessel_i1",
+}.items():
     unary_function(_type, *_names.split())
 for _type in ("Igamma", "Igammac", "Zeta", "Polygamma", "Betainc"):
     public_op(_type, _type.lower(), f"math.{_type.lower()}")

@@ -39,9 +39,16 @@ def _kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _unary(type_name: str, doc: str, types: str, function: Callable[..., Any], gradient: Any, **fields: Any) -> None:
     define(
-        type_name, doc, signature="x: T -> y: T", attrs={"T": Type(types)}, effect=PURE, shape=inference.unchanged,
-        kernel=_kernel(function), gradient=gradient, **fields,
-    )  # fmt: skip
+        type_name,
+        doc,
+        signature="x: T -> y: T",
+        attrs={"T": Type(types)},
+        effect=PURE,
+        shape=inference.unchanged,
+        kernel=_kernel(function),
+        gradient=gradient,
+        **fields,
+    )
 
 
 def _numpy(name: str) -> Callable[..., Any]:
@@ -179,24 +186,31 @@ def _tan_slope(x):
 _unary("Abs", "`|x|`, element by element.", _SIGNED, _plain("abs"), _abs_gradient)
 _unary("Neg", "`-x`, element by element.", _SIGNED_COMPLEX, lambda ctx, x: -x, lambda op, grad: neg(grad))
 _unary(
-    "Sign", "-1, 0 or 1 as `x` is negative, zero or positive, nan for nan; `x / |x|` for complex numbers.",
-    _SIGNED_COMPLEX, _sign, _sign_gradient,
-)  # fmt: skip
+    "Sign",
+    "-1, 0 or 1 as `x` is negative, zero or positive, nan for nan; `x / |x|` for complex numbers.",
+    _SIGNED_COMPLEX,
+    _sign,
+    _sign_gradient,
+)
 _unary("Exp", "`e ** x`, element by element.", _FLOATS_COMPLEX, _numpy("exp"), _scaled_by_output(lambda y: y))
 _unary("Expm1", "`e ** x - 1`, exact near 0.", _FLOATS_COMPLEX, _numpy("expm1"), _scaled_by(_call("Exp")))
 _unary("Log", "Natural logarithm.", _FLOATS_COMPLEX, _numpy("log"), _scaled_by(reciprocal))
 _unary(
-    "Log1p", "`log(1 + x)`, exact near 0.",
-    _FLOATS_COMPLEX, _numpy("log1p"), _scaled_by(lambda x: reciprocal(add(1.0, x))),
-)  # fmt: skip
+    "Log1p",
+    "`log(1 + x)`, exact near 0.",
+    _FLOATS_COMPLEX,
+    _numpy("log1p"),
+    _scaled_by(lambda x: reciprocal(add(1.0, x))),
+)
 _unary("Sqrt", "Square root; nan for negative numbers.", _FLOATS_COMPLEX, _numpy("sqrt"), _by_op("SqrtGrad"))
 _unary("Rsqrt", "`1 / sqrt(x)`.", _FLOATS_COMPLEX, _rsqrt, _by_op("RsqrtGrad"))
 _unary(
-    "Square", "`x * x`, element by element.",
+    "Square",
+    "`x * x`, element by element.",
     f"{_SIGNED} uint8 uint16 uint32 uint64 {COMPLEX}",
     lambda ctx, x: x * x,
     lambda op, grad: mul(grad, mul(conj(op.inputs[0]), 2.0 if not op.inputs[0].dtype.is_integer else 2)),
-)  # fmt: skip
+)
 _unary("Reciprocal", "`1 / x`, element by element.", _SIGNED_COMPLEX, _reciprocal, _by_op("ReciprocalGrad"))
 _unary("Inv", "`1 / x`: the old name of Reciprocal.", _SIGNED_COMPLEX, _reciprocal, _by_op("ReciprocalGrad"))
 _unary(
@@ -220,42 +234,67 @@ _unary(
     _scaled_by(_asin_slope),
 )
 _unary(
-    "Acos", "Inverse of the cosine, in radians.",
-    _FLOATS_COMPLEX, _trigonometric("arccos", xla_trigonometry.acos), _scaled_by(lambda x: neg(_asin_slope(x))),
-)  # fmt: skip
+    "Acos",
+    "Inverse of the cosine, in radians.",
+    _FLOATS_COMPLEX,
+    _trigonometric("arccos", xla_trigonometry.acos),
+    _scaled_by(lambda x: neg(_asin_slope(x))),
+)
 _unary(
-    "Atan", "Inverse of the tangent, in radians.",
-    _FLOATS_COMPLEX, _trigonometric("arctan", xla_trigonometry.atan),
+    "Atan",
+    "Inverse of the tangent, in radians.",
+    _FLOATS_COMPLEX,
+    _trigonometric("arctan", xla_trigonometry.atan),
     _scaled_by(lambda x: reciprocal(add(1.0, square(x)))),
-)  # fmt: skip
+)
 _unary("Sinh", "Hyperbolic sine.", _FLOATS_COMPLEX, _numpy("sinh"), _scaled_by(_call("Cosh")))
 _unary("Cosh", "Hyperbolic cosine.", _FLOATS_COMPLEX, _numpy("cosh"), _scaled_by(_call("Sinh")))
 _unary(
-    "Tanh", "Hyperbolic tangent.", _FLOATS_COMPLEX, _numpy("tanh"), _by_op("TanhGrad", conjugate=True),
+    "Tanh",
+    "Hyperbolic tangent.",
+    _FLOATS_COMPLEX,
+    _numpy("tanh"),
+    _by_op("TanhGrad", conjugate=True),
     straight=unchecked.tanh,
-)  # fmt: skip
+)
 _unary(
-    "Asinh", "Inverse of the hyperbolic sine.",
-    _FLOATS_COMPLEX, _numpy("arcsinh"), lambda op, grad: div(grad, build("Cosh", conj(op.outputs[0]))),
-)  # fmt: skip
+    "Asinh",
+    "Inverse of the hyperbolic sine.",
+    _FLOATS_COMPLEX,
+    _numpy("arcsinh"),
+    lambda op, grad: div(grad, build("Cosh", conj(op.outputs[0]))),
+)
 _unary(
-    "Acosh", "Inverse of the hyperbolic cosine; nan below 1.",
-    _FLOATS_COMPLEX, _numpy("arccosh"), lambda op, grad: div(grad, build("Sinh", conj(op.outputs[0]))),
-)  # fmt: skip
+    "Acosh",
+    "Inverse of the hyperbolic cosine; nan below 1.",
+    _FLOATS_COMPLEX,
+    _numpy("arccosh"),
+    lambda op, grad: div(grad, build("Sinh", conj(op.outputs[0]))),
+)
 _unary(
-    "Atanh", "Inverse of the hyperbolic tangent; nan outside [-1, 1].",
-    _FLOATS_COMPLEX, _numpy("arctanh"), _scaled_by(lambda x: reciprocal(sub(1.0, square(x)))),
-)  # fmt: skip
+    "Atanh",
+    "Inverse of the hyperbolic tangent; nan outside [-1, 1].",
+    _FLOATS_COMPLEX,
+    _numpy("arctanh"),
+    _scaled_by(lambda x: reciprocal(sub(1.0, square(x)))),
+)
 _unary(
-    "Sigmoid", "`1 / (1 + exp(-x))`.", _FLOATS_COMPLEX, _sigmoid, _by_op("SigmoidGrad", conjugate=True),
+    "Sigmoid",
+    "`1 / (1 + exp(-x))`.",
+    _FLOATS_COMPLEX,
+    _sigmoid,
+    _by_op("SigmoidGrad", conjugate=True),
     straight=unchecked.sigmoid,
-)  # fmt: skip
+)
 _unary("Floor", "Greatest integer that is not greater.", FLOATS, _plain("floor"), _no_gradient)
 _unary("Ceil", "Smallest integer that is not smaller.", FLOATS, _plain("ceil"), _no_gradient)
 _unary(
-    "Round", "Nearest integer, halves to the even one; integers as they are; complex numbers part by part.",
-    _SIGNED_COMPLEX, _round, _no_gradient,
-)  # fmt: skip
+    "Round",
+    "Nearest integer, halves to the even one; integers as they are; complex numbers part by part.",
+    _SIGNED_COMPLEX,
+    _round,
+    _no_gradient,
+)
 _unary("Rint", "Nearest integer, halves to the even one.", FLOATS, _plain("rint"), _no_gradient)
 
 
@@ -288,23 +327,35 @@ def _filled(fill: Any) -> dict[str, Any]:
 
 
 define(
-    "OnesLike", "Ones of the shape and dtype of `x`.",
-    signature="x: T -> y: T", gradient=NotDifferentiable("it depends on the shape alone"),
-    attrs={"T": Type(f"{FLOATS} int8 uint8 int16 uint16 int32 uint32 int64 uint64 {COMPLEX} bool")}, **_filled(1),
-)  # fmt: skip
+    "OnesLike",
+    "Ones of the shape and dtype of `x`.",
+    signature="x: T -> y: T",
+    gradient=NotDifferentiable("it depends on the shape alone"),
+    attrs={"T": Type(f"{FLOATS} int8 uint8 int16 uint16 int32 uint32 int64 uint64 {COMPLEX} bool")},
+    **_filled(1),
+)
 define(
-    "ZerosLike", "Zeros (False, empty strings) of the shape and dtype of `x`.",
-    signature="x: T -> y: T", gradient=NotDifferentiable("it depends on the shape alone"), attrs={"T": Type()},
+    "ZerosLike",
+    "Zeros (False, empty strings) of the shape and dtype of `x`.",
+    signature="x: T -> y: T",
+    gradient=NotDifferentiable("it depends on the shape alone"),
+    attrs={"T": Type()},
     **_filled(0),
-)  # fmt: skip
+)
 
 
 # --------------------------------------------------------------------------------------------------------- predicates
 def _predicate(type_name: str, doc: str, name: str) -> None:
     define(
-        type_name, doc, signature="x: T -> y: bool", attrs={"T": Type(FLOATS)}, effect=PURE,
-        shape=inference.unchanged, kernel=_kernel(_plain(name)), gradient=NotDifferentiable("its output is a bool"),
-    )  # fmt: skip
+        type_name,
+        doc,
+        signature="x: T -> y: bool",
+        attrs={"T": Type(FLOATS)},
+        effect=PURE,
+        shape=inference.unchanged,
+        kernel=_kernel(_plain(name)),
+        gradient=NotDifferentiable("its output is a bool"),
+    )
 
 
 _predicate("IsNan", "Whether each element is nan.", "isnan")
@@ -386,10 +437,16 @@ def _gradient_op(
     type_name: str, doc: str, function: Callable[..., Any], gradient: Callable[..., Any], straight: Any = None
 ) -> None:
     define(
-        type_name, doc, signature="y: T, dy: T -> z: T", attrs={"T": Type(_FLOATS_COMPLEX)}, effect=PURE,
-        shape=inference.merged, gradient=gradient,
-        kernel=lambda ctx, inputs, attrs: function(ctx, inputs[0], inputs[1]), straight=straight,
-    )  # fmt: skip
+        type_name,
+        doc,
+        signature="y: T, dy: T -> z: T",
+        attrs={"T": Type(_FLOATS_COMPLEX)},
+        effect=PURE,
+        shape=inference.merged,
+        gradient=gradient,
+        kernel=lambda ctx, inputs, attrs: function(ctx, inputs[0], inputs[1]),
+        straight=straight,
+    )
 
 
 _gradient_op(

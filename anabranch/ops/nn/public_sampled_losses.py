@@ -321,9 +321,20 @@ def nce_loss(
     """
     labels = _check_labels(labels, num_true, "tf.nn.nce_loss")
     logits, targets = _sampled_logits(
-        weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values, True,
-        remove_accidental_hits, partition_strategy, name, None,
-    )  # fmt: skip
+        weights,
+        biases,
+        labels,
+        inputs,
+        num_sampled,
+        num_classes,
+        num_true,
+        sampled_values,
+        True,
+        remove_accidental_hits,
+        partition_strategy,
+        name,
+        None,
+    )
     losses = sigmoid_cross_entropy_with_logits(labels=targets, logits=logits, name="sampled_losses")
     return build("Sum", losses, [1])
 
@@ -353,8 +364,19 @@ def sampled_softmax_loss(
     """
     labels = _check_labels(labels, num_true, "tf.nn.sampled_softmax_loss")
     logits, targets = _sampled_logits(
-        weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values, True,
-        remove_accidental_hits, partition_strategy, name, seed,
-    )  # fmt: skip
+        weights,
+        biases,
+        labels,
+        inputs,
+        num_sampled,
+        num_classes,
+        num_true,
+        sampled_values,
+        True,
+        remove_accidental_hits,
+        partition_strategy,
+        name,
+        seed,
+    )
     targets = build("StopGradient", targets, name="labels_stop_gradient")
     return build("SoftmaxCrossEntropyWithLogits", logits, targets).loss

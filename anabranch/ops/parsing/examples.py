@@ -262,8 +262,13 @@ def _example_v2_shape(c: Any) -> list[RawShape]:
     batch = batch_of(c)
     attrs = c.attrs
     same_count(c, {"Tdense": len(attrs["Tdense"]), "shapes": len(attrs["dense_shapes"])})
-    same_count(c, {"ragged_value_types": len(attrs["ragged_value_types"]), "ragged_split_types":
-                    len(attrs["ragged_split_types"])})  # fmt: skip
+    same_count(
+        c,
+        {
+            "ragged_value_types": len(attrs["ragged_value_types"]),
+            "ragged_split_types": len(attrs["ragged_split_types"]),
+        },
+    )
     rank = None if batch is None else len(batch) + 1
     count, ragged = attrs["num_sparse"], len(attrs["ragged_value_types"])
     dense: list[RawShape] = [None] * len(attrs["Tdense"])
@@ -342,10 +347,18 @@ define(
 def _single_shape(c: Any) -> list[RawShape]:
     c.with_rank("serialized", 0)
     attrs = c.attrs
-    same_count(c, {"dense_keys": len(attrs["dense_keys"]), "Tdense": len(attrs["Tdense"]),
-                    "shapes": len(attrs["dense_shapes"])})  # fmt: skip
-    same_count(c, {"num_sparse": attrs["num_sparse"], "sparse_keys": len(attrs["sparse_keys"]),
-                    "sparse_types": len(attrs["sparse_types"])})  # fmt: skip
+    same_count(
+        c,
+        {"dense_keys": len(attrs["dense_keys"]), "Tdense": len(attrs["Tdense"]), "shapes": len(attrs["dense_shapes"])},
+    )
+    same_count(
+        c,
+        {
+            "num_sparse": attrs["num_sparse"],
+            "sparse_keys": len(attrs["sparse_keys"]),
+            "sparse_types": len(attrs["sparse_types"]),
+        },
+    )
     return sparse_shapes_of(attrs["num_sparse"], 1) + list(attrs["dense_shapes"])
 
 

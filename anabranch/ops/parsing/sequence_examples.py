@@ -152,11 +152,17 @@ def _check_counts(c: Any) -> None:
     attrs = c.attrs
     same_count(c, {"Ncontext_sparse": attrs["Ncontext_sparse"], "types": len(attrs["context_sparse_types"])})
     same_count(c, {"Tcontext_dense": len(attrs["Tcontext_dense"]), "shapes": len(attrs["context_dense_shapes"])})
-    same_count(c, {"Nfeature_list_sparse": attrs["Nfeature_list_sparse"],
-                   "types": len(attrs["feature_list_sparse_types"])})  # fmt: skip
-    same_count(c, {"Nfeature_list_dense": attrs.get("Nfeature_list_dense", len(attrs["feature_list_dense_types"])),
-                   "types": len(attrs["feature_list_dense_types"]),
-                   "shapes": len(attrs["feature_list_dense_shapes"])})  # fmt: skip
+    same_count(
+        c, {"Nfeature_list_sparse": attrs["Nfeature_list_sparse"], "types": len(attrs["feature_list_sparse_types"])}
+    )
+    same_count(
+        c,
+        {
+            "Nfeature_list_dense": attrs.get("Nfeature_list_dense", len(attrs["feature_list_dense_types"])),
+            "types": len(attrs["feature_list_dense_types"]),
+            "shapes": len(attrs["feature_list_dense_shapes"]),
+        },
+    )
 
 
 # --------------------------------------------------------------------------------------------------------- one example
@@ -326,11 +332,14 @@ def _batch_v2_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     missing = [bool(item) for item in np.ravel(given.one())]
     defaults = given.some(len(attrs["Tcontext_dense"]))
     for keys, kind in (
-        (sparse_keys, "context_sparse_types"), (dense_keys, "Tcontext_dense"),
-        (ragged_keys, "context_ragged_value_types"), (list_sparse, "feature_list_sparse_types"),
-        (list_dense, "feature_list_dense_types"), (list_ragged, "feature_list_ragged_value_types"),
+        (sparse_keys, "context_sparse_types"),
+        (dense_keys, "Tcontext_dense"),
+        (ragged_keys, "context_ragged_value_types"),
+        (list_sparse, "feature_list_sparse_types"),
+        (list_dense, "feature_list_dense_types"),
+        (list_ragged, "feature_list_ragged_value_types"),
         (missing, "feature_list_dense_types"),
-    ):  # fmt: skip
+    ):
         if len(keys) != len(attrs[kind]):
             batch.refuse(f"{len(keys)} keys for {len(attrs[kind])} {kind}")
     maps = _contexts(batch)

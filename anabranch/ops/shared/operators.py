@@ -26,10 +26,15 @@ from anabranch.ops.math.compare import logical_xor
 from anabranch.ops.math.unary import absolute, with_values
 
 _QUOTIENT_OF_INTEGERS = {
-    dtypes.uint8: dtypes.float32, dtypes.int8: dtypes.float32, dtypes.uint16: dtypes.float32,
-    dtypes.int16: dtypes.float32, dtypes.int32: dtypes.float64, dtypes.uint32: dtypes.float64,
-    dtypes.int64: dtypes.float64, dtypes.uint64: dtypes.float64,
-}  # fmt: skip
+    dtypes.uint8: dtypes.float32,
+    dtypes.int8: dtypes.float32,
+    dtypes.uint16: dtypes.float32,
+    dtypes.int16: dtypes.float32,
+    dtypes.int32: dtypes.float64,
+    dtypes.uint32: dtypes.float64,
+    dtypes.int64: dtypes.float64,
+    dtypes.uint64: dtypes.float64,
+}
 _PYTHON_VALUES = (int, float, complex, bool, str, bytes, list, tuple, np.ndarray, np.generic)
 
 
@@ -86,11 +91,19 @@ def _matmul(x: Any, y: Any, name: str | None) -> Any:
 
 
 _ARITHMETIC: dict[str, Callable[..., Any]] = {
-    "add": _add, "sub": _typed("Sub"), "mul": _typed("Mul"), "div": _old_quotient, "truediv": _quotient,
-    "floordiv": _typed("FloorDiv"), "mod": _typed("FloorMod"), "pow": _typed("Pow"),
-    "matmul": _matmul, "and": _logical("LogicalAnd", "BitwiseAnd"), "or": _logical("LogicalOr", "BitwiseOr"),
+    "add": _add,
+    "sub": _typed("Sub"),
+    "mul": _typed("Mul"),
+    "div": _old_quotient,
+    "truediv": _quotient,
+    "floordiv": _typed("FloorDiv"),
+    "mod": _typed("FloorMod"),
+    "pow": _typed("Pow"),
+    "matmul": _matmul,
+    "and": _logical("LogicalAnd", "BitwiseAnd"),
+    "or": _logical("LogicalOr", "BitwiseOr"),
     "xor": _xor,
-}  # fmt: skip
+}
 _COMPARISON = {"lt": "Less", "le": "LessEqual", "gt": "Greater", "ge": "GreaterEqual"}
 
 

@@ -59,8 +59,12 @@ class DecodeWav(Op):
             raise _bad(ctx, "No data chunk found in WAV", f"chunks {sorted(chunks)}", "fmt and data")
         kind, channels, rate, _, block, bits = struct.unpack("<HHIIHH", form[:16])
         if kind != 1 or bits != 16:
-            raise _bad(ctx, f"Bad audio format for WAV: Expected 1 (PCM) and 16 bits, but got {kind} and {bits}",
-                       f"format {kind} of {bits} bits", "1, plain numbers, of 16 bits")  # fmt: skip
+            raise _bad(
+                ctx,
+                f"Bad audio format for WAV: Expected 1 (PCM) and 16 bits, but got {kind} and {bits}",
+                f"format {kind} of {bits} bits",
+                "1, plain numbers, of 16 bits",
+            )
         count = len(chunks[b"data"]) // block
         audio = np.frombuffer(chunks[b"data"], "<i2", count * channels).astype(_F).reshape(count, channels) / _F(32768)
         wanted = attrs["desired_channels"]

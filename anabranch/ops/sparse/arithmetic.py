@@ -245,10 +245,13 @@ def _total(tensor: Any) -> Any:
 def _check_order(ctx: Any, places: Any, indices: Any) -> None:
     xp = ctx.xp
     for bad, reason in (
-        (places[1:] < places[:-1], "is out of order. Many sparse ops require sorted indices.\n"
-                                   "    Use `tf.sparse_reorder` to create a correctly ordered copy."),
+        (
+            places[1:] < places[:-1],
+            "is out of order. Many sparse ops require sorted indices.\n"
+            "    Use `tf.sparse_reorder` to create a correctly ordered copy.",
+        ),
         (places[1:] == places[:-1], "is repeated"),
-    ):  # fmt: skip
+    ):
         at = xp.argmax(bad) + 1
         width = indices.shape[1]
         shown = ",".join(f"{{{i + 1}}}" for i in range(width))

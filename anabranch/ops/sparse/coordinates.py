@@ -99,8 +99,12 @@ class SparseReshape(Op):
         require(ctx, all(size >= -1 for size in wanted), f"size of the target shape {wanted} must be non-negative")
         if open_:
             rest = math.prod(size for size in wanted if size != -1)
-            require(ctx, rest > 0, "reshape cannot infer the missing input size for an empty tensor unless all "
-                                   "specified input sizes are non-zero")  # fmt: skip
+            require(
+                ctx,
+                rest > 0,
+                "reshape cannot infer the missing input size for an empty tensor unless all "
+                "specified input sizes are non-zero",
+            )
             require(
                 ctx,
                 total % rest == 0,

@@ -98,10 +98,16 @@ def sparse_expand_dims(sp_input: Any, axis: int | None = None, name: str | None 
     place += rank + 1 if place < 0 else 0
     with name_scope(name, "expand_dims", [sparse]):
         zeros = build("ZerosLike", build("Slice", sparse.indices, [0, 0], [-1, 1]))
-        indices = [build("Slice", sparse.indices, [0, 0], [-1, place]), zeros,
-                   build("Slice", sparse.indices, [0, place], [-1, -1])]  # fmt: skip
-        size = [build("Slice", sparse.dense_shape, [0], [place]), np.array([1], np.int64),
-                build("Slice", sparse.dense_shape, [place], [-1])]  # fmt: skip
+        indices = [
+            build("Slice", sparse.indices, [0, 0], [-1, place]),
+            zeros,
+            build("Slice", sparse.indices, [0, place], [-1, -1]),
+        ]
+        size = [
+            build("Slice", sparse.dense_shape, [0], [place]),
+            np.array([1], np.int64),
+            build("Slice", sparse.dense_shape, [place], [-1]),
+        ]
         return SparseTensor(build("ConcatV2", indices, 1), sparse.values, build("ConcatV2", size, 0))
 
 

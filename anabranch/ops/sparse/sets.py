@@ -101,8 +101,10 @@ def _define(name: str, first_dense: bool, second_dense: bool) -> None:
         ranks = [_rank(c, 0, first_dense), _rank(c, second, second_dense)]
         rank = shapes.merge_dim(*ranks)
         if rank is not None and rank < 2:
-            raise ValueError(f"Shape must be at least rank 2 but is rank {rank}\n" + errors.message(
-                f"sets of rank {rank}", "[..., n]", "tf.expand_dims(x, 0)"))  # fmt: skip
+            raise ValueError(
+                f"Shape must be at least rank 2 but is rank {rank}\n"
+                + errors.message(f"sets of rank {rank}", "[..., n]", "tf.expand_dims(x, 0)")
+            )
         return [(None, rank), (None,), (rank,)]
 
     def bound(c: Any) -> list[Any]:

@@ -91,10 +91,11 @@ def _numbers(ctx: Any, data: bytes, codec: str, attrs: Any) -> Iterator[tuple[in
                 errors.InvalidArgumentError,
                 "Invalid formatting on input string\n"
                 + errors.message(
-                    f"bytes that are no {attrs['input_encoding']}", f"text in {attrs['input_encoding']}",
+                    f"bytes that are no {attrs['input_encoding']}",
+                    f"text in {attrs['input_encoding']}",
                     "errors='replace' or 'ignore'",
                 ),
-            )  # fmt: skip
+            )
         elif not controls or code > 0x1F:
             yield code, start
             continue

@@ -45,6 +45,18 @@ def encode_wav(samples: np.ndarray, sample_rate: int) -> bytes:
     away = np.copysign(np.floor(np.abs(scaled) + np.float32(0.5)), scaled)  # halves away from zero
     data = np.nan_to_num(np.clip(away, -32768, 32767), nan=-32768).astype("<i2").tobytes()
     block = 2 * channels
-    head = struct.pack("<4sI4s4sIHHIIHH", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 1, channels, sample_rate,
-                       sample_rate * block, block, 16)  # fmt: skip
+    head = struct.pack(
+        "<4sI4s4sIHHIIHH",
+        b"RIFF",
+        36 + len(data),
+        b"WAVE",
+        b"fmt ",
+        16,
+        1,
+        channels,
+        sample_rate,
+        sample_rate * block,
+        block,
+        16,
+    )
     return head + struct.pack("<4sI", b"data", len(data)) + data

@@ -95,9 +95,13 @@ class TensorArray:
         if gradients is None:
             shape = None if self.element_shape is None else (*prepended, *self.element_shape)
             gradients = self._gradients[source] = TensorArray(
-                self.dtype, len(self.items), element_shape=shape, clear_after_read=False, forward=self,
+                self.dtype,
+                len(self.items),
+                element_shape=shape,
+                clear_after_read=False,
+                forward=self,
                 prepended=prepended,
-            )  # fmt: skip
+            )
         return gradients
 
     def size(self, op: Any) -> int:

@@ -185,9 +185,10 @@ def test_dimension_refuses(action, error, text):
     [
         ([2, None], "(2, ?)", "TensorShape([Dimension(2), Dimension(None)])"),
         ([2], "(2,)", "TensorShape([Dimension(2)])"),
-        ([], "()", "TensorShape([])"), (None, "<unknown>", "TensorShape(None)"),
+        ([], "()", "TensorShape([])"),
+        (None, "<unknown>", "TensorShape(None)"),
     ],
-)  # fmt: skip
+)
 def test_text_of_a_shape(shape, text, representation):
     assert str(TensorShape(shape)) == text
     assert repr(TensorShape(shape)) == representation

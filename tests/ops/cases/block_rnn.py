@@ -87,11 +87,15 @@ ROWS = [
         gru,
         [
             case(
-                real(BATCH, INPUTS), real(BATCH, UNITS), real(INPUTS + UNITS, 2 * UNITS), real(INPUTS + UNITS, UNITS),
-                real(2 * UNITS), real(UNITS),
+                real(BATCH, INPUTS),
+                real(BATCH, UNITS),
+                real(INPUTS + UNITS, 2 * UNITS),
+                real(INPUTS + UNITS, UNITS),
+                real(2 * UNITS),
+                real(UNITS),
             )
         ],
         "float",
         **NARROW,
     ),
-]  # fmt: skip
+]

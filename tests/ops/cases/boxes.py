@@ -6,8 +6,12 @@ from anabranch.testing.op_cases import elsewhere
 
 FILE = "tests/ops/image/test_boxes_distances.py"
 OPS = (
-    "NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "DrawBoundingBoxes", "DrawBoundingBoxesV2",
+    "NonMaxSuppression",
+    "NonMaxSuppressionV2",
+    "NonMaxSuppressionV3",
+    "DrawBoundingBoxes",
+    "DrawBoundingBoxesV2",
     "EditDistance",
-)  # fmt: skip
+)
 
 ROWS = [elsewhere(name, FILE, name) for name in OPS]

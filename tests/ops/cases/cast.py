@@ -55,9 +55,10 @@ def parts(given=(1, -1j)):
     return [
         case(real(3, 4, margin=0.2), types=wide, dtype="complex128"),
         case(real(margin=0.2), types=wide, dtype="complex128"),
-        case(real(0), types=narrow, dtype="complex64", grad=False), case(list(given), types=narrow, dtype="complex64"),
+        case(real(0), types=narrow, dtype="complex64", grad=False),
+        case(list(given), types=narrow, dtype="complex64"),
         case(real(3, 4), types=narrow, dtype="complex64", grad=False),
-    ]  # fmt: skip
+    ]
 
 
 ROWS = [

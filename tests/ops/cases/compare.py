@@ -14,16 +14,21 @@ VALUES = [math.nan, math.inf, -math.inf, -0.0, 1.0], [math.nan, math.inf, 1.0, 0
 
 def pairs():
     return [
-        case(whole(3, 4), whole(3, 4)), case(whole(2, 1, 3), whole(4, 1)), case(whole(), whole(2)),
-        case(whole(0, 3), whole(1)), case(*VALUES),
-    ]  # fmt: skip
+        case(whole(3, 4), whole(3, 4)),
+        case(whole(2, 1, 3), whole(4, 1)),
+        case(whole(), whole(2)),
+        case(whole(0, 3), whole(1)),
+        case(*VALUES),
+    ]
 
 
 def bits(top=127):
     return [
-        case(whole(3, 4, low=-100, high=100), whole(3, 4, low=-100, high=100)), case(whole(2, 1), whole(3)),
-        case(whole(), whole(0)), case([top, -1], [1, top]),
-    ]  # fmt: skip
+        case(whole(3, 4, low=-100, high=100), whole(3, 4, low=-100, high=100)),
+        case(whole(2, 1), whole(3)),
+        case(whole(), whole(0)),
+        case([top, -1], [1, top]),
+    ]
 
 
 def flags():
@@ -71,15 +76,19 @@ def popcount(x):
 
 
 CHOICES = [
-    case(np.array([[True, False], [False, True]]), real(2, 2), real(2, 2)), case(True, real(3), real(3)),
-    case(np.array([True, False, True]), real(3, 2), real(3, 2)), case(np.zeros((0, 2), bool), real(0, 2), real(0, 2)),
+    case(np.array([[True, False], [False, True]]), real(2, 2), real(2, 2)),
+    case(True, real(3), real(3)),
+    case(np.array([True, False, True]), real(3, 2), real(3, 2)),
+    case(np.zeros((0, 2), bool), real(0, 2), real(0, 2)),
     case(np.array([True, False]), real(2), real(2), dtype="string"),
-]  # fmt: skip
+]
 BROADCAST = [
-    case(np.array([[True], [False]]), real(2, 2), real(2)), case(True, real(3), real()),
-    case(np.array([True, False]), real(), real(3, 1)), case(np.zeros((0, 1), bool), real(2), real(1)),
+    case(np.array([[True], [False]]), real(2, 2), real(2)),
+    case(True, real(3), real()),
+    case(np.array([True, False]), real(), real(3, 1)),
+    case(np.zeros((0, 1), bool), real(2), real(1)),
     case(np.array([True, False]), real(2), real(1), dtype="string"),
-]  # fmt: skip
+]
 LEFT, RIGHT = [1.0, 2.0, math.nan, math.inf], [1.000001, 2.1, math.nan, math.inf]
 CLIPPED = "float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"
 ROWS = [

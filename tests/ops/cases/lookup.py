@@ -7,9 +7,14 @@ from anabranch.testing.op_cases import elsewhere
 FILE = "tests/ops/lookup/test_lookup.py"
 MAKERS = ("HashTable", "MutableHashTable", "MutableHashTableOfTensors", "MutableDenseHashTable")
 OPS = (
-    "LookupTableFind", "LookupTableInsert", "LookupTableImport", "LookupTableSize", "LookupTableExport",
-    "InitializeTable", "InitializeTableFromTextFile",
-)  # fmt: skip
+    "LookupTableFind",
+    "LookupTableInsert",
+    "LookupTableImport",
+    "LookupTableSize",
+    "LookupTableExport",
+    "InitializeTable",
+    "InitializeTableFromTextFile",
+)
 
 ROWS = [
     *[elsewhere(name + version, FILE, name) for name in (*MAKERS, *OPS) for version in ("", "V2")],

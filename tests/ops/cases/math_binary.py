@@ -100,8 +100,10 @@ DIVISION = [case(real(3, 4, low=-9, high=9), real(3, 4, **NONZERO)), *broadcast(
 SIGNED = [*DIVISION, case(SIGNS[0], SIGNS[1], grad=False), case(SIGNS[0], SIGNS[1], dtype="int32", grad=False)]
 # Quotients that narrow floats do not round up to a whole number.
 CUT = [case(whole(3, 4, low=-9, high=9), [1, 2, 3, 7], grad=False), *SIGNED[1:]]
-POWERS = [math.nan, 0.0, 0.0, 0.0, 1.0, -8.0, -1.0, math.inf, -math.inf, -math.inf, 2.0, 0.5, 0.0], [
-    0.0, 0.0, 1.0, -1.0, math.nan, 3.0, math.inf, -1.0, 3.0, 2.0, math.inf, math.inf, -2.0]  # fmt: skip
+POWERS = (
+    [math.nan, 0.0, 0.0, 0.0, 1.0, -8.0, -1.0, math.inf, -math.inf, -math.inf, 2.0, 0.5, 0.0],
+    [0.0, 0.0, 1.0, -1.0, math.nan, 3.0, math.inf, -1.0, 3.0, 2.0, math.inf, math.inf, -2.0],
+)
 ROWS = [
     row("Add", lambda x, y: x + y, [case(whole(3, 4), whole(3, 4)), *broadcast(),
         case(real(2), real(1), dtype="string")],

@@ -21,8 +21,12 @@ def lgamma(x):
 
 
 def cases(*sample, special=ENDS):
-    return [case(real(3, 4, low=sample[0], high=sample[1])), case(real(0, 2)), case(real(low=0.2, high=0.7)),
-            case(special, grad=False)]  # fmt: skip
+    return [
+        case(real(3, 4, low=sample[0], high=sample[1])),
+        case(real(0, 2)),
+        case(real(low=0.2, high=0.7)),
+        case(special, grad=False),
+    ]
 
 
 def two(**domain):

@@ -164,9 +164,15 @@ def batch_norm_grad_cases(version):
         channels = shape[1] if attrs.get("data_format", "NHWC")[1] == "C" else shape[-1]
         extra = [0.0] if version == "V3" else []
         return case(
-            real(*shape), real(*shape), positive(channels), real(channels, low=-0.2, high=0.2),
-            positive(channels), *extra, epsilon=0.01, **attrs,
-        )  # fmt: skip
+            real(*shape),
+            real(*shape),
+            positive(channels),
+            real(channels, low=-0.2, high=0.2),
+            positive(channels),
+            *extra,
+            epsilon=0.01,
+            **attrs,
+        )
 
     return [
         one(2, 3, 2, 3),
@@ -207,11 +213,16 @@ NORMALIZED = [
 ]
 NORMALIZED_GRAD = [
     case(
-        real(2, 2, 2, 3), real(3), positive(3), real(3), real(2, 2, 2, 3), variance_epsilon=0.1,
+        real(2, 2, 2, 3),
+        real(3),
+        positive(3),
+        real(3),
+        real(2, 2, 2, 3),
+        variance_epsilon=0.1,
         scale_after_normalization=after,
     )
     for after in (True, False)
-]  # fmt: skip
+]
 TOP = [
     (real(3, 5, low=-40, high=40, distinct=True), 2),
     (real(4, distinct=True), 4),

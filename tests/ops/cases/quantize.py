@@ -112,9 +112,10 @@ def third(x, low, high, bits, range_given=True, **options):
 
 # What TensorFlow's kernels gave for these sums: as bytes of the range -3 to 5, and the range that they use.
 SUMS = [
-    [-90347604, 98764591, 104868288, 141365315], [163622907, -107228221, 117693031, 445841673],
+    [-90347604, 98764591, 104868288, 141365315],
+    [163622907, -107228221, 117693031, 445841673],
     [230702035, 326610453, 277165042, -95840425],
-]  # fmt: skip
+]
 BYTES = [[69, 125, 127, 138], [144, 64, 131, 228], [164, 193, 178, 67]]
 USED = np.float32(-0.99864066), np.float32(4.152224)
 

@@ -7,9 +7,15 @@ from anabranch.testing.op_cases import elsewhere
 FILE = "tests/ops/queues/test_queues.py"
 KINDS = ("FIFOQueue", "PaddingFIFOQueue", "RandomShuffleQueue", "PriorityQueue")
 DOINGS = {
-    "Enqueue": "enqueue(", "EnqueueMany": "enqueue_many(", "Dequeue": "dequeue(", "DequeueMany": "dequeue_many(",
-    "DequeueUpTo": "dequeue_up_to(", "Close": "close(", "Size": "size(", "IsClosed": "is_closed(",
-}  # fmt: skip
+    "Enqueue": "enqueue(",
+    "EnqueueMany": "enqueue_many(",
+    "Dequeue": "dequeue(",
+    "DequeueMany": "dequeue_many(",
+    "DequeueUpTo": "dequeue_up_to(",
+    "Close": "close(",
+    "Size": "size(",
+    "IsClosed": "is_closed(",
+}
 
 ROWS = [
     *[elsewhere(kind + version, FILE, kind) for kind in KINDS for version in ("", "V2")],

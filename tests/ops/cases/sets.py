@@ -7,8 +7,11 @@ import numpy as np
 from anabranch.testing.op_cases import case, row
 
 COMBINE = {
-    "a-b": np.setdiff1d, "b-a": lambda a, b: np.setdiff1d(b, a), "intersection": np.intersect1d, "union": np.union1d,
-}  # fmt: skip
+    "a-b": np.setdiff1d,
+    "b-a": lambda a, b: np.setdiff1d(b, a),
+    "intersection": np.intersect1d,
+    "union": np.union1d,
+}
 
 
 def results(pairs, lead, operation, dtype):

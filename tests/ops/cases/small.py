@@ -86,8 +86,14 @@ def spectrogram(x, window_size, stride, magnitude_squared=False):
     return found**2 if magnitude_squared else found
 
 
-def coefficients(power, rate, upper_frequency_limit=4000.0, lower_frequency_limit=20.0, filterbank_channel_count=40,
-                 dct_coefficient_count=13):  # fmt: skip
+def coefficients(
+    power,
+    rate,
+    upper_frequency_limit=4000.0,
+    lower_frequency_limit=20.0,
+    filterbank_channel_count=40,
+    dct_coefficient_count=13,
+):
     """By triangles over the mel scale."""
     low, high, count = lower_frequency_limit, upper_frequency_limit, filterbank_channel_count
     step = float(rate) / 2 / (power.shape[-1] - 1)

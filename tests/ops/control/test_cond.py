@@ -341,8 +341,11 @@ def test_switch_case(session):
     w = tf.switch_case(i, [(1, lambda: 20), (0, lambda: 10)], default=lambda: -1)
     assert isinstance(tf.switch_case(i, [lambda: [10], lambda: [20]]), list)
     assert [session.run([y, z, w], {i: value}) for value in (0, 1, 2, -1)] == [
-        [10, 10, 10], [20, 20, 20], [20, -1, -1], [20, -1, -1],
-    ]  # fmt: skip
+        [10, 10, 10],
+        [20, 20, 20],
+        [20, -1, -1],
+        [20, -1, -1],
+    ]
 
 
 SWITCHES_REFUSED = {

@@ -118,8 +118,10 @@ def test_names() -> None:
     with tf.Graph().as_default():
         x = tf.constant([1.0])
         for made, scope in (
-            (tf.map_fn(tf.square, x), "map/"), (tf.scan(tf.add, x), "scan/"), (tf.foldl(tf.add, x, name="f"), "f/")
-        ):  # fmt: skip
+            (tf.map_fn(tf.square, x), "map/"),
+            (tf.scan(tf.add, x), "scan/"),
+            (tf.foldl(tf.add, x, name="f"), "f/"),
+        ):
             assert made.name.startswith(scope)
 
 

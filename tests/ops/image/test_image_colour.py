@@ -44,11 +44,12 @@ def test_similarity(tier: str) -> None:
     b = np.clip(a + RANDOM.normal(0, 0.1, a.shape), 0, 1).astype(np.float32)
     found, same, whole = run(
         lambda: [
-            tf.image.ssim(a, b, 1.0), tf.image.ssim(a[0], a[0], 1.0),
+            tf.image.ssim(a, b, 1.0),
+            tf.image.ssim(a[0], a[0], 1.0),
             tf.image.ssim((a * 255).astype(np.uint8), (b * 255).astype(np.uint8), 255),
         ],
         tier,
-    )  # fmt: skip
+    )
     wanted = [similarity(x.astype(float), y.astype(float))[0].mean() for x, y in zip(a, b, strict=True)]
     np.testing.assert_allclose(found, wanted, 1e-4)
     assert same == pytest.approx(1.0, abs=1e-6)
@@ -91,10 +92,12 @@ def test_colours_there_and_back() -> None:
     x = RANDOM.uniform(size=(3, 4, 3)).astype(np.float32)
     yiq, yuv, first, second = run(
         lambda: [
-            tf.image.rgb_to_yiq(x), tf.image.rgb_to_yuv(x), tf.image.yiq_to_rgb(tf.image.rgb_to_yiq(x)),
+            tf.image.rgb_to_yiq(x),
+            tf.image.rgb_to_yuv(x),
+            tf.image.yiq_to_rgb(tf.image.rgb_to_yiq(x)),
             tf.image.yuv_to_rgb(tf.image.rgb_to_yuv(x)),
         ]
-    )  # fmt: skip
+    )
     for luma in (yiq[..., 0], yuv[..., 0]):
         np.testing.assert_allclose(luma, x @ [0.299, 0.587, 0.114], 1e-5)
     np.testing.assert_allclose(first, x, 1e-4, 1e-5)
@@ -124,9 +127,11 @@ def test_suppression_by_name() -> None:
             boxes[None, :, None], scores[None, :, None], 3, 5, 0.5, clip_boxes=False
         )
         return [
-            *padded, *tf.image.non_max_suppression_with_scores(boxes, scores, 4, 1.0, 0.0, 0.5),
-            tf.image.non_max_suppression_overlaps(overlaps, scores, 3), *combined,
-        ]  # fmt: skip
+            *padded,
+            *tf.image.non_max_suppression_with_scores(boxes, scores, 4, 1.0, 0.0, 0.5),
+            tf.image.non_max_suppression_overlaps(overlaps, scores, 3),
+            *combined,
+        ]
 
     indices, count, soft, soft_scores, by_overlaps, kept, kept_scores, classes, counts = run(make)
     assert indices.tolist() == [0, 2, 3, 0, 0, 0]
@@ -153,12 +158,13 @@ def test_images_are_turned_and_moved(tier: str) -> None:
         quarter = image.angles_to_projective_transforms(np.pi / 2, 5, 5)
         moved = image.translations_to_projective_transforms([[1.0, -2.0]])
         return [
-            image.rotate(x, np.pi / 2), image.rotate(x[None], [np.pi], "bilinear")[0],
+            image.rotate(x, np.pi / 2),
+            image.rotate(x[None], [np.pi], "bilinear")[0],
             image.translate(x[..., 0], [1.0, -2.0]),
             image.transform(x, image.compose_transforms(quarter, quarter, moved)),
             image.matrices_to_flat_transforms(image.flat_transforms_to_matrices(moved)),
             image.transform(x, [1.0, 0, 0, 0, 1, 0, 0, 0], output_shape=[3, 7]),
-        ]  # fmt: skip
+        ]
 
     turned, half, moved, composed, flat, cut = run(make, tier)
     np.testing.assert_allclose(turned, np.rot90(x))

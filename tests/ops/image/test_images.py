@@ -87,10 +87,16 @@ def test_tensorflows_results(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [c for c in GOLDEN["cases"] if ("resize_b" in c["code"] and "[7, 5]" in c["code"])
-             or "hue" in c["code"] or ("area" in c["code"] and "[3, 2]" in c["code"])],
+    "case",
+    [
+        c
+        for c in GOLDEN["cases"]
+        if ("resize_b" in c["code"] and "[7, 5]" in c["code"])
+        or "hue" in c["code"]
+        or ("area" in c["code"] and "[3, 2]" in c["code"])
+    ],
     ids=lambda case: case["code"],
-)  # fmt: skip
+)
 def test_compiled_results(case: dict[str, Any]) -> None:
     compare(evaluate(case["code"], "compiled")[0], case, 1 if "pixels" in case["code"] else 0)
 
@@ -186,13 +192,19 @@ def test_sizes_known_when_run() -> None:
         place = tf.placeholder(tf.float32, [None, None, 3])
         size = tf.placeholder(tf.int32, [2])
         tensors = [
-            tf.image.resize_images(place, size), tf.image.resize_image_with_crop_or_pad(place, 4, 5),
-            tf.image.central_crop(place, 0.5), tf.image.random_flip_left_right(place),
+            tf.image.resize_images(place, size),
+            tf.image.resize_image_with_crop_or_pad(place, 4, 5),
+            tf.image.central_crop(place, 0.5),
+            tf.image.random_flip_left_right(place),
             tf.image.crop_to_bounding_box(place, 1, 1, size[0], 1),
-        ]  # fmt: skip
+        ]
         assert [tensor.shape.as_list() for tensor in tensors] == [
-            [None, None, 3], [4, 5, 3], [None, None, 3], [None, None, 3], [None, 1, 3],
-        ]  # fmt: skip
+            [None, None, 3],
+            [4, 5, 3],
+            [None, None, 3],
+            [None, None, 3],
+            [None, 1, 3],
+        ]
         found = session.run(tensors, {place: image(6, 7, 3), size: [3, 2]})
         assert [value.shape for value in found] == [(3, 2, 3), (4, 5, 3), (4, 5, 3), (6, 7, 3), (3, 1, 3)]
         with pytest.raises(tf.errors.InvalidArgumentError, match="height must be >= target"):

@@ -32,9 +32,15 @@ def test_print_passes_its_input_on(session, capfd):
 
 def test_print_of_structures(session, capfd):
     op = tf.print(
-        "a", tf.range(10), tf.constant(2.5), [tf.constant(0.1), {"k": tf.constant(True)}], tf.constant(["x", "y"]),
-        tf.constant("sc"), None, (1, tf.constant(2)),
-    )  # fmt: skip
+        "a",
+        tf.range(10),
+        tf.constant(2.5),
+        [tf.constant(0.1), {"k": tf.constant(True)}],
+        tf.constant(["x", "y"]),
+        tf.constant("sc"),
+        None,
+        (1, tf.constant(2)),
+    )
     assert (op.type, op.name) == ("PrintV2", "PrintV2")
     session.run(op)
     wanted = 'a [0 1 2 ... 7 8 9] 2.5 [0.1, {\'k\': 1}] ["x" "y"] "sc" None (1, 2)\n'

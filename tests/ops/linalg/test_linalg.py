@@ -55,10 +55,13 @@ def test_nan_is_not_an_error(tier):
     bad = np.array([[[1.0, 0.0], [0.0, 1.0]], [[np.nan, 0.0], [0.0, 1.0]]])
     rhs = np.ones((2, 2, 1))
     for found in (
-        run_op("MatrixInverse", bad, tier=tier), run_op("MatrixSolve", bad, rhs, tier=tier),
-        run_op("Cholesky", bad, tier=tier), run_op("SelfAdjointEigV2", bad, tier=tier)[0],
-        run_op("Svd", bad, tier=tier)[0], run_op("MatrixExponential", bad, tier=tier),
-    ):  # fmt: skip
+        run_op("MatrixInverse", bad, tier=tier),
+        run_op("MatrixSolve", bad, rhs, tier=tier),
+        run_op("Cholesky", bad, tier=tier),
+        run_op("SelfAdjointEigV2", bad, tier=tier)[0],
+        run_op("Svd", bad, tier=tier)[0],
+        run_op("MatrixExponential", bad, tier=tier),
+    ):
         assert np.isfinite(found[0]).all()
         assert np.isnan(found[1]).any()
 
@@ -178,10 +181,13 @@ def test_diagonals_choose_their_op():
     assert tf.matrix_diag([1.0], k=1).op.type == "MatrixDiagV3"
     assert tf.matrix_diag_part([[1.0]]).op.type == "MatrixDiagPart"
     assert tf.matrix_set_diag([[1.0]], [2.0]).op.type == "MatrixSetDiag"
-    found = run([
-        tf.linalg.diag([1.0, 2.0], k=1, padding_value=9), tf.linalg.diag_part([[1.0, 2.0], [3.0, 4.0]], k=-1),
-        tf.linalg.set_diag([[1.0, 2.0], [3.0, 4.0]], [7.0], k=1),
-    ])  # fmt: skip
+    found = run(
+        [
+            tf.linalg.diag([1.0, 2.0], k=1, padding_value=9),
+            tf.linalg.diag_part([[1.0, 2.0], [3.0, 4.0]], k=-1),
+            tf.linalg.set_diag([[1.0, 2.0], [3.0, 4.0]], [7.0], k=1),
+        ]
+    )
     assert found[0].tolist() == [[9, 1, 9], [9, 9, 2], [9, 9, 9]]
     assert [one.tolist() for one in found[1:]] == [[3.0], [[1.0, 7.0], [3.0, 4.0]]]
 

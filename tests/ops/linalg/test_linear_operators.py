@@ -68,12 +68,14 @@ CASES: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
     "identity": (lambda: L.LinearOperatorIdentity(3, [2], dtype=tf.float64), np.broadcast_to(np.eye(3), (2, 3, 3))),
     "scaled identity": (lambda: L.LinearOperatorScaledIdentity(3, W), W[:, None, None] * np.eye(3)),
     "composition": (
-        lambda: L.LinearOperatorComposition([full(A), full(B), L.LinearOperatorDiag(D)]), A @ B @ diagonal(D)
+        lambda: L.LinearOperatorComposition([full(A), full(B), L.LinearOperatorDiag(D)]),
+        A @ B @ diagonal(D),
     ),
     "kronecker": (lambda: L.LinearOperatorKronecker([full(A), full(E)]), kron(A, E)),
     "three factors": (lambda: L.LinearOperatorKronecker([full(B), full(E), full(E)]), kron(B, E, E)),
     "blocks": (
-        lambda: L.LinearOperatorBlockDiag([full(A), full(E), L.LinearOperatorDiag(D)]), blocks(A, E, diagonal(D))
+        lambda: L.LinearOperatorBlockDiag([full(A), full(E), L.LinearOperatorDiag(D)]),
+        blocks(A, E, diagonal(D)),
     ),
     "update": (lambda: L.LinearOperatorLowRankUpdate(full(B), U, W, V), B + U @ np.diag(W) @ V.T),
     "update of its own": (
@@ -83,7 +85,7 @@ CASES: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
     "adjoint": (lambda: full(C).adjoint(), C.conj().T),
     "inverse": (lambda: full(B).inverse(), np.linalg.inv(B)),
     "inverse of an adjoint": (lambda: full(C).H.inverse(), np.linalg.inv(C.conj().T)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("tier", ["interpreted", "compiled"])
@@ -130,12 +132,14 @@ def test_sizes_that_are_not_known() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         one, two, diag = (tf.placeholder(tf.float64, [None] * n) for n in (3, 2, 2))
         operators = [
-            L.LinearOperatorFullMatrix(one), L.LinearOperatorLowerTriangular(one), L.LinearOperatorDiag(diag),
+            L.LinearOperatorFullMatrix(one),
+            L.LinearOperatorLowerTriangular(one),
+            L.LinearOperatorDiag(diag),
             L.LinearOperatorComposition([L.LinearOperatorFullMatrix(one), L.LinearOperatorDiag(diag)]),
             L.LinearOperatorKronecker([L.LinearOperatorFullMatrix(one), L.LinearOperatorFullMatrix(two)]),
             L.LinearOperatorBlockDiag([L.LinearOperatorFullMatrix(one), L.LinearOperatorFullMatrix(two)]),
             L.LinearOperatorIdentity(tf.shape(two)[0], dtype=tf.float64),
-        ]  # fmt: skip
+        ]
         feeds = {one: A, two: B, diag: D}
         wanted = [A, np.tril(A), diagonal(D), A @ diagonal(D), kron(A, B), blocks(A, B), np.eye(3)]
         for operator, matrix in zip(operators, wanted, strict=True):

@@ -68,10 +68,15 @@ def test_hints_of_sparsity_change_nothing():
 def test_complex_transposes_and_adjoints():
     a = sample(2, 3) + 1j * sample(2, 3, seed=1)
     stack = np.stack([a, 2 * a])
-    found = run([
-        tf.matmul(a, a, adjoint_b=True), tf.matmul(a, a, transpose_b=True), tf.matmul(stack, stack, adjoint_a=True),
-        tf.matmul(stack, stack, transpose_a=True), tf.linalg.matvec(a, a[0], adjoint_a=False),
-    ])  # fmt: skip
+    found = run(
+        [
+            tf.matmul(a, a, adjoint_b=True),
+            tf.matmul(a, a, transpose_b=True),
+            tf.matmul(stack, stack, adjoint_a=True),
+            tf.matmul(stack, stack, transpose_a=True),
+            tf.linalg.matvec(a, a[0], adjoint_a=False),
+        ]
+    )
     turned = stack.swapaxes(-1, -2)
     for one, other in zip(
         found, [a @ a.conj().T, a @ a.T, turned.conj() @ stack, turned @ stack, a @ a[0]], strict=True
@@ -143,10 +148,15 @@ def test_gradients_of_unknown_batches():
 @pytest.mark.parametrize(
     ("a", "b", "axes"),
     [
-        ((2, 3, 4), (4, 3, 5), [[1, 2], [1, 0]]), ((2, 3, 4), (4, 5), 1), ((2, 3), (2, 3), 2), ((2,), (3,), 0),
-        ((3, 2), (3,), ([0], [0])), ((2, 3, 4), (3, 2), [(-2, 0), (0, -1)]), ((2, 3), (3,), [1, 0]),
+        ((2, 3, 4), (4, 3, 5), [[1, 2], [1, 0]]),
+        ((2, 3, 4), (4, 5), 1),
+        ((2, 3), (2, 3), 2),
+        ((2,), (3,), 0),
+        ((3, 2), (3,), ([0], [0])),
+        ((2, 3, 4), (3, 2), [(-2, 0), (0, -1)]),
+        ((2, 3), (3,), [1, 0]),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("known", [True, False])
 def test_tensordot(a, b, axes, known):
     left, right = sample(*a), sample(*b, seed=1)

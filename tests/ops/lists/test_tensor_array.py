@@ -282,8 +282,11 @@ def test_indices_out_of_range(session) -> None:
         (array.write(index, 1.0).stack(), "Tried to write to index {} but array is not resizeable and size is: 3"),
     ):
         for bad in (-1, 3):
-            with pytest.raises(tf.errors.InvalidArgumentError, match=rf"(?s){told.format(bad)}.*Given.*Expected.*"
-                               r"Instead.*test_tensor_array\.py"):  # fmt: skip
+            with pytest.raises(
+                tf.errors.InvalidArgumentError,
+                match=rf"(?s){told.format(bad)}.*Given.*Expected.*"
+                r"Instead.*test_tensor_array\.py",
+            ):
                 session.run(tensor, {index: bad})
 
 

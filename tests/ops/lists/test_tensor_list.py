@@ -197,13 +197,16 @@ GRADIENTS = {
     ),
     "resize": lambda x: stack_of(x, build("TensorListResize", from_tensor64(x), 2)),
     "split concat": lambda x: build(
-        "TensorListConcatV2", build("TensorListSplit", x, [-1, 2], np.array([1, 2])), [-1, 2], np.zeros(0, np.int64),
+        "TensorListConcatV2",
+        build("TensorListSplit", x, [-1, 2], np.array([1, 2])),
+        [-1, 2],
+        np.zeros(0, np.int64),
         element_dtype=tf.float64,
     )[0],
     "concat": lambda x: build(
         "TensorListConcat", build("TensorListSplit", x, [-1, 2], np.array([1, 1, 1])), element_dtype=tf.float64
     )[0],
-}  # fmt: skip
+}
 
 
 def from_tensor64(x):
@@ -260,8 +263,11 @@ def test_an_index_out_of_range_names_the_line(session) -> None:
     written = build("TensorListSetItem", from_tensor(x), index, x[0])
     for tensor, verb in ((read, "access"), (stack(written), "modify")):
         for bad in (3, -1):
-            with pytest.raises(tf.errors.InvalidArgumentError, match=rf"(?s){verb} element {bad} in a list with 3.*"
-                               r"Given: index.*Expected: an index.*Instead: .*test_tensor_list\.py"):  # fmt: skip
+            with pytest.raises(
+                tf.errors.InvalidArgumentError,
+                match=rf"(?s){verb} element {bad} in a list with 3.*"
+                r"Given: index.*Expected: an index.*Instead: .*test_tensor_list\.py",
+            ):
                 session.run(tensor, {index: bad, x: X})
 
 

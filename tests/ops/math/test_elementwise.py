@@ -99,9 +99,13 @@ def test_saturate_cast_stays_within(tier: str, source: str, target: str) -> None
 
 # ----------------------------------------------------------------------------------------- trigonometry of large arrays
 ARGUMENTS = {
-    "Sin": (np.sin, 100.0), "Cos": (np.cos, 100.0), "Tan": (np.tan, 100.0),
-    "Atan": (np.arctan, 50.0), "Asin": (np.arcsin, 1.0), "Acos": (np.arccos, 1.0),
-}  # fmt: skip
+    "Sin": (np.sin, 100.0),
+    "Cos": (np.cos, 100.0),
+    "Tan": (np.tan, 100.0),
+    "Atan": (np.arctan, 50.0),
+    "Asin": (np.arcsin, 1.0),
+    "Acos": (np.arccos, 1.0),
+}
 SPECIAL = np.array([NAN, INF, -INF, -0.0, 0.0, 1.0, -1.0, 0.5, -0.5, np.pi, np.pi / 2], np.float32)
 
 

@@ -30,19 +30,28 @@ X = np.arange(6.0, dtype=np.float32).reshape(2, 3)
 @pytest.mark.parametrize(
     ("function", "reference"),
     [
-        (tf.reduce_sum, np.sum), (tf.reduce_mean, np.mean), (tf.reduce_prod, np.prod), (tf.reduce_max, np.max),
+        (tf.reduce_sum, np.sum),
+        (tf.reduce_mean, np.mean),
+        (tf.reduce_prod, np.prod),
+        (tf.reduce_max, np.max),
         (tf.reduce_min, np.min),
     ],
-)  # fmt: skip
+)
 def test_arguments_old_and_new(function, reference):
     found = run([
         function(X), function(X, 0), function(X, axis=[0, 1]), function(X, 1, True), function(X, -1, keepdims=True),
         function(X, reduction_indices=[1]), function(X, reduction_indices=0, keep_dims=True), function(X, axis=[]),
     ])  # fmt: skip
     wanted = [
-        reference(X), reference(X, 0), reference(X, (0, 1)), reference(X, 1, keepdims=True),
-        reference(X, -1, keepdims=True), reference(X, 1), reference(X, 0, keepdims=True), X,
-    ]  # fmt: skip
+        reference(X),
+        reference(X, 0),
+        reference(X, (0, 1)),
+        reference(X, 1, keepdims=True),
+        reference(X, -1, keepdims=True),
+        reference(X, 1),
+        reference(X, 0, keepdims=True),
+        X,
+    ]
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, other)
         assert np.shape(one) == np.shape(other)
@@ -112,10 +121,16 @@ def test_duplicate_dimensions(tier):
 @pytest.mark.parametrize(
     ("values", "largest", "smallest"),
     [
-        ([1, NAN, 2], 2, 0), ([NAN, 1], 1, 1), ([NAN, NAN], 0, 0), ([NAN, -INF], 0, 1), ([NAN, INF], 1, 0),
-        ([-INF, -INF], 0, 0), ([2, NAN, 1, 2], 0, 2), ([-0.0, 0.0], 0, 0),
+        ([1, NAN, 2], 2, 0),
+        ([NAN, 1], 1, 1),
+        ([NAN, NAN], 0, 0),
+        ([NAN, -INF], 0, 1),
+        ([NAN, INF], 1, 0),
+        ([-INF, -INF], 0, 0),
+        ([2, NAN, 1, 2], 0, 2),
+        ([-0.0, 0.0], 0, 0),
     ],
-)  # fmt: skip
+)
 def test_positions_skip_nan(tier, values, largest, smallest):
     for dtype in (np.float32, np.float16):
         given = np.array(values, dtype)
@@ -193,11 +208,15 @@ def test_logsumexp_of_infinities():
 
 
 def test_count_nonzero():
-    found = run([
-        tf.count_nonzero([[0, 1, -2], [0, 0, 3]]), tf.count_nonzero([[0.0, 1.0]], axis=1, dtype=tf.int32),
-        tf.count_nonzero([[True, False]], keepdims=True), tf.count_nonzero(["", "a"]),
-        tf.count_nonzero([0, 1], reduction_indices=[0], keep_dims=True),
-    ])  # fmt: skip
+    found = run(
+        [
+            tf.count_nonzero([[0, 1, -2], [0, 0, 3]]),
+            tf.count_nonzero([[0.0, 1.0]], axis=1, dtype=tf.int32),
+            tf.count_nonzero([[True, False]], keepdims=True),
+            tf.count_nonzero(["", "a"]),
+            tf.count_nonzero([0, 1], reduction_indices=[0], keep_dims=True),
+        ]
+    )
     assert [one.tolist() for one in found] == [3, [1], [[1]], 1, [1]]
     assert [found[0].dtype, found[1].dtype] == [np.int64, np.int32]
 
@@ -205,10 +224,14 @@ def test_count_nonzero():
 def test_variance_and_deviation():
     value = np.random.default_rng(0).normal(size=(3, 4))
     z = value + 1j * value[::-1]
-    found = run([
-        tf.math.reduce_variance(value), tf.math.reduce_std(value, 1, True), tf.math.reduce_variance(z, 0),
-        tf.math.reduce_euclidean_norm(value, 1),
-    ])  # fmt: skip
+    found = run(
+        [
+            tf.math.reduce_variance(value),
+            tf.math.reduce_std(value, 1, True),
+            tf.math.reduce_variance(z, 0),
+            tf.math.reduce_euclidean_norm(value, 1),
+        ]
+    )
     wanted = [np.var(value), np.std(value, 1, keepdims=True), np.var(z, 0), np.sqrt(np.sum(value**2, 1))]
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
@@ -259,11 +282,13 @@ def test_counts_of_bad_data(tier):
 
 def test_histograms():
     values = [-1.0, 0.0, 1.5, 2.0, 5.0, 15]
-    found = run([
-        tf.histogram_fixed_width(values, [0.0, 5.0], nbins=5),
-        tf.histogram_fixed_width_bins(values, [0.0, 5.0], nbins=5),
-        tf.histogram_fixed_width([1, 2], [0, 4], dtype=tf.int64),
-    ])  # fmt: skip
+    found = run(
+        [
+            tf.histogram_fixed_width(values, [0.0, 5.0], nbins=5),
+            tf.histogram_fixed_width_bins(values, [0.0, 5.0], nbins=5),
+            tf.histogram_fixed_width([1, 2], [0, 4], dtype=tf.int64),
+        ]
+    )
     assert found[0].tolist() == [2, 1, 1, 0, 2]
     assert found[1].tolist() == [0, 0, 1, 2, 4, 4]
     assert (found[2].shape, found[2].dtype, found[2].sum()) == ((100,), np.int64, 2)

@@ -135,10 +135,13 @@ def test_mean_and_root():
 
 def test_sparse_forms():
     indices, ids = [0, 2, 1], [0, 0, 2]
-    found = run([
-        tf.sparse_segment_sum(DATA, indices, ids), tf.sparse_segment_mean(DATA, indices, ids, num_segments=4),
-        tf.sparse.segment_sqrt_n(DATA, indices, ids, num_segments=3),
-    ])  # fmt: skip
+    found = run(
+        [
+            tf.sparse_segment_sum(DATA, indices, ids),
+            tf.sparse_segment_mean(DATA, indices, ids, num_segments=4),
+            tf.sparse.segment_sqrt_n(DATA, indices, ids, num_segments=3),
+        ]
+    )
     np.testing.assert_allclose(found[0], [[6, 8], [0, 0], [3, 4]])
     np.testing.assert_allclose(found[1], [[3, 4], [0, 0], [3, 4], [0, 0]])
     np.testing.assert_allclose(found[2], [[6 / 2**0.5, 8 / 2**0.5], [0, 0], [3, 4]], rtol=1e-6)
@@ -161,18 +164,20 @@ def test_sparse_gradient_as_slices(kind):
 def test_ties_share_the_gradient():
     x = tf.constant([1.0, 3.0, 3.0, 2.0])
     ids = tf.constant([0, 1, 1, -1])
-    found = run([
-        tf.gradients(tf.unsorted_segment_max(x, ids, 2), x)[0], tf.gradients(tf.segment_max(x, [0, 1, 1, 2]), x)[0]
-    ])  # fmt: skip
+    found = run(
+        [tf.gradients(tf.unsorted_segment_max(x, ids, 2), x)[0], tf.gradients(tf.segment_max(x, [0, 1, 1, 2]), x)[0]]
+    )
     assert [one.tolist() for one in found] == [[1.0, 0.5, 0.5, 0.0], [1.0, 0.5, 0.5, 1.0]]
 
 
 def test_product_of_zeros_has_a_gradient():
     x = tf.constant([0.0, 2.0, 3.0, 0.0, 0.0, 5.0])
-    found = run([
-        tf.gradients(tf.segment_prod(x, [0, 0, 0, 1, 1, 1]), x)[0],
-        tf.gradients(tf.unsorted_segment_prod(x, [1, 1, 1, 0, 0, -1], 2), x)[0],
-    ])  # fmt: skip
+    found = run(
+        [
+            tf.gradients(tf.segment_prod(x, [0, 0, 0, 1, 1, 1]), x)[0],
+            tf.gradients(tf.unsorted_segment_prod(x, [1, 1, 1, 0, 0, -1], 2), x)[0],
+        ]
+    )
     assert [one.tolist() for one in found] == [[6.0, 0, 0, 0, 0, 0], [6.0, 0, 0, 0, 0, 0]]
 
 

@@ -243,8 +243,9 @@ def test_compression_is_refused_by_name_and_by_damage():
 
 
 def test_names_appear_in_errors():
-    parsed = tf.parse_example([tf.train.Example().SerializeToString()], {"a": tf.FixedLenFeature([], tf.int64)},
-                              example_names=["mine"])  # fmt: skip
+    parsed = tf.parse_example(
+        [tf.train.Example().SerializeToString()], {"a": tf.FixedLenFeature([], tf.int64)}, example_names=["mine"]
+    )
     with tf.Session() as session:
         with pytest.raises(
             tf.errors.InvalidArgumentError, match=r"Name: mine, Feature: a \(data type: int64\) is required"

@@ -94,7 +94,9 @@ def test_names_and_static_shapes(session):
     session.run(enqueue)
     row = queue.dequeue()
     assert {key: (value.name, value.shape.as_list()) for key, value in row.items()} == {
-        "a": ("pairs_Dequeue:0", []), "b": ("pairs_Dequeue:1", [3])}  # fmt: skip
+        "a": ("pairs_Dequeue:0", []),
+        "b": ("pairs_Dequeue:1", [3]),
+    }
     assert queue.dequeue_many(2)["b"].shape.as_list() == [2, 3]
     assert queue.dequeue_many(tf.placeholder(tf.int32, []))["b"].shape.as_list() == [None, 3]
     assert queue.dequeue_up_to(2)["b"].shape.as_list() == [None, 3]

@@ -81,8 +81,10 @@ MADE = [
     (lambda a, i, b: tf.round(i), ""),
     (lambda a, i, b: tf.sigmoid(a), "Sigmoid:Sigmoid"),
     (lambda a, i, b: tf.logical_xor(b, b), " ".join(XOR) + " LogicalXor:LogicalAnd"),
-    (lambda a, i, b: tf.clip_by_value(a, 0, 1), "clip_by_value/Minimum/y:Const clip_by_value/Minimum:Minimum "
-     "clip_by_value/y:Const clip_by_value:Maximum"),
+    (
+        lambda a, i, b: tf.clip_by_value(a, 0, 1),
+        "clip_by_value/Minimum/y:Const clip_by_value/Minimum:Minimum clip_by_value/y:Const clip_by_value:Maximum",
+    ),
     (lambda a, i, b: tf.where(b, i, i), "Select:Select"),
     (lambda a, i, b: tf.where(b), "Where:Where"),
     (lambda a, i, b: tf.where_v2(b, i, 0), "SelectV2/e:Const SelectV2:SelectV2"),
@@ -90,8 +92,10 @@ MADE = [
     (lambda a, i, b: tf.zeros_like(a), "zeros_like:ZerosLike"),
     (lambda a, i, b: tf.zeros_like(i, optimize=False), "zeros_like:ZerosLike"),
     (lambda a, i, b: tf.ones_like(a, tf.int32), "ones_like/Shape:Shape ones_like/Const:Const ones_like:Fill"),
-    (lambda a, i, b: tf.ones_like(tf.placeholder(tf.int8, [2000], "p")),
-     "p:Placeholder ones_like/Const:Const ones_like/dims:Const ones_like:Fill"),
+    (
+        lambda a, i, b: tf.ones_like(tf.placeholder(tf.int8, [2000], "p")),
+        "p:Placeholder ones_like/Const:Const ones_like/dims:Const ones_like:Fill",
+    ),
     (lambda a, i, b: tf.scalar_mul(2.0, a), "scalar:Const Mul:Mul"),
     (lambda a, i, b: tf.add_n([a, a]), "AddN:AddN"),
     (lambda a, i, b: tf.add_n([a], name="z"), "z:Identity"),
@@ -101,7 +105,7 @@ MADE = [
     (lambda a, i, b: tf.real(a), ""),
     (lambda a, i, b: tf.imag(i), "Imag:Const"),
     (lambda a, i, b: tf.conj(a), ""),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +156,7 @@ REFUSED = [
     (lambda a, i, b: tf.ones_like(["x"]), TypeError, "ones_like of string"),
     (lambda a, i, b: tf.bitwise.invert(a), TypeError, "DataType float32 not in list of allowed values: int8"),
     (lambda a, i, b: tf.logical_and(i, b), TypeError, "int32 that does not match expected type of bool"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("function", "kind", "text"), REFUSED)

@@ -79,8 +79,9 @@ def test_shared_objects_lists_and_dicts(tmp_path):
         path = tf.train.Checkpoint(items=[a, b, 5], same=(b, {"x/y.z": a})).write(str(tmp_path / "m"))
         found = tf.train.list_variables(path)
         assert [name for name, _ in found if "VARIABLE" in name] == [
-            "items/0/.ATTRIBUTES/VARIABLE_VALUE", "items/1/.ATTRIBUTES/VARIABLE_VALUE"
-        ]  # fmt: skip
+            "items/0/.ATTRIBUTES/VARIABLE_VALUE",
+            "items/1/.ATTRIBUTES/VARIABLE_VALUE",
+        ]
         c, d = variable(0.0, "c"), variable(0.0, "d")
         tf.train.Checkpoint(same=[c, {"x/y.z": d}]).read(path).run_restore_ops()
         assert session.run([c, d]) == [2.0, 1.0]

@@ -38,9 +38,12 @@ def names(folder):
 def test_everything_comes_back(session, tmp_path, options, resource):
     rng = np.random.default_rng(0)
     values = {
-        "f": rng.random((3, 4), np.float32), "i": np.array(7, np.int64), "b": np.array([True, False]),
-        "c": np.array([1 + 2j], np.complex64), "e": np.zeros((0, 2), np.float64),
-    }  # fmt: skip
+        "f": rng.random((3, 4), np.float32),
+        "i": np.array(7, np.int64),
+        "b": np.array([True, False]),
+        "c": np.array([1 + 2j], np.complex64),
+        "e": np.zeros((0, 2), np.float64),
+    }
     variables = {key: tf.Variable(value, name=key, use_resource=resource) for key, value in values.items()}
     text = tf.Variable(["a", "", "longer"], name="s", use_resource=resource)
     part = tf.get_variable("p", [5, 2], partitioner=tf.fixed_size_partitioner(2), use_resource=resource)

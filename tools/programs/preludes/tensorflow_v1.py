@@ -118,9 +118,15 @@ class NASCell(_Cell):
             s = tf.split(self.linear("recurrent_", [m], 8 * self.units), 8, 1)
             x = tf.split(self.linear("", [inputs], 8 * self.units), 8, 1)
         one = [
-            tf.sigmoid(x[0] + s[0]), tf.nn.relu(x[1] + s[1]), tf.sigmoid(x[2] + s[2]), tf.nn.relu(x[3] * s[3]),
-            tf.tanh(x[4] + s[4]), tf.sigmoid(x[5] + s[5]), tf.tanh(x[6] + s[6]), tf.sigmoid(x[7] + s[7]),
-        ]  # fmt: skip
+            tf.sigmoid(x[0] + s[0]),
+            tf.nn.relu(x[1] + s[1]),
+            tf.sigmoid(x[2] + s[2]),
+            tf.nn.relu(x[3] * s[3]),
+            tf.tanh(x[4] + s[4]),
+            tf.sigmoid(x[5] + s[5]),
+            tf.tanh(x[6] + s[6]),
+            tf.sigmoid(x[7] + s[7]),
+        ]
         two = [
             tf.tanh(one[0] * one[1]),
             tf.tanh(one[2] + one[3]),
@@ -267,9 +273,14 @@ def read_data_sets(folder, one_hot):
 
 
 _rnn = _module(
-    "contrib.rnn", LSTMCell=LSTMCell, BasicLSTMCell=LSTMCell, GRUCell=GRUCell, NASCell=NASCell,
-    MultiRNNCell=MultiRNNCell, LSTMStateTuple=LSTMStateTuple,
-)  # fmt: skip
+    "contrib.rnn",
+    LSTMCell=LSTMCell,
+    BasicLSTMCell=LSTMCell,
+    GRUCell=GRUCell,
+    NASCell=NASCell,
+    MultiRNNCell=MultiRNNCell,
+    LSTMStateTuple=LSTMStateTuple,
+)
 _seq2seq = _module("contrib.legacy_seq2seq", rnn_decoder=rnn_decoder, sequence_loss_by_example=sequence_loss_by_example)
 _learn = _module("contrib.learn", preprocessing=types.SimpleNamespace(VocabularyProcessor=VocabularyProcessor))
 _layers = _module(

@@ -21,6 +21,14 @@ from anabranch.contrib.slim.nets import (
 )
 
 __all__ = [
-    "alexnet", "inception", "inception_v1", "inception_v2", "inception_v3", "overfeat", "resnet_utils", "resnet_v1",
-    "resnet_v2", "vgg",
-]  # fmt: skip
+    "alexnet",
+    "inception",
+    "inception_v1",
+    "inception_v2",
+    "inception_v3",
+    "overfeat",
+    "resnet_utils",
+    "resnet_v1",
+    "resnet_v2",
+    "vgg",
+]

@@ -21,10 +21,15 @@ Layer = tuple[Any, ...]
 
 def scope_with(weight_decay: float, biases_initializer: Any, pool_padding: str | None = "VALID") -> Any:
     """The argument scope of such a net: rectified layers with decaying weights."""
-    with arg_scope(
-        [conv2d, fully_connected], activation_fn=tf.nn.relu, weights_regularizer=l2_regularizer(weight_decay),
-        biases_initializer=biases_initializer,
-    ), arg_scope([conv2d], padding="SAME") as scope:  # fmt: skip
+    with (
+        arg_scope(
+            [conv2d, fully_connected],
+            activation_fn=tf.nn.relu,
+            weights_regularizer=l2_regularizer(weight_decay),
+            biases_initializer=biases_initializer,
+        ),
+        arg_scope([conv2d], padding="SAME") as scope,
+    ):
         if pool_padding is None:
             return scope
         with arg_scope([max_pool2d], padding=pool_padding) as with_pools:
@@ -32,9 +37,17 @@ def scope_with(weight_decay: float, biases_initializer: Any, pool_padding: str |
 
 
 def net(
-    inputs: Any, layers: Sequence[Layer], ends: tuple[Any, ...], num_classes: int, is_training: Any,
-    dropout_keep_prob: Any, spatial_squeeze: bool, scope: Any, default: str, end_options: dict[str, Any] | None = None,
-) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    inputs: Any,
+    layers: Sequence[Layer],
+    ends: tuple[Any, ...],
+    num_classes: int,
+    is_training: Any,
+    dropout_keep_prob: Any,
+    spatial_squeeze: bool,
+    scope: Any,
+    default: str,
+    end_options: dict[str, Any] | None = None,
+) -> tuple[Any, dict[str, Any]]:
     """The output ``[batch, num_classes]`` (``[batch, h, w, num_classes]`` unless squeezed) and the end points.
 
     Args:
@@ -67,9 +80,14 @@ def net(
                 hidden = conv2d(hidden, size_7, [1, 1], scope="fc7")
                 hidden = dropout(hidden, dropout_keep_prob, is_training=is_training, scope="dropout7")
                 hidden = conv2d(
-                    hidden, num_classes, [1, 1], activation_fn=None, normalizer_fn=None, scope="fc8",
+                    hidden,
+                    num_classes,
+                    [1, 1],
+                    activation_fn=None,
+                    normalizer_fn=None,
+                    scope="fc8",
                     **({"biases_initializer": ZEROS} if end_options else {}),
-                )  # fmt: skip
+                )
             end_points = convert_collection_to_dict(collection)
             if spatial_squeeze:
                 hidden = tf.squeeze(hidden, [1, 2], name="fc8/squeezed")

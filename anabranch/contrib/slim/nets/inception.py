@@ -5,6 +5,13 @@ from anabranch.contrib.slim.nets.inception_v2 import inception_v2, inception_v2_
 from anabranch.contrib.slim.nets.inception_v3 import inception_v3, inception_v3_arg_scope, inception_v3_base
 
 __all__ = [
-    "inception_v1", "inception_v1_arg_scope", "inception_v1_base", "inception_v2", "inception_v2_arg_scope",
-    "inception_v2_base", "inception_v3", "inception_v3_arg_scope", "inception_v3_base",
-]  # fmt: skip
+    "inception_v1",
+    "inception_v1_arg_scope",
+    "inception_v1_base",
+    "inception_v2",
+    "inception_v2_arg_scope",
+    "inception_v2_base",
+    "inception_v3",
+    "inception_v3_arg_scope",
+    "inception_v3_base",
+]

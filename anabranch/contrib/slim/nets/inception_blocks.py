@@ -98,12 +98,22 @@ def window(net: Any, size: int) -> list[int]:
 def scope_with(weight_decay: float, normalizer_params: dict[str, Any], collection: str, normalized: bool = True) -> Any:
     """The argument scope of an Inception net."""
     params = dict(
-        normalizer_params, variables_collections={
-            "beta": None, "gamma": None, "moving_mean": [collection], "moving_variance": [collection],
+        normalizer_params,
+        variables_collections={
+            "beta": None,
+            "gamma": None,
+            "moving_mean": [collection],
+            "moving_variance": [collection],
         },
-    )  # fmt: skip
-    with arg_scope([conv2d, fully_connected], weights_regularizer=l2_regularizer(weight_decay)), arg_scope(
-        [conv2d], weights_initializer=variance_scaling_initializer(), activation_fn=tf.nn.relu,
-        normalizer_fn=batch_norm if normalized else None, normalizer_params=params if normalized else {},
-    ) as scope:  # fmt: skip
+    )
+    with (
+        arg_scope([conv2d, fully_connected], weights_regularizer=l2_regularizer(weight_decay)),
+        arg_scope(
+            [conv2d],
+            weights_initializer=variance_scaling_initializer(),
+            activation_fn=tf.nn.relu,
+            normalizer_fn=batch_norm if normalized else None,
+            normalizer_params=params if normalized else {},
+        ) as scope,
+    ):
         return scope

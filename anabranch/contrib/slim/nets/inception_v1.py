@@ -24,33 +24,48 @@ def _mixed(one: int, reduce_3: int, three: int, reduce_5: int, five: int, pooled
 
 _HALVE = {"stride": 2}
 _TABLE: dict[str, Any] = {
-    "Conv2d_1a_7x7": (64, _HALVE), "MaxPool_2a_3x3": (None, _HALVE), "Conv2d_2b_1x1": (64,), "Conv2d_2c_3x3": (192,),
+    "Conv2d_1a_7x7": (64, _HALVE),
+    "MaxPool_2a_3x3": (None, _HALVE),
+    "Conv2d_2b_1x1": (64,),
+    "Conv2d_2c_3x3": (192,),
     "MaxPool_3a_3x3": (None, _HALVE),
-    "Mixed_3b": list(_mixed(64, 96, 128, 16, 32, 32)), "Mixed_3c": list(_mixed(128, 128, 192, 32, 96, 64)),
+    "Mixed_3b": list(_mixed(64, 96, 128, 16, 32, 32)),
+    "Mixed_3c": list(_mixed(128, 128, 192, 32, 96, 64)),
     "MaxPool_4a_3x3": (None, _HALVE),
-    "Mixed_4b": list(_mixed(192, 96, 208, 16, 48, 64)), "Mixed_4c": list(_mixed(160, 112, 224, 24, 64, 64)),
-    "Mixed_4d": list(_mixed(128, 128, 256, 24, 64, 64)), "Mixed_4e": list(_mixed(112, 144, 288, 32, 64, 64)),
+    "Mixed_4b": list(_mixed(192, 96, 208, 16, 48, 64)),
+    "Mixed_4c": list(_mixed(160, 112, 224, 24, 64, 64)),
+    "Mixed_4d": list(_mixed(128, 128, 256, 24, 64, 64)),
+    "Mixed_4e": list(_mixed(112, 144, 288, 32, 64, 64)),
     "Mixed_4f": list(_mixed(256, 160, 320, 32, 128, 128)),
     "MaxPool_5a_2x2": (None, _HALVE),
     # The second convolution of the third tower is called 0a in published checkpoints.
-    "Mixed_5b": list(_mixed(256, 160, 320, 32, 128, 128, "0a")), "Mixed_5c": list(_mixed(384, 192, 384, 48, 128, 128)),
-}  # fmt: skip
+    "Mixed_5b": list(_mixed(256, 160, 320, 32, 128, 128, "0a")),
+    "Mixed_5c": list(_mixed(384, 192, 384, 48, 128, 128)),
+}
 
 
 def inception_v1_base(
     inputs: Any, final_endpoint: str = "Mixed_5c", scope: Any = "InceptionV1"
 ) -> tuple[Any, dict[str, Any]]:
     """The net without its last layers, up to an end point, and the end points."""
-    with tf.variable_scope(scope, "InceptionV1", [inputs]), arg_scope(
-        [conv2d, fully_connected], weights_initializer=trunc_normal(0.01)
-    ), arg_scope([conv2d, max_pool2d], stride=1, padding="SAME"):  # fmt: skip
+    with (
+        tf.variable_scope(scope, "InceptionV1", [inputs]),
+        arg_scope([conv2d, fully_connected], weights_initializer=trunc_normal(0.01)),
+        arg_scope([conv2d, max_pool2d], stride=1, padding="SAME"),
+    ):
         return inception_blocks.base(inputs, _TABLE, final_endpoint, lambda depth: depth)
 
 
 def inception_v1(
-    inputs: Any, num_classes: int = 1000, is_training: Any = True, dropout_keep_prob: Any = 0.8,
-    prediction_fn: Any = softmax, spatial_squeeze: bool = True, reuse: Any = None, scope: Any = "InceptionV1",
-) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    inputs: Any,
+    num_classes: int = 1000,
+    is_training: Any = True,
+    dropout_keep_prob: Any = 0.8,
+    prediction_fn: Any = softmax,
+    spatial_squeeze: bool = True,
+    reuse: Any = None,
+    scope: Any = "InceptionV1",
+) -> tuple[Any, dict[str, Any]]:
     """Logits ``[batch, num_classes]`` of images, and end points with ``Logits`` and ``Predictions``."""
     with (
         tf.variable_scope(scope, "InceptionV1", [inputs, num_classes], reuse=reuse) as sc,
@@ -60,9 +75,7 @@ def inception_v1(
         with tf.variable_scope("Logits"):
             net = avg_pool2d(net, [7, 7], stride=1, scope="MaxPool_0a_7x7")
             net = dropout(net, dropout_keep_prob, scope="Dropout_0b")
-            logits = conv2d(
-                net, num_classes, [1, 1], activation_fn=None, normalizer_fn=None, scope="Conv2d_0c_1x1"
-            )  # fmt: skip
+            logits = conv2d(net, num_classes, [1, 1], activation_fn=None, normalizer_fn=None, scope="Conv2d_0c_1x1")
             if spatial_squeeze:
                 logits = tf.squeeze(logits, [1, 2], name="SpatialSqueeze")
             end_points["Logits"] = logits

@@ -42,21 +42,27 @@ def _first(net: Any, name: str, depth: inception_blocks.Depth) -> Any:
 
 
 _TABLE: dict[str, Any] = {
-    "Conv2d_1a_7x7": _first, "MaxPool_2a_3x3": (None, _HALVE), "Conv2d_2b_1x1": (64, _MORE), "Conv2d_2c_3x3": (192,),
+    "Conv2d_1a_7x7": _first,
+    "MaxPool_2a_3x3": (None, _HALVE),
+    "Conv2d_2b_1x1": (64, _MORE),
+    "Conv2d_2c_3x3": (192,),
     "MaxPool_3a_3x3": (None, _HALVE),
-    "Mixed_3b": _mixed(64, 64, 64, 64, 96, 32), "Mixed_3c": _mixed(64, 64, 96, 64, 96, 64),
+    "Mixed_3b": _mixed(64, 64, 64, 64, 96, 32),
+    "Mixed_3c": _mixed(64, 64, 96, 64, 96, 64),
     "Mixed_4a": _halved(128, 160, 64, 96),
-    "Mixed_4b": _mixed(224, 64, 96, 96, 128, 128), "Mixed_4c": _mixed(192, 96, 128, 96, 128, 128),
-    "Mixed_4d": _mixed(160, 128, 160, 128, 160, 96), "Mixed_4e": _mixed(96, 128, 192, 160, 192, 96),
+    "Mixed_4b": _mixed(224, 64, 96, 96, 128, 128),
+    "Mixed_4c": _mixed(192, 96, 128, 96, 128, 128),
+    "Mixed_4d": _mixed(160, 128, 160, 128, 160, 96),
+    "Mixed_4e": _mixed(96, 128, 192, 160, 192, 96),
     "Mixed_5a": _halved(128, 192, 192, 256),
-    "Mixed_5b": _mixed(352, 192, 320, 160, 224, 128), "Mixed_5c": _mixed(352, 192, 320, 192, 224, 128, "Max"),
-}  # fmt: skip
+    "Mixed_5b": _mixed(352, 192, 320, 160, 224, 128),
+    "Mixed_5c": _mixed(352, 192, 320, 192, 224, 128, "Max"),
+}
 
 
 def inception_v2_base(
-    inputs: Any, final_endpoint: str = "Mixed_5c", min_depth: int = 16, depth_multiplier: float = 1.0,
-    scope: Any = None,
-) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    inputs: Any, final_endpoint: str = "Mixed_5c", min_depth: int = 16, depth_multiplier: float = 1.0, scope: Any = None
+) -> tuple[Any, dict[str, Any]]:
     """The net without its last layers, up to an end point, and the end points."""
     depth = inception_blocks.multiplied(depth_multiplier, min_depth)
     with (
@@ -67,10 +73,17 @@ def inception_v2_base(
 
 
 def inception_v2(
-    inputs: Any, num_classes: int = 1000, is_training: Any = True, dropout_keep_prob: Any = 0.8, min_depth: int = 16,
-    depth_multiplier: float = 1.0, prediction_fn: Any = softmax, spatial_squeeze: bool = True, reuse: Any = None,
+    inputs: Any,
+    num_classes: int = 1000,
+    is_training: Any = True,
+    dropout_keep_prob: Any = 0.8,
+    min_depth: int = 16,
+    depth_multiplier: float = 1.0,
+    prediction_fn: Any = softmax,
+    spatial_squeeze: bool = True,
+    reuse: Any = None,
     scope: Any = "InceptionV2",
-) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+) -> tuple[Any, dict[str, Any]]:
     """Logits ``[batch, num_classes]`` of images, and end points with ``Logits`` and ``Predictions``."""
     with (
         tf.variable_scope(scope, "InceptionV2", [inputs, num_classes], reuse=reuse) as sc,
@@ -81,9 +94,7 @@ def inception_v2(
             kernel = inception_blocks.window(net, 7)
             net = avg_pool2d(net, kernel, padding="VALID", scope=f"AvgPool_1a_{kernel[0]}x{kernel[1]}")
             net = dropout(net, dropout_keep_prob, scope="Dropout_1b")
-            logits = conv2d(
-                net, num_classes, [1, 1], activation_fn=None, normalizer_fn=None, scope="Conv2d_1c_1x1"
-            )  # fmt: skip
+            logits = conv2d(net, num_classes, [1, 1], activation_fn=None, normalizer_fn=None, scope="Conv2d_1c_1x1")
             if spatial_squeeze:
                 logits = tf.squeeze(logits, [1, 2], name="SpatialSqueeze")
         end_points["Logits"] = logits

@@ -31,11 +31,14 @@ def _sevens(inner: int) -> Any:
         [("Conv2d_0a_1x1", 192)],
         [("Conv2d_0a_1x1", inner), ("Conv2d_0b_1x7", inner), ("Conv2d_0c_7x1", 192)],
         [
-            ("Conv2d_0a_1x1", inner), ("Conv2d_0b_7x1", inner), ("Conv2d_0c_1x7", inner), ("Conv2d_0d_7x1", inner),
+            ("Conv2d_0a_1x1", inner),
+            ("Conv2d_0b_7x1", inner),
+            ("Conv2d_0c_1x7", inner),
+            ("Conv2d_0d_7x1", inner),
             ("Conv2d_0e_1x7", 192),
         ],
         [("AvgPool_0a_3x3", None), ("Conv2d_0b_1x1", 192)],
-    ]  # fmt: skip
+    ]
 
 
 def _split(second: str) -> Any:
@@ -43,11 +46,12 @@ def _split(second: str) -> Any:
         [("Conv2d_0a_1x1", 320)],
         [("Conv2d_0a_1x1", 384), ("", [("Conv2d_0b_1x3", 384), (second, 384)])],
         [
-            ("Conv2d_0a_1x1", 448), ("Conv2d_0b_3x3", 384),
+            ("Conv2d_0a_1x1", 448),
+            ("Conv2d_0b_3x3", 384),
             ("", [("Conv2d_0c_1x3", 384), ("Conv2d_0d_3x1", 384)]),
         ],
         [("AvgPool_0a_3x3", None), ("Conv2d_0b_1x1", 192)],
-    ]  # fmt: skip
+    ]
 
 
 _TABLE: dict[str, Any] = {
@@ -72,9 +76,8 @@ _TABLE: dict[str, Any] = {
 
 
 def inception_v3_base(
-    inputs: Any, final_endpoint: str = "Mixed_7c", min_depth: int = 16, depth_multiplier: float = 1.0,
-    scope: Any = None,
-) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    inputs: Any, final_endpoint: str = "Mixed_7c", min_depth: int = 16, depth_multiplier: float = 1.0, scope: Any = None
+) -> tuple[Any, dict[str, Any]]:
     """The net without its last layers, up to an end point, and the end points."""
     depth = inception_blocks.multiplied(depth_multiplier, min_depth)
     with (
@@ -85,10 +88,18 @@ def inception_v3_base(
 
 
 def inception_v3(
-    inputs: Any, num_classes: int = 1000, is_training: Any = True, dropout_keep_prob: Any = 0.8, min_depth: int = 16,
-    depth_multiplier: float = 1.0, prediction_fn: Any = softmax, spatial_squeeze: bool = True, reuse: Any = None,
-    create_aux_logits: bool = True, scope: Any = "InceptionV3",
-) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    inputs: Any,
+    num_classes: int = 1000,
+    is_training: Any = True,
+    dropout_keep_prob: Any = 0.8,
+    min_depth: int = 16,
+    depth_multiplier: float = 1.0,
+    prediction_fn: Any = softmax,
+    spatial_squeeze: bool = True,
+    reuse: Any = None,
+    create_aux_logits: bool = True,
+    scope: Any = "InceptionV3",
+) -> tuple[Any, dict[str, Any]]:
     """Logits ``[batch, num_classes]`` of images; end points with ``Logits``, ``AuxLogits`` and ``Predictions``."""
     depth = inception_blocks.multiplied(depth_multiplier, min_depth)
     with (
@@ -103,9 +114,7 @@ def inception_v3(
             kernel = inception_blocks.window(net, 8)
             net = avg_pool2d(net, kernel, padding="VALID", scope=f"AvgPool_1a_{kernel[0]}x{kernel[1]}")
             net = end_points["PreLogits"] = dropout(net, dropout_keep_prob, scope="Dropout_1b")
-            logits = conv2d(
-                net, num_classes, [1, 1], activation_fn=None, normalizer_fn=None, scope="Conv2d_1c_1x1"
-            )  # fmt: skip
+            logits = conv2d(net, num_classes, [1, 1], activation_fn=None, normalizer_fn=None, scope="Conv2d_1c_1x1")
             if spatial_squeeze:
                 logits = tf.squeeze(logits, [1, 2], name="SpatialSqueeze")
         end_points["Logits"] = logits
@@ -120,13 +129,22 @@ def _aux_logits(net: Any, num_classes: int, squeeze: bool, depth: inception_bloc
         net = conv2d(net, depth(128), [1, 1], scope="Conv2d_1b_1x1")
         kernel = inception_blocks.window(net, 5)
         net = conv2d(
-            net, depth(768), kernel, weights_initializer=trunc_normal(0.01), padding="VALID",
+            net,
+            depth(768),
+            kernel,
+            weights_initializer=trunc_normal(0.01),
+            padding="VALID",
             scope=f"Conv2d_2a_{kernel[0]}x{kernel[1]}",
-        )  # fmt: skip
+        )
         net = conv2d(
-            net, num_classes, [1, 1], activation_fn=None, normalizer_fn=None, weights_initializer=trunc_normal(0.001),
+            net,
+            num_classes,
+            [1, 1],
+            activation_fn=None,
+            normalizer_fn=None,
+            weights_initializer=trunc_normal(0.001),
             scope="Conv2d_2b_1x1",
-        )  # fmt: skip
+        )
         return tf.squeeze(net, [1, 2], name="SpatialSqueeze") if squeeze else net
 
 
@@ -134,13 +152,18 @@ inception_v3.default_image_size = 299  # type: ignore[attr-defined]
 
 
 def inception_v3_arg_scope(
-    weight_decay: float = 0.00004, batch_norm_var_collection: str = "moving_vars", batch_norm_decay: float = 0.9997,
-    batch_norm_epsilon: float = 0.001, updates_collections: Any = tf.GraphKeys.UPDATE_OPS,
+    weight_decay: float = 0.00004,
+    batch_norm_var_collection: str = "moving_vars",
+    batch_norm_decay: float = 0.9997,
+    batch_norm_epsilon: float = 0.001,
+    updates_collections: Any = tf.GraphKeys.UPDATE_OPS,
     use_fused_batchnorm: bool = True,
-) -> Any:  # fmt: skip
+) -> Any:
     """The argument scope of :func:`inception_v3`."""
     params = {
-        "decay": batch_norm_decay, "epsilon": batch_norm_epsilon, "updates_collections": updates_collections,
+        "decay": batch_norm_decay,
+        "epsilon": batch_norm_epsilon,
+        "updates_collections": updates_collections,
         "fused": use_fused_batchnorm,
-    }  # fmt: skip
+    }
     return inception_blocks.scope_with(weight_decay, params, batch_norm_var_collection)

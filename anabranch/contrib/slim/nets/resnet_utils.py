@@ -71,25 +71,46 @@ def stack_blocks_dense(
 
 
 def resnet_arg_scope(
-    weight_decay: float = 0.0001, batch_norm_decay: float = 0.997, batch_norm_epsilon: float = 1e-5,
+    weight_decay: float = 0.0001,
+    batch_norm_decay: float = 0.997,
+    batch_norm_epsilon: float = 1e-5,
     batch_norm_scale: bool = True,
-) -> Any:  # fmt: skip
+) -> Any:
     """The argument scope of residual nets."""
     params = {
-        "decay": batch_norm_decay, "epsilon": batch_norm_epsilon, "scale": batch_norm_scale,
+        "decay": batch_norm_decay,
+        "epsilon": batch_norm_epsilon,
+        "scale": batch_norm_scale,
         "updates_collections": tf.GraphKeys.UPDATE_OPS,
-    }  # fmt: skip
-    with arg_scope(
-        [conv2d], weights_regularizer=l2_regularizer(weight_decay), weights_initializer=variance_scaling_initializer(),
-        activation_fn=tf.nn.relu, normalizer_fn=batch_norm, normalizer_params=params,
-    ), arg_scope([batch_norm], **params), arg_scope([max_pool2d], padding="SAME") as scope:  # fmt: skip
+    }
+    with (
+        arg_scope(
+            [conv2d],
+            weights_regularizer=l2_regularizer(weight_decay),
+            weights_initializer=variance_scaling_initializer(),
+            activation_fn=tf.nn.relu,
+            normalizer_fn=batch_norm,
+            normalizer_params=params,
+        ),
+        arg_scope([batch_norm], **params),
+        arg_scope([max_pool2d], padding="SAME") as scope,
+    ):
         return scope
 
 
 def net(
-    version: int, bottleneck: Callable[..., Any], inputs: Any, blocks: Sequence[Block], num_classes: int | None,
-    is_training: Any, global_pool: bool, output_stride: int | None, include_root_block: bool, reuse: Any, scope: Any,
-) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    version: int,
+    bottleneck: Callable[..., Any],
+    inputs: Any,
+    blocks: Sequence[Block],
+    num_classes: int | None,
+    is_training: Any,
+    global_pool: bool,
+    output_stride: int | None,
+    include_root_block: bool,
+    reuse: Any,
+    scope: Any,
+) -> tuple[Any, dict[str, Any]]:
     """A residual net of version 1 or 2; arguments as of ``resnet_v1``."""
     with tf.variable_scope(scope, f"resnet_v{version}", [inputs], reuse=reuse) as sc:
         collection = sc.name + "_end_points"
@@ -135,9 +156,14 @@ def sized(name: str, resnet: Callable[..., Any], bottleneck: Callable[..., Any],
     """The net of that name, with the given numbers of units in its four blocks."""
 
     def made(
-        inputs: Any, num_classes: int | None = None, is_training: Any = True, global_pool: bool = True,
-        output_stride: int | None = None, reuse: Any = None, scope: Any = name,
-    ) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+        inputs: Any,
+        num_classes: int | None = None,
+        is_training: Any = True,
+        global_pool: bool = True,
+        output_stride: int | None = None,
+        reuse: Any = None,
+        scope: Any = name,
+    ) -> tuple[Any, dict[str, Any]]:
         sizes = zip((64, 128, 256, 512), units, (2, 2, 2, 1), strict=True)
         blocks = [block_of(bottleneck, f"block{i}", *each) for i, each in enumerate(sizes, 1)]
         net: tuple[Any, dict[str, Any]] = resnet(

@@ -17,9 +17,14 @@ resnet_arg_scope = resnet_utils.resnet_arg_scope
 
 @add_arg_scope
 def bottleneck(
-    inputs: Any, depth: int, depth_bottleneck: int, stride: int, rate: int = 1, outputs_collections: Any = None,
+    inputs: Any,
+    depth: int,
+    depth_bottleneck: int,
+    stride: int,
+    rate: int = 1,
+    outputs_collections: Any = None,
     scope: Any = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Convolutions 1x1, 3x3 and 1x1 beside a shortcut, rectified after their sum."""
     with tf.variable_scope(scope, "bottleneck_v1", [inputs]) as sc:
         if depth == last_dimension(inputs.shape, 4):
@@ -34,10 +39,16 @@ def bottleneck(
 
 
 def resnet_v1(
-    inputs: Any, blocks: Sequence[resnet_utils.Block], num_classes: int | None = None, is_training: Any = True,
-    global_pool: bool = True, output_stride: int | None = None, include_root_block: bool = True, reuse: Any = None,
+    inputs: Any,
+    blocks: Sequence[resnet_utils.Block],
+    num_classes: int | None = None,
+    is_training: Any = True,
+    global_pool: bool = True,
+    output_stride: int | None = None,
+    include_root_block: bool = True,
+    reuse: Any = None,
     scope: Any = None,
-) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+) -> tuple[Any, dict[str, Any]]:
     """A residual net of given blocks, and its end points.
 
     Args:
@@ -55,9 +66,18 @@ def resnet_v1(
         ``[batch, height, width, num_classes]`` (height and width are 1 with ``global_pool``), and a dictionary.
     """
     return resnet_utils.net(
-        1, bottleneck, inputs, blocks, num_classes, is_training, global_pool, output_stride, include_root_block, reuse,
+        1,
+        bottleneck,
+        inputs,
+        blocks,
+        num_classes,
+        is_training,
+        global_pool,
+        output_stride,
+        include_root_block,
+        reuse,
         scope,
-    )  # fmt: skip
+    )
 
 
 resnet_v1.default_image_size = 224  # type: ignore[attr-defined]

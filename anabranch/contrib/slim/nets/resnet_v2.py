@@ -18,9 +18,14 @@ resnet_arg_scope = resnet_utils.resnet_arg_scope
 
 @add_arg_scope
 def bottleneck(
-    inputs: Any, depth: int, depth_bottleneck: int, stride: int, rate: int = 1, outputs_collections: Any = None,
+    inputs: Any,
+    depth: int,
+    depth_bottleneck: int,
+    stride: int,
+    rate: int = 1,
+    outputs_collections: Any = None,
     scope: Any = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Normalisation, convolutions 1x1, 3x3 and 1x1 beside a shortcut, and their sum."""
     with tf.variable_scope(scope, "bottleneck_v2", [inputs]) as sc:
         before = batch_norm(inputs, activation_fn=tf.nn.relu, scope="preact")
@@ -37,10 +42,16 @@ def bottleneck(
 
 
 def resnet_v2(
-    inputs: Any, blocks: Sequence[resnet_utils.Block], num_classes: int | None = None, is_training: Any = True,
-    global_pool: bool = True, output_stride: int | None = None, include_root_block: bool = True, reuse: Any = None,
+    inputs: Any,
+    blocks: Sequence[resnet_utils.Block],
+    num_classes: int | None = None,
+    is_training: Any = True,
+    global_pool: bool = True,
+    output_stride: int | None = None,
+    include_root_block: bool = True,
+    reuse: Any = None,
     scope: Any = None,
-) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+) -> tuple[Any, dict[str, Any]]:
     """A residual net of given blocks, and its end points.
 
     Args:
@@ -58,9 +69,18 @@ def resnet_v2(
         ``[batch, height, width, num_classes]`` (height and width are 1 with ``global_pool``), and a dictionary.
     """
     return resnet_utils.net(
-        2, bottleneck, inputs, blocks, num_classes, is_training, global_pool, output_stride, include_root_block, reuse,
+        2,
+        bottleneck,
+        inputs,
+        blocks,
+        num_classes,
+        is_training,
+        global_pool,
+        output_stride,
+        include_root_block,
+        reuse,
         scope,
-    )  # fmt: skip
+    )
 
 
 resnet_v2.default_image_size = 224  # type: ignore[attr-defined]

@@ -21,33 +21,39 @@ def _vgg(numbers: tuple[int, ...], inputs: Any, *options: Any) -> tuple[Any, dic
 
 
 def vgg_a(
-    inputs: Any, num_classes: int = 1000, is_training: Any = True, dropout_keep_prob: Any = 0.5,
-    spatial_squeeze: bool = True, scope: Any = "vgg_a",
-) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    inputs: Any,
+    num_classes: int = 1000,
+    is_training: Any = True,
+    dropout_keep_prob: Any = 0.5,
+    spatial_squeeze: bool = True,
+    scope: Any = "vgg_a",
+) -> tuple[Any, dict[str, Any]]:
     """VGG's net of 11 layers: logits ``[batch, num_classes]`` of images, and end points."""
-    return _vgg(
-        (1, 1, 2, 2, 2), inputs, num_classes, is_training, dropout_keep_prob, spatial_squeeze, scope, "vgg_a"
-    )  # fmt: skip
+    return _vgg((1, 1, 2, 2, 2), inputs, num_classes, is_training, dropout_keep_prob, spatial_squeeze, scope, "vgg_a")
 
 
 def vgg_16(
-    inputs: Any, num_classes: int = 1000, is_training: Any = True, dropout_keep_prob: Any = 0.5,
-    spatial_squeeze: bool = True, scope: Any = "vgg_16",
-) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    inputs: Any,
+    num_classes: int = 1000,
+    is_training: Any = True,
+    dropout_keep_prob: Any = 0.5,
+    spatial_squeeze: bool = True,
+    scope: Any = "vgg_16",
+) -> tuple[Any, dict[str, Any]]:
     """VGG's net of 16 layers: logits ``[batch, num_classes]`` of images, and end points."""
-    return _vgg(
-        (2, 2, 3, 3, 3), inputs, num_classes, is_training, dropout_keep_prob, spatial_squeeze, scope, "vgg_16"
-    )  # fmt: skip
+    return _vgg((2, 2, 3, 3, 3), inputs, num_classes, is_training, dropout_keep_prob, spatial_squeeze, scope, "vgg_16")
 
 
 def vgg_19(
-    inputs: Any, num_classes: int = 1000, is_training: Any = True, dropout_keep_prob: Any = 0.5,
-    spatial_squeeze: bool = True, scope: Any = "vgg_19",
-) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    inputs: Any,
+    num_classes: int = 1000,
+    is_training: Any = True,
+    dropout_keep_prob: Any = 0.5,
+    spatial_squeeze: bool = True,
+    scope: Any = "vgg_19",
+) -> tuple[Any, dict[str, Any]]:
     """VGG's net of 19 layers: logits ``[batch, num_classes]`` of images, and end points."""
-    return _vgg(
-        (2, 2, 4, 4, 4), inputs, num_classes, is_training, dropout_keep_prob, spatial_squeeze, scope, "vgg_19"
-    )  # fmt: skip
+    return _vgg((2, 2, 4, 4, 4), inputs, num_classes, is_training, dropout_keep_prob, spatial_squeeze, scope, "vgg_19")
 
 
 vgg_d, vgg_e = vgg_16, vgg_19
