@@ -9,7 +9,7 @@ from anabranch.xla import disk_cache
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the subcommands."""
+    """Add the subcommands."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, purpose in (("info", "folder, entries and bytes"), ("clear", "remove all entries")):
         child = actions.add_parser(name, help=purpose, description=f"{purpose.capitalize()}.", allow_abbrev=False)
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs a subcommand; returns its exit status."""
+    """Run a subcommand; return its exit status."""
     cache = disk_cache.chosen()
     info = cache.clear() if options.action == "clear" else cache.info()
     if options.json:

@@ -52,7 +52,7 @@ def error_of(problem: OSError | ValueError, path: str, op: Any = None) -> errors
 
 @contextlib.contextmanager
 def translated(path: str, op: Any = None) -> Iterator[None]:
-    """Turns what is raised about a path inside the block into the error that fits."""
+    """Turn what is raised about a path inside the block into the error that fits."""
     try:
         yield
     except OSError as problem:

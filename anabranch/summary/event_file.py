@@ -103,7 +103,7 @@ class _Queue:
         return None
 
     def _make_again(self) -> None:
-        """Opens a new file if nobody can find the one that is open any more."""
+        """Open a new file if nobody can find the one that is open any more."""
         if os.fstat(self.file).st_nlink:
             return
         os.makedirs(self.logdir, exist_ok=True)

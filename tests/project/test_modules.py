@@ -33,7 +33,17 @@ CIRCLES: tuple[frozenset[str], ...] = (
     # A graph, its operations and its bodies hold each other.
     frozenset(
         f"anabranch.core.graph.{name}"
-        for name in "body body_ops default_graph elements graph operation passing regions scopes".split()
+        for name in (
+            "body",
+            "body_ops",
+            "default_graph",
+            "elements",
+            "graph",
+            "operation",
+            "passing",
+            "regions",
+            "scopes",
+        )
     ),
     # The builder of the view hands itself to what builds its lists.
     frozenset({"anabranch.rewrite.functional_view", "anabranch.rewrite.view_lists"}),

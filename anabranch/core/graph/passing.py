@@ -1,7 +1,7 @@
 """Behind which ops a value is the same: those that do nothing but hand an operand on.
 
 Policy. Whoever asks where a value, a handle or a shape comes from looks behind ops that *only pass*: pure, without
-checks, outside of version 1's control flow, not there to be fed (``OpDefinition.only_passes``). What an op does besides
+checks, outside version 1's control flow, not there to be fed (``OpDefinition.only_passes``). What an op does besides
 (checking, printing) happens no less for that, since it stays in the graph; so such an op is not looked behind where the
 answer lets somebody do without it.
 """

@@ -37,7 +37,7 @@ Source = tuple[str, int]
 """An edge's start: node (or argument) and output."""
 
 MOST_SUGGESTED = 20
-"""For so many unknown op types of a graph, names are looked for that are like theirs."""
+"""Names that are like theirs are looked for up to this many unknown op types of a graph."""
 MOST_SHOWN = 20
 """So many nodes of a cycle are named."""
 

@@ -192,7 +192,7 @@ class _Arg(Op):
     attrs = {"T": Type(), "index": opdef.Int(minimum=0)}
     effect = opdef.Effect("feed")
     role = Role.ARGUMENT
-    gradient = NotDifferentiable("its value comes from outside of the body")
+    gradient = NotDifferentiable("its value comes from outside the body")
     shape = inference.unknown
 
     def host_kernel(ctx, inputs, attrs):

@@ -290,7 +290,7 @@ def get_item(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, An
 
 @may_change
 def set_item(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
-    """An index inside of the list."""
+    """An index inside the list."""
     value, _, item = operands
     if not _may_hold(value, attrs, item.shape):
         return None

@@ -272,7 +272,7 @@ def is_in(checkpoint_prefix: Any, folder: Any) -> bool:
 
 
 def remove_leftovers(checkpoint_prefix: Any) -> None:
-    """Removes what died processes have left of saves under ``prefix``, whatever their steps were.
+    """Remove what died processes have left of saves under ``prefix``, whatever their steps were.
 
     Files that are being written name their process. A folder of shards (``PREFIX-STEP_temp``) is left over if no such
     file of a living process is in it, and nothing in it has changed for an hour.
@@ -288,7 +288,7 @@ _SHARD = re.compile(r"part-\d+-of-\d+\.(index|data-\d+-of-\d+)")
 
 
 def remove_shards(folder: str, idle_seconds: float = 0.0) -> None:
-    """Removes a folder of shards if it holds nothing else and nothing in it has changed for so long."""
+    """Remove a folder of shards if it holds nothing else and nothing in it has changed for so long."""
     try:
         paths = [os.path.join(folder, name) for name in os.listdir(folder)]
         newest = max(os.stat(path).st_mtime for path in (folder, *paths))

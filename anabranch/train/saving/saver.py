@@ -251,7 +251,7 @@ class Saver:
             self._to_delete.append(self._last_checkpoints.pop(0))
 
     def _delete_old(self, folder: str, meta_graph_suffix: str) -> None:
-        """Removes checkpoints that are no longer kept: those that this saver wrote, and others of ``folder``."""
+        """Remove checkpoints that are no longer kept: those that this saver wrote, and others of ``folder``."""
         while self._to_delete:
             path, written = self._to_delete.pop(0)
             if written > self._next_checkpoint_time:
