@@ -30,8 +30,8 @@ def compiled(monkeypatch):
     found = []
     plain = program.Program._compile
 
-    def noted(self, *args):
-        made = plain(self, *args)
+    def noted(self, *args, **kwargs):
+        made = plain(self, *args, **kwargs)
         found.append([op.type for op in self.group.ops])
         return made
 
