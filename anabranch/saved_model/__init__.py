@@ -18,7 +18,6 @@ from anabranch.saved_model import (
     signature_constants,
     signature_def_utils,
     tag_constants,
-    utils,
 )
 from anabranch.saved_model.composite import RaggedTensorValue
 
@@ -32,6 +31,5 @@ __all__ = [
     "signature_constants",
     "signature_def_utils",
     "tag_constants",
-    "utils",
 ]
 __getattr__, __dir__ = api.module_attributes("saved_model")
