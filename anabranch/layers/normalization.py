@@ -121,6 +121,7 @@ class BatchNormalization(Layer):
         sizes = {axis: known_size(shape, axis, "BatchNormalization") for axis in self._axes}
         self.input_spec = InputSpec(ndim=rank, axes=sizes)
         wide = dtypes.as_dtype(self.dtype or "float32")
+        # What the fused op can do.
         fits = rank == 4 and self._axes in ([1], [3]) and wide != dtypes.float64
         if self.fused and not fits:
             raise ValueError(
@@ -132,7 +133,10 @@ class BatchNormalization(Layer):
                 )
             )
         self.fused = fits if self.fused is None else bool(self.fused)
+        # Averages of narrow floats would stand still: a step of the average is smaller than their precision.
         statistics_dtype = dtypes.float32 if wide in (dtypes.float16, dtypes.bfloat16) else wide
+        # Along one axis the variables are vectors, as checkpoints have them; along several they broadcast with the
+        # inputs.
         if len(self._axes) == 1:
             own = [sizes[self._axes[0]]]
         else:

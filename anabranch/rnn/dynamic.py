@@ -233,6 +233,7 @@ def _over_time(
         )
         for form, kind in zip(forms, kinds, strict=True)
     ]
+    # Lists rather than arrays: a list is read and written by position inside the loop, and its gradient is one, too.
     sources = [
         build(
             "TensorListFromTensor",
@@ -259,6 +260,7 @@ def _over_time(
         outputs = nest.flatten(output)
         if length is not None:
             done = build("GreaterEqual", time, length)
+            # Past its end a sequence gives zeros and keeps the state of its last step.
             blank = [build("ZerosLike", item) for item in outputs]
             outputs = [choose(done, old, item) for old, item in zip(blank, outputs, strict=True)]
             new = nest.map_structure(lambda old, item: choose(done, old, item), state, new)
@@ -401,6 +403,7 @@ def raw_rnn(
             zeros.set_shape([known, *size])
             return zeros
 
+        # What sequences that are finished emit, while others of the batch go on.
         zeros = [blank(size, kind) for size, kind in zip(sizes, kinds, strict=True)]
 
         def body(time: Any, done: Any, current: Any, written: Any, state: Any, loop_state: Any) -> Any:
@@ -419,6 +422,7 @@ def raw_rnn(
             ]
             next_state = nest.map_structure(lambda old, new: choose(done, old, new), state, next_state)
             written = tuple(array.write(time, item) for array, item in zip(written, items, strict=True))
+            # `loop_fn` says who ends now; who has ended stays so.
             next_done = build("LogicalOr", next_done, done)
             return later, next_done, next_input, written, next_state, next_loop_state if has_loop_state else loop_state
 

@@ -218,6 +218,7 @@ class Optimizer:
                 + errors.message("None for each variable", "at least one gradient", "check what the loss depends on")
             )
         builder = current_builder()
+        # Slots outlive the branch or loop in which a program may train.
         with builder.init_scope():
             self._create_slots(var_list)
         updates = []
@@ -231,6 +232,7 @@ class Optimizer:
             if global_step is None:
                 train_op: Any = self._finish(updates, scope)
             else:
+                # The step counts when all variables have been updated, so that a reader of it never sees half a step.
                 done = self._finish(updates, "update")
                 with builder.control_dependencies([done]), builder.colocate_with(global_step):
                     if is_resource(global_step):

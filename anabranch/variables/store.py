@@ -204,6 +204,7 @@ class VariableStore:
             )
         if initializer is None:
             initializer = self._default_initializer(name, dtype)
+        # A variable asked for in a branch or loop is made outside it, and so is what its initializer computes.
         with current_builder().init_scope():
             initial: Any = initializer
             variable_dtype = None
@@ -347,6 +348,7 @@ class VariableStore:
                     tensor = convert.convert_to_tensor(initializer, None if isinstance(initializer, Tensor) else dtype)
                     initial = build("Slice", tensor, offset, part)
                     dtype = initial.dtype.base
+            # Names of variables come from variable scopes alone: TensorFlow's checkpoints have no name scopes in them.
             with builder.name_scope(None):
                 variable = self._single(
                     part_name,

@@ -37,6 +37,8 @@ def batch_norm(
     first = channels_first(data_format)
     inputs = tf.convert_to_tensor(inputs)
     rank = _rank(inputs)
+    # The layer of `tf.layers` knows neither weights nor other collections; the moments know neither renorm nor
+    # adjustment.
     by_layer = batch_weights is None and not zero_debias_moving_mean and updates_collections == _UPDATES
     if renorm or adjustment is not None or (by_layer and (rank != 2 or fused is False)):
         if not by_layer:

@@ -127,6 +127,7 @@ def dynamic_decode(
             nest.assert_same_structure(state, new_state)
             nest.assert_same_structure(decoder.output_dtype, outputs)
             nest.assert_same_structure(inputs, new_inputs)
+            # Before `done` is looked at: the step in which a sequence ends counts.
             lengths = tf.where(finished, lengths, tf.fill(tf.shape(lengths), time + 1))
             emitted = nest.flatten(outputs)
             if impute_finished:
@@ -137,6 +138,7 @@ def dynamic_decode(
                 emitted = [choose(finished, blank, item) for blank, item in zip(blanks, emitted, strict=True)]
                 new_state = nest.map_structure(lambda old, new: _kept(finished, old, new), state, new_state)
             written = tuple(array.write(time, item) for array, item in zip(arrays, emitted, strict=True))
+            # A beam search moves sequences between beams, so that what has ended at one place may go on there.
             done = done if decoder.tracks_own_finished else tf.logical_or(done, finished)
             return time + 1, written, new_state, new_inputs, done, lengths
 
@@ -149,6 +151,7 @@ def dynamic_decode(
             swap_memory=swap_memory,
         )
         outputs = nest.pack_sequence_as(decoder.output_dtype, [array.stack() for array in arrays])
+        # The default raises: only a decoder that has something to do at the end defines it.
         if type(decoder).finalize is not Decoder.finalize:
             outputs, state = decoder.finalize(outputs, state, lengths)
         if not output_time_major:

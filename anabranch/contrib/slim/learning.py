@@ -158,6 +158,7 @@ def train(
     with graph.as_default():
         step = tf.train.get_or_create_global_step() if global_step is None else global_step
         saver = saver or tf.train.Saver()
+        # None means no such op to a supervisor, so the defaults have a value of their own.
         if init_op == _USE_DEFAULT:
             init_op = tf.global_variables_initializer()
         if ready_op == _USE_DEFAULT:
@@ -168,6 +169,8 @@ def train(
             summary_op = tf.summary.merge_all()
         if train_step_kwargs == _USE_DEFAULT:
             with tf.name_scope("train_step"):
+                # Compared in the graph: the step that reaches the number is the last one, whoever else counts the
+                # global step.
                 stop = tf.constant(False) if number_of_steps is None else tf.greater_equal(step, number_of_steps)
                 train_step_kwargs = {"should_stop": stop}
                 if log_every_n_steps > 0:

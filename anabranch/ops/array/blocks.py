@@ -470,6 +470,7 @@ def _patch_gradient(spatial: int) -> Any:
                 f"the gradient of {op.type} needs a known image size; {x._label} has shape {shapes.show(raw)}; "
                 "call set_shape on it"
             )
+        # The image with its padding is built up and cut to size at the end, so that no patch is cut off.
         counts, before, padded = [], [], []
         for i in range(1, spatial + 1):
             reach = (sizes[i] - 1) * rates[i] + 1
@@ -489,6 +490,7 @@ def _patch_gradient(spatial: int) -> Any:
         ):
             start = [0, *(offset * rates[i + 1] for i, offset in enumerate(place)), 0]
             stop = [0, *(start[i + 1] + (counts[i] - 1) * strides[i + 1] + 1 for i in range(spatial)), 0]
+            # Batch and channels are taken whole, whatever their sizes.
             ends = 1 | 1 << (spatial + 1)
             parts.append(
                 build(

@@ -244,6 +244,7 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any =
                 first += len(raw)
         if raw is not None:
             shapes.merge(raw[first : first + count], raw_mask)
+        # A mask of several dimensions is one of a single dimension once those of the tensor are joined.
         if count > 1:
             dims = shape_of(tensor)
             size = build("Prod", build("Slice", dims, [first], [count]), [0])

@@ -250,6 +250,7 @@ def scan(
             )
             for value in first
         ]
+        # Without an initializer the first row is the first value, and the function sees the rows from the second on.
         done = 0
         if initializer is None:
             at = rows.count - 1 if reverse else 0

@@ -237,6 +237,7 @@ def _three(diagonals: Any, form: str) -> list[Any]:
         above, main, below = (convert_to_tensor(item) for item in diagonals)
         size: Any = main.shape.as_list()[-1]
         rank: Any = main.shape.ndims
+        # Programs may give the outer diagonals with n - 1 elements; the op reads n and ignores the first or last one.
         lead = [[0, 0]] * (rank - 1)
         if above.shape.as_list()[-1] == size - 1:
             above = build("Pad", above, [*lead, [0, 1]])

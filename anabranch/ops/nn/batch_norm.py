@@ -273,6 +273,7 @@ def _second_order(op: Any, on_x: Any, on_scale: Any, on_offset: Any) -> list[Any
     on_scale = None if on_scale is None else row(on_scale)
     on_offset = None if on_offset is None else row(on_offset)
 
+    # B of the docstring; with given statistics the mean does not depend on x, and B is the identity.
     def projection(a: Any) -> Any:
         return build("Sub", build("Sub", a, mean(a)), _mul(h, mean(_mul(a, h)))) if training else a
 

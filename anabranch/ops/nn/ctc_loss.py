@@ -159,6 +159,7 @@ def _forward_backward(ctx: Any, logits: Any, labels: Any, count: Any, lengths: A
     path = xp.clip(path, 0, classes - 1)
     used = xp.arange(places) < 2 * count[:, None] + 1
     before = xp.concatenate([xp.full((batch, min(2, places)), -1, path.dtype), path[:, :-2]], axis=1)
+    # A path may leave out the blank between two labels unless these are equal: it would read as one label.
     skips = odd & (path != before if merge else xp.ones(path.shape, bool)) & (np.arange(places) >= 2)
     stays = xp.ones(path.shape, bool) if merge else ~odd & xp.ones(path.shape, bool)
     nothing = xp.asarray(-np.inf, kind)
@@ -191,6 +192,8 @@ def _forward_backward(ctx: Any, logits: Any, labels: Any, count: Any, lengths: A
     start = xp.full((batch, places), -np.inf, kind)
     joined = _scan(ctx, forward, start, time) + _scan(ctx, backward, start, time, reverse=True)
     total = _logaddexp(xp, *[joined[0][:, i : i + 1] for i in range(min(2, places))])[:, 0]
+    # No path gives labels that are longer than their time; the loss is infinite, and the gradient that of the softmax,
+    # not NaN.
     possible = total > -np.inf
     share = xp.exp(joined - xp.where(possible, total, 0)[:, None])
     if ctx.host:
@@ -201,6 +204,7 @@ def _forward_backward(ctx: Any, logits: Any, labels: Any, count: Any, lengths: A
     else:
         rows = xp.broadcast_to(xp.arange(batch)[:, None], path.shape)
         taken = xp.zeros((time, batch, classes), kind).at[:, rows, path].add(share)
+    # What the softmax gives less the share of the paths that go through a class at that time.
     gradient = xp.exp(log_y) - xp.where(possible[:, None], taken, 0)
     inside = xp.arange(time)[:, None] < lengths
     return -total, xp.where(inside[:, :, None], gradient, xp.asarray(0, kind))

@@ -382,6 +382,8 @@ class Saver:
 
             self._background.start(sess, self.saver_def, path, prepare, finish)
             return path
+        # In the foreground: the tensors first, so that a graph or state file never names a checkpoint that is not
+        # there.
         written = None
         if not self._is_empty:
             try:
