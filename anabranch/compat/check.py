@@ -100,15 +100,17 @@ class _Visitor(ast.NodeVisitor):
         """Note names that stand for parts of TensorFlow."""
         if isinstance(node, ast.Import):
             for alias in node.names:
-                root, _, rest = alias.name.partition(".")
+                root, _, below_root = alias.name.partition(".")
                 if root in ROOTS:
-                    self.names[alias.asname or root] = rest if alias.asname else ""
+                    self.names[alias.asname or root] = below_root if alias.asname else ""
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            root, _, rest = node.module.partition(".")
+            root, _, below_root = node.module.partition(".")
             if root in ROOTS:
                 for alias in node.names:
                     if alias.name != "*":
-                        self.names[alias.asname or alias.name] = f"{rest}.{alias.name}" if rest else alias.name
+                        self.names[alias.asname or alias.name] = (
+                            f"{below_root}.{alias.name}" if below_root else alias.name
+                        )
         elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             dotted = self.dotted(node.value)
             if dotted and not isinstance(node.value, ast.Name):
@@ -132,25 +134,25 @@ class _Visitor(ast.NodeVisitor):
     def missing(self, node: Any, dotted: str, there: str) -> None:
         """Note a name that is not there."""
         name = dotted.removeprefix("compat.v1.")
-        rest = name[len(there) :].lstrip(".")
-        name = ".".join(filter(None, [there, rest.split(".")[0]]))
+        missing_part = name[len(there) :].lstrip(".")
+        name = ".".join(filter(None, [there, missing_part.split(".")[0]]))
         self.add(node, name, f"tf.{name} is not there ({versions.belongs_to(name)})", versions.instead(name))
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         """Imported names."""
-        root, _, rest = (node.module or "").partition(".")
+        root, _, below_root = (node.module or "").partition(".")
         if root not in ROOTS or node.level:
             return
         for alias in node.names:
-            dotted = rest if alias.name == "*" else f"{rest}.{alias.name}" if rest else alias.name
+            dotted = below_root if alias.name == "*" else f"{below_root}.{alias.name}" if below_root else alias.name
             self.check_name(node, dotted)
 
     def visit_Import(self, node: ast.Import) -> None:
         """Imported modules."""
         for alias in node.names:
-            root, _, rest = alias.name.partition(".")
-            if root in ROOTS and rest:
-                self.check_name(node, rest)
+            root, _, below_root = alias.name.partition(".")
+            if root in ROOTS and below_root:
+                self.check_name(node, below_root)
 
     def check_name(self, node: Any, dotted: str) -> Any:
         """Look a name up and note it if it is not there."""

@@ -48,8 +48,8 @@ class Facade(types.ModuleType):
 
 def below(module: str) -> str:
     """The part of a module's name after ``tensorflow.``, without ``compat.v1``."""
-    rest = module[len(NAME) + 1 :]
-    return rest.removeprefix("compat.v1").removeprefix(".") if rest.startswith("compat.v1") else rest
+    dotted = module[len(NAME) + 1 :]
+    return dotted.removeprefix("compat.v1").removeprefix(".") if dotted.startswith("compat.v1") else dotted
 
 
 def namespace(path: str) -> Any:

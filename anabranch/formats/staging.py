@@ -121,8 +121,8 @@ def sync_folder(folder: str) -> None:
 def remove_leftovers(place: str) -> None:
     """Remove files for ``place`` (a pattern may stand at its end) whose writers on this host are gone."""
     for path in glob.glob(f"{place}{_MARK}*"):
-        host, _, rest = path.rpartition(_MARK)[2].partition("-")
-        process = rest.partition("-")[0]
+        host, _, process_text = path.rpartition(_MARK)[2].partition("-")
+        process = process_text.partition("-")[0]
         if host != _host() or not process.isdigit() or int(process) == os.getpid():
             continue
         try:

@@ -176,13 +176,13 @@ class Flatten(Layer):
         if self._first and rank > 2:
             inputs = transpose(inputs, [0, *range(2, rank), 1])
         sizes = inputs.shape.as_list()
-        rest = shapes.num_elements(tuple(sizes[1:]))
-        if rest is not None and (sizes[0] is None or rest == 0):
-            wanted: Any = [-1, rest] if rest else stack([shape(inputs)[0], rest])
+        features = shapes.num_elements(tuple(sizes[1:]))
+        if features is not None and (sizes[0] is None or features == 0):
+            wanted: Any = [-1, features] if features else stack([shape(inputs)[0], features])
         else:
             wanted = [sizes[0], -1] if sizes[0] else stack([shape(inputs)[0], -1])
         result = reshape(inputs, wanted)
-        result.set_shape([sizes[0], rest])
+        result.set_shape([sizes[0], features])
         return result
 
     def compute_output_shape(self, input_shape: Any) -> shapes.TensorShape:

@@ -204,8 +204,8 @@ def log_loss(
     with name_scope(scope, "log_loss", (predictions, labels, weights)) as scope:
         labels, predictions = _pair(labels, predictions)
         hit = build("Mul", labels, build("Log", build("AddV2", predictions, epsilon)))
-        rest = build("Log", build("AddV2", build("Sub", 1.0, predictions), epsilon))
-        losses = build("Sub", build("Neg", hit), build("Mul", build("Sub", 1.0, labels), rest))
+        log_of_complement = build("Log", build("AddV2", build("Sub", 1.0, predictions), epsilon))
+        losses = build("Sub", build("Neg", hit), build("Mul", build("Sub", 1.0, labels), log_of_complement))
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 

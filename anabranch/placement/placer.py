@@ -57,13 +57,13 @@ class Placer:
         platform = _PLATFORMS.get((fields.device_type or "").upper())
         index = fields.device_index or 0
         local = fields.job in (None, LOCAL_JOB) and fields.replica in (None, 0) and fields.task in (None, 0)
-        found: Device | None = None
+        device: Device | None = None
         if not local or (fields.device_type is not None and not self._exists(platform, index)):
             if not (self._soft and local):
                 raise errors.InvalidArgumentError(None, op, self._refusal(name, op))
         elif platform is not None:
-            found = Device(platform, index)
-        return found
+            device = Device(platform, index)
+        return device
 
     @property
     def caches(self) -> list[Cache[Any, Any]]:

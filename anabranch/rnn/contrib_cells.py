@@ -385,5 +385,5 @@ class AttentionCellWrapper(RNNCell):
             score = build("Sum", convert_to_tensor(weight) * tanh(features + y), [2, 3])
             weights = build("Reshape", build("Softmax", score), [-1, self._attn_length, 1, 1])
             attended = build("Sum", weights * hidden, [1, 2])
-            rest = build("Slice", states, [0, 1, 0], [-1, -1, -1])
-            return build("Reshape", attended, [-1, self._attn_size]), rest
+            newer_states = build("Slice", states, [0, 1, 0], [-1, -1, -1])
+            return build("Reshape", attended, [-1, self._attn_size]), newer_states

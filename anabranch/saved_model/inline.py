@@ -250,8 +250,8 @@ def _body_of_call(
     def moved(text: str) -> str:
         if text.startswith("^"):
             return f"^{renamed[text[1:]]}"
-        base, colon, rest = text.partition(":")
-        return f"{renamed[base]}{colon}{rest}" if base in renamed else outer[base]
+        base, colon, output_part = text.partition(":")
+        return f"{renamed[base]}{colon}{output_part}" if base in renamed else outer[base]
 
     effects = set(flat.effects)
     nodes = []

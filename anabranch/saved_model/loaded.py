@@ -295,19 +295,19 @@ class _Objects:
         inputs: dict[str, Any] = {}
         taken: dict[str, Leaf] = {}
         outer: dict[str, Tensor] = {}
-        rest = iter(arguments)
+        remaining = iter(arguments)
         with self.graph.name_scope(_identifier(name)):
             for label, leaf in given:
                 key = label
                 parts = []
-                for (dtype, shape), arg in zip(leaf.parts, itertools.islice(rest, len(leaf.parts)), strict=True):
+                for (dtype, shape), arg in zip(leaf.parts, itertools.islice(remaining, len(leaf.parts)), strict=True):
                     key = key or arg.name
                     outer[arg.name] = placeholder(dtype, shape, name=_identifier(key))
                     parts.append(outer[arg.name])
                 inputs[key] = parts[0] if leaf.kind == "tensor" else parts
                 if leaf.kind != "tensor":
                     taken[key] = leaf
-        for node, arg in zip(bound, rest, strict=True):
+        for node, arg in zip(bound, remaining, strict=True):
             if arg.name in needed:
                 outer[arg.name] = self._tensor(node)
         returned, effects = self._add(flat, outer, f"{_identifier(name)}/")

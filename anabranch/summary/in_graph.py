@@ -172,8 +172,8 @@ def record_summaries_every_n_global_steps(n: Any, global_step: Any = None) -> co
     step = _global_step() if global_step is None else global_step
     step = convert.convert_to_tensor(step)
     with device("/cpu:0"):
-        rest = build("FloorMod", step, convert.convert_to_tensor(n, step.dtype.base))
-        return _recording(build("Equal", rest, np.zeros((), step.dtype.base.np)))
+        remainder = build("FloorMod", step, convert.convert_to_tensor(n, step.dtype.base))
+        return _recording(build("Equal", remainder, np.zeros((), step.dtype.base.np)))
 
 
 def _recorded(name: str, tensor: Any, family: str | None, make: Callable[[Any, str, str], Operation]) -> Any:

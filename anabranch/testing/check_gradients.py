@@ -207,8 +207,8 @@ class _Level:
         """The fetched gradients with None where there is none."""
         result = []
         for gs, arrays in zip(self.slopes, slopes, strict=True):
-            rest = iter(arrays)
-            result.append([None if g is None else next(rest) for g in gs])
+            remaining = iter(arrays)
+            result.append([None if g is None else next(remaining) for g in gs])
         return result
 
     def failures(self, symbolic: Sequence[tuple[str, list[list[Any]]]], directions: int) -> Iterator[tuple[str, str]]:

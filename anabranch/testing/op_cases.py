@@ -271,15 +271,15 @@ def elsewhere(type_name: str, test: str, word: str | None = None) -> Row:
 
 def load_rows(folder: Path) -> list[Row]:
     """The rows of all files of a folder, each a list ``ROWS``."""
-    found: list[Row] = []
+    loaded_rows: list[Row] = []
     for path in sorted(folder.glob("[!_]*.py")):
         spec = importlib.util.spec_from_file_location(f"cases_{path.stem}", path)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        found += module.ROWS
-    return found
+        loaded_rows += module.ROWS
+    return loaded_rows
 
 
 def _is_handle(dtype: dtypes.DType) -> bool:

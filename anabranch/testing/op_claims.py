@@ -40,8 +40,8 @@ class _Op:
 
 def outputs(definition: opdef.OpDefinition, operands: Sequence[Any], attrs: dict[str, Any]) -> list[np.ndarray]:
     """The results of the kernel on NumPy; of a write the new values, then the outputs."""
-    found = kernels.run_on_host(definition, list(operands), attrs, kernels.HostContext(_Op(definition.type_name)))
-    return [np.asarray(value) for value in found]
+    results = kernels.run_on_host(definition, list(operands), attrs, kernels.HostContext(_Op(definition.type_name)))
+    return [np.asarray(value) for value in results]
 
 
 def runnable(definition: opdef.OpDefinition) -> bool:
@@ -72,14 +72,14 @@ def unclaimed(row: Row) -> list[str]:
         return []
     if definition.data_dependent_shape or definition.shape_only or not definition.outputs:
         return []
-    found = []
+    missing = []
     for claim in ("elementwise", "moves"):
         if definition.elementwise or definition.moves:  # one of them tells enough; broadcasting moves, too
             continue
         kept = [_attempt(_CLAIMS[claim], definition, one, refused=False) for one in instances(row)]
         if True in kept and False not in kept:
-            found.append(claim)
-    return found
+            missing.append(claim)
+    return missing
 
 
 def _attempt(
@@ -120,8 +120,8 @@ def _close(first: Any, second: Any) -> bool:
 
 
 def _passes(definition: opdef.OpDefinition, one: Instance) -> bool | None:
-    found = outputs(definition, one.flat, one.attrs)
-    return all(_same(value, one.flat[definition.passed_position(i, one.attrs)]) for i, value in enumerate(found))
+    results = outputs(definition, one.flat, one.attrs)
+    return all(_same(value, one.flat[definition.passed_position(i, one.attrs)]) for i, value in enumerate(results))
 
 
 def _elementwise(definition: opdef.OpDefinition, one: Instance) -> bool | None:
@@ -131,14 +131,14 @@ def _elementwise(definition: opdef.OpDefinition, one: Instance) -> bool | None:
         arrays = [np.array(value) for value in np.broadcast_arrays(*one.flat)]
     except ValueError:
         return None
-    found = outputs(definition, arrays, one.attrs)
-    if any(value.shape != arrays[0].shape for value in found):
+    results = outputs(definition, arrays, one.attrs)
+    if any(value.shape != arrays[0].shape for value in results):
         return False
     if arrays[0].size < 2:
         return None
     places = np.random.default_rng(0).integers(0, arrays[0].size, 2 * arrays[0].size + 1)
     again = outputs(definition, [value.reshape(-1)[places] for value in arrays], one.attrs)
-    return all(_close(value.reshape(-1)[places], new) for value, new in zip(found, again, strict=True))
+    return all(_close(value.reshape(-1)[places], new) for value, new in zip(results, again, strict=True))
 
 
 def _moves(definition: opdef.OpDefinition, one: Instance) -> bool | None:
@@ -159,8 +159,8 @@ def _moves(definition: opdef.OpDefinition, one: Instance) -> bool | None:
     known = known[known != 0]
     if known.size < 2 or not np.isfinite(known).all():
         return None
-    found = outputs(definition, one.flat, one.attrs)
-    return all(_moves_labels(definition, one, moved, found, known, seed) for seed in range(3))
+    results = outputs(definition, one.flat, one.attrs)
+    return all(_moves_labels(definition, one, moved, results, known, seed) for seed in range(3))
 
 
 def _moves_labels(
@@ -198,8 +198,8 @@ def _symbol(definition: opdef.OpDefinition, one: Instance) -> bool | None:
     assert definition.symbol is not None
     with np.errstate(all="ignore"):
         expected = functools.reduce(SYMBOLS[definition.symbol], one.flat)
-    (found,) = outputs(definition, one.flat, one.attrs)
-    return _close(found, np.asarray(expected, found.dtype))
+    (result,) = outputs(definition, one.flat, one.attrs)
+    return _close(result, np.asarray(expected, result.dtype))
 
 
 def _factors(definition: opdef.OpDefinition, one: Instance) -> bool | None:

@@ -152,10 +152,10 @@ def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = 
                 "Values must have elements all with the same dtype\n"
                 + errors.message(", ".join(level.dtype.base.name for level in levels), "one dtype", "write them alike")
             )
-        found = levels[-1]
+        rate = levels[-1]
         for limit, level in zip(reversed(limits), reversed(levels[:-1]), strict=True):
-            found = build("Select", build("LessEqual", x, limit), level, found)
-        return build("Identity", found, name=scope)
+            rate = build("Select", build("LessEqual", x, limit), level, rate)
+        return build("Identity", rate, name=scope)
 
 
 def _boundary(boundary: Any, dtype: dtypes.DType) -> Any:

@@ -40,13 +40,13 @@ def assign_moving_average(
     builder = current_builder()
     with builder.name_scope(name or "AssignMovingAvg") as scope, builder.colocate_with(variable):
         decay = convert.convert_to_tensor(decay, name="decay", preferred_dtype=dtypes.float32)
-        rest = build("Sub", convert.constant(1.0, decay.dtype.base), decay)
+        share_of_new = build("Sub", convert.constant(1.0, decay.dtype.base), decay)
         dtype = variable.dtype.base
-        rest = rest if rest.dtype.base == dtype else build("Cast", rest, DstT=dtype)
+        share_of_new = share_of_new if share_of_new.dtype.base == dtype else build("Cast", share_of_new, DstT=dtype)
         value = convert.convert_to_tensor(value, dtype)
         if zero_debias:
-            return _debiased(variable, value, rest, scope)
-        delta = build("Mul", build("Sub", convert.convert_to_tensor(variable), value), rest)
+            return _debiased(variable, value, share_of_new, scope)
+        delta = build("Mul", build("Sub", convert.convert_to_tensor(variable), value), share_of_new)
         return variable.assign_sub(delta, name=scope)
 
 

@@ -400,10 +400,10 @@ class VariableStore:
         )
         missing = f"{name}/part_{count - 1}" not in self._vars
         if missing or f"{name}/part_{count}" in self._vars:
-            told = f"{name}/part_{count - 1} was not." if missing else f"so was the extra shard {name}/part_{count}."
+            reason = f"{name}/part_{count - 1} was not." if missing else f"so was the extra shard {name}/part_{count}."
             raise ValueError(
                 start
-                + told
+                + reason
                 + "\n"
                 + errors.message(f"{count} parts", "as many as were made", "pass the same partitioner")
             )

@@ -233,13 +233,13 @@ def _to_batch(ctx: Any, x: Any, block: tuple[int, ...], paddings: Any) -> Any:
         )
     if any(any(pair) for pair in pairs):
         x = _padded(ctx, x, [(0, 0), *pairs, *[(0, 0)] * (len(x.shape) - 1 - count)])
-    rest = x.shape[1 + count :]
+    inner_dims = x.shape[1 + count :]
     inner = [part for i, size in enumerate(block) for part in (x.shape[1 + i] // size, size)]
-    y = xp.reshape(x, (x.shape[0], *inner, *rest))
+    y = xp.reshape(x, (x.shape[0], *inner, *inner_dims))
     order = [2 * i + 2 for i in range(count)] + [0] + [2 * i + 1 for i in range(count)]
     order += range(2 * count + 1, len(y.shape))
     y = xp.transpose(y, order)
-    return xp.reshape(y, (x.shape[0] * math.prod(block), *(inner[2 * i] for i in range(count)), *rest))
+    return xp.reshape(y, (x.shape[0] * math.prod(block), *(inner[2 * i] for i in range(count)), *inner_dims))
 
 
 def _to_space(ctx: Any, x: Any, block: tuple[int, ...], crops: Any) -> Any:
@@ -254,13 +254,13 @@ def _to_space(ctx: Any, x: Any, block: tuple[int, ...], crops: Any) -> Any:
         x.shape[0],
         cells,
     )
-    space, rest = x.shape[1 : 1 + count], x.shape[1 + count :]
+    space, inner_dims = x.shape[1 : 1 + count], x.shape[1 + count :]
     batch = x.shape[0] // cells
-    y = xp.reshape(x, (*block, batch, *space, *rest))
+    y = xp.reshape(x, (*block, batch, *space, *inner_dims))
     order = [count] + [part for i in range(count) for part in (count + 1 + i, i)]
     order += range(2 * count + 1, len(y.shape))
     whole = [size * extent for size, extent in zip(block, space, strict=True)]
-    y = xp.reshape(xp.transpose(y, order), (batch, *whole, *rest))
+    y = xp.reshape(xp.transpose(y, order), (batch, *whole, *inner_dims))
     for i, (before, after) in enumerate(pairs):
         require(
             ctx, before + after <= whole[i], "crops[{0}] = [{1}, {2}] exceed the size {3}", i, before, after, whole[i]

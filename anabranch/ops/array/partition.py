@@ -300,7 +300,7 @@ class DynamicPartition(Op):
 
 def _stitch_shape(c: Any) -> shapes.RawShape:
     count = c.attrs["N"]
-    rest: shapes.RawShape = None
+    row_shape: shapes.RawShape = None
     highest: int | None = -1
     for i in range(count):
         indices, data = c.shapes[i], c.shapes[count + i]
@@ -312,10 +312,10 @@ def _stitch_shape(c: Any) -> shapes.RawShape:
                     "data whose shape starts with that of its indices",
                     "give one slice of data per index",
                 )
-            rest = shapes.merge(rest, data[len(indices) :])
+            row_shape = shapes.merge(row_shape, data[len(indices) :])
         vector = c.value(i)
         highest = None if highest is None or vector is None else max(highest, int(vector.max()) if vector.size else -1)
-    return None if rest is None else (None if highest is None else highest + 1, *rest)
+    return None if row_shape is None else (None if highest is None else highest + 1, *row_shape)
 
 
 def _stitch_bound(c: Any) -> shapes.RawShape:
@@ -324,14 +324,14 @@ def _stitch_bound(c: Any) -> shapes.RawShape:
 
 def _stitched(ctx: Any, inputs: Any, attrs: Any) -> np.ndarray:
     count = attrs["N"]
-    rest = inputs[count].shape[inputs[0].ndim :]
+    row_shape = inputs[count].shape[inputs[0].ndim :]
     size = 1 + max((int(item.max()) for item in inputs[:count] if item.size), default=-1)
     dtype = inputs[count].dtype
-    merged = np.full((size, *rest), b"", object) if dtype.kind == "O" else np.zeros((size, *rest), dtype)
+    merged = np.full((size, *row_shape), b"", object) if dtype.kind == "O" else np.zeros((size, *row_shape), dtype)
     for i, (indices, data) in enumerate(zip(inputs[:count], inputs[count:], strict=True)):
         require(
             ctx,
-            data.shape[: indices.ndim] == indices.shape and data.shape[indices.ndim :] == rest,
+            data.shape[: indices.ndim] == indices.shape and data.shape[indices.ndim :] == row_shape,
             "data[{0}].shape = {1} does not start with indices[{0}].shape = {2}, or differs from the others after it",
             i,
             shapes.show(data.shape),
@@ -339,7 +339,7 @@ def _stitched(ctx: Any, inputs: Any, attrs: Any) -> np.ndarray:
         )
         if indices.size and indices.min() < 0:
             ctx.check(False, InvalidArgumentError, "indices[{0}] is out of range: {1} < 0", i, int(indices.min()))
-        merged[indices.ravel()] = data.reshape((math.prod(indices.shape), *rest))
+        merged[indices.ravel()] = data.reshape((math.prod(indices.shape), *row_shape))
     return merged
 
 

@@ -78,18 +78,18 @@ class _Function:
 
     def _refuse_foreign(self, i: int, value: np.ndarray) -> None:
         """Refuse what no tensor can hold: records, dates, and Python objects other than strings."""
-        told = None
+        heading = None
         if value.dtype.kind == "O":
             other = next((item for item in value.reshape(-1) if not isinstance(item, bytes)), b"")
             if not isinstance(other, bytes):
-                told = f"Unsupported object type {type(other).__name__}"
+                heading = f"Unsupported object type {type(other).__name__}"
         elif value.dtype.kind not in _TENSOR_KINDS and not _is_element_type(value.dtype):
-            told = f"Unsupported numpy type {value.dtype}"
-        if told is not None:
+            heading = f"Unsupported numpy type {value.dtype}"
+        if heading is not None:
             raise errors.UnimplementedError(
                 None,
                 None,
-                f"{told}\n"
+                f"{heading}\n"
                 + errors.message(
                     f"value {i} from {_name(self.function)}, of dtype {value.dtype}",
                     "numbers, booleans, or strings (bytes or str)",

@@ -231,7 +231,7 @@ class CombinedNonMaxSuppression(Op):
         batch, _, forms, _ = boxes.shape
         classes = scores.shape[2]
         size = min(int(total), int(each) * classes) if attrs["pad_per_class"] else int(total)
-        out = [np.zeros((batch, size, *rest), np.float32) for rest in ((4,), (), ())]
+        out = [np.zeros((batch, size, *row_shape), np.float32) for row_shape in ((4,), (), ())]
         counts = np.zeros(batch, np.int32)
         for image in range(batch):
             candidates = []

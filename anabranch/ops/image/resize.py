@@ -75,8 +75,8 @@ def bicubic_taps(size: int, out: int, align_corners: bool, half_pixel_centers: b
     lower = np.floor(position)
     offset = np.rint((position - lower) * _FLOAT(_TABLE_SIZE)).astype(np.int64)
     table = _cubic_table(-0.5 if half_pixel_centers else -0.75)
-    rest = _TABLE_SIZE - offset
-    weights = np.stack([table[offset, 1], table[offset, 0], table[rest, 0], table[rest, 1]], 1)
+    complement = _TABLE_SIZE - offset
+    weights = np.stack([table[offset, 1], table[offset, 0], table[complement, 0], table[complement, 1]], 1)
     places = lower.astype(np.int64)[:, None] + np.arange(-1, 3)
     bounded = np.clip(places, 0, size - 1)
     if half_pixel_centers:  # pixels outside do not count

@@ -98,9 +98,9 @@ class StringFormat(Op):
         return ()
 
     def host_kernel(ctx, inputs, attrs):
-        first, *rest = _text(attrs["template"]).split(_text(attrs["placeholder"]))
+        first, *literals = _text(attrs["template"]).split(_text(attrs["placeholder"]))
         shown = [summarize_ends(value, attrs["summarize"]) for value in inputs]
-        text = first + "".join(item + part for item, part in zip(shown, rest, strict=True))
+        text = first + "".join(item + part for item, part in zip(shown, literals, strict=True))
         return [np.array(text.encode("utf-8", "surrogateescape"), object)]
 
 

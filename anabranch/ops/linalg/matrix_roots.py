@@ -52,12 +52,12 @@ def _logarithm(x: np.ndarray) -> np.ndarray:
     while np.nanmax(np.sum(np.abs(x - one), axis=-2), initial=0) > 0.25 and steps < _ROUNDS:
         x = _root(x)
         steps += 1
-    rest = x - one
+    difference = x - one
     # log(1 + r) is the integral of r / (1 + t r) for t from 0 to 1.
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     logarithm = np.zeros_like(x)
     for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
-        logarithm = logarithm + weight * np.linalg.solve(one + node * rest, rest)
+        logarithm = logarithm + weight * np.linalg.solve(one + node * difference, difference)
     return logarithm * 2.0**steps
 
 

@@ -263,11 +263,11 @@ def host_pop(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         "a list with at least one element",
         "push before, or ask tf.raw_ops.TensorListLength",
     )
-    rest, item = value.pop()
+    shortened, item = value.pop()
     if item is None:
-        return rest, zeros(ctx, value, given, rest.length)
+        return shortened, zeros(ctx, value, given, shortened.length)
     _matches(ctx, item, given)
-    return rest, item
+    return shortened, item
 
 
 def host_stack(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
@@ -390,7 +390,7 @@ def host_concat(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
     given = given_shape(inputs[1]) if len(inputs) > 1 else attrs["element_shape"]
     leading = np.asarray(inputs[2]).tolist() if len(inputs) > 2 else []
     shape = _merged(ctx, given, value.element_shape)
-    rest: RawShape = None if shape is None else shape[1:]
+    row_shape: RawShape = None if shape is None else shape[1:]
     first = None if shape is None else shape[0]
     seen: tuple[int, tuple[int, ...]] | None = None
     for i, item in enumerate(value.elements):
@@ -420,13 +420,13 @@ def host_concat(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
             i,
             told(form),
         )
-        rest = _merged(ctx, rest, form)
-    known = shapes.is_static(rest) and (
+        row_shape = _merged(ctx, row_shape, form)
+    known = shapes.is_static(row_shape) and (
         first is not None or bool(leading) or all(item is not None for item in value.elements)
     )
     require(
         ctx,
-        known and (bool(value.length) or shapes.is_static(rest)),
+        known and (bool(value.length) or shapes.is_static(row_shape)),
         "All except the first dimension must be fully defined when concating an empty tensor list. element_shape: {0}",
         "a concat of {1} elements, of which some tell no shape",
         "elements, or a known element_shape",
@@ -434,14 +434,14 @@ def host_concat(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         told(shape),
         value.length,
     )
-    assert rest is not None
+    assert row_shape is not None
     parts = []
     for i, item in enumerate(value.elements):
         size = leading[i] if i < len(leading) and leading[i] >= 0 else first
-        parts.append(blank(value.element_dtype, (size, *rest)) if item is None else np.asarray(item))  # type: ignore[arg-type]
+        parts.append(blank(value.element_dtype, (size, *row_shape)) if item is None else np.asarray(item))  # type: ignore[arg-type]
     lengths = np.array([part.shape[0] for part in parts], np.int64)
     if not parts:
-        return blank(value.element_dtype, (0, *rest)), lengths  # type: ignore[arg-type]
+        return blank(value.element_dtype, (0, *row_shape)), lengths  # type: ignore[arg-type]
     return np.concatenate(parts), lengths
 
 

@@ -228,8 +228,8 @@ class TensorListSplit(Op):
 
     def shape(c):
         c.with_rank("lengths", 1)
-        rest = _rows(c)
-        parts = None if rest is None else (None, *rest)
+        row_shape = _rows(c)
+        parts = None if row_shape is None else (None, *row_shape)
         given = _operand_shape(c)
         if not shapes.is_compatible(parts, given):
             refuse(
@@ -243,8 +243,8 @@ class TensorListSplit(Op):
 
     def gradient(op, grad):
         tensor = op.inputs[0]
-        rest = element_shape_of(tensor, 1)
-        shape = build("ConcatV2", [convert_to_tensor([-1]), rest], axis=0)
+        row_shape = element_shape_of(tensor, 1)
+        shape = build("ConcatV2", [convert_to_tensor([-1]), row_shape], axis=0)
         joined = build("TensorListConcatV2", grad, shape, op.inputs[2], element_dtype=tensor.dtype.base)
         return [joined[0], None, None]
 

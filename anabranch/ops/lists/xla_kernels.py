@@ -126,11 +126,11 @@ def traced_pop(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
                 "push before, or ask tf.raw_ops.TensorListLength",
             ),
         )
-    rest = value.shortened()
+    shortened = value.shortened()
     if value.is_uniform:
-        return rest, _read_as(value.uniform, given)
-    item = _traced_zeros(ctx, value, given) if value.items is None else _read_as(rest.get(rest.size), given)
-    return rest, item
+        return shortened, _read_as(value.uniform, given)
+    item = _traced_zeros(ctx, value, given) if value.items is None else _read_as(shortened.get(shortened.size), given)
+    return shortened, item
 
 
 def traced_stack(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:

@@ -68,9 +68,9 @@ def read_pairs(
             raise refuse(f"Invalid content in {shown}: empty line found at line {number + 1}.")
         parts = line.split(mark) if column >= 0 else []
         if column >= len(parts) and column >= 0:
-            told = line.decode(errors="replace")
+            line_text = line.decode(errors="replace")
             raise refuse(
-                f"Invalid number of columns in {shown} line {number} ({told}) : "
+                f"Invalid number of columns in {shown} line {number} ({line_text}) : "
                 f"expected at least {column + 1} got {len(parts)}"
             )
         pair = []

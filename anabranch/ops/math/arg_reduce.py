@@ -56,12 +56,12 @@ def _kernel(maximum: bool) -> Any:
         axis %= rank
         out = attrs["output_type"].np
         size = x.shape[axis]
-        rest = x.shape[:axis] + x.shape[axis + 1 :]
-        if size == 0 or 0 in rest:
-            if 0 not in rest:
+        other_dims = x.shape[:axis] + x.shape[axis + 1 :]
+        if size == 0 or 0 in other_dims:
+            if 0 not in other_dims:
                 dims = ",".join(str(item) for item in x.shape)
                 ctx.check(False, errors.InvalidArgumentError, f"Reduction axis {axis} is empty in shape [{dims}]")
-            return xp.zeros(rest, out)
+            return xp.zeros(other_dims, out)
         values = _comparable(xp, x, maximum)
         if ctx.host or ctx.platform != "cpu":
             indices = (xp.argmax if maximum else xp.argmin)(values, axis=axis)

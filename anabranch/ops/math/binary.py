@@ -235,9 +235,9 @@ def _integer_power(ctx, x, y):
 
     # Squaring and multiplying modulo 2^bits, for as many bits as the greatest exponent has.
     def body(state: Any) -> Any:
-        rest, base, result = state
-        odd = (rest & rest.dtype.type(1)) == 1
-        return rest >> rest.dtype.type(1), base * base, ctx.xp.where(odd, result * base, result)
+        exponent, base, result = state
+        odd = (exponent & exponent.dtype.type(1)) == 1
+        return exponent >> exponent.dtype.type(1), base * base, ctx.xp.where(odd, result * base, result)
 
     x, y = ctx.xp.broadcast_arrays(x, y)
     return ctx.lax.while_loop(lambda state: (state[0] != 0).any(), body, (y, x, ctx.xp.ones_like(x)))[2]

@@ -100,20 +100,20 @@ class CheckNumericsV2(Op):
 
     def checks(ctx, inputs, attrs):
         (x,) = inputs
-        found = [
+        problems = [
             (ctx.xp.any(x == -np.inf), "-Inf"),
             (ctx.xp.any(x == np.inf), "+Inf"),
             (ctx.xp.any(ctx.xp.isnan(x)), "NaN"),
         ]
         text = _literal(attrs["message"]) + " : Tensor had {} values"
         for mask in sorted(range(1, 8), key=lambda bits: -bits.bit_count()):
-            present = [pair for i, pair in enumerate(found) if mask >> i & 1]
+            present = [pair for i, pair in enumerate(problems) if mask >> i & 1]
             bad = present[0][0]
             for other, _ in present[1:]:
                 bad = bad & other
             names = [name for _, name in present]
-            told = " and ".join(names) if len(names) < 3 else ", ".join(names[:-1]) + f", and {names[-1]}"
-            ctx.check(~bad, errors.InvalidArgumentError, text.replace("{}", told))
+            listed = " and ".join(names) if len(names) < 3 else ", ".join(names[:-1]) + f", and {names[-1]}"
+            ctx.check(~bad, errors.InvalidArgumentError, text.replace("{}", listed))
 
     def kernel(ctx, inputs, attrs):
         return inputs[0]

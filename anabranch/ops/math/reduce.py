@@ -219,9 +219,9 @@ def _sum_gradient(op: Any, grad: Any) -> Any:
 def _mean_gradient(op: Any, grad: Any) -> Any:
     grad = dense(grad)
     x, y = op.inputs[0], op.outputs[0]
-    total, rest = shapes.num_elements(x._shape), shapes.num_elements(y._shape)
-    if total is not None and rest is not None:
-        count = like(float(total // max(rest, 1)), grad)
+    total, results = shapes.num_elements(x._shape), shapes.num_elements(y._shape)
+    if total is not None and results is not None:
+        count = like(float(total // max(results, 1)), grad)
     else:
         axes = static_axes(op)
         sizes = None if axes is None else [x._shape[i] for i in axes]

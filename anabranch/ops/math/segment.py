@@ -182,10 +182,10 @@ def _check_below(ctx: Any, ids: Any, flat: Any, rows: int) -> None:
     bad = flat >= rows
     at = ctx.xp.argmax(bad)
     place: list[Any] = []
-    rest = at
+    flat_index = at
     for size in reversed(ids.shape):
-        place.insert(0, rest % size)
-        rest = rest // size
+        place.insert(0, flat_index % size)
+        flat_index = flat_index // size
     index_text = "[" + ",".join(f"{{{i}}}" for i in range(len(place))) + "]" if place else ""
     ctx.check(
         ~ctx.xp.any(bad),
@@ -409,9 +409,9 @@ def _counts(data: Any, segment_ids: Any, num_segments: Any) -> Any:
     ids = convert_to_tensor(segment_ids, name="segment_ids")
     row_counts = build("UnsortedSegmentSum", _ones(ids, data.dtype.base), ids, num_segments)
     if data._shape is None or ids._shape is None:
-        rest = build("Sub", build("Rank", data), build("Rank", ids))
+        inner_rank = build("Sub", build("Rank", data), build("Rank", ids))
         own = build("Shape", row_counts)
-        ones = build("Fill", build("Reshape", rest, [1]), like(1, own))
+        ones = build("Fill", build("Reshape", inner_rank, [1]), like(1, own))
         row_counts = build("Reshape", row_counts, build("ConcatV2", [own, ones], 0))
     else:
         for _ in range(len(data._shape) - len(ids._shape)):

@@ -177,8 +177,8 @@ def _scaled(op: Any, grad: Any, mode: str) -> Any:
         raw = grad._shape
         if raw is None:
             own = build("Shape", divisor)
-            rest = build("Sub", build("Rank", grad), 1)
-            column = build("ConcatV2", [own, build("Fill", build("Reshape", rest, [1]), like(1, own))], 0)
+            inner_rank = build("Sub", build("Rank", grad), 1)
+            column = build("ConcatV2", [own, build("Fill", build("Reshape", inner_rank, [1]), like(1, own))], 0)
             divisor = build("Reshape", divisor, column)
         else:
             for _ in range(len(raw) - 1):
@@ -190,14 +190,14 @@ def _scaled(op: Any, grad: Any, mode: str) -> Any:
 def _gradient(mode: str, sized: bool) -> Any:
     def gradient(op, grad):
         grad = dense(grad)
-        rest = [None] * (3 if sized else 2)
+        no_gradients = [None] * (3 if sized else 2)
         if op.get_attr("sparse_gradient"):
             values = _scaled(op, grad, mode)
-            return [IndexedSlices(values, op.inputs[1], shape_of(op.inputs[0])), *rest]
+            return [IndexedSlices(values, op.inputs[1], shape_of(op.inputs[0])), *no_gradients]
         rows = build("StridedSlice", shape_of(op.inputs[0]), [0], [1], [1], shrink_axis_mask=1)
         if mode == "Sum":
-            return [build("UnsortedSegmentSum", rows_of(grad, op.inputs[2]), op.inputs[1], rows), *rest]
-        return [build(f"SparseSegment{mode}Grad", grad, op.inputs[1], op.inputs[2], rows), *rest]
+            return [build("UnsortedSegmentSum", rows_of(grad, op.inputs[2]), op.inputs[1], rows), *no_gradients]
+        return [build(f"SparseSegment{mode}Grad", grad, op.inputs[1], op.inputs[2], rows), *no_gradients]
 
     return gradient
 

@@ -148,8 +148,8 @@ def embedding_lookup(
         if tail is not None and None not in tail:
             target = build("ConcatV2", [build("Shape", ids), convert.constant(list(tail), "int32")], 0)
         else:
-            rest = build("StridedSlice", build("Shape", joined), [1], [0], [1], end_mask=1)
-            target = build("ConcatV2", [build("Shape", ids), rest], 0)
+            row_shape = build("StridedSlice", build("Shape", joined), [1], [0], [1], end_mask=1)
+            target = build("ConcatV2", [build("Shape", ids), row_shape], 0)
         result = build("Reshape", joined, target)
         if ids.shape.raw is not None and tail is not None:
             result.set_shape(ids.shape.raw + tail)

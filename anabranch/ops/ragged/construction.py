@@ -150,8 +150,8 @@ class RaggedGather(Op):
             cut = np.concatenate([[0], np.cumsum(lengths)])
             inner.append(cut.astype(dtype))
             chosen = np.repeat(starts - cut[:-1], lengths) + np.arange(cut[-1])
-        found = [*outer, *inner]
-        return (*(found if indices.ndim else found[1:]), values[chosen])
+        all_splits = [*outer, *inner]
+        return (*(all_splits if indices.ndim else all_splits[1:]), values[chosen])
 
     def gradient(op, *grads):
         count = op.get_attr("PARAMS_RAGGED_RANK")
@@ -253,7 +253,7 @@ class UnsortedSegmentJoin(Op):
                 parts[segment][place].append(value)
         separator = attrs["separator"]
         joined = separator if isinstance(separator, bytes) else separator.encode()
-        found = np.empty((count, rows.shape[1]), object)
+        lines_joined = np.empty((count, rows.shape[1]), object)
         for segment, lines in enumerate(parts):
-            found[segment] = [joined.join(line) for line in lines]
-        return found.reshape(count, *inner)
+            lines_joined[segment] = [joined.join(line) for line in lines]
+        return lines_joined.reshape(count, *inner)

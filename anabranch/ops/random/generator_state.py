@@ -103,11 +103,11 @@ def _define(name: str, doc: str, draw: Callable[..., Any], default: str, bounds:
         return shape_of(c)
 
     def kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
-        state, _, size, *rest = inputs
+        state, _, size, *arguments = inputs
         dims = checked_dims(ctx, size)
         count = math.prod(dims)
         words = state.astype(np.uint64)
-        numbers = draw(ctx, joined_stream(words[2], words[0], words[1]), count, *rest, attrs["dtype"].np)
+        numbers = draw(ctx, joined_stream(words[2], words[0], words[1]), count, *arguments, attrs["dtype"].np)
         return _skipped(ctx.xp, state, np.uint64(count)), numbers.reshape(dims)
 
     define(

@@ -126,9 +126,9 @@ def joined_stream(key: Any, low: Any, high: Any) -> Any:
 
 def _define(name: str, doc: str, draw: Callable[..., Any], dtypes: str, default: str | None, bounds: str = "") -> None:
     def kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
-        shape, key, counter, alg, *rest = inputs
+        shape, key, counter, alg, *arguments = inputs
         dims = checked_dims(ctx, shape)
-        return draw(ctx, _stream(ctx, key, counter, alg), math.prod(dims), *rest, attrs["dtype"].np).reshape(dims)
+        return draw(ctx, _stream(ctx, key, counter, alg), math.prod(dims), *arguments, attrs["dtype"].np).reshape(dims)
 
     define(
         name,

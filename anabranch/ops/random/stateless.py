@@ -40,9 +40,9 @@ def stream_of(ctx: Any, seed: Any) -> Any:
 
 def _define(name: str, doc: str, draw: Callable[..., Any], dtypes: str, default: str | None, bounds: str = "") -> None:
     def kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
-        shape, seed, *rest = inputs
+        shape, seed, *arguments = inputs
         dims = checked_dims(ctx, shape)
-        return draw(ctx, stream_of(ctx, seed), math.prod(dims), *rest, attrs["dtype"].np).reshape(dims)
+        return draw(ctx, stream_of(ctx, seed), math.prod(dims), *arguments, attrs["dtype"].np).reshape(dims)
 
     plain = default is not None
     define(

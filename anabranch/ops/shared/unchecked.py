@@ -182,8 +182,8 @@ def concat(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]
     axis = _axis(place, values[0].ndim) if known[-1] else None
     if axis is None or any(value.dtype != values[0].dtype for value in values):
         return None
-    rest = {(*value.shape[:axis], *value.shape[axis + 1 :]) for value in values}
-    if len(rest) > 1 or len({value.ndim for value in values}) > 1:
+    other_dims = {(*value.shape[:axis], *value.shape[axis + 1 :]) for value in values}
+    if len(other_dims) > 1 or len({value.ndim for value in values}) > 1:
         return None
     join = np.concatenate
     if len(values) == 2:

@@ -175,10 +175,10 @@ def _real(rank: int) -> None:
         whole = _resized(grad, length, rank)
         count = build("Cast", build("Prod", length, [0]), DstT=x.dtype.base)
         back = build("Real", build("IFFT" + _NAMES[rank], whole), Tout=x.dtype.base)
-        found = _resized(build("Mul", back, count), build("Shape", x)[-rank:], rank)
+        slope = _resized(build("Mul", back, count), build("Shape", x)[-rank:], rank)
         if x._shape is not None:
-            found.set_shape(x._shape)
-        return [found, None]
+            slope.set_shape(x._shape)
+        return [slope, None]
 
     define(
         name,
@@ -222,11 +222,11 @@ def _inverse_real(rank: int) -> None:
         ones = [build("Fill", [1], 1.0), build("Fill", inner, 2.0), build("Fill", even, 1.0)]
         mask = build("Cast", build("ConcatV2", ones, 0), DstT=kind)
         count = build("Cast", build("Prod", length, [0]), DstT=kind)
-        found = build("Mul", forward, build("RealDiv", mask, count))
-        found = _resized(found, build("Shape", x)[-rank:], rank)
+        slope = build("Mul", forward, build("RealDiv", mask, count))
+        slope = _resized(slope, build("Shape", x)[-rank:], rank)
         if x._shape is not None:
-            found.set_shape(x._shape)
-        return [found, None]
+            slope.set_shape(x._shape)
+        return [slope, None]
 
     define(
         name,

@@ -233,9 +233,9 @@ class SparseToDense(Op):
         if rank != 2:
             indices = build("Reshape", indices, [-1, 1])
         values = build("GatherNd", grad, indices)
-        rest = build("Sub", _total(grad), _total(values))
+        on_new_values = build("Sub", _total(grad), _total(values))
         of_values = values if op.inputs[2]._shape != () else _total(values)
-        return [None, None, of_values, rest]
+        return [None, None, of_values, on_new_values]
 
 
 def _total(tensor: Any) -> Any:

@@ -78,10 +78,10 @@ class SparseReshape(Op):
         if wanted is None:
             return [None, None]
         if wanted.count(-1) == 1 and sizes is not None and None not in sizes and None not in wanted:
-            rest = math.prod(item for item in wanted if item != -1)
+            known_size = math.prod(item for item in wanted if item != -1)
             total = math.prod(sizes)
-            if rest and total % rest == 0:
-                wanted = [total // rest if item == -1 else item for item in wanted]
+            if known_size and total % known_size == 0:
+                wanted = [total // known_size if item == -1 else item for item in wanted]
         return [None, tuple([None if item == -1 else item for item in wanted])]
 
     def host_kernel(ctx, inputs, attrs):
@@ -98,20 +98,20 @@ class SparseReshape(Op):
         )
         require(ctx, all(size >= -1 for size in wanted), f"size of the target shape {wanted} must be non-negative")
         if open_:
-            rest = math.prod(size for size in wanted if size != -1)
+            known_size = math.prod(size for size in wanted if size != -1)
             require(
                 ctx,
-                rest > 0,
+                known_size > 0,
                 "reshape cannot infer the missing input size for an empty tensor unless all "
                 "specified input sizes are non-zero",
             )
             require(
                 ctx,
-                total % rest == 0,
+                total % known_size == 0,
                 f"Input to reshape is a SparseTensor with {total} dense values, but the requested shape requires a "
-                f"multiple of {rest}. input_shape={list(sizes)} output_shape={wanted}",
+                f"multiple of {known_size}. input_shape={list(sizes)} output_shape={wanted}",
             )
-            wanted[open_[0]] = total // rest
+            wanted[open_[0]] = total // known_size
         require(
             ctx,
             math.prod(wanted) == total,
@@ -536,7 +536,7 @@ class SparseFillEmptyRowsGrad(Op):
         require(ctx, places.ndim == 1 and grad.ndim == 1, "reverse_index_map and grad_values must be vectors")
         bad = (places < 0) | (places >= len(grad))
         ctx.check(not bad.any(), errors.InvalidArgumentError, f"Elements in reverse index must be in [0, {len(grad)})")
-        rest = np.ones(len(grad), bool)
-        rest[places] = False
-        total = widen(grad[rest]).sum(dtype=widen(grad).dtype)
+        filled = np.ones(len(grad), bool)
+        filled[places] = False
+        total = widen(grad[filled]).sum(dtype=widen(grad).dtype)
         return [grad[places], np.asarray(total).astype(grad.dtype)]

@@ -169,8 +169,8 @@ def _pack_shape(c: ShapeContext) -> Any:
 
 
 def _concat_shapes(c: ShapeContext) -> list[Any]:
-    rest = c.attrs["element_shape_except0"]
-    return [None if rest is None else (None, *rest), (None,)]
+    row_shape = c.attrs["element_shape_except0"]
+    return [None if row_shape is None else (None, *row_shape), (None,)]
 
 
 def _object(ctx: Any, inputs: Sequence[Any]) -> array_objects.TensorArray:

@@ -89,10 +89,10 @@ def _take_scope(source: str, target: str, known: dict[str, Variable], path: str,
     scope = target.rpartition("/")[0]
     names = {name.partition("/part_")[0] for name in known if not scope or name.startswith(scope + "/")}
     for name in sorted(names):
-        rest = name[len(scope) :]
+        below_scope = name[len(scope) :]
         if target != "/":
-            rest = rest[1:]
-        wanted = (rest if source == "/" else source + rest).removesuffix("/")
+            below_scope = below_scope[1:]
+        wanted = (below_scope if source == "/" else source + below_scope).removesuffix("/")
         _take(_variable(name, known), path, wanted, shapes, f"{source} in {path}")
 
 

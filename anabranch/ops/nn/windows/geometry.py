@@ -149,8 +149,8 @@ def output_sizes(c: Any, sizes: Sequence[int | None], windows: Sequence[int | No
             for size, window, stride, dilation, pair in zip(sizes, windows, strides, dilations, pairs, strict=True)
         )
     except ValueError as problem:
-        first, _, rest = str(problem).partition("\n")
-        raise ValueError(f"{first} for op type {c.definition.type_name!r}\n{rest}") from None
+        first, _, details = str(problem).partition("\n")
+        raise ValueError(f"{first} for op type {c.definition.type_name!r}\n{details}") from None
 
 
 def check_attrs(c: Any, rank: int, *names: str) -> None:
