@@ -118,14 +118,14 @@ class Cache(Generic[K, V]):
             stamp: what the entry must have been put with.
             exclusive: let only one thread at a time make entries of this cache.
         """
-        found: V = self.get(key, stamp, _ABSENT)
-        if found is not _ABSENT:
-            return found
+        value: V = self.get(key, stamp, _ABSENT)
+        if value is not _ABSENT:
+            return value
         if not exclusive:
             return self.add(key, make(), stamp)
         with self._making:
-            found = self.peek(key, stamp, _ABSENT)
-            return self.add(key, make(), stamp) if found is _ABSENT else found
+            value = self.peek(key, stamp, _ABSENT)
+            return self.add(key, make(), stamp) if value is _ABSENT else value
 
     # ---------------------------------------------------------------------------------------------------------- changes
     def put(self, key: K, value: V, stamp: Any = None) -> None:
@@ -252,9 +252,9 @@ def memoized(name: str, bound: int) -> Callable[[Callable[..., R]], Memoized[R]]
     """
 
     def decorate(function: Callable[..., R]) -> Memoized[R]:
-        kept = functools.lru_cache(maxsize=bound)(function)
-        _memos.append(_Memo(name, kept))
-        return kept
+        cached = functools.lru_cache(maxsize=bound)(function)
+        _memos.append(_Memo(name, cached))
+        return cached
 
     return decorate
 

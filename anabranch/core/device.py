@@ -77,8 +77,8 @@ def _index(name: str, part: str, text: str) -> int | None:
         return None
     if not (text.isascii() and text.isdigit()):
         key = part.rpartition(":")[0]
-        told = f"invalid literal for int() with base 10: {text!r}\n"
-        raise _invalid(name, f"'{text}' in '{part}' is not a number", f"'/{key}:0', or '/{key}:*' for any", told)
+        reason = f"invalid literal for int() with base 10: {text!r}\n"
+        raise _invalid(name, f"'{text}' in '{part}' is not a number", f"'/{key}:0', or '/{key}:*' for any", reason)
     return int(text)
 
 

@@ -172,12 +172,12 @@ def filter_traceback(traceback: TracebackType | None) -> TracebackType | None:
         traceback = traceback.tb_next
     internal = [is_internal(entry.tb_frame.f_code) for entry in entries]
     last = len(entries) - 1
-    kept = None
+    shortened = None
     for i in range(last, -1, -1):
         if not (internal[i] and 0 < i < last and internal[i - 1] and internal[i + 1]):
             entry = entries[i]
-            kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return kept
+            shortened = TracebackType(shortened, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return shortened
 
 
 class _FilteredTraceback:

@@ -229,13 +229,13 @@ def parse_args(text: str, type_attrs: dict[str, Attr], type_name: str) -> tuple[
     position = 0
     text = text.strip()
     while position < len(text):
-        found = _ARG.match(text, position)
-        if not found:
+        match = _ARG.match(text, position)
+        if not match:
             raise ValueError(
                 f"op {type_name!r}: cannot read the signature at {text[position:]!r}; write it like "
                 f"'a: T, rest: N * T, ref: Ref(T), list: [Tlist] -> out: T'"
             )
-        name, number, ref, types_, plain = found.groups()
+        name, number, ref, types_, plain = match.groups()
         kind = ref or plain
         if types_:
             specs.append(ArgSpec(name, type_list_attr=types_))
@@ -243,7 +243,7 @@ def parse_args(text: str, type_attrs: dict[str, Attr], type_name: str) -> tuple[
             specs.append(ArgSpec(name, type_attr=kind, number_attr=number, is_ref=ref is not None))
         else:
             specs.append(ArgSpec(name, dtype=dtypes.as_dtype(kind), number_attr=number, is_ref=ref is not None))
-        position = found.end()
+        position = match.end()
         while position < len(text) and text[position] == " ":
             position += 1
     return tuple(specs)

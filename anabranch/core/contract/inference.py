@@ -65,8 +65,8 @@ class ShapeContext:
 
     def positions(self, operand: str) -> range:
         """Flat positions of a list operand."""
-        found = self.definition.input_range(operand, self.attrs)
-        return range(found.start, found.stop)
+        bounds = self.definition.input_range(operand, self.attrs)
+        return range(bounds.start, bounds.stop)
 
     def shape(self, operand: int | str) -> RawShape:
         """Raw shape of an input."""
@@ -78,8 +78,8 @@ class ShapeContext:
 
     def value(self, operand: int | str) -> np.ndarray | None:
         """The whole value of an input if it is known."""
-        found = self._partial(self.position(operand))
-        return found if isinstance(found, np.ndarray) else None
+        array = self._partial(self.position(operand))
+        return array if isinstance(array, np.ndarray) else None
 
     def partial(self, operand: int | str) -> Any:
         """What is known of an input's value: an array, a tuple with None in unknown places, or None."""
@@ -88,20 +88,20 @@ class ShapeContext:
     def vector(self, operand: int | str) -> list[int | None] | None:
         """A 1-D integer input as a list with None where unknown; None if not even its length is known."""
         position = self.position(operand)
-        found = self._partial(position)
-        if isinstance(found, np.ndarray):
-            if found.ndim > 1:
+        array = self._partial(position)
+        if isinstance(array, np.ndarray):
+            if array.ndim > 1:
                 raise ValueError(
                     errors.message(
                         f"input {operand!r} of op type {self.definition.type_name!r} "
-                        f"has shape {shapes.show(found.shape)}",
+                        f"has shape {shapes.show(array.shape)}",
                         "a vector of integers",
                         "reshape it to one dimension",
                     )
                 )
-            return [int(item) for item in found.ravel()]
-        if found is not None:
-            return list(found)
+            return [int(item) for item in array.ravel()]
+        if array is not None:
+            return list(array)
         shape = self.shapes[position]
         if shape is not None and len(shape) == 1 and shape[0] is not None:
             return [None] * shape[0]
@@ -109,8 +109,8 @@ class ShapeContext:
 
     def scalar(self, operand: int | str) -> Any:
         """A scalar input as a Python number, or None if unknown."""
-        found = self.value(operand)
-        return found.item() if found is not None and found.size == 1 else None
+        array = self.value(operand)
+        return array.item() if array is not None and array.size == 1 else None
 
     def handle(self, operand: int | str) -> HandleData | None:
         """Dtype and shape of the value behind a resource or variant input, if known."""
@@ -159,10 +159,10 @@ class ShapeContext:
 
 def infer(definition: OpDefinition, context: ShapeContext, count: int) -> list[RawShape]:
     """Run the shape rule; one raw shape per output."""
-    found = definition.shape(context)
-    result = found if isinstance(found, list) else [found]
+    inferred = definition.shape(context)
+    result = inferred if isinstance(inferred, list) else [inferred]
     if len(result) != count:
-        if count == 0 and found is None:
+        if count == 0 and inferred is None:
             return []
         raise TypeError(
             f"the shape rule of {definition.type_name!r} gave {len(result)} shapes for {count} outputs; "
@@ -287,15 +287,15 @@ def _known_from_inputs(tensor: Any) -> Any:
     definition = op.definition
     if definition.value is not None:
         context = ShapeContext(definition, op._attrs, op._inputs, [source._shape for source in op._inputs])
-        found = definition.value(context)
-        if isinstance(found, list):  # one entry per output
-            found = found[tensor.value_index]
+        array = definition.value(context)
+        if isinstance(array, list):  # one entry per output
+            array = array[tensor.value_index]
         elif tensor.value_index:
-            found = None
-        if isinstance(found, tuple) and None not in found:
-            found = np.array(found, tensor.dtype.base.np)
-        if found is not None or definition.shape_only:
-            return found
+            array = None
+        if isinstance(array, tuple) and None not in array:
+            array = np.array(array, tensor.dtype.base.np)
+        if array is not None or definition.shape_only:
+            return array
         if not _worth_folding(op):
             return None
     values = [source._known for source in op._inputs]

@@ -243,8 +243,8 @@ class OpDefinition:
     def passed_position(self, output: int, attrs: dict[str, Any]) -> int:
         """The flat position of the input that output number ``output`` is; the op must pass an operand."""
         assert self.passes is not None
-        found = self.input_range(self.passes, attrs)
-        return found.start + output if found.stop - found.start > 1 else found.start
+        bounds = self.input_range(self.passes, attrs)
+        return bounds.start + output if bounds.stop - bounds.start > 1 else bounds.start
 
     def input_range(self, name: str, attrs: dict[str, Any]) -> slice:
         """Positions in the flat input list that the argument ``name`` stands for."""
@@ -261,17 +261,17 @@ class OpDefinition:
 
     def output_dtypes(self, attrs: dict[str, Any]) -> list[dtypes.DType]:
         """Dtype of each output, in order."""
-        found: list[dtypes.DType] = []
+        dtypes_out: list[dtypes.DType] = []
         for spec in self.outputs:
-            found += spec.dtypes(attrs)
-        return found
+            dtypes_out += spec.dtypes(attrs)
+        return dtypes_out
 
     def input_dtypes(self, attrs: dict[str, Any]) -> list[dtypes.DType]:
         """Dtype of each input, in order."""
-        found: list[dtypes.DType] = []
+        dtypes_in: list[dtypes.DType] = []
         for spec in self.inputs:
-            found += spec.dtypes(attrs)
-        return found
+            dtypes_in += spec.dtypes(attrs)
+        return dtypes_in
 
     def resource_positions(self, attrs: dict[str, Any]) -> tuple[int, ...]:
         """Flat positions of the inputs whose state the effect is on."""
@@ -289,8 +289,8 @@ def set_family_loader(load: Callable[[], None]) -> None:
 
 def lookup(type_name: str) -> OpDefinition:
     """The definition of ``type_name``; NotImplementedError in three parts when there is none."""
-    found = find(type_name)
-    if found is None:
+    definition = find(type_name)
+    if definition is None:
         near = difflib.get_close_matches(type_name, _registry, 3)
         raise NotImplementedError(
             errors.message(
@@ -301,7 +301,7 @@ def lookup(type_name: str) -> OpDefinition:
                 + "(anabranch.Op): ...`, or replace it in the graph",
             )
         )
-    return found
+    return definition
 
 
 def find(type_name: str) -> OpDefinition | None:

@@ -92,9 +92,9 @@ class Body:
         """The tensor inside this body that stands for ``tensor`` of an enclosing body (or of the forward body)."""
         if tensor.op.body is self:
             return tensor
-        found = self.captures.get(tensor)
-        if found is not None:
-            return found
+        captured = self.captures.get(tensor)
+        if captured is not None:
+            return captured
         if self.forward is not None and tensor.op.body is self.forward:
             return self._intermediate(tensor)
         if self.parent is None or not self.reaches(tensor.op.body):
@@ -109,18 +109,18 @@ class Body:
         outer = self.parent.capture(tensor)
         if is_transparent_read(outer.op):
             outer = outer.op._inputs[0]
-        found = self.captures.get(outer)
-        if found is None:
+        captured = self.captures.get(outer)
+        if captured is None:
             if self.owner is not None:
-                found = _grow_owner(self, outer)
+                captured = _grow_owner(self, outer)
             else:
-                found = self.add_arg(outer.dtype, outer._shape, capture_name(outer))
-            found._handle = outer._handle
-            found._known = inference.partial_value(outer)
-            self.captures[outer] = found
+                captured = self.add_arg(outer.dtype, outer._shape, capture_name(outer))
+            captured._handle = outer._handle
+            captured._known = inference.partial_value(outer)
+            self.captures[outer] = captured
         if tensor.op.body is not self.parent and tensor.op.body.encloses(self):
-            self.captures[tensor] = found
-        return found
+            self.captures[tensor] = captured
+        return captured
 
     def reaches(self, other: Body) -> bool:
         """Whether tensors of ``other`` can be used here: it encloses this body, or is the forward body of one that
@@ -134,10 +134,10 @@ class Body:
         return False
 
     def _intermediate(self, tensor: Tensor) -> Tensor:
-        found = self.intermediates.get(tensor)
-        if found is None:
-            found = self.intermediates[tensor] = _find_intermediate(self, tensor)
-        return found
+        intermediate = self.intermediates.get(tensor)
+        if intermediate is None:
+            intermediate = self.intermediates[tensor] = _find_intermediate(self, tensor)
+        return intermediate
 
     def __repr__(self) -> str:
         return f"<Body {self.name!r} of {len(self.operations)} ops>"

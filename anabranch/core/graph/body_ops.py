@@ -39,16 +39,16 @@ def bodies_of(op: Operation) -> tuple[BodyUse, ...]:
     if op.role not in BODIES:
         return ()
     first = first_argument(op)
-    found = []
+    bodies = []
     for key, spec in op.definition.attrs.items():
         if spec.element == "func":
             value = op._attrs[key]
-            found += [
+            bodies += [
                 BodyUse(key, item, first)
                 for item in (value if isinstance(value, tuple) else (value,))
                 if isinstance(item, Body)
             ]
-    return tuple(found)
+    return tuple(bodies)
 
 
 def first_argument(op: Operation) -> int:
@@ -178,10 +178,10 @@ def add_input(op: Operation, tensor: Tensor) -> tuple[Tensor, ...]:
     graph = op.graph
     with graph._lock:
         graph._check_not_finalized()
-        made = tuple(
+        arguments = tuple(
             use.body.add_arg(tensor.dtype, tensor._shape, bodies.capture_name(tensor)) for use in bodies_of(op)
         )
-        for arg in made:
+        for arg in arguments:
             arg._handle = tensor._handle
         op._inputs = (*op._inputs, tensor)
         tensor._consumers.append(op)
@@ -194,7 +194,7 @@ def add_input(op: Operation, tensor: Tensor) -> tuple[Tensor, ...]:
             _append_type(op, op.definition.inputs[-1], tensor.dtype.base)
         _disordered(op, tensor)
         graph._note_change(op)
-    return made
+    return arguments
 
 
 def add_output(op: Operation, tensors: Sequence[Tensor]) -> Tensor:
@@ -219,11 +219,11 @@ def add_loop_variable(op: Operation, initial: Tensor, shape: Any = None) -> tupl
 
     The body returns it unchanged until the caller replaces ``body.outputs[index]``.
     """
-    made = add_input(op, initial)
+    arguments = add_input(op, initial)
     index = len(op._outputs) - 1
     arg: Tensor = op._attrs["body"].args[-1]
     if shape is not None:
-        for item in (*made, op._outputs[-1]):
+        for item in (*arguments, op._outputs[-1]):
             item._shape = shapes.as_raw(shape)
     return arg, index
 
@@ -251,8 +251,8 @@ def _grow_owner(body: Body, outer: Tensor) -> Tensor:
     """The argument of an owned body for a tensor that it captures now."""
     owner = body.owner
     assert owner is not None
-    made = add_input(owner, outer)
-    for use, arg in zip(bodies_of(owner), made, strict=True):
+    arguments = add_input(owner, outer)
+    for use, arg in zip(bodies_of(owner), arguments, strict=True):
         use.body.captures[outer] = arg
         arg._known = inference.partial_value(outer)
     return body.args[-1]

@@ -158,12 +158,12 @@ def _check_allowed(definition: OpDefinition, key: str, spec: opdef.Attr, value: 
     for item in value if isinstance(value, tuple) else (value,):
         if item not in spec.allowed:  # type: ignore[operator]
             names = ", ".join(getattr(choice, "name", str(choice)) for choice in spec.allowed or ())
-            told = ", ".join(f"{t._label} ({t.dtype.base.name})" for t in tensors)
+            listed = ", ".join(f"{t._label} ({t.dtype.base.name})" for t in tensors)
             raise TypeError(
                 f"Value passed to op {definition.type_name!r} has DataType {getattr(item, 'name', item)} "
                 f"not in list of allowed values: {names}\n"
                 + errors.message(
-                    f"{getattr(item, 'name', item)} for {key!r} of op {definition.type_name!r}: {told}",
+                    f"{getattr(item, 'name', item)} for {key!r} of op {definition.type_name!r}: {listed}",
                     f"one of {names}",
                     "cast the inputs with tf.cast",
                 )

@@ -192,10 +192,10 @@ class Builder:
         state = self._library_state
         if state is None:
             state = self._library_state = {}
-        found = state.get(key)
-        if found is None:
-            found = state.setdefault(key, make())
-        return found
+        entry = state.get(key)
+        if entry is None:
+            entry = state.setdefault(key, make())
+        return entry
 
 
 class _Stack(threading.local):

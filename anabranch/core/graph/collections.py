@@ -102,8 +102,8 @@ def register_proto_function(
                 f"{label} must be callable.\n"
                 + errors.message(f"{label}={function!r}", "a function or None", f"{label}=MyClass.{label}")
             )
-    found = ProtoFunctions(proto_type, to_proto, from_proto)
-    if _proto_functions.setdefault(collection_name, found) != found:
+    functions = ProtoFunctions(proto_type, to_proto, from_proto)
+    if _proto_functions.setdefault(collection_name, functions) != functions:
         raise ValueError(
             errors.message(
                 f"other functions for the collection {collection_name!r}",

@@ -45,9 +45,9 @@ def register(
 
 def _kind_of(value: Any) -> _Kind | None:
     for base in type(value).__mro__:
-        found = _kinds.get(base)
-        if found is not None:
-            return found
+        kind = _kinds.get(base)
+        if kind is not None:
+            return kind
     return None
 
 
@@ -100,14 +100,14 @@ def pack(structure: Any, tensors: Sequence[Any]) -> Any:
 
 
 def _slices_parts(value: IndexedSlices) -> list[Any]:
-    found = [value.values, value.indices]
-    return found if value.dense_shape is None else [*found, value.dense_shape]
+    parts = [value.values, value.indices]
+    return parts if value.dense_shape is None else [*parts, value.dense_shape]
 
 
 def _slices_shapes(value: IndexedSlices, shape: Any) -> list[Any]:
     first = None if shape is None else (shape[0],)
-    found: list[Any] = [shape, first]
-    return found if value.dense_shape is None else [*found, None if shape is None else (len(shape),)]
+    part_shapes: list[Any] = [shape, first]
+    return part_shapes if value.dense_shape is None else [*part_shapes, None if shape is None else (len(shape),)]
 
 
 def _sparse_shapes(value: SparseTensor, shape: Any) -> list[Any]:

@@ -103,25 +103,25 @@ def convert_to_tensor(
     for _, function in _candidates(type(value)):
         if wanted is None and preferred is not None:
             try:
-                found = function(value, dtype=dtypes.as_dtype(preferred), name=name, as_ref=as_ref)
-                if found is not NotImplemented and found.dtype.base == dtypes.as_dtype(preferred).base:
-                    return found
+                tensor = function(value, dtype=dtypes.as_dtype(preferred), name=name, as_ref=as_ref)
+                if tensor is not NotImplemented and tensor.dtype.base == dtypes.as_dtype(preferred).base:
+                    return tensor
             except (TypeError, ValueError):
                 pass
-        found = function(value, dtype=wanted, name=name, as_ref=as_ref)
-        if found is NotImplemented:
+        tensor = function(value, dtype=wanted, name=name, as_ref=as_ref)
+        if tensor is NotImplemented:
             continue
-        if not isinstance(found, Tensor):
-            raise RuntimeError(f"conversion function {function!r} returned {found!r}, not a tensor")
-        if wanted is not None and found.dtype.base != wanted:
+        if not isinstance(tensor, Tensor):
+            raise RuntimeError(f"conversion function {function!r} returned {tensor!r}, not a tensor")
+        if wanted is not None and tensor.dtype.base != wanted:
             raise ValueError(
                 errors.message(
-                    f"a {type(value).__name__} of dtype {found.dtype.name}",
+                    f"a {type(value).__name__} of dtype {tensor.dtype.name}",
                     wanted.name,
                     f"tf.cast(x, tf.{wanted.name})",
                 )
             )
-        return found
+        return tensor
     if isinstance(value, (list, tuple)) and _holds_tensors(value):
         return _pack(value, wanted, name)
     if wanted is None and preferred is not None:
@@ -146,9 +146,9 @@ def _holds_tensors(value: Any) -> bool:
 def _first_dtype(value: Any) -> dtypes.DType | None:
     for item in value:
         if isinstance(item, (list, tuple)):
-            found = _first_dtype(item)
-            if found is not None:
-                return found
+            dtype = _first_dtype(item)
+            if dtype is not None:
+                return dtype
         elif isinstance(getattr(item, "dtype", None), dtypes.DType):
             return item.dtype.base
     return None

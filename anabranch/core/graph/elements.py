@@ -152,8 +152,8 @@ class GraphElements(Builder):
     def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
         """A copy of the collection; with ``scope``, the items whose name starts with that regular expression."""
         with self._lock:
-            found = self._collections.get(name, [])
-            return list(found) if scope is None else collections.in_scope(found, scope)
+            items = self._collections.get(name, [])
+            return list(items) if scope is None else collections.in_scope(items, scope)
 
     def get_all_collection_keys(self) -> list[Any]:
         """Names of the collections."""
@@ -163,10 +163,10 @@ class GraphElements(Builder):
     def library_state(self, key: Hashable, make: Callable[[], T]) -> T:
         """What a library keeps beside the graph under ``key``, made on first use: the one item of that collection."""
         with self._lock:
-            found = self._collections.setdefault(key, [])
-            if not found:
-                found.append(make())
-            return found[0]
+            entries = self._collections.setdefault(key, [])
+            if not entries:
+                entries.append(make())
+            return entries[0]
 
     def clear_collection(self, name: Any) -> None:
         """Empty a collection."""

@@ -281,9 +281,11 @@ class Graph(GraphScopes):
         try:
             raw = inference.infer(op.definition, context, count)
         except (ValueError, TypeError) as problem:
-            told = [f"  input {i}: {t.name} {t.dtype.name} {shapes.show(t._shape)}" for i, t in enumerate(op._inputs)]
+            inputs_text = [
+                f"  input {i}: {t.name} {t.dtype.name} {shapes.show(t._shape)}" for i, t in enumerate(op._inputs)
+            ]
             raise type(problem)(
-                "\n".join([str(problem), f"Op: {op.type} {op.name!r}", *told, f"At: {op.user_site}"])
+                "\n".join([str(problem), f"Op: {op.type} {op.name!r}", *inputs_text, f"At: {op.user_site}"])
             ) from None
         self._last_handles = context.output_handles or None
         return raw
@@ -316,11 +318,11 @@ class Graph(GraphScopes):
 
     def _conditional_around(self, control: Operation, body: Body) -> Operation:
         """The conditional or call of ``body`` in which ``control`` runs from now on, whenever its branch is taken."""
-        found = control
+        conditional = control
         kept = []
-        while found.body is not body:
-            kept.append(found)
-            owner = found.body.owner
+        while conditional.body is not body:
+            kept.append(conditional)
+            owner = conditional.body.owner
             if owner is None or owner.role not in (Role.CONDITIONAL, Role.CALL):
                 raise ValueError(
                     errors.message(
@@ -330,13 +332,13 @@ class Graph(GraphScopes):
                         at=control.user_site,
                     )
                 )
-            found = owner
+            conditional = owner
         for op in kept:
             if op not in op.body.control_outputs:
                 op.body.control_outputs.append(op)
                 assert op.body.owner is not None
                 self._note_change(op.body.owner)
-        return found
+        return conditional
 
     def _colocate(self, op: Operation, stack: list[Operation]) -> None:
         groups = sorted({group.decode() for other in stack for group in other.colocation_groups()})

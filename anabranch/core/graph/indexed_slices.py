@@ -109,9 +109,9 @@ class IndexedSlices:
 
 def known_shape(vector: Any) -> shapes.RawShape:
     """The raw shape that an integer vector holds, as far as it is known while the graph is built (-1 means unknown)."""
-    found = inference.partial_value(vector)
-    if found is not None:
-        return tuple([None if item is None or item < 0 else int(item) for item in found])
+    array = inference.partial_value(vector)
+    if array is not None:
+        return tuple([None if item is None or item < 0 else int(item) for item in array])
     length = vector._shape
     return None if length is None or length[0] is None else (None,) * length[0]
 

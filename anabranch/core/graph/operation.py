@@ -218,8 +218,8 @@ class Operation(OpView):
     def colocation_groups(self) -> list[bytes]:
         """The ``loc:@name`` groups the op belongs to; its own if none was given."""
         given = self._attrs.get("_class")
-        found = [item.encode() if isinstance(item, str) else item for item in given or ()]
-        return [item for item in found if item.startswith(b"loc:@")] or [b"loc:@" + self.name.encode()]
+        groups = [item.encode() if isinstance(item, str) else item for item in given or ()]
+        return [item for item in groups if item.startswith(b"loc:@")] or [b"loc:@" + self.name.encode()]
 
     def _set_attr(self, name: str, value: Any) -> None:
         """Set an attribute given as an AttrValue proto or in stored form."""

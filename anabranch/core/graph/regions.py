@@ -239,8 +239,8 @@ class Regions:
         return [self._replaced.get(tensor, tensor) for tensor in op._inputs] if self._replaced else op._inputs
 
     def _controls(self, op: Operation) -> Sequence[Operation]:
-        found = op._control_inputs
-        return [self._stand_ins.get(control, control) for control in found] if self._replaced else found
+        controls = op._control_inputs
+        return [self._stand_ins.get(control, control) for control in controls] if self._replaced else controls
 
     def controls(self, item: Item) -> Sequence[Operation]:
         """Ops that an element waits for."""
@@ -251,10 +251,10 @@ class Regions:
     @property
     def loop_merges(self) -> set[Operation]:
         """All merges of loop variables."""
-        found = self.__dict__.get("_loop_merges")
-        if found is None:
-            found = self.__dict__["_loop_merges"] = {op for loop in self.loops for op in loop.merges}
-        return found
+        merges = self.__dict__.get("_loop_merges")
+        if merges is None:
+            merges = self.__dict__["_loop_merges"] = {op for loop in self.loops for op in loop.merges}
+        return merges
 
     def item_of(self, op: Operation, frame: Loop | None) -> Item | None:
         """The element of ``frame`` that stands for an op; None for what goes into the frame, and static ops."""
@@ -277,13 +277,13 @@ class Regions:
 
     def parents(self, item: Item, frame: Loop | None) -> list[Item]:
         """Elements of the frame that must come before one."""
-        found = []
+        regions = []
         for tensor in self.sources(item):
             if tensor not in self.fed:
-                found.append(self.item_of(tensor.op, frame))
+                regions.append(self.item_of(tensor.op, frame))
         for control in self.controls(item):
-            found.append(self.item_of(control, frame))
-        return [parent for parent in dict.fromkeys(found) if parent is not None and parent is not item]
+            regions.append(self.item_of(control, frame))
+        return [parent for parent in dict.fromkeys(regions) if parent is not None and parent is not item]
 
     def in_order(self, items: Sequence[Item], frame: Loop | None) -> list[Item]:
         """The lexicographically smallest topological order by creation."""
@@ -298,34 +298,34 @@ class Regions:
                     waiting[i] += 1
                     children[at].append(i)
         ready = [i for i, count in enumerate(waiting) if not count]
-        found = []
+        ordered = []
         while ready:
             at = heapq.heappop(ready)
-            found.append(listed[at])
+            ordered.append(listed[at])
             for child in children[at]:
                 waiting[child] -= 1
                 if not waiting[child]:
                     heapq.heappush(ready, child)
-        if len(found) != len(listed):
+        if len(ordered) != len(listed):
             raise IrregularError(f"a cycle through {next(x for i, x in enumerate(listed) if waiting[i]).name!r}")
-        return found
+        return ordered
 
     # ------------------------------------------------------------------------------------------------------------ paths
     def root_of(self, pred: Tensor) -> Tensor | bool | int:
         """A predicate without identities, switches and constant entries; its value if it is constant."""
-        found = self._roots.get(pred)
-        if found is None:
+        root = self._roots.get(pred)
+        if root is None:
             seen = pred
             while seen not in self.fed and (
                 seen.op.type in ("Identity", "Switch") or (seen.op.type in ENTERS and seen.op._attrs["is_constant"])
             ):
                 seen = seen.op._inputs[0]
-            found = seen
+            root = seen
             value = self._constant(seen)
             if value is not None:
-                found = value
-            self._roots[pred] = found
-        return found
+                root = value
+            self._roots[pred] = root
+        return root
 
     def _constant(self, tensor: Tensor) -> Any:
         """A constant scalar behind identities, switches, negations and constant entries."""
@@ -353,23 +353,23 @@ class Regions:
     @staticmethod
     def union(paths: Iterable[Path]) -> Path:
         """All conditions together."""
-        found: tuple[Literal, ...] = ()
+        literals: tuple[Literal, ...] = ()
         for path in paths:
             if path is None:
                 return DEAD
-            if path is found or not path:
+            if path is literals or not path:
                 continue
-            if not found:
-                found = path
+            if not literals:
+                literals = path
                 continue
-            known = dict(found)
+            known = dict(literals)
             for pred, value in path:
                 if pred not in known:
-                    found = (*found, (pred, value))
+                    literals = (*literals, (pred, value))
                     known[pred] = value
                 elif known[pred] != value:
                     return DEAD
-        return found
+        return literals
 
     def _find_paths(self, frame: Loop | None, known: dict[Tensor, int]) -> None:
         """Find the paths in a frame; ``known`` are the conditions under which the frame runs at all."""

@@ -241,14 +241,14 @@ class GraphScopes(GraphElements):
         return list(dict.fromkeys(op for scope in self._scopes.controls for op in scope.controls))
 
     def _control_dependencies_for_inputs(self, input_ops: Iterable[Operation]) -> list[Operation]:
-        found: dict[Operation, None] = {}
+        controls: dict[Operation, None] = {}
         input_set = set(input_ops)
         for scope in self._scopes.controls:
             if not any(op in scope.seen for op in input_set):
                 for op in scope.controls:
                     if op not in input_set:
-                        found[op] = None
-        return list(found)
+                        controls[op] = None
+        return list(controls)
 
     @contextlib.contextmanager
     def building(self, body: Body) -> Iterator[Body]:

@@ -104,12 +104,12 @@ class SparseTensor:
         return self._raw()
 
     def _raw(self) -> shapes.RawShape:
-        found = known_shape(self._dense_shape)
+        dims = known_shape(self._dense_shape)
         if self._static is not None:
-            found = shapes.merge(found, self._static)
-        if found is None and self._indices._shape is not None and self._indices._shape[1] is not None:
-            found = (None,) * self._indices._shape[1]
-        return found
+            dims = shapes.merge(dims, self._static)
+        if dims is None and self._indices._shape is not None and self._indices._shape[1] is not None:
+            dims = (None,) * self._indices._shape[1]
+        return dims
 
     def get_shape(self) -> shapes.TensorShape:
         """Alias of :attr:`shape`."""
@@ -153,8 +153,8 @@ class SparseTensor:
     def _with_dense(self, type_name: str, dense: Any, name: str) -> SparseTensor:
         with name_scope(None, name, [self._indices, self._values, self._dense_shape, dense]) as scope:
             other = convert.convert_to_tensor(dense, self.dtype.base, "y")
-            found = build(type_name, self._indices, self._values, self._dense_shape, other, name=scope)
-        return SparseTensor(self._indices, found, self._dense_shape)
+            values = build(type_name, self._indices, self._values, self._dense_shape, other, name=scope)
+        return SparseTensor(self._indices, values, self._dense_shape)
 
     def __mul__(self, dense: Any) -> SparseTensor:
         """Each stored element times the one of ``dense``, which is broadcast to the dense shape."""
@@ -219,15 +219,15 @@ def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str 
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
     if is_sparse(value):
-        found = SparseTensor.from_value(value)
-        if dtype is not None and found.dtype.base != dtype.base:
+        sparse = SparseTensor.from_value(value)
+        if dtype is not None and sparse.dtype.base != dtype.base:
             raise RuntimeError(
-                f"Sparse dtype: requested = {dtype.name}, actual = {found.dtype.name}\n"
+                f"Sparse dtype: requested = {dtype.name}, actual = {sparse.dtype.name}\n"
                 + errors.message(
-                    f"a SparseTensor of dtype {found.dtype.name}", dtype.name, "tf.cast(x, ...) before or after"
+                    f"a SparseTensor of dtype {sparse.dtype.name}", dtype.name, "tf.cast(x, ...) before or after"
                 )
             )
-        return found
+        return sparse
     return convert.convert_to_tensor(value, dtype, name)
 
 

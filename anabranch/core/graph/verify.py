@@ -52,19 +52,19 @@ def verify_graph(graph: Graph, level: str = "full") -> None:
     """
     if level not in LEVELS:
         raise ValueError(errors.message(f"level={level!r}", f"one of {', '.join(LEVELS)}", 'level="full"'))
-    found: list[_Problem] = []
+    problems: list[_Problem] = []
     with graph._lock:
         for name, check in (("structure", _structure), ("shapes", _shapes), ("effects", _effects)):
             for problem in check(graph):
-                found.append(problem)
-                if len(found) == MOST_PROBLEMS:
+                problems.append(problem)
+                if len(problems) == MOST_PROBLEMS:
                     break
             # What stands on a broken structure says nothing.
-            if found or name == level:
+            if problems or name == level:
                 break
-    if found:
-        told = "\n".join(_told(op, text) for op, text in found)
-        raise InvalidGraphError(None, found[0][0], f"the graph is not well formed:\n{told}")
+    if problems:
+        listed = "\n".join(_told(op, text) for op, text in problems)
+        raise InvalidGraphError(None, problems[0][0], f"the graph is not well formed:\n{listed}")
 
 
 def show_neighbours(op: Operation) -> str:
@@ -120,8 +120,8 @@ def _index(graph: Graph) -> Iterator[_Problem]:
             yield op, f"operation {op.name!r} says that it is of another graph"
         if graph._by_name.get(op.name) is not op:
             other = graph._by_name.get(op.name)
-            told = "nothing" if other is None else f"the {other.type} of index {other._id}"
-            yield op, f"the name {op.name!r} finds {told}"
+            shown = "nothing" if other is None else f"the {other.type} of index {other._id}"
+            yield op, f"the name {op.name!r} finds {shown}"
         if op not in listed[op.body]:
             yield op, f"operation {op.name!r} is not among the operations of its body {op.body.name!r}"
     if len(graph._by_name) > len(graph._operations):
@@ -258,8 +258,8 @@ def _attributes(op: Operation) -> Iterator[_Problem]:
             yield op, f"attribute {key!r} of {op.name!r} is not in the contract of {op.type}"
     for body in bodies_of(op):
         if body.owner is not op:
-            told = "no owner" if body.owner is None else f"the owner {body.owner.name!r}"
-            yield op, f"body {body.name!r}, which {op.name!r} holds, has {told}"
+            shown = "no owner" if body.owner is None else f"the owner {body.owner.name!r}"
+            yield op, f"body {body.name!r}, which {op.name!r} holds, has {shown}"
     yield from _lined_up(op)
 
 
@@ -288,20 +288,20 @@ def _lined_up(op: Operation) -> Iterator[_Problem]:
         else:
             returned = [tensor.dtype.base for tensor in inputs]
         if [output.dtype.base for output in body.outputs] != returned:
-            told = [output.dtype.base.name for output in body.outputs]
-            yield op, f"body {body.name!r} of {op.name!r} returns {told}, not {[dtype.name for dtype in returned]}"
+            listed = [output.dtype.base.name for output in body.outputs]
+            yield op, f"body {body.name!r} of {op.name!r} returns {listed}, not {[dtype.name for dtype in returned]}"
 
 
 def _types(op: Operation) -> Iterator[_Problem]:
-    wanted, made = op.definition.input_dtypes(op._attrs), op.definition.output_dtypes(op._attrs)
+    wanted, actual = op.definition.input_dtypes(op._attrs), op.definition.output_dtypes(op._attrs)
     if len(wanted) != len(op._inputs):
         yield op, f"{op.name!r} has {len(op._inputs)} inputs, its contract {len(wanted)}"
     for index, (dtype, tensor) in enumerate(zip(wanted, op._inputs, strict=False)):
         if tensor.dtype.base != dtype.base or (dtype.is_ref and not tensor.dtype.is_ref):
             yield op, f"input {index} of {op.name!r} is {tensor.dtype.name}, its contract says {dtype.name}"
-    if len(made) != len(op._outputs):
-        yield op, f"{op.name!r} has {len(op._outputs)} outputs, its contract {len(made)}"
-    for index, (dtype, tensor) in enumerate(zip(made, op._outputs, strict=False)):
+    if len(actual) != len(op._outputs):
+        yield op, f"{op.name!r} has {len(op._outputs)} outputs, its contract {len(actual)}"
+    for index, (dtype, tensor) in enumerate(zip(actual, op._outputs, strict=False)):
         if tensor.dtype != dtype:
             yield op, f"output {index} of {op.name!r} is {tensor.dtype.name}, its contract says {dtype.name}"
         if tensor.op is not op or tensor.value_index != index:
@@ -315,11 +315,11 @@ def _shapes(graph: Graph) -> Iterator[_Problem]:
             continue  # its shape holds for all iterations; the rule would see one of them
         context = inference.ShapeContext(op.definition, op._attrs, op._inputs, [t._shape for t in op._inputs])
         try:
-            found = inference.infer(op.definition, context, len(op._outputs))
+            dims = inference.infer(op.definition, context, len(op._outputs))
         except (ValueError, TypeError) as problem:
             yield op, f"the shape rule of {op.name!r} refuses its inputs: {problem}"
             continue
-        for tensor, shape in zip(op._outputs, found, strict=True):
+        for tensor, shape in zip(op._outputs, dims, strict=True):
             if not shapes.is_compatible(tensor._shape, shape):
                 yield (
                     op,

@@ -108,10 +108,10 @@ def _message(kind: str, value: Any, dtype: dtypes.DType | None, function_referen
     if kind == "tensor":
         return array_proto(value, dtype)
     if isinstance(value, NamedAttrs):
-        found = graph_pb2.NameAttrList(name=value.name)
+        message = graph_pb2.NameAttrList(name=value.name)
         for key, item in value.items:
-            found.attr[key].CopyFrom(to_proto(item, function_reference=function_reference))
-        return found
+            message.attr[key].CopyFrom(to_proto(item, function_reference=function_reference))
+        return message
     return function_reference(value)
 
 
@@ -173,8 +173,8 @@ def from_proto(proto: Any, spec: Attr | None = None) -> Any:
     if spec is not None:
         wanted = "list" if spec.is_list else _FIELDS[spec.element]
         if field != wanted:
-            told = "no value" if field is None else f"a value of kind {_KINDS.get(field, field)}"
-            raise TypeError(errors.message(told, spec.kind, f"set AttrValue.{wanted}"))
+            shown = "no value" if field is None else f"a value of kind {_KINDS.get(field, field)}"
+            raise TypeError(errors.message(shown, spec.kind, f"set AttrValue.{wanted}"))
     if field is None:
         return None
     if field == "placeholder":

@@ -19,11 +19,11 @@ def rewritten(proto: Any) -> Any:
     functions = {function.signature.name: function for function in proto.library.function}
     if not any(_called(node, functions) for nodes in _bodies(proto) for node in nodes):
         return proto
-    found = type(proto)()
-    found.CopyFrom(proto)
-    for node in found.node:
+    message = type(proto)()
+    message.CopyFrom(proto)
+    for node in message.node:
         _rewrite(node, functions)
-    for function in found.library.function:
+    for function in message.library.function:
         places: dict[str, dict[str, range]] = {}
         for node in function.node_def:
             called = functions.get(node.op)
@@ -33,7 +33,7 @@ def rewritten(proto: Any) -> Any:
             node.input[:] = [new for text in node.input for new in _renamed(text, places)]
         for key, text in list(function.ret.items()):
             function.ret[key] = _renamed(text, places)[0]
-    return found
+    return message
 
 
 def _bodies(proto: Any) -> Iterable[Any]:
@@ -70,29 +70,29 @@ def _rewrite(node: Any, functions: dict[str, Any]) -> bool:
 
 def _types(args: Any, given: Any) -> list[int] | None:
     """The dtype of each tensor of a signature's side; None if an attribute does not tell."""
-    found: list[int] = []
+    types: list[int] = []
     for arg in args:
         for key, kind in ((arg.type_attr, "type"), (arg.type_list_attr, "list"), (arg.number_attr, "i")):
             if key and (key not in given or given[key].WhichOneof("value") != kind):
                 return None
         if arg.type_list_attr:
-            found += given[arg.type_list_attr].list.type
+            types += given[arg.type_list_attr].list.type
             continue
         count = given[arg.number_attr].i if arg.number_attr else 1
         if not 0 <= count <= _MOST:
             return None
-        found += [given[arg.type_attr].type if arg.type_attr else arg.type] * count
-    return found
+        types += [given[arg.type_attr].type if arg.type_attr else arg.type] * count
+    return types
 
 
 def _places(args: Any, given: Any) -> dict[str, range]:
     """Which of all tensors each result is."""
-    found, at = {}, 0
+    ranges, at = {}, 0
     for arg in args:
         count = len(_types([arg], given) or ())
-        found[arg.name] = range(at, at + count)
+        ranges[arg.name] = range(at, at + count)
         at += count
-    return found
+    return ranges
 
 
 def _renamed(text: str, places: dict[str, dict[str, range]]) -> list[str]:

@@ -124,9 +124,9 @@ class Freezer:
                             called.add(item.name)
                             waiting.append(self.functions[item.name].node_def)
         replaced = {name for name, _ in self.made} - called
-        kept = [function for function in self.library.function if function.signature.name not in replaced]
+        remaining = [function for function in self.library.function if function.signature.name not in replaced]
         del self.library.function[:]
-        self.library.function.extend(kept)
+        self.library.function.extend(remaining)
 
     def _freeze(self, function: Any, values: dict[int, int]) -> None:
         types: dict[str, int] = {}

@@ -31,13 +31,13 @@ _WITHOUT_EFFECT = frozenset(("pure", "feed", "read"))
 
 def bodies_of(op: Operation) -> list[Body]:
     """The nested bodies that an op holds as attributes."""
-    found = []
+    bodies = []
     for value in op._attrs.values():
         if isinstance(value, Body):
-            found.append(value)
+            bodies.append(value)
         elif isinstance(value, tuple):
-            found.extend(item for item in value if isinstance(item, Body))
-    return found
+            bodies.extend(item for item in value if isinstance(item, Body))
+    return bodies
 
 
 def named_functions(op: Operation) -> Iterator[str]:

@@ -135,19 +135,19 @@ def foreign_nodes(proto: Any) -> list[Any]:
 
 def check_exportable(proto: Any) -> None:
     """Raise NotImplementedError that names all nodes of a GraphDef which no other program could read."""
-    found = foreign_nodes(proto)
-    if not found:
+    foreign = foreign_nodes(proto)
+    if not foreign:
         return
     by_type: dict[str, list[str]] = {}
-    for node in found:
+    for node in foreign:
         by_type.setdefault(node.op, []).append(node.name)
-    told = [
+    lines = [
         f"{len(names)} of type {op_type}: {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}"
         for op_type, names in sorted(by_type.items())
     ]
     raise NotImplementedError(
         errors.message(
-            "a graph for other programs with nodes that only this package knows\n" + "\n".join(told),
+            "a graph for other programs with nodes that only this package knows\n" + "\n".join(lines),
             "TensorFlow's op types only",
             "build the part that is exported without them; for a graph that this package reads again, as_graph_def()",
         )

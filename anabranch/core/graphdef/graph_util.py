@@ -100,9 +100,9 @@ def extract_sub_graph(graph_def: Any, dest_nodes: Sequence[str]) -> Any:
         if name not in keep and name in nodes:
             keep.add(name)
             waiting += [node_name(text) for text in nodes[name].input]
-    found = _copy_without_nodes(graph_def)
-    found.node.extend(node for node in graph_def.node if node.name in keep)
-    return found
+    subgraph = _copy_without_nodes(graph_def)
+    subgraph.node.extend(node for node in graph_def.node if node.name in keep)
+    return subgraph
 
 
 def _hands_on(op_type: str) -> bool:
@@ -130,18 +130,18 @@ def remove_training_nodes(input_graph: Any, protected_nodes: Iterable[str] | Non
         for node in input_graph.node
         if _hands_on(node.op) and node.name not in protected | controls and len(node.input) == 1
     }
-    found = _copy_without_nodes(input_graph)
+    pruned = _copy_without_nodes(input_graph)
     for node in input_graph.node:
         if node.name in spliced:
             continue
-        copy = found.node.add()
+        copy = pruned.node.add()
         copy.CopyFrom(node)
         del copy.input[:]
         for text in node.input:
             while text.removesuffix(":0") in spliced:
                 text = spliced[text.removesuffix(":0")]
             copy.input.append(text)
-    return found
+    return pruned
 
 
 @public("graph_util.tensor_shape_from_node_def_name")
@@ -185,33 +185,33 @@ def convert_variables_to_constants(
                 fetches[node.name] = _read_of(sess.graph, node.name)
     values = dict(zip(fetches, sess.run(list(fetches.values())), strict=True)) if fetches else {}
 
-    found = _copy_without_nodes(graph)
-    freezer = frozen_functions.Freezer(found, frozen_functions.refusal)
+    frozen = _copy_without_nodes(graph)
+    freezer = frozen_functions.Freezer(frozen, frozen_functions.refusal)
     for node in graph.node:
         variable = _variable_behind(nodes, node.input[0]) if node.input else None
         if frozen_functions.holds_functions(node.op):
-            _append_call(found, node, freezer, nodes, values)
+            _append_call(frozen, node, freezer, nodes, values)
         elif node.name in values:
-            found.node.append(_constant(node.name, node.attr["dtype"].type, values[node.name]))
+            frozen.node.append(_constant(node.name, node.attr["dtype"].type, values[node.name]))
         elif variable in values and frozen_functions.reads_whole(node.op):
-            read = found.node.add()
+            read = frozen.node.add()
             read.CopyFrom(node)
             frozen_functions.as_identity(read)
         elif variable in values and frozen_functions.reads_rows(node.op):
-            _append_gather(found, node)
+            _append_gather(frozen, node)
         elif variable in values and (passed_attr := frozen_functions.passed_attr(node.op)) is not None:
-            passed = found.node.add()
+            passed = frozen.node.add()
             passed.CopyFrom(node)
             dtype = nodes[variable].attr["dtype"] if variable is not None else node.attr[passed_attr]
             if _gives_ref(node.op):
                 passed.op = node.op.removeprefix("Ref")
             passed.attr[passed_attr].CopyFrom(dtype)
         else:
-            found.node.add().CopyFrom(node)
+            frozen.node.add().CopyFrom(node)
             if variable in values and not _gives_ref(nodes[variable or ""].op):
                 raise frozen_functions.refusal(node, variable or "")
-    freezer.drop_replaced(found)
-    return found
+    freezer.drop_replaced(frozen)
+    return frozen
 
 
 def _variable_behind(nodes: dict[str, Any], text: str) -> str | None:

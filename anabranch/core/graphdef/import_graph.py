@@ -215,16 +215,16 @@ class _Import:
             wanted = self._found(nodes, elements)
             import_nodes.check_edges(nodes, {edge: t.dtype for edge, t in tensors.items()}, controls)
             self._check_colocation(nodes)
-            made = self._build(nodes, scope, tensors, controls)
+            imported = self._build(nodes, scope, tensors, controls)
         if elements is None:
             return None
         found: list[Any] = []
         for op_name, index in wanted:
             if index is None:
-                found.append(made[op_name])
+                found.append(imported[op_name])
             else:
                 mapped = tensors.get((op_name, index))
-                found.append(made[op_name]._outputs[index] if mapped is None else mapped)
+                found.append(imported[op_name]._outputs[index] if mapped is None else mapped)
         return found
 
     # ---------------------------------------------------------------------------------------------------------- checks
@@ -304,7 +304,7 @@ class _Import:
         return tensors, controls
 
     def _found(self, nodes: dict[str, Node], elements: list[str] | None) -> list[tuple[str, int | None]]:
-        found: list[tuple[str, int | None]] = []
+        parsed: list[tuple[str, int | None]] = []
         for text in elements or ():
             name, index = import_nodes.source(text)
             is_tensor = name != text
@@ -317,8 +317,8 @@ class _Import:
                         "print([node.name for node in graph_def.node])",
                     )
                 )
-            found.append((name, index if is_tensor else None))
-        return found
+            parsed.append((name, index if is_tensor else None))
+        return parsed
 
     def _check_colocation(self, nodes: dict[str, Node]) -> None:
         if not self.validate_colocation:
@@ -346,14 +346,14 @@ class _Import:
                     name = name.rpartition("/")[0]
                     taken.add(name)
         ours = {prefix + name for name in given}
-        found = {}
+        unique_names = {}
         for name in given:
             full, count = prefix + name, 0
             while full in taken or (count and full in ours):
                 count += 1
                 full = f"{prefix}{name}_{count}"
-            found[name] = full
-        return found
+            unique_names[name] = full
+        return unique_names
 
     def _build(
         self,
@@ -365,17 +365,17 @@ class _Import:
     ) -> dict[str, Operation]:
         graph = self.graph
         names = self._unique_names(nodes, prefix)
-        made: dict[str, Operation] = {}
+        ops: dict[str, Operation] = {}
         back: list[tuple[Operation, int, Source]] = []
         colocated: list[tuple[Operation, list[str]]] = []
         # Names come out whole, so that no name scope may come before them; other scopes of the caller hold.
         for node in import_nodes.in_order(nodes, tensors, controls):
             inputs: list[Any] = []
             for edge in node.inputs:
-                found = tensors.get(edge)
-                if found is None and edge[0] in made:
-                    found = made[edge[0]]._outputs[edge[1]]
-                inputs.append(found)
+                tensor = tensors.get(edge)
+                if tensor is None and edge[0] in ops:
+                    tensor = ops[edge[0]]._outputs[edge[1]]
+                inputs.append(tensor)
             for position in node.back_edges:  # the loop's entry stands in until the back edge exists
                 inputs[position] = next((item for item in inputs if item is not None), None)
                 if inputs[position] is None:
@@ -398,7 +398,7 @@ class _Import:
                 inputs,
                 attrs,
                 full + "/",
-                control_inputs=[controls[item] if item in controls else made[item] for item in node.controls],
+                control_inputs=[controls[item] if item in controls else ops[item] for item in node.controls],
                 device="" if groups else node.proto.device,
                 infer_shapes=not node.back_edges,
             )
@@ -414,17 +414,17 @@ class _Import:
                 op._device = devices.resolve(graph._scopes.devices, op)
             if node.output_shapes is not None:
                 _merge_shapes(node, op)
-            made[node.name] = op
+            ops[node.name] = op
         for op, position, edge in back:
             start = tensors.get(edge)
-            graph._update_input(op, position, made[edge[0]]._outputs[edge[1]] if start is None else start)
+            graph._update_input(op, position, ops[edge[0]]._outputs[edge[1]] if start is None else start)
         for op, groups in colocated:
             for item in groups:
                 other = graph._by_name.get(item)
                 if other is not None and other._device:
                     op._device = other._device
                     break
-        return made
+        return ops
 
     def _changed(self, node: Node) -> set[int]:
         """Positions of inputs that a loop changes: its arguments are not what its inputs are."""
@@ -494,12 +494,12 @@ class _Import:
             for node in nodes.values():
                 node.controls = [item for item in node.controls if item not in argument_names]
             import_nodes.check_edges(nodes, {edge: t.dtype for edge, t in tensors.items()}, ())
-            made = self._build(nodes, body.name + "/", tensors, {}, scoped=False)
+            ops = self._build(nodes, body.name + "/", tensors, {}, scoped=False)
             for output in function.signature.output_arg:
                 text = function.ret.get(output.name, output.name)
                 for edge in import_nodes.function_sources(nodes, text):
                     found = tensors.get(edge)
-                    if found is None and edge[0] not in made:
+                    if found is None and edge[0] not in ops:
                         raise ValueError(
                             errors.message(
                                 f"function {reference.name!r} that returns {text!r}",
@@ -507,9 +507,9 @@ class _Import:
                                 "name one of its nodes",
                             )
                         )
-                    body.outputs.append(made[edge[0]]._outputs[edge[1]] if found is None else found)
+                    body.outputs.append(ops[edge[0]]._outputs[edge[1]] if found is None else found)
             for node_name in function.control_ret.values():
-                if node_name not in made:
+                if node_name not in ops:
                     raise ValueError(
                         errors.message(
                             f"function {reference.name!r} with the control output {node_name!r}",
@@ -517,7 +517,7 @@ class _Import:
                             "delete it from control_ret",
                         )
                     )
-                body.control_outputs.append(made[node_name])
+                body.control_outputs.append(ops[node_name])
             if not function.control_ret:
                 body.control_outputs += function_def.implied_control_outputs(body)
         self.instantiating.pop()
@@ -531,8 +531,8 @@ def _groups(node: Node) -> list[str]:
     listed = node.attrs.get("_class")
     if not isinstance(listed, (list, tuple)):
         return []
-    found = [item[len(_GROUP) :] for item in listed if isinstance(item, str) and item.startswith(_GROUP)]
-    return [name for name in found if name != node.name]
+    groups = [item[len(_GROUP) :] for item in listed if isinstance(item, str) and item.startswith(_GROUP)]
+    return [name for name in groups if name != node.name]
 
 
 def _listed_shape(attrs: Any, key: str) -> shapes.RawShape:

@@ -67,8 +67,8 @@ class Node:
 
 def refuse(node: Any, given: str, expected: str, instead: str, first: str = "") -> ValueError:
     """The error of a node that cannot be read."""
-    told = errors.message(f"node {node.name!r} ({node.op}) with {given}", expected, instead)
-    return ValueError(f"{first}\n{told}" if first else told)
+    message = errors.message(f"node {node.name!r} ({node.op}) with {given}", expected, instead)
+    return ValueError(f"{first}\n{message}" if first else message)
 
 
 # ------------------------------------------------------------------------------------------------------------ op types
@@ -92,17 +92,17 @@ def check_types(nodes: Iterable[Any], library: dict[str, Any]) -> None:
     if not counts and not calls:
         return
     known = opdef.all_definitions()
-    told = []
+    lines = []
     for place, (op_type, count) in enumerate(sorted(counts.items())):
         near = difflib.get_close_matches(op_type, known, 3) if place < MOST_SUGGESTED else []
-        told.append(
+        lines.append(
             f"{op_type}: {count} node{'s' if count > 1 else ''}" + (f" (near: {', '.join(near)})" if near else "")
         )
-    told += [f"{name}: {count} call(s) of the library's function by its name" for name, count in sorted(calls.items())]
+    lines += [f"{name}: {count} call(s) of the library's function by its name" for name, count in sorted(calls.items())]
     raise NotImplementedError(
         f"Op type not registered {', '.join(repr(name) for name in sorted([*counts, *calls]))}\n"
         + errors.message(
-            "a graph with op types that have no definition\n" + "\n".join(told),
+            "a graph with op types that have no definition\n" + "\n".join(lines),
             f"the {len(known)} op types defined",
             "define them with `class Name(anabranch.Op): ...`, or cut the part that needs them off with "
             "tf.graph_util.extract_sub_graph; call functions through PartitionedCall",
@@ -111,14 +111,14 @@ def check_types(nodes: Iterable[Any], library: dict[str, Any]) -> None:
 
 
 def _functions_named(node: Any) -> list[str]:
-    found = []
+    functions = []
     for value in node.attr.values():
         kind = value.WhichOneof("value")
         if kind == "func":
-            found.append(value.func.name)
+            functions.append(value.func.name)
         elif kind == "list":
-            found += [item.name for item in value.list.func]
-    return found
+            functions += [item.name for item in value.list.func]
+    return functions
 
 
 # ---------------------------------------------------------------------------------------------------------- attributes
@@ -307,8 +307,8 @@ def check_edges(nodes: dict[str, Node], outside: dict[Source, dtypes.DType], out
             )
         back = []
         for position, (edge, dtype) in enumerate(zip(node.inputs, wanted, strict=True)):
-            found = outside.get(edge)
-            if found is None:
+            output = outside.get(edge)
+            if output is None:
                 start = nodes.get(edge[0])
                 if start is None:
                     raise refuse(
@@ -330,16 +330,16 @@ def check_edges(nodes: dict[str, Node], outside: dict[Source, dtypes.DType], out
                         f"Node {node.name!r}: Connecting to invalid output {edge[1]} of source node {edge[0]} "
                         f"which has {len(outputs)} outputs",
                     )
-                found = outputs[edge[1]]
+                output = outputs[edge[1]]
                 if node.definition.type_name in MERGES and start.definition.type_name in NEXTS:
                     back.append(position)
-            if found.base != dtype.base or (dtype.is_ref and not found.is_ref):
+            if output.base != dtype.base or (dtype.is_ref and not output.is_ref):
                 raise refuse(
                     node.proto,
-                    f"input {position} of dtype {found.name}",
+                    f"input {position} of dtype {output.name}",
                     dtype.name,
                     "cast it, or map another tensor",
-                    f"Input {position} of node {node.name} was passed {found.name} from {edge[0]}:{edge[1]} "
+                    f"Input {position} of node {node.name} was passed {output.name} from {edge[0]}:{edge[1]} "
                     f"incompatible with expected {dtype.name}.",
                 )
         node.back_edges = tuple(back)
@@ -369,17 +369,17 @@ def in_order(nodes: dict[str, Node], outside: Iterable[Source], outside_controls
         for name in starts:
             consumers[position[name]].append(i)
     ready = [i for i, count in enumerate(pending) if not count]
-    found: list[Node] = []
+    ordered: list[Node] = []
     while ready:
         i = heapq.heappop(ready)
-        found.append(listed[i])
+        ordered.append(listed[i])
         for consumer in consumers[i]:
             pending[consumer] -= 1
             if not pending[consumer]:
                 heapq.heappush(ready, consumer)
-    if len(found) < len(listed):
+    if len(ordered) < len(listed):
         _refuse_cycle(listed, pending, position)
-    return found
+    return ordered
 
 
 def _refuse_cycle(listed: list[Node], pending: list[int], position: dict[str, int]) -> None:

@@ -53,9 +53,9 @@ def __getattr__(name: str) -> Any:
             module = importlib.import_module(f"{__name__}.{module_name}")
             file = module.DESCRIPTOR
             if name in file.message_types_by_name or name in file.enum_types_by_name:
-                found = getattr(module, name)
-                globals()[name] = found
-                return found
+                value = getattr(module, name)
+                globals()[name] = value
+                return value
     raise AttributeError(f"{__name__} has no message or enum {name!r}; its .proto files list all that it has")
 
 

@@ -286,8 +286,8 @@ def _inferred(value: Any, types: set[type]) -> tuple[np.ndarray, DType]:
         return array.astype(_FLOAT32), dtypes.float32
     if given == _OBJECT:
         refuse_objects(value)
-    found = _numpy_type(array)
-    return (array if found.np == given else array.astype(found.np)), found
+    dtype = _numpy_type(array)
+    return (array if dtype.np == given else array.astype(dtype.np)), dtype
 
 
 def _numbers(value: Any, types: set[type], dtype: DType) -> np.ndarray:

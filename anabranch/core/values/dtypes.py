@@ -270,28 +270,28 @@ def as_dtype(type_value: Any) -> DType:
     if type(type_value) is DType:
         return type_value
     try:
-        found = _BY_KEY.get(type_value)
+        dtype = _BY_KEY.get(type_value)
     except TypeError:  # not hashable
-        found = None
-    return found if found is not None else _as_dtype_slowly(type_value)
+        dtype = None
+    return dtype if dtype is not None else _as_dtype_slowly(type_value)
 
 
 def _as_dtype_slowly(value: Any) -> DType:
     """Look up what is not a key: numbers, other spellings of NumPy types, and objects that have a dtype."""
     if isinstance(value, (int, _np.integer)) and not isinstance(value, builtins.bool):
-        if (found := _BY_ENUM.get(int(value))) is not None:
-            return found
+        if (known_dtype := _BY_ENUM.get(int(value))) is not None:
+            return known_dtype
     elif isinstance(value, (_np.dtype, type, str)):
         try:
             dtype = _np.dtype(value)
         except (TypeError, ValueError, SyntaxError):
             dtype = None
         if dtype is not None and (not isinstance(value, type) or dtype.kind != "O"):
-            found = _BY_KEY.get(dtype)
-            if found is None and dtype.names is None:
-                found = _BY_KEY.get(dtype.type)  # byte-swapped numbers, strings of any length
-            if found is not None:
-                return found
+            known_dtype = _BY_KEY.get(dtype)
+            if known_dtype is None and dtype.names is None:
+                known_dtype = _BY_KEY.get(dtype.type)  # byte-swapped numbers, strings of any length
+            if known_dtype is not None:
+                return known_dtype
     elif isinstance(inner := getattr(value, "dtype", None), (_np.dtype, DType)):
         return as_dtype(inner)
     raise TypeError(
@@ -312,8 +312,8 @@ def proto_name(dtype: Any) -> str:
 
 def from_op_def_name(name: str) -> DType:
     """Return the type of a name in op definitions ('float', 'half', 'qint8', ...)."""
-    found = _BY_OP_DEF_NAME.get(name)
-    if found is None:
+    dtype = _BY_OP_DEF_NAME.get(name)
+    if dtype is None:
         raise TypeError(
             message(
                 f"the op definition type {name!r}",
@@ -321,7 +321,7 @@ def from_op_def_name(name: str) -> DType:
                 "proto_name(dtype) to get the name of a DType",
             )
         )
-    return found
+    return dtype
 
 
 bool = bool_  # the name in TensorFlow; this module says builtins.bool

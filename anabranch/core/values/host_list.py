@@ -66,9 +66,9 @@ class HostList:
     @classmethod
     def blank(cls, element_dtype: DType, element_shape: RawShape, count: int) -> HostList:
         """A list of ``count`` elements that nobody has written yet."""
-        made = cls(element_dtype, element_shape, [None] * count)
-        made._blank = True
-        return made
+        blank_list = cls(element_dtype, element_shape, [None] * count)
+        blank_list._blank = True
+        return blank_list
 
     @classmethod
     def from_array(cls, element_dtype: DType, element_shape: RawShape, array: np.ndarray) -> HostList:
@@ -112,13 +112,17 @@ class HostList:
 
     # -- changing -----------------------------------------------------------------------------------------------------
     def _successor(self, items: list[Any], undo: tuple[int, Any]) -> HostList:
-        made = HostList.__new__(HostList)
-        made._items, made._length = items, len(items)
-        made._next = made._undo = made._only = made.whole = None
-        made._blank = False
-        made.element_dtype, made.element_shape, made.limit = self.element_dtype, self.element_shape, self.limit
-        self._items, self._next, self._undo = None, made, undo
-        return made
+        successor = HostList.__new__(HostList)
+        successor._items, successor._length = items, len(items)
+        successor._next = successor._undo = successor._only = successor.whole = None
+        successor._blank = False
+        successor.element_dtype, successor.element_shape, successor.limit = (
+            self.element_dtype,
+            self.element_shape,
+            self.limit,
+        )
+        self._items, self._next, self._undo = None, successor, undo
+        return successor
 
     def like(self, elements: Iterable[Any]) -> HostList:
         """A list of the same kind with other elements."""
@@ -140,9 +144,9 @@ class HostList:
         """The list with another element at ``index``."""
         items = self._own()
         old, items[index] = items[index], value
-        made = self._successor(items, (index, old))
-        made._only = index if self._blank else None
-        return made
+        successor = self._successor(items, (index, old))
+        successor._only = index if self._blank else None
+        return successor
 
     def resized(self, count: int) -> HostList:
         """The list cut, or filled up with elements that nobody has written."""

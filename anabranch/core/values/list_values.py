@@ -133,15 +133,15 @@ class TracedList:
         return int(self.size) if _known(self.size) else None
 
     def _copy(self, **changes: Any) -> TracedList:
-        made = TracedList.__new__(TracedList)
-        made.element_dtype, made.element_shape, made.limit = self.element_dtype, self.element_shape, self.limit
-        made._items, made._single, made._capacity = self._items, self._single, self._capacity
-        made.size, made.reserved, made._pending = self.size, self.reserved, self._pending
-        made._was_read = self._was_read and "_items" not in changes
-        made.uniform = self.uniform
+        copied = TracedList.__new__(TracedList)
+        copied.element_dtype, copied.element_shape, copied.limit = self.element_dtype, self.element_shape, self.limit
+        copied._items, copied._single, copied._capacity = self._items, self._single, self._capacity
+        copied.size, copied.reserved, copied._pending = self.size, self.reserved, self._pending
+        copied._was_read = self._was_read and "_items" not in changes
+        copied.uniform = self.uniform
         for key, value in changes.items():
-            setattr(made, key, value)
-        return made
+            setattr(copied, key, value)
+        return copied
 
     def flatten(self) -> tuple[tuple[Any, ...], Any]:
         """The arrays (and batched lists) in it, and what else there is to know, hashable."""
@@ -166,13 +166,13 @@ class TracedList:
         rest = list(leaves)
         items = rest.pop(0) if held is None else None
         size = np.array(known, np.int32) if known is not None else rest.pop(0)
-        made = cls(dtype, shape, items, size, held, reserved, limit)
+        restored = cls(dtype, shape, items, size, held, reserved, limit)
         if pending:
-            made._pending = (rest[0], rest[1])
-        made.uniform = uniform
+            restored._pending = (rest[0], rest[1])
+        restored.uniform = uniform
         if isinstance(uniform, tuple):
-            made.uniform = np.frombuffer(uniform[2], uniform[1]).reshape(uniform[0])
-        return made
+            restored.uniform = np.frombuffer(uniform[2], uniform[1]).reshape(uniform[0])
+        return restored
 
     # -- room ---------------------------------------------------------------------------------------------------------
     def with_size(self, size: Any) -> TracedList:
@@ -249,9 +249,9 @@ class TracedList:
     def set(self, index: Any, element: Any) -> TracedList:
         """The list with another element at an index that was checked."""
         if self.items is None and self._single is None and not self.reserved and not isinstance(element, TracedList):
-            made = self._copy()
-            made._single = (index, element)
-            return made
+            changed = self._copy()
+            changed._single = (index, element)
+            return changed
         whole, element = self._ready_for(element)
         return whole._written(index, element)
 
@@ -292,8 +292,8 @@ class TracedList:
         items = self.settled().items
 
         def cleared(leaf: Any) -> Any:
-            kept = _xp().arange(leaf.shape[0]) < size
-            return _xp().where(kept.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, _xp().zeros((), leaf.dtype))
+            used = _xp().arange(leaf.shape[0]) < size
+            return _xp().where(used.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, _xp().zeros((), leaf.dtype))
 
         return self._copy(_items=None if items is None else _map(cleared, items), size=_xp().asarray(size, np.int32))
 
@@ -520,15 +520,15 @@ def to_host(traced: TracedList) -> HostList:
 def _host(traced: TracedList, items: Any, size: int) -> HostList:
     dtype, shape = traced.element_dtype, traced.element_shape
     if items is None:
-        made = HostList.blank(dtype, shape, size)
+        host_list = HostList.blank(dtype, shape, size)
     elif not isinstance(items, TracedList):
-        made = HostList.from_array(dtype, shape, items[:size])
+        host_list = HostList.from_array(dtype, shape, items[:size])
     else:
         sizes = items.size
         inner = [None if items.items is None else _at(items._items, i) for i in range(size)]
-        made = HostList(dtype, shape, [_host(items, part, int(sizes[i])) for i, part in enumerate(inner)])
-    made.limit = traced.limit
-    return made
+        host_list = HostList(dtype, shape, [_host(items, part, int(sizes[i])) for i, part in enumerate(inner)])
+    host_list.limit = traced.limit
+    return host_list
 
 
 def from_host(value: HostList, xp: Any = np, capacity: int | None = None) -> TracedList:
@@ -537,14 +537,14 @@ def from_host(value: HostList, xp: Any = np, capacity: int | None = None) -> Tra
     Raises:
         NotCompilable: its elements have different shapes, or are not numbers.
     """
-    made = _traced(value)
+    traced_list = _traced(value)
     size = value.length
-    if made._items is None:
-        made = made._copy(_capacity=max(size, capacity or 0))
+    if traced_list._items is None:
+        traced_list = traced_list._copy(_capacity=max(size, capacity or 0))
     else:
         most = max(size, capacity or 0)
-        made = made._copy(_items=_map(lambda leaf: xp.asarray(_padded(leaf, most)), made._items))
-    return made
+        traced_list = traced_list._copy(_items=_map(lambda leaf: xp.asarray(_padded(leaf, most)), traced_list._items))
+    return traced_list
 
 
 def _traced(value: HostList) -> TracedList:
@@ -561,10 +561,10 @@ def _traced(value: HostList) -> TracedList:
         return made(None)
     if isinstance(written[0], HostList):
         return made(_batched([_traced(item) if item is not None else None for item in value.elements]))
-    found = {(tuple(item.shape), item.dtype) for item in written}
-    if len(found) > 1 or next(iter(found))[1] == OBJECT:
+    kinds = {(tuple(item.shape), item.dtype) for item in written}
+    if len(kinds) > 1 or next(iter(kinds))[1] == OBJECT:
         raise NotCompilable("a list with elements of different shapes, or of strings")
-    ((form, kind),) = found
+    ((form, kind),) = kinds
     return made(np.stack([np.zeros(form, kind) if item is None else np.asarray(item) for item in value.elements]))
 
 
@@ -574,9 +574,9 @@ def _batched(parts: Sequence[TracedList | None]) -> TracedList:
     first = next(part for part in parts if part is not None)
     sizes = np.array([0 if part is None else int(part.size) for part in parts], np.int32)
     most = max(0 if part is None else part.capacity for part in parts)
-    made = first._copy(size=sizes, _capacity=most, _items=None)
+    batched = first._copy(size=sizes, _capacity=most, _items=None)
     if like is None:
-        return made
+        return batched
     if isinstance(like._items, TracedList):
         raise NotCompilable("lists of lists of lists that come from the interpreter")
     rows = []
@@ -587,4 +587,4 @@ def _batched(parts: Sequence[TracedList | None]) -> TracedList:
             raise NotCompilable("a list of lists with elements of different shapes")
         else:
             rows.append(_padded(part._items, most))
-    return made._copy(_items=np.stack(rows))
+    return batched._copy(_items=np.stack(rows))

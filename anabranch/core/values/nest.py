@@ -75,8 +75,8 @@ def like(instance: Any, values: list[Any]) -> Any:
         new = dict(zip(_sorted_keys(instance), values, strict=True))
         if isinstance(instance, collections.defaultdict):
             return type(instance)(instance.default_factory, {key: new[key] for key in instance})
-        made: Callable[[Any], Any] = type(instance)
-        return made([(key, new[key]) for key in instance])
+        make: Callable[[Any], Any] = type(instance)
+        return make([(key, new[key]) for key in instance])
     if is_namedtuple(instance) or _is_attrs(instance):
         return type(instance)(*values)
     return type(instance)(values)
@@ -228,18 +228,23 @@ def assert_shallow_structure(shallow_tree: Any, input_tree: Any, check_types: bo
     """
     if not is_nested(shallow_tree):
         return
-    told = (f"shallow structure {shallow_tree!r}\ninput {input_tree!r}", "an input that has at least its parts")
+    parts_of_message = (
+        f"shallow structure {shallow_tree!r}\ninput {input_tree!r}",
+        "an input that has at least its parts",
+    )
     if not is_nested(input_tree):
-        raise TypeError(errors.message(*told, f"a structure in place of the {type(input_tree).__name__}"))
+        raise TypeError(errors.message(*parts_of_message, f"a structure in place of the {type(input_tree).__name__}"))
     mappings = isinstance(shallow_tree, collections.abc.Mapping) and isinstance(input_tree, collections.abc.Mapping)
     if check_types and not _same_types(shallow_tree, input_tree, mappings):
         raise TypeError(
-            errors.message(*told, f"a {type(shallow_tree).__name__} in place of the {type(input_tree).__name__}")
+            errors.message(
+                *parts_of_message, f"a {type(shallow_tree).__name__} in place of the {type(input_tree).__name__}"
+            )
         )
     if mappings and set(shallow_tree) - set(input_tree):
-        raise ValueError(errors.message(*told, f"keys {sorted(set(shallow_tree) - set(input_tree))}"))
+        raise ValueError(errors.message(*parts_of_message, f"keys {sorted(set(shallow_tree) - set(input_tree))}"))
     if not mappings and len(parts(shallow_tree)) != len(parts(input_tree)):
-        raise ValueError(errors.message(*told, f"{len(parts(shallow_tree))} parts"))
+        raise ValueError(errors.message(*parts_of_message, f"{len(parts(shallow_tree))} parts"))
     for key, part in _items(shallow_tree):
         inner = input_tree[key] if mappings else dict(_items(input_tree))[key]
         assert_shallow_structure(part, inner, check_types)
