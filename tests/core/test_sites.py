@@ -31,7 +31,10 @@ def test_line_and_source():
 
 
 def test_of_a_call_over_several_lines_it_is_the_line_of_the_call():
-    site = capture()
+    site = (
+        capture(
+        )
+    )  # fmt: skip
     assert site.user_line().line == "capture("
 
 
@@ -213,11 +216,8 @@ def test_the_environment_variable(value, expected):
     program = "import sys; sys.path.insert(0, sys.argv[1]); import anabranch.core.sites as s; print(s.full_traceback())"
     done = subprocess.run(
         [sys.executable, "-c", program, str(PACKAGE.parent)],
-        env={"ANABRANCH_FULL_TRACEBACK": value},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+        env={"ANABRANCH_FULL_TRACEBACK": value}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
     assert (done.stdout.strip(), done.stderr) == (expected, "")
 
 
