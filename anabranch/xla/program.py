@@ -325,9 +325,9 @@ class Program:
                         asked = (donated, inputs, static, rng, bounds or {}, gated)
                         try:
                             if batch:
-                                forms, source = self._compile(*asked, batch=batch)  # whose facts are functions
+                                forms, source = self._compile(*asked, False, None, batch)  # whose facts are functions
                             else:
-                                forms, source = self._load(*asked, stored) or self._compile(*asked, stored=stored)
+                                forms, source = self._load(*asked, stored) or self._compile(*asked, False, stored)
                         except capacities.TooRoomy:
                             self.capacities.tight = True
                             raise
