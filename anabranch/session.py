@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from anabranch.core import cache, errors, sites
+from anabranch.core import device as device_names
 from anabranch.core.cache import Cache
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import hooks
@@ -23,7 +24,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
 from anabranch.core.live_set import LiveSet
-from anabranch.placement.placer import Placer
+from anabranch.placement.placer import LOCAL_TASK, Placer
 from anabranch.runtime import executor, fast_path, fetching, interrupts, pipeline, step_stats
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.plans import shape_families
@@ -123,7 +124,10 @@ def handle_of(maker: Operation) -> ResourceHandle:
     attrs = maker._attrs
     assert maker.definition.makes is not None
     return ResourceHandle(
-        maker.definition.makes, attrs.get("container", "") or "", attrs.get("shared_name", "") or maker.name
+        maker.definition.makes,
+        attrs.get("container", "") or "",
+        attrs.get("shared_name", "") or maker.name,
+        device_names.merge_names(LOCAL_TASK, maker._device),
     )
 
 

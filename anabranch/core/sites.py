@@ -26,7 +26,16 @@ from typing import Any, NamedTuple, TypeVar
 
 from anabranch.core.cache import memoized
 
-__all__ = ["Frame", "Site", "capture", "filtered_traceback", "full_traceback", "is_internal", "set_full_traceback"]
+__all__ = [
+    "Frame",
+    "Site",
+    "capture",
+    "filtered_traceback",
+    "full_traceback",
+    "is_internal",
+    "restored",
+    "set_full_traceback",
+]
 
 MAX_FRAMES = 10
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
@@ -95,10 +104,11 @@ class Site:
         return f"<Site {self}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self.frames(),)  # code objects do not travel, lines do
+        return restored, (self.frames(),)  # code objects do not travel, lines do
 
 
-def _restore(frames: list[Frame]) -> Site:
+def restored(frames: list[Frame]) -> Site:
+    """Return the site that has these frames, innermost first."""
     site = Site(())
     site._frames = frames
     return site

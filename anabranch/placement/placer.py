@@ -17,6 +17,7 @@ from anabranch.core.cache import Cache
 from anabranch.core.graph.operation import Operation
 
 LOCAL_JOB = "localhost"
+LOCAL_TASK = f"/job:{LOCAL_JOB}/replica:0/task:0"
 _PLATFORMS = {"CPU": "cpu", "XLA_CPU": "cpu", "GPU": "gpu", "XLA_GPU": "gpu", "TPU": "tpu"}
 
 
@@ -27,7 +28,7 @@ class Device(NamedTuple):
     number: int
 
     def __str__(self) -> str:
-        return f"/job:{LOCAL_JOB}/replica:0/task:0/device:{self.platform.upper()}:{self.number}"
+        return f"{LOCAL_TASK}/device:{self.platform.upper()}:{self.number}"
 
 
 class Placer:

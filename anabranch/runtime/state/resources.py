@@ -25,11 +25,12 @@ Counters of random ops are state too; they are Python integers here and never le
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -39,12 +40,23 @@ from anabranch.core.values.dtypes import DType
 from anabranch.runtime.state.spare_buffers import Spares
 
 
-class ResourceHandle(NamedTuple):
-    """The value of a handle tensor: what it points to."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class ResourceHandle:
+    """The value of a handle tensor: what it points to.
+
+    Inside of a task, kind, container and name tell which resource is meant; ``device`` says where it is, the task
+    included.
+    """
 
     kind: str
     container: str
     name: str
+    device: str = dataclasses.field(default="", compare=False)
+
+    @property
+    def task(self) -> str:
+        """The task that owns the resource, such as ``/job:ps/replica:0/task:1``; '' if none is named."""
+        return self.device.partition("/device:")[0]
 
 
 class Version:
@@ -190,6 +202,8 @@ class ResourceManager:
         self._waiting_for_versions = 0
         self._slots: dict[ResourceHandle, Slot] = {}
         self._objects: dict[ResourceHandle, Any] = {}
+        self._being_made: set[ResourceHandle] = set()
+        self._times_cleared = 0
         self._counters: dict[str, RandomCounter] = {}
         self._active: list[Claim] = []
         self._waiting: list[Claim] = []
@@ -216,12 +230,13 @@ class ResourceManager:
             initial: gives what is there from the start (an empty table).
             layout: what it becomes part of.
         """
+        first = np.asarray(initial()) if initial is not None and handle not in self._slots else None
         with self.changed:
             found = self._slots.get(handle)
             if found is None:
                 found = self._slots[handle] = Slot(handle, dtype, shape)
-                if initial is not None:
-                    found.version = Version(np.asarray(initial()))
+                if first is not None:
+                    found.version = Version(first)
             elif found.dtype != dtype:
                 raise errors.InvalidArgumentError(
                     None,
@@ -240,12 +255,33 @@ class ResourceManager:
         return self._slots.get(handle)
 
     def object(self, handle: ResourceHandle, create: Callable[[], Any]) -> Any:
-        """The channel object (queue, reader, ...) of ``handle``, made on first use."""
-        with self.changed:
-            found = self._objects.get(handle)
-            if found is None:
-                found = self._objects[handle] = create()
-            return found
+        """The channel object (queue, reader, ...) of ``handle``, made on first use.
+
+        Making one may take long (a file is read): meanwhile only those who want this object wait.
+        """
+        while True:
+            with self.changed:
+                while handle in self._being_made:
+                    self.changed.wait()
+                existing = self._objects.get(handle)
+                if existing is not None:
+                    return existing
+                self._being_made.add(handle)
+                times_cleared = self._times_cleared
+            made = None
+            try:
+                made = create()
+            finally:
+                with self.changed:
+                    self._being_made.discard(handle)
+                    belongs = made is not None and times_cleared == self._times_cleared
+                    if belongs:
+                        self._objects[handle] = made
+                    self.changed.notify_all()
+            if belongs:
+                return made
+            if hasattr(made, "shutdown"):  # resources were cleared meanwhile, and it would have been among them
+                made.shutdown()
 
     def counter(self, name: str, seed: int, seed2: int, layout: Layout | None = None) -> RandomCounter:
         """The stream of the random op called ``name``, which becomes part of ``layout``. Both seeds 0 draw a key from
@@ -270,6 +306,7 @@ class ResourceManager:
         """Drops the resources of the given containers (all if None or empty)."""
         chosen = set(containers or ())
         with self.changed:
+            self._times_cleared += 1
             for table in (self._slots, self._objects):
                 for handle in [
                     handle
