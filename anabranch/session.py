@@ -1,81 +1,35 @@
-"""Sessions: from fetches and feeds to a plan, and the plan run.
+"""Sessions: from fetches and feeds to a step, and the step run.
 
-A session binds a graph to a resource manager. ``run`` finds the plan for (fetches, fed tensors with their shapes,
-changes of the graph) and runs it; on a hit Python only binds feeds, calls, commits and unpacks. Operations that are
-added to the graph change no plan, see :mod:`anabranch.core.graph.graph`. Values that come back are
-the caller's own; feeds may be changed as soon as ``run`` returns. Everything that a run waits for, it waits for
-through one cancellation token, which a timeout, ``close`` and Ctrl-C end.
+A session binds a graph to a worker (:mod:`anabranch.runtime.worker`), which owns plans and resources. What is here is
+what a program sees: the structure of fetches, names and conversion of feeds, defaults. ``run`` finds the step for
+(fetches, fed tensors) and has the worker run it; on a hit Python only binds feeds, calls, commits and unpacks. Values
+that come back are the caller's own; feeds may be changed as soon as ``run`` returns. All that a run waits for, it waits
+for through one cancellation token, which a timeout, ``close`` and Ctrl-C end.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from anabranch.core import cache, errors, sites
-from anabranch.core import device as device_names
 from anabranch.core.cache import Cache
-from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
 from anabranch.core.live_set import LiveSet
-from anabranch.placement.placer import LOCAL_TASK, Placer
-from anabranch.runtime import executor, fast_path, fetching, interrupts, pipeline, step_stats
-from anabranch.runtime.interpreter import nested
-from anabranch.runtime.plans import shape_families
-from anabranch.runtime.plans.plan import Plan
-from anabranch.runtime.state.resources import ResourceHandle, ResourceManager
-from anabranch.runtime.step import Step
-from anabranch.runtime.v1 import plans as version_one
-from anabranch.xla import engine, memory, single_op
+from anabranch.placement.placer import LOCAL_TASK
+from anabranch.runtime import fetching, interrupts, pipeline
+from anabranch.runtime.options import SessionOptions
+from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.worker import LocalStep, RegisteredStep, Worker
+from anabranch.xla import engine, single_op
 from anabranch.xla import program as programs
 
-TIERS = ("auto", "interpreted", "compiled")
-ISOLATION = ("serializable", "read_committed")
-
-
-@public("SessionOptions")
-@dataclasses.dataclass(frozen=True)
-class SessionOptions:
-    """Options of a session that TensorFlow's ConfigProto has no field for; pass as ``config=``.
-
-    Args:
-        tier: ``auto`` (the policy picks, see ``Session.explain``), ``interpreted`` or ``compiled``.
-        isolation: ``serializable``, or ``read_committed``: a step does not insist that what it read is still current
-            when it commits (Hogwild).
-        recoverable: never give variables' buffers to a program, so that a device failure loses nothing; costs memory.
-        seed: entropy for ops without a seed; random if None (the environment variable ANABRANCH_SEED is a default).
-        precision: matmul and convolution precision: None (platform default), ``"highest"``, ``"high"`` or
-            ``"default"``.
-        plan_cache_size: how many plans are kept.
-        config: a ConfigProto beside these options.
-    """
-
-    tier: str = "auto"
-    isolation: str = "serializable"
-    recoverable: bool = False
-    seed: int | None = None
-    precision: str | None = None
-    plan_cache_size: int = 256
-    config: Any = None
-
-    def __post_init__(self) -> None:
-        for name, allowed in (
-            ("tier", TIERS),
-            ("isolation", ISOLATION),
-            ("precision", (None, "highest", "high", "default")),
-        ):
-            if getattr(self, name) not in allowed:
-                raise ValueError(
-                    errors.message(
-                        f"SessionOptions({name}={getattr(self, name)!r})", f"one of {allowed}", f"{name}={allowed[0]!r}"
-                    )
-                )
+__all__ = ["BaseSession", "DeviceAttributes", "InteractiveSession", "Session", "SessionOptions", "get_default_session"]
 
 
 class DeviceAttributes(NamedTuple):
@@ -119,26 +73,6 @@ class _Default:
         _stack.sessions.pop()
 
 
-def handle_of(maker: Operation) -> ResourceHandle:
-    """The resource that a handle op names."""
-    attrs = maker._attrs
-    assert maker.definition.makes is not None
-    return ResourceHandle(
-        maker.definition.makes,
-        attrs.get("container", "") or "",
-        attrs.get("shared_name", "") or maker.name,
-        device_names.merge_names(LOCAL_TASK, maker._device),
-    )
-
-
-class _Planning(NamedTuple):
-    """What plans of nested bodies share with those of the session."""
-
-    handle_of: Callable[[Operation], ResourceHandle]
-    placer: Placer
-    options: SessionOptions
-
-
 class BaseSession:
     """What all sessions share; see :class:`Session`."""
 
@@ -159,29 +93,25 @@ class BaseSession:
             raise TypeError(f"graph must be a tf.Graph, but got {type(graph)}")
         self._graph = graph if graph is not None else get_default_graph()
         self._options, self._config = _read_config(config)
-        self._manager = ResourceManager(self._options.seed)
+        self._worker = Worker(self._options, bool(getattr(self._config, "allow_soft_placement", False)))
         bound = self._options.plan_cache_size
         self._fetch_plans: Cache[Any, fetching.FetchPlan] = Cache("structures of fetches", bound)
-        self._plans: Cache[Any, shape_families.Planned] = Cache("plans", bound)
-        self._families: Cache[Any, shape_families.Family | None] = Cache("families of shapes", bound)
+        self._steps: Cache[Any, RegisteredStep] = Cache("steps", bound)
         self._callables: LiveSet[fetching.FetchPlan] = LiveSet()
-        """What callables fetch: each knows a plan."""
-        self._placer = Placer(
-            lambda platform: len(engine.devices(platform)),
-            engine.default_platform,
-            bool(getattr(self._config, "allow_soft_placement", False)),
-        )
-        self._bodies = nested.BodyPlans(_Planning(handle_of, self._placer, self._options))
-        self._lock = threading.Lock()
-        self._read_committed = self._options.isolation == "read_committed"
-        self._closed = False
-        self._running: set[CancellationToken] = set()
-        self._pipelines: LiveSet[pipeline.Pipeline] = LiveSet()
+        """What callables fetch: each knows a step."""
         timeout = getattr(self._config, "operation_timeout_in_ms", 0)
         self._default_timeout = timeout / 1000 if timeout else None
         _sessions.add(self)
 
     # ------------------------------------------------------------------------------------------------------ properties
+    @property
+    def _manager(self) -> ResourceManager:
+        return self._worker.manager
+
+    @property
+    def _closed(self) -> bool:
+        return self._worker.closed
+
     @property
     def graph(self) -> Graph:
         """The graph launched in this session."""
@@ -202,11 +132,7 @@ class BaseSession:
         found = []
         for platform in dict.fromkeys(("cpu", engine.default_platform())):
             for i, _ in enumerate(engine.devices(platform)):
-                found.append(
-                    DeviceAttributes(
-                        f"/job:localhost/replica:0/task:0/device:{platform.upper()}:{i}", platform.upper(), 0, 0
-                    )
-                )
+                found.append(DeviceAttributes(f"{LOCAL_TASK}/device:{platform.upper()}:{i}", platform.upper(), 0, 0))
         return found
 
     def as_default(self) -> _Default:
@@ -241,11 +167,11 @@ class BaseSession:
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
         fetch_plan = self._fetch_plan(fetches)
-        hot = fetch_plan.hot
-        if hot is not None and options is None and run_metadata is None and not self._graph._unfeedable:
-            known = hot.values(feed_dict)
-            if known is not None:
-                results = self._run_hot(hot, known)
+        last = fetch_plan.last
+        if last is not None and options is None and run_metadata is None and not self._graph._unfeedable:
+            plain = last.plain(feed_dict)
+            if plain is not None:
+                results = self._worker.repeat(last, plain, self._default_timeout)
                 if results is not None:
                     return fetch_plan.build(results)
         if feed_dict:
@@ -294,32 +220,12 @@ class BaseSession:
                     values.append(fetching.feed_value(tensor, part, graph))
         return tuple(names), tuple(values)
 
-    def _run_hot(self, hot: fast_path.Repetition, values: Sequence[Any]) -> list[Any] | None:
-        """Runs a step that is like one before it; None if that one no longer tells how."""
-        step = hot.runner.fast
-        if step is None or step is not hot.fast or hot.changes != self._graph._changes:
-            return None
-        token = self._entered(self._default_timeout)
-        try:
-            results = step.run(values, token, self._read_committed)
-            hot.plan.runs += results is not None
-            return results
-        finally:
-            self._left(token)
-
-    def _entered(self, timeout: float | None) -> CancellationToken:
-        """The token of a step that begins; `_left` must follow."""
-        token = CancellationToken(timeout)
-        self._running.add(token)
-        if self._closed:
-            self._left(token)
-            raise RuntimeError("Attempted to use a closed Session.")
-        return token
-
-    def _left(self, token: CancellationToken) -> None:
-        self._running.discard(token)
-        if self._closed and not self._running:
-            self._free()
+    def _registered(self, fetch_plan: fetching.FetchPlan, names: tuple[Tensor, ...]) -> RegisteredStep:
+        """The step that computes what is fetched from what is fed."""
+        fetches = tuple(fetch_plan.unique)
+        return self._steps.get_or_make(
+            (fetches, names), lambda: self._worker.register(LocalStep(self._graph, fetches, names))
+        )
 
     def _run(
         self,
@@ -329,118 +235,29 @@ class BaseSession:
         options: Any = None,
         run_metadata: Any = None,
     ) -> list[Any]:
-        changes = self._graph._changes
-        plan, runner = self._plan(fetch_plan.unique, names, values)
-        if plan.tier not in ("compiled", "tokens"):
-            with self._lock:
-                plan.spent = self._bodies.spent(plan)
-                executor.prepare(plan, self._options.tier)
-                plan.runs += 1
-        else:
-            plan.runs += 1
         timeout = self._default_timeout
         if options is not None and getattr(options, "timeout_in_ms", None):
             timeout = options.timeout_in_ms / 1000
-        token = self._entered(timeout)
-        try:
-            step = Step(self._manager, token, self._read_committed)
-            if run_metadata is None or not getattr(options, "trace_level", 0):
-                results = runner.run(values, step)
-                if step.nested_cost[0]:
-                    self._bodies.spend(plan, step.nested_cost[0])
-                if plan.tier == "compiled":
-                    fetch_plan.hot = fast_path.repetition(changes, names, values, plan, runner)
-                return results
-            step.stats = []
-            results = runner.run(values, step)
-            step_stats.fill_metadata(run_metadata, step.stats)
-            return results
-        finally:
-            self._left(token)
+        traced = run_metadata if getattr(options, "trace_level", 0) else None
+        fetch_plan.last = registered = self._registered(fetch_plan, names)
+        return self._worker.run(registered, values, timeout, traced)
 
     def _start(
         self,
         line: pipeline.Pipeline,
-        fetches: Sequence[Any],
+        fetch_plan: fetching.FetchPlan,
         names: tuple[Tensor, ...],
         values: tuple[Any, ...],
-        build: Callable[[list[Any]], Any],
     ) -> pipeline.StepInFlight | None:
-        """Starts a step of an asynchronous callable; None if it must run at once."""
-        plan, runner = self._plan(fetches, names, values)
-        fast = getattr(runner, "fast", None)
-        if plan.tier != "compiled" or fast is None:
-            return None
-        token = self._entered(self._default_timeout)
-        try:
-            step = line.start(fast, values, build, token, self._read_committed)
-            plan.runs += step is not None
-            return step
-        finally:
-            self._left(token)
-
-    def _plan(
-        self, fetches: Sequence[Any], names: tuple[Tensor, ...], values: tuple[Any, ...]
-    ) -> shape_families.Planned:
-        key = (tuple(fetches), names, tuple([getattr(value, "shape", value) for value in values]))
-        family_key = shape_families.family_of(fetches, names, values)
-        changes = self._graph._changes
-        found: shape_families.Planned | None = self._plans.get(key, changes)
-        if found is not None:
-            if found.plan.tier != "interpreted" or family_key is None:
-                return found
-            family = self._families.get(family_key, changes)
-            if family is None or not family.is_compiled:
-                return found
-            # What the other shapes run is better than a program for this one, to be compiled yet.
-        shapes = [getattr(value, "shape", None) for value in values]
-        runs = 0
-
-        def make_plan(fetches: Sequence[Any], names: Sequence[Tensor]) -> Plan:
-            return Plan(fetches, names, handle_of, self._placer, self._options, shapes)
-
-        with self._graph._lock:
-            changes = self._graph._stamp()
-            if found is None:
-                found = self._plans.peek(key, changes)  # another thread may have made it meanwhile
-                if found is not None:
-                    return found
-            family = None
-            if family_key is not None:  # the steps that this one shares a plan with if shapes of feeds keep changing
-                family = self._families.get_or_make(
-                    family_key,
-                    lambda: None if version_one.occurs(fetches, names) else shape_families.Family(),
-                    changes,
-                )
-            if family is not None:
-                shared, runs = family.choose(names, values, lambda: self._planned(make_plan(fetches, names)))
-                if shared is not None:
-                    return shared
-            if family is None and version_one.occurs(fetches, names):
-                planning = _Planning(handle_of, self._placer, self._options)
-                found = shape_families.Planned(
-                    *version_one.planned(self._graph, fetches, names, planning, self._manager, self._bodies, make_plan)
-                )
-                self._bodies.expect(found.plan)
-            else:
-                found = self._planned(make_plan(fetches, names))
-                found.plan.runs = runs
-            self._plans.put(key, found, changes)
-        return found
-
-    def _planned(self, plan: Plan) -> shape_families.Planned:
-        self._bodies.expect(plan)
-        return shape_families.Planned(plan, executor.Executor(plan, self._manager, self._bodies))
+        """Start a step of an asynchronous callable; None if it must run at once."""
+        registered = self._registered(fetch_plan, names)
+        return self._worker.start(line, registered, values, fetch_plan.build, self._default_timeout)
 
     def explain(self, fetches: Any, feed_dict: Any = None) -> str:
         """Says what ``run`` with these fetches and feeds does: segments, programs, host ops, the tier and why."""
-        unique = fetching.FetchPlan(self._graph, fetches).unique
+        fetch_plan = fetching.FetchPlan(self._graph, fetches)
         names, values = self._bind(feed_dict) if feed_dict else ((), ())
-        plan, _ = self._plan(unique, names, values)
-        if not plan.tier:
-            with self._lock:
-                executor.prepare(plan, self._options.tier)
-        return plan.explain()
+        return self._worker.explain(self._registered(fetch_plan, names), values)
 
     def explain_caches(self) -> str:
         """Says what is kept so that it need not be made again: a line for each kind of entries.
@@ -456,15 +273,7 @@ class BaseSession:
             ...     "plans" in session.explain_caches()
             True
         """
-        own: list[cache.Listed] = [self._fetch_plans, self._plans, self._families, *self._bodies.caches]
-        for plan, runner in self._plans.values():
-            fast = getattr(runner, "fast", None)
-            own += [*plan.caches, *(fast.caches if fast is not None else ())]
-        for family in self._families.values():
-            own += family.caches if family is not None else ()
-        for line in self._pipelines:
-            own += line.caches
-        own += self._placer.caches
+        own: list[cache.Listed] = [self._fetch_plans, self._steps, *self._worker.caches]
         shared = [*programs.caches(), *single_op.caches(), *cache.memos()]
         return f"caches of the session\n{cache.report(own)}\ncaches of the process\n{cache.report(shared)}"
 
@@ -523,16 +332,16 @@ class BaseSession:
                     )
                 )
             made = pipeline.AsynchronousCallable(self, fetch_plan, names, bind, in_flight)
-            self._pipelines.add(made.pipeline)
+            self._worker.add_pipeline(made.pipeline)
             return made
 
         def call(*args: Any, options: Any = None, run_metadata: Any = None) -> Any:
             values = bind(args)
             if (options is not None or run_metadata is not None) and not accept_options:
                 raise TypeError("make the callable with accept_options=True to pass options or run_metadata")
-            hot = fetch_plan.hot
-            if hot is not None and options is None and run_metadata is None and hot.fits(names, values):
-                results = self._run_hot(hot, values)
+            last = fetch_plan.last
+            if last is not None and options is None and run_metadata is None and last.fits(names, values):
+                results = self._worker.repeat(last, values, self._default_timeout)
                 if results is not None:
                     return fetch_plan.build(results)
             return fetch_plan.build(self._run(fetch_plan, names, values, options, run_metadata))
@@ -564,27 +373,16 @@ class BaseSession:
         """
         if self._closed:
             return
-        self._closed = True
-        lines = list(self._pipelines)
-        for line in lines:
-            line.settle()
-        for token in list(self._running):
-            token.cancel(errors.CancelledError(None, None, "Session was closed."))
-        if not self._running:  # else the last step that ends does it
-            self._free()
-        _sessions.discard(self)
-        if not list(_sessions):
-            interrupts.restore()
-        for line in lines:
-            line.raise_failure()
-
-    def _free(self) -> None:
-        for fetch_plan in self._callables:
-            fetch_plan.hot = None
-        for kept in (self._fetch_plans, self._plans, self._families, self._bodies, *self._pipelines):
-            kept.close()
-        self._manager.clear()
-        memory.release_memory()
+        try:
+            self._worker.close()
+        finally:
+            for fetch_plan in (*self._callables, *self._fetch_plans.values()):
+                fetch_plan.last = None
+            self._fetch_plans.close()
+            self._steps.close()
+            _sessions.discard(self)
+            if not list(_sessions):
+                interrupts.restore()
 
     def __repr__(self) -> str:
         return f"<tf.{type(self).__name__} of {self._graph!r}{' (closed)' if self._closed else ''}>"

@@ -79,12 +79,12 @@ _expansions.append((SparseTensor, _sparse_fetch, _sparse_feed))
 class FetchPlan:
     """A fetch structure, flattened: unique tensors and operations, and how to build the result from their values."""
 
-    __slots__ = ("__weakref__", "build", "hot", "simple", "unique")
+    __slots__ = ("__weakref__", "build", "last", "simple", "unique")
 
     def __init__(self, graph: Graph, fetches: Any):
         self.unique: list[Any] = []
-        self.hot: Any = None
-        """How the last step went, if it went fast; see ``runtime.fast_path``."""
+        self.last: Any = None
+        """The step that ran last for it, as the worker knows it."""
         index: dict[Any, int] = {}
 
         def add(item: Any) -> int:

@@ -311,7 +311,7 @@ class AsynchronousCallable:
         self.pipeline.make_room()
         self.pipeline.raise_failure()
         session, plan = self._session, self._fetch_plan
-        found = session._start(self.pipeline, plan.unique, self._names, values, plan.build)
+        found = session._start(self.pipeline, plan, self._names, values)
         if found is not None:
             return found
         self.wait()

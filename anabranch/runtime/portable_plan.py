@@ -20,6 +20,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from google.protobuf.message import DecodeError
+
 from anabranch.core import errors, sites
 from anabranch.core.errors import OpRecord
 from anabranch.core.graph.body_ops import bodies_of
@@ -106,7 +108,7 @@ def _read(data: bytes) -> tuple[dict[str, Any], Any]:
     try:
         header = json.loads(data[_HEAD.size : begin])
         proto = graph_pb2.GraphDef.FromString(data[begin:])
-    except (ValueError, graph_pb2.message.DecodeError) as problem:
+    except (ValueError, DecodeError) as problem:
         raise errors.DataLossError(None, None, _not_a_plan(f"{len(data)} bytes that are damaged: {problem}")) from None
     return header, proto
 

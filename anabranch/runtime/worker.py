@@ -5,11 +5,12 @@ has for what it feeds: values come and go by position. A step is registered once
 (:class:`LocalStep`) or by the bytes that another process has made of them (:mod:`anabranch.runtime.portable_plan`), and
 has a number from then on. For the worker the two are the same: a graph that came as bytes is a graph.
 
-What a step needs (a plan for its feeds' shapes, in a tier) is found or made when it runs. A step that is running has a
-token in :attr:`Worker.running`; a closed worker cancels these, and frees what it owns when the last has ended.
+What a step needs (a plan for the shapes of its feeds, in a tier) is found, or made, when it runs. A step that runs has
+a token in :attr:`Worker.running`. A worker that is closed cancels these, and frees what it owns when the last has
+ended.
 
 A step that fails raises what ``Session.run`` does. An error names the op and the lines of the program that made it; it
-can be pickled, and is then the same text in another process, without the op.
+can be pickled, and says the same in another process.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.live_set import LiveSet
 from anabranch.placement.placer import LOCAL_TASK, Placer
-from anabranch.runtime import executor, pipeline, portable_plan, step_stats
+from anabranch.runtime import executor, fast_path, pipeline, portable_plan, step_stats
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.options import SessionOptions
-from anabranch.runtime.plans import direct, shape_families
+from anabranch.runtime.plans import shape_families
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.resources import ResourceHandle, ResourceManager
+from anabranch.runtime.step import Step
 from anabranch.runtime.v1 import plans as version_one
 from anabranch.xla import engine, memory
 
@@ -49,13 +51,41 @@ class LocalStep(NamedTuple):
 class RegisteredStep:
     """A step that a worker knows by a number, as long as somebody holds this."""
 
-    __slots__ = ("__weakref__", "number", "shortcut", "step")
+    __slots__ = ("__weakref__", "last", "number", "step")
 
     def __init__(self, number: int, step: LocalStep) -> None:
         self.number = number
         self.step = step
-        self.shortcut: direct.Hot | None = None
-        """How it ran last, if it took the short way."""
+        self.last: fast_path.Repetition | None = None
+        """How it ran last, if it took the fast path."""
+
+    def plain(self, feed_dict: Any) -> list[Any] | None:
+        """The values of a feed dictionary in order, if the step ran fast with such values last; else None."""
+        return None if self.last is None else self.last.values(feed_dict)
+
+    def fits(self, names: Sequence[Tensor], values: Sequence[Any]) -> bool:
+        """Whether the step ran fast with such values for these tensors last."""
+        return self.last is not None and self.last.fits(names, values)
+
+    @property
+    def feeds(self) -> int:
+        """How many values it is fed."""
+        return len(self.step.feeds)
+
+    def __repr__(self) -> str:
+        return f"<step {self.number}: {len(self.step.fetches)} fetches, {self.feeds} feeds>"
+
+
+def handle_of(maker: Operation, task: str = LOCAL_TASK) -> ResourceHandle:
+    """The resource of a task that an op which makes handles names."""
+    attrs = maker._attrs
+    assert maker.definition.makes is not None
+    return ResourceHandle(
+        maker.definition.makes,
+        attrs.get("container", "") or "",
+        attrs.get("shared_name", "") or maker.name,
+        device_names.merge_names(task, maker._device),
+    )
 
 
 class _Planning(NamedTuple):
@@ -84,10 +114,9 @@ class Worker:
         self.placer = Placer(lambda platform: len(engine.devices(platform)), engine.default_platform, soft_placement)
         self._planning = _Planning(self.handle_of, self.placer, self.options)
         self._bodies = nested.BodyPlans(self._planning)
-        self._plans: Cache[Any, shape_families.Planned] = Cache("plans", self.options.plan_cache_size)
-        self._families: Cache[Any, shape_families.Family | None] = Cache(
-            "families of shapes", self.options.plan_cache_size
-        )
+        bound = self.options.plan_cache_size
+        self._plans: Cache[Any, shape_families.Planned] = Cache("plans", bound)
+        self._families: Cache[Any, shape_families.Family | None] = Cache("families of shapes", bound)
         self._steps: weakref.WeakValueDictionary[LocalStep, RegisteredStep] = weakref.WeakValueDictionary()
         self._by_number: weakref.WeakValueDictionary[int, RegisteredStep] = weakref.WeakValueDictionary()
         self._numbers = itertools.count(1)
@@ -99,7 +128,11 @@ class Worker:
 
     # ------------------------------------------------------------------------------------------------------------ steps
     def register(self, step: LocalStep | bytes) -> RegisteredStep:
-        """Makes a step known, or finds it if it is."""
+        """Makes a step known; the one that is known if it is.
+
+        Raises:
+            DataLossError: bytes that are no step, or not whole.
+        """
         if isinstance(step, bytes):
             plan = portable_plan.unpack(step)
             step = LocalStep(plan.graph, plan.fetches, plan.feeds)
@@ -119,22 +152,13 @@ class Worker:
         known = self._by_number.get(number)
         if known is None:
             raise errors.NotFoundError(
-                None,
-                None,
-                errors.message(f"step {number}", "the number of a registered step", "register it again"),
+                None, None, errors.message(f"step {number}", "the number of a registered step", "register it again")
             )
         return known
 
     def handle_of(self, maker: Operation) -> ResourceHandle:
         """The resource that an op which makes handles names."""
-        attrs = maker._attrs
-        assert maker.definition.makes is not None
-        return ResourceHandle(
-            maker.definition.makes,
-            attrs.get("container", "") or "",
-            attrs.get("shared_name", "") or maker.name,
-            device_names.merge_names(self.task, maker._device),
-        )
+        return handle_of(maker, self.task)
 
     # ---------------------------------------------------------------------------------------------------------- running
     def run(
@@ -155,13 +179,8 @@ class Worker:
         Raises:
             OpError: the step failed. RuntimeError: the worker is closed.
         """
-        shortcut = registered.shortcut
-        if shortcut is not None and run_metadata is None and shortcut.fits(registered.step.feeds, values):
-            results = self._run_shortcut(registered.step.graph, shortcut, values, timeout)
-            if results is not None:
-                return results
         changes = registered.step.graph._changes
-        plan, runner = self.plan(registered, values)
+        plan, runner = self._plan(registered, values)
         if plan.tier not in ("compiled", "tokens"):
             with self._lock:
                 plan.spent = self._bodies.spent(plan)
@@ -171,16 +190,173 @@ class Worker:
             plan.runs += 1
         token = self._entered(timeout)
         try:
-            step = executor.Step(self.manager, token, self._read_committed)
+            step = Step(self.manager, token, self._read_committed)
             if run_metadata is not None:
                 step.stats = []
+                results = runner.run(values, step)
+                step_stats.fill_metadata(run_metadata, step.stats)
+                return results
             results = runner.run(values, step)
             if step.nested_cost[0]:
                 self._bodies.spend(plan, step.nested_cost[0])
-            if step.stats is not None:
-                step_stats.fill_metadata(run_metadata, step.stats)
-            elif plan.tier == "compiled":
-                registered.shortcut = direct.hot(changes, registered.step.feeds, values, plan, runner)
+            if plan.tier == "compiled":
+                registered.last = fast_path.repetition(changes, registered.step.feeds, values, plan, runner)
             return results
         finally:
             self._left(token)
+
+    def repeat(self, registered: RegisteredStep, values: Sequence[Any], timeout: float | None) -> list[Any] | None:
+        """Runs a step like the last time, if ``values`` are of the same kinds; None if it can no longer go that way."""
+        last = registered.last
+        if last is None:
+            return None
+        fast = last.runner.fast
+        if fast is None or fast is not last.fast or last.changes != registered.step.graph._changes:
+            return None
+        token = self._entered(timeout)
+        try:
+            results = fast.run(values, token, self._read_committed)
+            last.plan.runs += results is not None
+            return results
+        finally:
+            self._left(token)
+
+    def start(
+        self,
+        line: pipeline.Pipeline,
+        registered: RegisteredStep,
+        values: Sequence[Any],
+        build: Callable[[list[Any]], Any],
+        timeout: float | None,
+    ) -> pipeline.StepInFlight | None:
+        """Starts a step behind those in flight; None if it must run at once."""
+        plan, runner = self._plan(registered, values)
+        fast = getattr(runner, "fast", None)
+        if plan.tier != "compiled" or fast is None:
+            return None
+        token = self._entered(timeout)
+        try:
+            step = line.start(fast, values, build, token, self._read_committed)
+            plan.runs += step is not None
+            return step
+        finally:
+            self._left(token)
+
+    def add_pipeline(self, line: pipeline.Pipeline) -> None:
+        """Takes part of a pipeline's life: it is settled when the worker closes."""
+        self._pipelines.add(line)
+
+    def explain(self, registered: RegisteredStep, values: Sequence[Any]) -> str:
+        """Says what running a step with such values does: segments, programs, host ops, the tier and why."""
+        plan, _ = self._plan(registered, values)
+        if not plan.tier:
+            with self._lock:
+                executor.prepare(plan, self.options.tier)
+        return plan.explain()
+
+    def _entered(self, timeout: float | None) -> CancellationToken:
+        """The token of a step that begins; `_left` must follow."""
+        token = CancellationToken(timeout)
+        self.running.add(token)
+        if self.closed:
+            self._left(token)
+            raise RuntimeError("Attempted to use a closed Session.")
+        return token
+
+    def _left(self, token: CancellationToken) -> None:
+        self.running.discard(token)
+        if self.closed and not self.running:
+            self._free()
+
+    # ------------------------------------------------------------------------------------------------------------ plans
+    def _plan(self, registered: RegisteredStep, values: Sequence[Any]) -> shape_families.Planned:
+        graph, fetches, feeds = registered.step
+        shapes = tuple([getattr(value, "shape", value) for value in values])
+        key = (registered.number, shapes)
+        family_key = shape_families.family_of(registered.number, values)
+        changes = graph._changes
+        planned: shape_families.Planned | None = self._plans.get(key, changes)
+        if planned is not None:
+            if planned.plan.tier != "interpreted" or family_key is None:
+                return planned
+            family = self._families.get(family_key, changes)
+            if family is None or not family.is_compiled:
+                return planned
+            # What the other shapes run is better than a program for this one, to be compiled yet.
+        feed_shapes = [getattr(value, "shape", None) for value in values]
+        runs = 0
+
+        def make_plan(fetches: Sequence[Any], feeds: Sequence[Tensor]) -> Plan:
+            return Plan(fetches, feeds, self.handle_of, self.placer, self.options, feed_shapes)
+
+        with graph._lock:
+            changes = graph._stamp()
+            if planned is None:
+                planned = self._plans.peek(key, changes)  # another thread may have made it meanwhile
+                if planned is not None:
+                    return planned
+            family = None
+            if family_key is not None:  # the steps that this one shares a plan with if shapes of feeds keep changing
+                family = self._families.get_or_make(
+                    family_key,
+                    lambda: None if version_one.occurs(fetches, feeds) else shape_families.Family(),
+                    changes,
+                )
+            if family is not None:
+                shared, runs = family.choose(feeds, values, lambda: self._planned(make_plan(fetches, feeds)))
+                if shared is not None:
+                    return shared
+            if family is None and version_one.occurs(fetches, feeds):
+                planned = shape_families.Planned(
+                    *version_one.planned(graph, fetches, feeds, self._planning, self.manager, self._bodies, make_plan)
+                )
+                self._bodies.expect(planned.plan)
+            else:
+                planned = self._planned(make_plan(fetches, feeds))
+                planned.plan.runs = runs
+            self._plans.put(key, planned, changes)
+        return planned
+
+    def _planned(self, plan: Plan) -> shape_families.Planned:
+        self._bodies.expect(plan)
+        return shape_families.Planned(plan, executor.Executor(plan, self.manager, self._bodies))
+
+    @property
+    def caches(self) -> list[cache.Listed]:
+        """The caches that it owns, and those of its plans, families and pipelines."""
+        own: list[cache.Listed] = [self._plans, self._families, *self._bodies.caches]
+        for plan, _ in self._plans.values():
+            own += plan.caches
+        for family in self._families.values():
+            own += family.caches if family is not None else ()
+        for line in self._pipelines:
+            own += line.caches
+        return [*own, *self.placer.caches]
+
+    # ---------------------------------------------------------------------------------------------------------- closing
+    def close(self) -> None:
+        """Cancels running steps and frees the resources. Steps in flight end.
+
+        Raises:
+            OpError: one of these failed, and nobody has been told.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        lines = list(self._pipelines)
+        for line in lines:
+            line.settle()
+        for token in list(self.running):
+            token.cancel(errors.CancelledError(None, None, "Session was closed."))
+        if not self.running:  # else the last step that ends does it
+            self._free()
+        for line in lines:
+            line.raise_failure()
+
+    def _free(self) -> None:
+        for registered in list(self._by_number.values()):
+            registered.last = None
+        for kept in (self._plans, self._families, self._bodies, *self._pipelines):
+            kept.close()
+        self.manager.clear()
+        memory.release_memory()

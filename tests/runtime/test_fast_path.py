@@ -343,7 +343,7 @@ def test_random_streams_move_as_they_do_on_the_slow_way():
             for _ in range(8):
                 found.append(session.run(out).tolist())
                 if not fast:
-                    for _, runner in session._plans.values():
+                    for _, runner in session._worker._plans.values():
                         runner._fast = None
             return found
 
@@ -406,7 +406,7 @@ def test_forms_are_listed_and_go_where_shapes_change_too_often(session):
     def forms():
         return [
             len(cache)
-            for _, runner in session._plans.values()
+            for _, runner in session._worker._plans.values()
             if runner.fast is not None
             for cache in runner.fast.caches
         ]

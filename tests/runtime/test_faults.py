@@ -26,7 +26,7 @@ def compiled(**options):
 
 
 def program_items(session):
-    return [item for plan, _ in session._plans.values() for segment in plan.segments for item in segment.items]
+    return [item for plan, _ in session._worker._plans.values() for segment in plan.segments for item in segment.items]
 
 
 def test_an_op_with_one_fed_output_still_makes_the_others(session):
@@ -166,7 +166,7 @@ def test_a_failure_in_the_device_loses_only_what_was_given_away(recoverable):
         (item,) = [item for item in program_items(session) if item.program.group.writes.get(add.op)]
         broken = Executable(_Broken(XlaRuntimeError("RESOURCE_EXHAUSTED: out of memory")), item.cached[1].facts)
         item.cached = (item.cached[0], broken)
-        for _, runner in session._plans.values():
+        for _, runner in session._worker._plans.values():
             runner._fast = None
         with pytest.raises(tf.errors.ResourceExhaustedError, match="failed in the device"):
             session.run(add.op)
@@ -205,7 +205,7 @@ def test_an_interrupt_during_a_program_loses_nothing():
             signal.raise_signal(signal.SIGINT)
             return results
 
-        for _, runner in session._plans.values():
+        for _, runner in session._worker._plans.values():
             runner._fast = None
         item.cached = (item.cached[0], Executable(interrupted, item.cached[1].facts))
         before = signal.getsignal(signal.SIGINT)
@@ -283,12 +283,12 @@ def test_the_plan_used_last_stays():
         hot = x + 1.0
         others = [x * float(i) for i in range(6)]
         session.run(hot, {x: 1.0})
-        first = next(iter(session._plans.values()))[0]
+        first = next(iter(session._worker._plans.values()))[0]
         for other in others:
             session.run(other, {x: 1.0})
             session.run(hot, {x: 1.0})
         assert first.runs == 7
-        assert len(session._plans) == 3
+        assert len(session._worker._plans) == 3
 
 
 def test_graphs_and_sessions_are_freed(tier):

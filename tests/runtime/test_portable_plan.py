@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.runtime import portable_plan
 from anabranch.runtime.portable_plan import pack, unpack
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch import session as sessions
+from anabranch.runtime import worker as workers
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.plans import plan
 from anabranch.runtime.v1 import plans as version_one
@@ -41,7 +41,7 @@ def made(monkeypatch):
             references.append(weakref.ref(self))
             super().__init__(*args, **options)
 
-    monkeypatch.setattr(sessions, "Plan", Watched)
+    monkeypatch.setattr(workers, "Plan", Watched)
     monkeypatch.setattr(nested, "Plan", Watched)
     monkeypatch.setattr(version_one, "TokenPlan", WatchedTokens)
     return references
@@ -146,7 +146,7 @@ def test_threads_use_every_cache_at_once(g):
     assert len(rounds) == len(works)
     step.wait()
     for one in (session, compiled):
-        assert len(one._plans) <= 16
+        assert len(one._worker._plans) <= 16
         one.close()
 
 
@@ -213,7 +213,7 @@ def test_plans_of_bodies_are_bounded(g, made):
     with tf.Session(config=options) as session:
         for length in range(1, 60):
             np.testing.assert_array_equal(session.run(y, {x: np.ones(length), n: 3}), np.full(length, 8.0))
-        assert len(session._bodies._plans) <= 16
+        assert len(session._worker._bodies._plans) <= 16
         gc.collect()
         alive = sum(reference() is not None for reference in made)
         assert len(made) >= 3 * 59
@@ -227,8 +227,8 @@ def test_plans_of_bodies_are_bounded_by_the_default(g, made):
     with tf.Session(config=tf.SessionOptions(tier="interpreted")) as session:
         for length in range(1, 400):
             session.run(y, {x: np.ones(length), n: 3})
-        assert len(session._bodies._plans) <= 256
-        assert len(session._plans) <= 256
+        assert len(session._worker._bodies._plans) <= 256
+        assert len(session._worker._plans) <= 256
 
 
 def test_a_step_does_not_drop_the_plans_of_its_own_bodies(g, made):
@@ -269,7 +269,7 @@ def test_nothing_is_left_of_the_plans_of_a_closed_session(g, made, tier):
     session.close()
     gc.collect()
     assert [reference() for reference in made if reference() is not None] == []
-    caches = [session._fetch_plans, session._plans, session._families, *session._bodies.caches]
+    caches = [session._fetch_plans, session._worker._plans, session._worker._families, *session._worker._bodies.caches]
     assert [len(one) for one in caches] == [0] * len(caches)
     for function, values in ((call, (np.ones(2), 3)), (flies, (np.ones(2),))):
         with pytest.raises(RuntimeError, match="closed Session"):
@@ -291,7 +291,7 @@ def test_what_ends_after_the_session_leaves_nothing(g, made):
 
     thread = threading.Thread(target=wait)
     thread.start()
-    while not session._running:
+    while not session._worker.running:
         time.sleep(0.001)
     session.close()
     thread.join(30)

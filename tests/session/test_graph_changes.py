@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch import session as sessions
 from anabranch.core.graph import body_ops
 from anabranch.core.graph.build import build
 from anabranch.runtime import fast_path
+from anabranch.runtime import worker as workers
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.plans import plan
 
@@ -30,7 +30,7 @@ def plans(monkeypatch):
             made.append(self)
             super().__init__(*args, **options)
 
-    monkeypatch.setattr(sessions, "Plan", Counted)
+    monkeypatch.setattr(workers, "Plan", Counted)
     monkeypatch.setattr(nested, "Plan", Counted)
     return made
 

@@ -186,7 +186,7 @@ class Operation(OpView):
         self._id = creation_id
         self._made_at = 0  # the graph's version once the op was in it
         self._outputs = ()
-        self.original: Operation | None = None
+        self.original: Any = None
         self._effects: Any = None
         """Effects of the bodies that the op holds, as the planner found them for a version of the graph."""
         """The forward op that a gradient op was made for."""

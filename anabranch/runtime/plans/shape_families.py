@@ -463,7 +463,7 @@ class Family:
         return changed
 
 
-def family_of(fetches: Sequence[Any], names: Sequence[Tensor], values: Sequence[Any]) -> Any:
-    """A key that steps share which differ in the extents of their feeds alone; None if nothing fed has any."""
+def family_of(step: int, values: Sequence[Any]) -> Any:
+    """A key that runs of a step share which differ in the extents of their feeds alone; None if nothing fed has any."""
     ranks = tuple([getattr(value, "ndim", -1) for value in values])
-    return (tuple(fetches), tuple(names), ranks) if any(rank > 0 for rank in ranks) else None
+    return (step, ranks) if any(rank > 0 for rank in ranks) else None

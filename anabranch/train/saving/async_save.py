@@ -25,7 +25,8 @@ from anabranch.platform import logging
 from anabranch.runtime.state import spare_buffers
 from anabranch.runtime.state.borrowing import borrowed
 from anabranch.runtime.state.resources import Claim, ResourceManager, Slot, Version
-from anabranch.session import BaseSession, handle_of
+from anabranch.runtime.worker import handle_of
+from anabranch.session import BaseSession
 
 NICE = 15
 """Priority of the thread that writes: what the processors have left while steps run."""

@@ -1,0 +1,51 @@
+"""Options of sessions and workers."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+
+TIERS = ("auto", "interpreted", "compiled")
+ISOLATION = ("serializable", "read_committed")
+
+
+@public("SessionOptions")
+@dataclasses.dataclass(frozen=True)
+class SessionOptions:
+    """Options of a session that TensorFlow's ConfigProto has no field for; pass as ``config=``.
+
+    Args:
+        tier: ``auto`` (the policy picks, see ``Session.explain``), ``interpreted`` or ``compiled``.
+        isolation: ``serializable``, or ``read_committed``: a step does not insist that what it read is still current
+            when it commits (Hogwild).
+        recoverable: never give variables' buffers to a program, so that a device failure loses nothing; costs memory.
+        seed: entropy for ops without a seed; random if None (the environment variable ANABRANCH_SEED is a default).
+        precision: matmul and convolution precision: None (platform default), ``"highest"``, ``"high"`` or
+            ``"default"``.
+        plan_cache_size: how many plans are kept.
+        config: a ConfigProto beside these options.
+    """
+
+    tier: str = "auto"
+    isolation: str = "serializable"
+    recoverable: bool = False
+    seed: int | None = None
+    precision: str | None = None
+    plan_cache_size: int = 256
+    config: Any = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("tier", TIERS),
+            ("isolation", ISOLATION),
+            ("precision", (None, "highest", "high", "default")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    errors.message(
+                        f"SessionOptions({name}={getattr(self, name)!r})", f"one of {allowed}", f"{name}={allowed[0]!r}"
+                    )
+                )
