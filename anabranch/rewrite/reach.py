@@ -69,8 +69,13 @@ def needed_ops(fetches: Iterable[Operation], fed: frozenset[Tensor]) -> set[Oper
                 source = source._inputs[0].op  # the reader takes the value itself; w/read need not run
             if source not in needed and source.role is not Role.ARGUMENT:
                 stack.append(source)
-        stack.extend(control for control in op._control_inputs if control not in needed)
+        stack.extend(control for control in controls_of(op) if control not in needed)
     return needed
+
+
+def controls_of(op: Operation) -> list[Operation]:
+    """The ops that ``op`` waits for besides those whose outputs it takes. Arguments of a body are there already."""
+    return [control for control in op._control_inputs if control.role is not Role.ARGUMENT]
 
 
 def parents(op: Operation, fed: frozenset[Tensor], needed: set[Operation]) -> list[Operation]:
@@ -81,7 +86,7 @@ def parents(op: Operation, fed: frozenset[Tensor], needed: set[Operation]) -> li
             source = tensor.op._inputs[0].op
             if source.role is not Role.ARGUMENT:
                 found.append(source)
-    return found + op._control_inputs
+    return found + controls_of(op)
 
 
 def body_roots(outputs: Iterable[Tensor], controls: Iterable[Operation], fed: frozenset[Tensor]) -> list[Operation]:

@@ -10,13 +10,15 @@ both processes.
 The bytes hold no code and nothing that is evaluated when they are read. What a step refers to in its process (functions
 that ``tf.py_func`` has registered) does not travel; such an op fails where it is run, and says so.
 
-Layout: the mark and the version of the format, the length of the header, the header as JSON, the GraphDef.
+Layout: the mark and the version of the format, the length of the header, the checksum (CRC-32) of all that follows, the
+header as JSON, the GraphDef.
 """
 
 from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -33,7 +35,7 @@ from anabranch.core.protos import graph_pb2
 
 MARK = b"ABPLAN"
 VERSION = 1
-_HEAD = struct.Struct("<6sHQ")
+_HEAD = struct.Struct("<6sHQI")
 Element = Tensor | Operation
 
 
@@ -67,7 +69,8 @@ def pack(fetches: Sequence[Element], feeds: Sequence[Tensor]) -> bytes:
             **_places(op for op in graph.root.operations if op.name in names),
         }
     head = json.dumps(header, separators=(",", ":")).encode()
-    return _HEAD.pack(MARK, VERSION, len(head)) + head + needed.SerializeToString(deterministic=True)
+    body = head + needed.SerializeToString(deterministic=True)
+    return _HEAD.pack(MARK, VERSION, len(head), zlib.crc32(body)) + body
 
 
 def unpack(data: bytes) -> PortablePlan:
@@ -93,7 +96,7 @@ def unpack(data: bytes) -> PortablePlan:
 def _read(data: bytes) -> tuple[dict[str, Any], Any]:
     if len(data) < _HEAD.size or data[: len(MARK)] != MARK:
         raise errors.DataLossError(None, None, _not_a_plan(f"{len(data)} bytes that do not begin with {MARK!r}"))
-    _, version, length = _HEAD.unpack_from(data)
+    _, version, length, checksum = _HEAD.unpack_from(data)
     if version != VERSION:
         raise errors.FailedPreconditionError(
             None,
@@ -105,6 +108,8 @@ def _read(data: bytes) -> tuple[dict[str, Any], Any]:
             ),
         )
     begin = _HEAD.size + length
+    if zlib.crc32(memoryview(data)[_HEAD.size :]) != checksum:
+        raise errors.DataLossError(None, None, _not_a_plan(f"{len(data)} bytes that are damaged"))
     try:
         header = json.loads(data[_HEAD.size : begin])
         proto = graph_pb2.GraphDef.FromString(data[begin:])

@@ -325,8 +325,9 @@ class Worker:
     def caches(self) -> list[cache.Listed]:
         """The caches that it owns, and those of its plans, families and pipelines."""
         own: list[cache.Listed] = [self._plans, self._families, *self._bodies.caches]
-        for plan, _ in self._plans.values():
-            own += plan.caches
+        for plan, runner in self._plans.values():
+            fast = getattr(runner, "fast", None)
+            own += [*plan.caches, *(fast.caches if fast is not None else ())]
         for family in self._families.values():
             own += family.caches if family is not None else ()
         for line in self._pipelines:

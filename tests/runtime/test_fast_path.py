@@ -25,13 +25,13 @@ def session():
 def planned(session, monkeypatch):
     """How often a plan was looked for."""
     calls = []
-    real = session._plan
+    real = session._worker._plan
 
     def plan(*args):
         calls.append(args)
         return real(*args)
 
-    monkeypatch.setattr(session, "_plan", plan)
+    monkeypatch.setattr(session._worker, "_plan", plan)
     return calls
 
 
