@@ -150,7 +150,9 @@ def test_additions_leave_the_plans_of_other_shapes_alone(g, plans):
         for i in range(40):
             tf.constant(i)
             assert session.run(y, {x: np.ones(1 + i % 4, np.float32)}) == 2.0 * (1 + i % 4)
-        assert len(plans) == 4
+            if i == 8:
+                made = len(plans)
+        assert len(plans) == made <= 4
 
 
 # -------------------------------------------------------------------------------------------------------------- changes
