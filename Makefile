@@ -33,7 +33,7 @@ test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not accelerator"
 
 test-all: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not accelerator"
+	ANABRANCH_TEST_COMPILE=full $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not accelerator"
 
 docs: $(STAMP)
 	$(BIN)/python tools/build_docs.py

@@ -2,6 +2,9 @@
 
 Hypothesis draws the same examples on every run, so that a failure in continuous integration repeats on a desk;
 `HYPOTHESIS_PROFILE=search` looks for new ones.
+
+XLA compiles quickly instead of well: most of the tests' time would be its code generation, of which nothing is ours.
+`make test-all` compiles as programs do (`ANABRANCH_TEST_COMPILE=full`).
 """
 
 from __future__ import annotations
@@ -12,6 +15,11 @@ import hypothesis
 
 # What one test compiles, no other finds on disk; tests of the cache have folders of their own.
 os.environ["ANABRANCH_CACHE"] = "off"
+
+# Like the drafts of anabranch/xla/drafts.py, for all programs of the process and of those that it starts.
+QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+if os.environ.get("ANABRANCH_TEST_COMPILE", "quick") != "full" and QUICK not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}".strip()
 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50, database=None)
 hypothesis.settings.register_profile("search", deadline=None, max_examples=1000)

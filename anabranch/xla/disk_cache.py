@@ -278,9 +278,13 @@ _the_one: DiskCache | None = None
 
 
 def of_process() -> DiskCache:
-    """The cache of this process; the environment is looked at once."""
+    """The cache of this process; the environment is looked at once, and what it asks for wrongly is told once."""
     global _the_one
     with _lock:
         if _the_one is None:
-            _the_one = chosen()
+            try:
+                _the_one = chosen()
+            except ValueError as problem:  # no reason not to run
+                _log.warning("Compiled programs are not kept on disk.\n%s", problem)
+                _the_one = DiskCache(None, f"{SWITCH} is neither 'off' nor an absolute path")
         return _the_one

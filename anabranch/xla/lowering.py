@@ -344,7 +344,7 @@ class Scope:
                     return False
         with np.errstate(all="ignore"):
             results = kernels.run_on_host(definition, operands, op._attrs, kernels.HostContext(op))
-        if recorder is not None and op.type != "Const":
+        if recorder is not None and op.role is not Role.CONSTANT:
             recorder.note(op, "fold", operands, self.partial, results)
         for output, value in zip(op._outputs, results, strict=True):
             if output not in self.wiring.fed:

@@ -27,7 +27,7 @@ drafts.runs_as_draft = lambda jaxpr: 8
 x = tf.placeholder(tf.float32, [16, 16])
 v = tf.Variable(np.ones((16, 16), np.float32))
 y = v
-for i in range(40):  # some seven seconds of XLA's
+for i in range(40):  # half a second of XLA's, and more on a busy machine
     y = tf.sin(tf.matmul(y, tf.cos(tf.transpose(x) + float(i)))) + tf.reduce_sum(x, i % 2, keepdims=True)
     y = tf.reverse(tf.nn.top_k(y, 16).values, [0])
 step = v.assign(y).op
@@ -43,7 +43,8 @@ print("done", time.perf_counter(), len(background._threads))
 def _ends(delay):
     """Exit status and messages of a script that ends ``delay`` seconds after a compilation began, the seconds that its
     end took, and whether the compilation was still going on."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(anabranch.__file__).parents[1])}
+    # As programs compile, not as tests do: it has to take long.
+    environment = {**os.environ, "PYTHONPATH": str(Path(anabranch.__file__).parents[1]), "XLA_FLAGS": ""}
     run = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(delay)], capture_output=True, text=True, env=environment, timeout=100
     )
@@ -54,7 +55,7 @@ def _ends(delay):
 
 @pytest.mark.multiprocess
 def test_a_script_ends_while_a_program_is_compiled():
-    status, message, seconds, compiling = _ends(0.5)
+    status, message, seconds, compiling = _ends(0.1)
     assert (status, message, compiling) == (0, "", 1)
     assert seconds < 1.0  # some 10 ms on an idle machine
 
@@ -64,7 +65,7 @@ def test_a_script_ends_while_a_program_is_compiled():
 @pytest.mark.timeout(900)
 def test_twenty_scripts_end_at_twenty_moments_of_a_compilation():
     with ThreadPoolExecutor(2) as pool:
-        ends = list(pool.map(_ends, [i * 0.1 for i in range(20)]))
+        ends = list(pool.map(_ends, [i * 0.02 for i in range(20)]))
     assert [(status, message) for status, message, _, _ in ends] == [(0, "")] * 20
     assert max(seconds for _, _, seconds, _ in ends) < 1.0
     assert sum(compiling for _, _, _, compiling in ends) > 10

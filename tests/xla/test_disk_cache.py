@@ -181,6 +181,15 @@ def test_a_home_that_cannot_be_written_to_costs_one_note(tmp_path, caplog):
     assert "cannot be used: " in record.getMessage()
 
 
+def test_a_wrong_switch_is_told_once_and_stops_nothing(monkeypatch, caplog):
+    monkeypatch.setattr(disk_cache, "_the_one", None)
+    monkeypatch.setenv("ANABRANCH_CACHE", "0")
+    with caplog.at_level("WARNING", logger="anabranch"):
+        for _ in range(2):
+            assert disk_cache.of_process().info().why_off == "ANABRANCH_CACHE is neither 'off' nor an absolute path"
+    assert [record.getMessage().count("ANABRANCH_CACHE='0'") for record in caplog.records] == [1]
+
+
 def test_the_switch(monkeypatch, tmp_path):
     monkeypatch.setenv("ANABRANCH_CACHE", "off")
     assert disk_cache.chosen().info() == (None, "ANABRANCH_CACHE=off", 0, 0, disk_cache.LIMIT)

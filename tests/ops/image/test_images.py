@@ -239,7 +239,7 @@ def test_whole_files(tmp_path: Path) -> None:
         assert session.run(names).tolist() == [path.encode(), path.encode() + b"2"]
         with pytest.raises(tf.errors.NotFoundError, match="No such file"):
             session.run(tf.read_file(str(tmp_path / "none")))
-        with pytest.raises(tf.errors.UnknownError, match="below"):
+        with pytest.raises(tf.errors.FailedPreconditionError, match="below"):
             session.run(tf.write_file(str(tmp_path / "below"), "x"))
 
 
