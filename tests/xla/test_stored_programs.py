@@ -16,7 +16,7 @@ import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.contract import opdef
 from anabranch.core.graph import build
-from anabranch.xla import disk_cache, drafts, kernel_context, single_op, stored_programs
+from anabranch.xla import background, disk_cache, drafts, kernel_context, single_op, stored_programs
 from anabranch.xla import program as programs
 
 COMPILED = tf.SessionOptions(tier="compiled")
@@ -24,6 +24,8 @@ COMPILED = tf.SessionOptions(tier="compiled")
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
+    for thread in list(background._threads):  # what tests before have begun to compile would be stored here
+        thread.join(60)
     found = disk_cache.DiskCache(tmp_path / "cache")
     monkeypatch.setattr(disk_cache, "_the_one", found)
     return found
