@@ -146,6 +146,8 @@ class _Builder:
         self._known: set[ValueKey] = set()
         self._scope: dict[str, Any] = {"Changed": Changed, "arrays": _ARRAYS, "array": np.ndarray, "List": HostList}
         self._lines: list[_Line] = []
+        self._looked_at: set[str] = set()
+        """What ops take, also those that only ask for a shape and become constants: as arguments, these are guarded."""
         self._cost = policy.STRAIGHT_RUN
 
     def build(self, arguments: Sequence[ValueKey], values: Sequence[Any]) -> tuple[list[Any], Code]:
@@ -167,7 +169,8 @@ class _Builder:
             lines.append(line.text)
             used.update(line.sources)
             self._cost += line.cost
-        guards = [line for i, value in enumerate(values) if f"a{i}" in used for line in self._guard(i, value)]
+        looked_at = used | self._looked_at
+        guards = [line for i, value in enumerate(values) if f"a{i}" in looked_at for line in self._guard(i, value)]
         body = "".join(f"    {line}\n" for line in (*guards, *reversed(lines)))
         text = f"def body({', '.join(f'a{i}' for i in range(len(values)))}):\n{body}    return [{', '.join(fetched)}]\n"
         exec(compile(text, "<straight code of a loop>", "exec"), self._scope)
@@ -207,6 +210,7 @@ class _Builder:
         sources = self._sources(op)
         operands = [self._values[key] for key in sources]
         known = [key in self._known for key in sources]
+        self._looked_at.update(self._names[key] for key in sources)
         context = kernels.HostContext(op)
         context.precision = self._plan.options.precision
         made = kernels.run_on_host(definition, [to_host(value) for value in operands], attrs, context)

@@ -319,3 +319,15 @@ def test_every_form_is_tried():
 )
 def test_what_a_kernel_would_refuse_or_do_otherwise_has_no_form(name, operands, attrs):
     assert form_of(name, operands, attrs) is None
+
+
+def test_a_body_that_takes_only_the_shape_of_an_argument_follows_it():
+    """The gradient of a sum in a branch: it is as large as what was summed, of which nothing else is used."""
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier="interpreted")) as session:
+        x = tf.placeholder(tf.float32, [None, 4])
+        y = tf.cond(tf.shape(x)[0] > 40, lambda: tf.reduce_sum(x), lambda: tf.reduce_max(x))
+        gradient = tf.gradients(y, x)[0]
+        for rows in (50, 97, 64, 120, 50, 41):
+            _, found = session.run([y, gradient], {x: np.ones((rows, 4), np.float32)})
+            assert found.shape == (rows, 4)
+            assert found.min() == found.max() == 1.0
