@@ -17,6 +17,7 @@ from typing import Any
 import google_crc32c
 
 from anabranch.core import errors, file_errors
+from anabranch.core.contract import hooks
 
 HEADER = 12
 FOOTER = 4
@@ -171,3 +172,7 @@ def read_records(path: str | os.PathLike[str], compression: str = "", buffer_siz
             close()
 
     return records()
+
+
+hooks.fill("open_bytes", opened)
+hooks.fill("record_stream", RecordStream)

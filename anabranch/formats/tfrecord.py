@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from anabranch.core import errors, file_errors
+from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
 from anabranch.formats.records import framed, read_records
 
@@ -220,3 +221,6 @@ def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
     name = path.decode() if isinstance(path, bytes) else path
     kind = TFRecordOptions.get_compression_type_string(options)
     return read_records(name, kind, options.input_buffer_size or 0)
+
+
+hooks.fill("compression_name", TFRecordOptions.get_compression_type_string)

@@ -45,6 +45,7 @@ PURE_HERE = {
     "Empty": "its values, which do not matter, are zeros",
     "DeepCopy": "a value never shares its buffer with a variable here, so a copy is a value like others",
     "StatelessRandomGetAlg": "the number of the algorithm is the same on all devices",
+    "FakeQueue": "a handle in another form is the same handle",
     "GuaranteeConst": "it is the identity; what it promises is seen from the graph",
 }
 

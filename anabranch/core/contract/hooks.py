@@ -43,6 +43,9 @@ NAMES = {
     "write_checkpoint": "formats.checkpoints: (version, prefix, [(name, slice, dtype, array)])",
     "read_checkpoint": "formats.checkpoints: (prefix, [(name, slice, dtype)]) -> list of arrays",
     "merge_checkpoints": "formats.bundle: (prefixes, target, delete_old_dirs, allow_missing_files)",
+    "open_bytes": "formats.records: (path, compression) -> how to read a file's (inflated) bytes, how to close it",
+    "record_stream": "formats.records: (read, path) -> a stream of TFRecords with next() and offset",
+    "compression_name": "formats.tfrecord: (TFRecordOptions, a compression's name or number, None) -> its name or ''",
     "with_gradient": "autodiff.registry: (make, op type, rule) -> the op that make() makes, with a rule of its own",
     "event_writer": "summary.event_file: (logdir, max_queue, flush_secs, filename_suffix) -> a writer of events",
     "graph_def": "core.graph_def: (graph, from_version, add_shapes) -> GraphDef",
@@ -121,6 +124,21 @@ def read_checkpoint(*args: Any) -> Any:
 def merge_checkpoints(*args: Any) -> Any:
     """See :data:`NAMES`."""
     return _slots["merge_checkpoints"](*args)
+
+
+def open_bytes(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["open_bytes"](*args)
+
+
+def record_stream(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["record_stream"](*args)
+
+
+def compression_name(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["compression_name"](*args)
 
 
 def with_gradient(*args: Any) -> Any:

@@ -547,6 +547,9 @@ def _claims(
 
 
 def _same_type(first: ArgSpec, second: ArgSpec) -> bool:
+    """Whether an output can be an operand handed on; a handle may change its form, from resource to reference."""
+    if first.dtype is dtypes.resource and second.dtype is not None and second.is_ref:
+        return second.dtype.base is dtypes.string
     return (first.dtype, first.type_attr, first.type_list_attr) == (
         second.dtype,
         second.type_attr,
