@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from anabranch.core import cache, errors, sites
+from anabranch.core import cache, errors, sites, thread_context
 from anabranch.core.cache import Cache
 from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
@@ -47,6 +47,13 @@ class _SessionStack(threading.local):
 
 
 _stack = _SessionStack()
+
+
+def _write_stack(sessions: list[BaseSession]) -> None:
+    _stack.sessions = sessions
+
+
+thread_context.keep(lambda: list(_stack.sessions), _write_stack)
 
 
 @public("get_default_session")

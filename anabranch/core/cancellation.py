@@ -2,6 +2,9 @@
 
 A token is cancelled by a deadline, by ``Session.close``, by Ctrl-C or by a coordinator. A kernel that blocks uses
 :meth:`CancellationToken.wait_for` on its own condition; cancelling wakes it.
+
+Nothing commits once its token is cancelled: a commit stands between :meth:`CancellationToken.begin_commit` and
+:meth:`CancellationToken.end_commit`. Whoever has cancelled and finds no commit under way knows that none will follow.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from anabranch.core import errors
 class CancellationToken:
     """The right to go on. ``timeout`` (seconds) sets a deadline."""
 
-    __slots__ = ("__weakref__", "_callbacks", "_error", "deadline")
+    __slots__ = ("__weakref__", "_callbacks", "_error", "at", "commits", "committing", "deadline", "left")
 
     _lock = threading.Lock()
     """Of all tokens: each step has one, few are ever waited on, and it is held for an instant."""
@@ -27,6 +30,13 @@ class CancellationToken:
         self._callbacks: dict[object, Callable[[], None]] | None = None
         self._error: errors.OpError | None = None
         self.deadline = None if timeout is None else time.monotonic() + timeout
+        self.at: Any = None
+        """The op that the step has come to, as far as that is noted."""
+        self.committing = False
+        self.commits = 0
+        """How many segments of the step have committed."""
+        self.left: Any = None
+        """What is to be said of the step (as a string) if its caller went away while it runs."""
 
     @property
     def cancelled(self) -> bool:
@@ -43,21 +53,52 @@ class CancellationToken:
         for callback in callbacks:
             callback()
 
+    def expire(self) -> None:
+        """Cancel if the deadline has passed, so that everybody hears of it."""
+        if self._error is None and self.cancelled:
+            self.cancel(self._late(None))
+
+    def error(self, op: Any = None) -> errors.OpError | None:
+        """What a step that is cancelled, or past its deadline, raises; None for one that may go on."""
+        if self._error is not None:
+            return type(self._error)(None, op, self._error.message)  # type: ignore[call-arg]
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            return self._late(op)
+        return None
+
+    @staticmethod
+    def _late(op: Any) -> errors.OpError:
+        return errors.DeadlineExceededError(
+            None,
+            op,
+            errors.message(
+                "a step that ran past its timeout_in_ms",
+                "an end before the deadline",
+                "raise RunOptions(timeout_in_ms=...), or find what it waits for "
+                "(an empty queue whose producer stopped?)",
+            ),
+        )
+
     def raise_if_cancelled(self, op: Any = None) -> None:
         """Raise the token's error if it was cancelled or its deadline has passed."""
-        if self._error is not None:
-            raise type(self._error)(None, op, self._error.message)  # type: ignore[call-arg]
-        if self.deadline is not None and time.monotonic() >= self.deadline:
-            raise errors.DeadlineExceededError(
-                None,
-                op,
-                errors.message(
-                    "a step that ran past its timeout_in_ms",
-                    "an end before the deadline",
-                    "raise RunOptions(timeout_in_ms=...), or find what it waits for "
-                    "(an empty queue whose producer stopped?)",
-                ),
-            )
+        if self._error is not None or self.deadline is not None:
+            problem = self.error(op)
+            if problem is not None:
+                raise problem
+
+    def begin_commit(self) -> None:
+        """Raise the token's error, or make whoever cancels now wait until :meth:`end_commit`."""
+        self.committing = True  # said before it is asked for: who cancels says that first, and then looks here
+        try:
+            self.raise_if_cancelled()
+        except errors.OpError:
+            self.committing = False
+            raise
+
+    def end_commit(self) -> None:
+        """The commit is over."""
+        self.commits += 1
+        self.committing = False
 
     @contextlib.contextmanager
     def on_cancel(self, callback: Callable[[], None]) -> Iterator[None]:
@@ -76,6 +117,7 @@ class CancellationToken:
         """Wait on ``condition`` (held by the caller) until ``ready()``; raise when cancelled or past the deadline."""
         if ready():
             return
+        self.at = op if op is not None else self.at
 
         def wake() -> None:
             with condition:

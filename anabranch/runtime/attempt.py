@@ -41,7 +41,7 @@ class Attempt:
         self.step = step
         self.memo = memo
         """What Python functions gave in earlier attempts."""
-        self.transaction = Transaction(runner.manager)
+        self.transaction = Transaction(runner.manager, step.token)
         self.advances: list[tuple[RandomCounter, int]] = []
         """How far random streams move if it succeeds."""
         self.used: dict[Any, tuple[Any, dict[int, np.ndarray]]] = {}

@@ -20,6 +20,7 @@ def run(runner: Executor, op: Operation, env: dict[ValueKey, Any], step: Step) -
     if op.definition.effect.kind == "body":
         nested.run_channel(runner, op, env, step)
         return
+    step.token.at = op
     plan = runner.plan
     carried = plan.analysis.carried
     operands = [env[key] if isinstance(key, Tensor) or key in carried else None for key in plan.sources(op)]

@@ -100,7 +100,7 @@ class Executor:
     # ------------------------------------------------------------------------------------------------------------- runs
     def run(self, feeds: Sequence[Any], step: Step) -> list[Any]:
         """Runs the plan and returns a value per fetch: NumPy arrays, None for operations."""
-        fast = self.fast if step.stats is None else None
+        fast = self.fast if step.stats is None and step.token.deadline is None else None
         if fast is not None:
             found = fast.run(feeds, step.token, step.read_committed)
             if found is not None:
@@ -115,20 +115,21 @@ class Executor:
         fetched: list[Any] = []
         attempts: list[Attempt] = []
         for segment in plan.segments[first:]:
-            channel_done = False
+            step.segment, step.channel_done = segment, False
             step.token.raise_if_cancelled()
             try:
                 attempt, fetched = self._run_segment(segment, env, step)
                 attempts.append(attempt)
                 env = attempt.env
-                channel_done = segment.channel is not None
+                step.channel_done = segment.channel is not None
                 if segment.channel is not None:
+                    step.token.raise_if_cancelled()
                     started = time.time() if step.stats is not None else 0.0
                     channel_ops.run(self, segment.channel, env, step)
                     if step.stats is not None:
                         step.stats.append(ItemTime((segment.channel,), False, started, time.time()))
             except errors.OpError as problem:
-                self.tell_what_stands(problem, segment, channel_done)
+                self.tell_what_stands(problem, segment, step.channel_done)
                 raise
         if plan.tier == "compiled":
             self._learn(attempts)
@@ -186,11 +187,11 @@ class Executor:
         writes = bool(segment.written or segment.random_ops)
         try:
             if writes and not segment.calls_python:
-                transaction.claim(
-                    _NOTHING if step.read_committed else state.claim_reads, state.claim_writes, step.token
-                )
+                transaction.claim(_NOTHING if step.read_committed else state.claim_reads, state.claim_writes)
                 # Others may replace, and give away, what a step that reads what is committed does not write.
                 free = [row for row in state.base if row[1] not in state.claim_writes] if step.read_committed else []
+                if transaction.may_be_left:  # the claim may end before the step does
+                    free = state.base
             else:
                 free = state.base
             versions = self._read(attempt, free)
@@ -231,7 +232,7 @@ class Executor:
         with self.manager.watched() as touched:
             self._run_items(attempt)
         fetched = self._fetched(attempt)
-        transaction.claim(state.claim_reads, state.claim_writes, step.token)
+        transaction.claim(state.claim_reads, state.claim_writes)
         pairs = zip(state.base, versions, strict=True)
         stale = [slot for (_, slot, _), version in pairs if slot.version is not version]
         moved = [op for op, counter in state.counters.items() if counter.position != positions[op]]
@@ -247,6 +248,7 @@ class Executor:
         items = segment.items
         try:
             for item in items:
+                attempt.step.token.raise_if_cancelled()
                 started = time.time() if stats is not None else 0.0
                 if isinstance(item, ProgramItem):
                     program_items.run(attempt, item)

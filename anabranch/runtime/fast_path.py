@@ -404,13 +404,11 @@ class Form:
         return _Program(gated, self.last._sources, [], self.last.counters)
 
     # ------------------------------------------------------------------------------------------------------------- runs
-    def begin(
-        self, transaction: Transaction, token: CancellationToken, read_committed: bool, by: Any = None
-    ) -> Sequence[Version]:
+    def begin(self, transaction: Transaction, read_committed: bool, by: Any = None) -> Sequence[Version]:
         """Claims what the segment writes; the versions of ``read_slots`` that it sees."""
         if self.writes:
             reads = _NOTHING if read_committed else self.state.claim_reads
-            transaction.claim(reads, self.state.claim_writes, token, by)
+            transaction.claim(reads, self.state.claim_writes, by)
         transaction.require(self.layout)
         if not self.read_slots:
             return ()
@@ -422,10 +420,10 @@ class Form:
 
     def run(self, values: list[Any], token: CancellationToken, read_committed: bool) -> list[Any] | None:
         """Runs the segment, and returns the fetches if it is the last; None if it must go by the executor."""
-        transaction = Transaction(self.manager)
+        transaction = Transaction(self.manager, token)
         begun = len(values)
         try:
-            current = self.begin(transaction, token, read_committed)
+            current = self.begin(transaction, read_committed)
             advances: list[tuple[RandomCounter, int]] = []
             reserved = None
             for item in self.items:

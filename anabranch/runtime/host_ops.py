@@ -30,6 +30,7 @@ def run(attempt: Attempt, item: HostItem) -> None:
     """Runs an op of a segment; a Python function that has been called with the same inputs is not called again."""
     op, env, runner = item.op, attempt.env, attempt.runner
     definition = op.definition
+    attempt.step.token.at = op
     if definition.effect.kind == "body":
         nested.run_item(attempt, item)
         return

@@ -207,9 +207,9 @@ class Pipeline:
         form = fast.in_one
         if form is None or not _may_fly(form) or self._gated.peek(form, default=form) is None:
             return None
-        transaction = Transaction(self._manager)
+        transaction = Transaction(self._manager, token)
         try:
-            current = form.begin(transaction, token, read_committed, self)
+            current = form.begin(transaction, read_committed, self)
             with self._lock:
                 transaction.require(form.layout)
                 return self._dispatch(form, [*feeds, *fast.given], current, build, transaction)

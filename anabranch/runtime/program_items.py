@@ -70,9 +70,11 @@ def run(attempt: Attempt, item: ProgramItem) -> None:
     call = Call(program, executable, slots, owns_all, whole=not (item.static or item.bounds or size))
     if slots and not size:
         _reserve(attempt, item, facts, old)
+    attempt.step.token.at = program
+    attempt.step.token.raise_if_cancelled()  # it may have taken long to compile
     made, finals, _ = call.run(attempt.transaction, arguments, rng)
     for final, value in zip(program.donated.values(), finals, strict=True):
-        env[final] = Published(value) if call.shows else value
+        env[final] = Published(value) if attempt.transaction.shown else value
     known, amounts = facts.known_outputs, facts.amounts(made)
     if size:
         made, known, amounts = facts.batch.cut(made, size)

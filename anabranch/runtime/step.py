@@ -18,7 +18,9 @@ advance    and random streams move by what was drawn
 =========  ============================================================================================================
 
 Then :meth:`Transaction.end` lets go, whatever happened. Ctrl-C is held back from *take* until the new versions are
-current.
+current. A step that is cancelled, or past its deadline, does not publish. One that has a deadline may be left by its
+caller at any time (:mod:`anabranch.runtime.step_threads`): it pins what it reads, so that programs get copies of the
+variables that they replace, and only its commit publishes.
 """
 
 from __future__ import annotations
@@ -65,6 +67,10 @@ class Step:
     read_committed: bool = False
     stats: list[ItemTime] | None = None
     """Where to note what ran and when, if somebody asked for it."""
+    segment: Any = None
+    """The segment that it has come to."""
+    channel_done: bool = False
+    """Whether that segment has committed, and its channel op is next or done."""
     nested_cost: list[float] = dataclasses.field(default_factory=lambda: [0.0])
     """Modelled microseconds of the interpreted runs of nested bodies, shared by the steps inside this one."""
 
@@ -72,28 +78,36 @@ class Step:
 class Transaction:
     """What one attempt at a segment holds of a manager's state, from its first read to its end."""
 
-    __slots__ = ("_claim", "_pinned", "interrupts", "manager", "taken")
+    __slots__ = ("_claim", "_pinned", "interrupts", "manager", "shown", "taken", "token")
 
-    def __init__(self, manager: ResourceManager) -> None:
+    def __init__(self, manager: ResourceManager, token: CancellationToken) -> None:
         self.manager = manager
+        self.token = token
+        self.shown = False
+        """Whether a program that owns all that is written has returned: that is published, and cannot be undone."""
         self.interrupts = Interrupts()
         self.taken: Sequence[Slot] = ()
         """Variables whose buffers a program may have been given."""
         self._claim: Claim | None = None
         self._pinned: list[Version] = []
 
-    def claim(
-        self, reads: frozenset[Any], writes: frozenset[Any], token: CancellationToken | None = None, by: Any = None
-    ) -> None:
+    @property
+    def may_be_left(self) -> bool:
+        """Whether the caller may go away while the step runs, as it has a deadline: then nothing of what it reads may
+        be given away, and nothing is published but by its commit.
+        """
+        return self.token.deadline is not None
+
+    def claim(self, reads: frozenset[Any], writes: frozenset[Any], by: Any = None) -> None:
         """Waits until nobody else holds these variables and streams, and holds them."""
         self._claim = Claim(reads, writes)  # known before it is made: an interrupt may come in between
-        self.manager.begin(self._claim, token, by)
+        self.manager.begin(self._claim, self.token, by)
 
     def read(self, slots: Sequence[Slot], op: Any = None, by: Any = None) -> list[Version]:
         """The committed versions of variables that are not claimed: one state between segments, pinned."""
         if not slots:
             return []
-        versions = self.manager.pin(slots, op, by)
+        versions = self.manager.pin(slots, op, by, self.token)
         self._pinned += versions
         return versions
 
@@ -108,11 +122,20 @@ class Transaction:
             raise OtherLayout
 
     def commit(self, updates: Sequence[tuple[Slot, Any]], advances: Iterable[tuple[RandomCounter, int]]) -> None:
-        """Makes new values current, all at once, and moves random streams; nothing may fail any more."""
+        """Makes new values current, all at once, and moves random streams; nothing may fail any more.
+
+        Raises:
+            OpError: the step was cancelled, or is past its deadline.
+        """
+        if updates:
+            self.interrupts.hold()
+        if not self.shown:
+            self.token.begin_commit()
         if updates:
             self.manager.publish(updates)
         for counter, amount in advances:
             counter.position += amount
+        self.token.end_commit()
 
     def fail(self) -> None:
         """Notes that the attempt has failed: buffers that were given away and not replaced are lost."""
@@ -191,6 +214,7 @@ class Call:
         if executable.draft is not None:
             executable.draft.count(executable)
         shown = False
+        left = transaction.may_be_left
         try:
             function = executable.function
             donated: tuple[Any, ...] = ()
@@ -208,9 +232,9 @@ class Call:
             else:
                 engine.refuse_after_fork()
                 results, finals, flags = function(donated, arguments, self.constants, rng, *gate)
-            if self.shows:
+            if self.shows and not left:
                 manager.replace(slots, finals)
-                shown = True
+                shown = transaction.shown = True
             if self.gated:
                 return results, finals, flags
             if self.far:  # all small copies to the host at once: one wait instead of one for each
@@ -228,7 +252,7 @@ class Call:
                 manager.lose(slots)
             raise failure from problem
         if flags is not None and flags[0] >= 0:
-            if slots and not shown:  # what the program owned is current again
+            if slots and not shown and not left:  # what the program owned is current again
                 manager.publish(list(zip(slots, finals, strict=True)))
             size = 0 if executable.facts.batch is None else int(arguments[-1])
             raise self.program.failure(executable, int(flags[0]), np.asarray(flags[1]), size)

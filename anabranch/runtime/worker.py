@@ -29,7 +29,7 @@ from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.live_set import LiveSet
 from anabranch.placement.placer import LOCAL_TASK, Placer
-from anabranch.runtime import executor, fast_path, pipeline, portable_plan, step_stats
+from anabranch.runtime import executor, fast_path, pipeline, portable_plan, step_stats, step_threads
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.plans import shape_families
@@ -189,26 +189,32 @@ class Worker:
         else:
             plan.runs += 1
         token = self._entered(timeout)
-        try:
-            step = Step(self.manager, token, self._read_committed)
-            if run_metadata is not None:
-                step.stats = []
+        step = Step(self.manager, token, self._read_committed)
+
+        def work() -> list[Any]:
+            try:
+                if run_metadata is not None:
+                    step.stats = []
+                    results = runner.run(values, step)
+                    step_stats.fill_metadata(run_metadata, step.stats)
+                    return results
                 results = runner.run(values, step)
-                step_stats.fill_metadata(run_metadata, step.stats)
+                if step.nested_cost[0]:
+                    self._bodies.spend(plan, step.nested_cost[0])
+                if plan.tier == "compiled":
+                    registered.last = fast_path.repetition(changes, registered.step.feeds, values, plan, runner)
                 return results
-            results = runner.run(values, step)
-            if step.nested_cost[0]:
-                self._bodies.spend(plan, step.nested_cost[0])
-            if plan.tier == "compiled":
-                registered.last = fast_path.repetition(changes, registered.step.feeds, values, plan, runner)
-            return results
-        finally:
-            self._left(token)
+            finally:
+                self._left(token)
+
+        if timeout is None:
+            return work()
+        return step_threads.run(work, token, lambda problem: self._leave(step, runner, problem))
 
     def repeat(self, registered: RegisteredStep, values: Sequence[Any], timeout: float | None) -> list[Any] | None:
         """Runs a step like the last time, if ``values`` are of the same kinds; None if it can no longer go that way."""
         last = registered.last
-        if last is None:
+        if last is None or timeout is not None:
             return None
         fast = last.runner.fast
         if fast is None or fast is not last.fast or last.changes != registered.step.graph._changes:
@@ -230,6 +236,8 @@ class Worker:
         timeout: float | None,
     ) -> pipeline.StepInFlight | None:
         """Starts a step behind those in flight; None if it must run at once."""
+        if timeout is not None:
+            return None
         plan, runner = self._plan(registered, values)
         fast = getattr(runner, "fast", None)
         if plan.tier != "compiled" or fast is None:
@@ -262,6 +270,13 @@ class Worker:
             self._left(token)
             raise RuntimeError("Attempted to use a closed Session.")
         return token
+
+    def _leave(self, step: Step, runner: Any, problem: errors.OpError) -> None:
+        """The caller of a step goes away, with an error, before the step has ended."""
+        if step.token.deadline is not None:  # it will not commit, and gives nothing away
+            self.manager.give_up(step.token)
+        if step.segment is not None:
+            runner.tell_what_stands(problem, step.segment, step.channel_done)
 
     def _left(self, token: CancellationToken) -> None:
         self.running.discard(token)

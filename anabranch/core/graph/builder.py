@@ -27,7 +27,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from anabranch.core import errors
+from anabranch.core import errors, thread_context
 from anabranch.core.contract.opdef import OpDefinition, lookup
 from anabranch.core.graph.tensor import OpView, Tensor
 
@@ -204,6 +204,13 @@ class _Stack(threading.local):
 
 
 _stack = _Stack()
+
+
+def _write_stack(builders: list[Any]) -> None:
+    _stack.builders = builders
+
+
+thread_context.keep(lambda: list(_stack.builders), _write_stack)
 _bottom: list[Callable[[], Any]] = []  # filled by default_graph.py
 
 

@@ -25,7 +25,9 @@ Counters of random ops are state too; they are Python integers here and never le
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import dataclasses
+import logging
 import os
 import threading
 import weakref
@@ -162,11 +164,13 @@ class Slot(_Watched):
 class Claim:
     """The variables that a running segment holds: ``reads`` shared, ``writes`` exclusively."""
 
-    __slots__ = ("reads", "writes")
+    __slots__ = ("reads", "token", "writes")
 
     def __init__(self, reads: frozenset[Any], writes: frozenset[Any]):
         self.reads = reads
         self.writes = writes
+        self.token: CancellationToken | None = None
+        """That of the step."""
 
     def conflicts(self, other: Claim) -> bool:
         return not (
@@ -192,6 +196,11 @@ class RandomCounter(_Watched):
         return key, np.array([(self.position >> shift) & 0xFFFFFFFF for shift in (0, 32, 64, 96)], np.uint32)
 
 
+_log = logging.getLogger("anabranch")
+_watching: contextvars.ContextVar[tuple[tuple[Any, set[Any]], ...]] = contextvars.ContextVar("watching", default=())
+"""The managers whose claims are noted, and where."""
+
+
 class ResourceManager:
     """Owner of the variables, random counters and channel objects of a session (or of several that share it)."""
 
@@ -207,7 +216,7 @@ class ResourceManager:
         self._counters: dict[str, RandomCounter] = {}
         self._active: list[Claim] = []
         self._waiting: list[Claim] = []
-        self._watched: dict[int, list[set[Any]]] = {}
+        self._watched = 0
         self.spares = Spares()
         self.in_flight: list[Any] = []
         """Pipelines with steps whose checks nobody has read yet (runtime/pipeline.py)."""
@@ -346,8 +355,10 @@ class ResourceManager:
 
         (An interrupt may come in the moment in which this returns: the claim is the caller's before it is made.)
         """
+        claim.token = token
         with self._lock:
             if self._waiting or self._active:
+                self._tell_of_left(claim)
                 self._waiting.append(claim)
                 try:
 
@@ -366,23 +377,39 @@ class ResourceManager:
                     self.changed.notify_all()
             self._active.append(claim)
             if self._watched:
-                for touched in self._watched.get(threading.get_ident(), ()):
-                    touched |= claim.writes
+                for manager, touched in _watching.get():
+                    if manager is self:
+                        touched |= claim.writes
         if self.in_flight:
             self.settle_in_flight(claim.reads | claim.writes, by)
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[set[Any]]:
-        """A set that fills with what segments of this thread claim to write inside the block."""
+        """A set that fills with what segments of this thread, or of one that works for it, claim to write inside the
+        block.
+        """
         touched: set[Any] = set()
-        lists = self._watched.setdefault(threading.get_ident(), [])
-        lists.append(touched)
+        outside = _watching.set((*_watching.get(), (self, touched)))
+        with self._lock:
+            self._watched += 1
         try:
             yield touched
         finally:
-            lists.pop()
-            if not lists:
-                self._watched.pop(threading.get_ident(), None)
+            with self._lock:
+                self._watched -= 1
+            _watching.reset(outside)
+
+    def give_up(self, token: CancellationToken) -> None:
+        """Releases what a step holds that has been left and will never commit."""
+        with self._lock:
+            self._active = [claim for claim in self._active if claim.token is not token]
+            self.changed.notify_all()
+
+    def _tell_of_left(self, wanted: Claim) -> None:
+        """Says which steps, left by their callers, somebody waits for."""
+        for claim in self._active:
+            if claim.token is not None and claim.token.left is not None and claim.conflicts(wanted):
+                _log.warning("A step waits for variables that are held by %s", claim.token.left)
 
     def settle_in_flight(self, touched: frozenset[Any], by: Any = None) -> None:
         """Waits for the steps in flight that write any of ``touched``."""
@@ -398,7 +425,9 @@ class ResourceManager:
             if self._waiting:
                 self.changed.notify_all()
 
-    def pin(self, slots: Sequence[Slot], op: Any = None, by: Any = None) -> list[Version]:
+    def pin(
+        self, slots: Sequence[Slot], op: Any = None, by: Any = None, token: CancellationToken | None = None
+    ) -> list[Version]:
         """A consistent snapshot of ``slots``; the caller must :meth:`unpin` it."""
         if self.in_flight:
             self.settle_in_flight(frozenset(slots), by)
@@ -410,14 +439,21 @@ class ResourceManager:
                         break
                 else:
                     break
-                self._waiting_for_versions += 1
-                try:
-                    self.changed.wait()
-                finally:
-                    self._waiting_for_versions -= 1
+                self._wait_for_versions(slots, token if token is not None else CancellationToken())
             for version in versions:
                 version.pins += 1
             return versions
+
+    def _wait_for_versions(self, slots: Sequence[Slot], token: CancellationToken) -> None:
+        """Waits until none of the variables' buffers is with a program."""
+        self._tell_of_left(Claim(frozenset(slots), frozenset()))
+        self._waiting_for_versions += 1
+        try:
+            token.wait_for(
+                self.changed, lambda: not any(slot.version is not None and slot.version.taken for slot in slots)
+            )
+        finally:
+            self._waiting_for_versions -= 1
 
     def outdated(self, slot: Slot, version: Version) -> bool:
         """Whether nobody can see a version any more that its variable had."""

@@ -192,10 +192,10 @@ class _Run:
         self.reads = frozenset[Any]() if plan.writes else held
         self.writes = streams | (held if plan.writes else frozenset())
         holds = (plan.writes or bool(streams)) and not plan.leaves
-        transaction = Transaction(self.manager)
+        transaction = Transaction(self.manager, self.step.token)
         try:
             if holds:
-                transaction.claim(self.reads, self.writes, self.step.token)
+                transaction.claim(self.reads, self.writes)
             else:
                 transaction.read([slot for slot in slots.values() if slot.version is not None])
             self.variables = {maker: _Variable(slot) for maker, slot in slots.items()}
@@ -216,10 +216,10 @@ class _Run:
         ]
         if not changed and all(start == now for _, start, now in moved):
             return
-        transaction = holding if holding is not None else Transaction(self.manager)
+        transaction = holding if holding is not None else Transaction(self.manager, self.step.token)
         try:
             if holding is None:
-                transaction.claim(self.reads, self.writes, self.step.token)
+                transaction.claim(self.reads, self.writes)
             if holding is None and (
                 any(
                     item.slot.version is not item.values[0]
