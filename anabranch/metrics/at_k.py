@@ -69,8 +69,9 @@ def _at_k(kind: str, labels: Any, top: Tensor, k: int | None, class_id: Any, wei
         count = metric_variable([], dtypes.float64, _named(name, k, class_id))
         counts.append((read(count), count.assign_add(reduce_sum(values))))
     (hits, more_hits), (misses, more_misses) = counts
-    value = ratio(hits, build("AddV2", hits, misses), current_builder().get_name_scope() + "/")
-    update = ratio(more_hits, build("AddV2", more_hits, more_misses), "update")
+    # Before any label (prediction) of the class has come, the share is 0 / 0, and TensorFlow says so: NaN.
+    value = build("RealDiv", hits, build("AddV2", hits, misses), name=current_builder().get_name_scope() + "/")
+    update = build("RealDiv", more_hits, build("AddV2", more_hits, more_misses), name="update")
     return finished(value, update, *where_to)
 
 

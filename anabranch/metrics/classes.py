@@ -121,7 +121,8 @@ def mean_per_class_accuracy(
         name: name of the variables' scope.
 
     Returns:
-        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
+        ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the share of each
+        class, of shape ``[num_classes]``.
     """
     with variable_scope(name, "mean_accuracy", (predictions, labels, weights)):
         labels, predictions = (reshape(item, [-1]) for item in matched(labels, predictions, dtypes.int64))
@@ -135,5 +136,5 @@ def mean_per_class_accuracy(
         all_labels = convert_to_tensor(total.assign_add(build("UnsortedSegmentSum", ones, labels, num_classes)))
         all_right = convert_to_tensor(count.assign_add(build("UnsortedSegmentSum", right, labels, num_classes)))
         value = reduce_mean(ratio(read(count), read(total)), name="mean_accuracy")
-        update = reduce_mean(ratio(all_right, all_labels), name="update_op")
+        update = ratio(all_right, all_labels, "update_op")
         return finished(value, update, metrics_collections, updates_collections)

@@ -14,7 +14,9 @@ from anabranch.core.values import dtypes
 from anabranch.metrics.state import Pair, finished, matched, metric_variable, ratio, read, spread_weights
 from anabranch.ops.array.cast import cast, ones_like
 from anabranch.ops.array.public_shapes import reshape
+from anabranch.ops.control.public_dependencies import with_dependencies
 from anabranch.ops.math.compare import where
+from anabranch.ops.math.public_assert import assert_greater_equal, assert_less_equal
 from anabranch.ops.math.public_reduce import reduce_sum
 from anabranch.variables.scope import variable_scope
 
@@ -51,9 +53,14 @@ def counted(kind: str, labels: Any, predictions: Any, weights: Any, where_to: tu
 def at_thresholds(
     labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any, kinds: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Counts at each threshold: values and updates by kind."""
+    """Counts at each threshold: values and updates by kind. An update refuses predictions outside of [0, 1]."""
     labels, predictions = cast(convert_to_tensor(labels), dtypes.bool), convert_to_tensor(predictions)
-    labels, predictions = matched(labels, cast(predictions, dtypes.float32))
+    predictions = cast(predictions, dtypes.float32)
+    in_range = [
+        assert_greater_equal(predictions, 0.0, message="predictions must be in [0, 1]"),
+        assert_less_equal(predictions, 1.0, message="predictions must be in [0, 1]"),
+    ]
+    labels, predictions = matched(labels, with_dependencies(in_range, predictions))
     row = reshape(labels, [1, -1])
     above = build("Greater", reshape(predictions, [1, -1]), constant([[t] for t in thresholds], dtypes.float32))
     if weights is not None:

@@ -7,7 +7,7 @@ which slots it keeps, which numbers it takes, and which op updates a variable fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, KeysView, Sequence, ValuesView
 from typing import Any
 
 from anabranch.autodiff.gradients import gradients
@@ -43,7 +43,7 @@ def target_of(variable: Any) -> Any:
 def _flat(var_list: Any) -> list[Any]:
     if isinstance(var_list, PartitionedVariable):
         return list(var_list)
-    if isinstance(var_list, (list, tuple, set)):
+    if isinstance(var_list, (list, tuple, set, KeysView, ValuesView)):  # also those of a dict
         return [item for part in var_list for item in _flat(part)]
     if isinstance(var_list, dict):
         return [item for key in sorted(var_list) for item in _flat(var_list[key])]
@@ -291,9 +291,6 @@ class Optimizer:
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         """Make the slots of ``var_list``; nothing by default."""
 
-    def _prepare(self) -> None:
-        """Turn the optimizer's numbers into tensors; nothing by default."""
-
     def _slot_dict(self, slot_name: str) -> dict[Any, Any]:
         return self._slots.setdefault(slot_name, {})
 
@@ -344,22 +341,62 @@ class Optimizer:
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:
         return group(*update_ops, name=name_scope)
 
-    def _missing(self, method: str) -> NotImplementedError:
-        return NotImplementedError(
-            errors.message(f"{type(self).__name__} without {method}", "an update rule", f"override {method}")
+    # An optimizer whose updates are the four forms of one op, ``Apply`` and ``SparseApply``, by reference and by handle,
+    # names it here. It derives from Optimizer itself, as in TensorFlow: libraries look at ``__base__``.
+    _update_op = ""
+    """Name of the op after ``Apply``; empty: a subclass overrides the methods below."""
+    _update_slots: tuple[str, ...] = ()
+    """Slots that the op takes under their own names; otherwise :meth:`_slot_inputs` tells."""
+    _update_numbers: dict[str, str] = {}
+    """Argument of the op -> name of the tensor that :meth:`_prepare` makes of ``self._<argument>``."""
+    _update_attrs: tuple[str, ...] = ()
+    """Attributes of the op, kept as ``self._<attribute>``."""
+
+    def _prepare(self) -> None:
+        """Turn the optimizer's numbers into tensors."""
+        self._number_tensors = {
+            argument: convert.convert_to_tensor(self._call_if_callable(getattr(self, f"_{argument}")), name=shown)
+            for argument, shown in self._update_numbers.items()
+        }
+
+    def _numbers_for(self, var: Any) -> dict[str, Any]:
+        return {argument: as_dtype_of(tensor, var) for argument, tensor in self._number_tensors.items()}
+
+    def _update_op_name(self) -> str:
+        return self._update_op
+
+    def _slot_inputs(self) -> Sequence[tuple[str, str]]:
+        """Pairs (argument of the op, slot)."""
+        return [(name, name) for name in self._update_slots]
+
+    def _build_update(self, form: str, var: Any, **inputs: Any) -> Any:
+        if not (op_name := self._update_op_name()):
+            method = f"_{'resource_' * form.startswith('Resource')}apply_{'sparse' if 'Sparse' in form else 'dense'}"
+            raise NotImplementedError(
+                errors.message(f"{type(self).__name__} without {method}", "an update rule", f"override {method}")
+            )
+        update = build(
+            f"{form}{op_name}",
+            var=target_of(var),
+            **{name: target_of(self.get_slot(var, slot)) for name, slot in self._slot_inputs()},
+            **self._numbers_for(var),
+            **inputs,
+            use_locking=self._use_locking,
+            **{name: getattr(self, f"_{name}") for name in self._update_attrs},
         )
+        return operation_of(update)
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
-        raise self._missing("_apply_dense")
+        return self._build_update("Apply", var, grad=grad)
 
     def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
-        raise self._missing("_resource_apply_dense")
+        return self._build_update("ResourceApply", handle, grad=as_dtype_of(grad, handle))
 
     def _apply_sparse(self, grad: Any, var: Any) -> Any:
-        raise self._missing("_apply_sparse")
+        return self._build_update("SparseApply", var, grad=grad.values, indices=grad.indices)
 
     def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
-        raise self._missing("_resource_apply_sparse")
+        return self._build_update("ResourceSparseApply", handle, grad=as_dtype_of(grad, handle), indices=indices)
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
         """Sum rows of the same index first, since most update rules are not linear in the gradient."""
@@ -393,6 +430,17 @@ class Optimizer:
 def _key(variable: Any) -> Any:
     """What tells variables apart: the handle, which an object made of the same ops in a graph shares."""
     return variable._handle_tensor() if isinstance(variable, Variable) else variable
+
+
+def operation_of(update: Any) -> Any:
+    """The operation of an update that gives the variable's reference; others are operations, or have run."""
+    return update._maker if isinstance(update, Tensor) else update
+
+
+def as_dtype_of(value: Any, variable: Any) -> Any:
+    """``value`` in the dtype of ``variable``."""
+    dtype = variable.dtype.base
+    return value if value.dtype.base == dtype else build("Cast", value, DstT=dtype)
 
 
 def _as_gradient(grad: Any) -> Any:

@@ -15,81 +15,13 @@ from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import dtypes
 from anabranch.ops.control.public_dependencies import group
-from anabranch.train.optimizer import Optimizer, is_resource, target_of
+from anabranch.train.optimizer import Optimizer, as_dtype_of, is_resource, operation_of, target_of
 from anabranch.train.slots import start_of
 from anabranch.variables.initializers import Constant, Ones
 
 
-class _ByOps(Optimizer):
-    """An optimizer whose updates are the four forms of one op: ``Apply`` and ``SparseApply``, by ref and by handle."""
-
-    _op = ""
-    """Name of the op after ``Apply``."""
-    _state: tuple[str, ...] = ()
-    """Slots that the op takes under their own names; otherwise :meth:`_state_inputs` tells."""
-    _hyper: dict[str, str] = {}
-    """Argument of the op -> name of the tensor that :meth:`_prepare` makes of ``self._<argument>``."""
-    _attrs: tuple[str, ...] = ()
-    """Attributes of the op, kept as ``self._<attribute>``."""
-
-    def _prepare(self) -> None:
-        self._tensors = {
-            argument: convert.convert_to_tensor(self._call_if_callable(getattr(self, f"_{argument}")), name=shown)
-            for argument, shown in self._hyper.items()
-        }
-
-    def _numbers(self, var: Any) -> dict[str, Any]:
-        return {argument: _as(tensor, var) for argument, tensor in self._tensors.items()}
-
-    def _op_name(self) -> str:
-        return self._op
-
-    def _call(self, form: str, var: Any, **inputs: Any) -> Any:
-        state = {name: target_of(self.get_slot(var, slot)) for name, slot in self._state_inputs()}
-        attrs = {name: getattr(self, f"_{name}") for name in self._attrs}
-        op = build(
-            f"{form}{self._op_name()}",
-            var=target_of(var),
-            **state,
-            **self._numbers(var),
-            **inputs,
-            use_locking=self._use_locking,
-            **attrs,
-        )
-        return _operation(op)
-
-    def _state_inputs(self) -> Sequence[tuple[str, str]]:
-        return [(name, name) for name in self._state]
-
-    def _apply_dense(self, grad: Any, var: Any) -> Any:
-        return self._call("Apply", var, grad=grad)
-
-    def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
-        return self._call("ResourceApply", handle, grad=_as(grad, handle))
-
-    def _apply_sparse(self, grad: Any, var: Any) -> Any:
-        return self._call("SparseApply", var, grad=grad.values, indices=grad.indices)
-
-    def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
-        return self._call("ResourceSparseApply", handle, grad=_as(grad, handle), indices=indices)
-
-
-class _LinearRule(_ByOps):
-    """Rules that are linear in the gradient, and so hold for complex variables, too."""
-
-    def _valid_dtypes(self) -> set[dtypes.DType]:
-        return super()._valid_dtypes() | {dtypes.complex64, dtypes.complex128}
-
-
-def _operation(update: Any) -> Any:
-    """The operation of an update that gives the variable's reference; others are operations, or have run."""
-    return update._maker if isinstance(update, Tensor) else update
-
-
-def _as(value: Any, variable: Any) -> Any:
-    """``value`` in the dtype of ``variable``."""
-    dtype = variable.dtype.base
-    return value if value.dtype.base == dtype else build("Cast", value, DstT=dtype)
+# A rule that is linear in the gradient holds for complex variables, too.
+LINEAR_RULE_DTYPES = {dtypes.complex64, dtypes.complex128}
 
 
 def _not_negative(name: str, value: Any, allow_zero: bool = True) -> None:
@@ -102,42 +34,45 @@ def _not_negative(name: str, value: Any, allow_zero: bool = True) -> None:
 
 
 @public("train.GradientDescentOptimizer")
-class GradientDescentOptimizer(_LinearRule):
+class GradientDescentOptimizer(Optimizer):
     """``var -= learning_rate * grad``; a sparse gradient touches only its rows."""
 
-    _op = "GradientDescent"
-    _hyper = {"alpha": "learning_rate"}
+    _update_op = "GradientDescent"
+    _update_numbers = {"alpha": "learning_rate"}
 
     def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent"):
         super().__init__(use_locking, name)
         self._learning_rate = self._alpha = learning_rate
 
-    def _call(self, form: str, var: Any, **inputs: Any) -> Any:
+    def _build_update(self, form: str, var: Any, **inputs: Any) -> Any:
         inputs["delta"] = inputs.pop("grad")
-        return super()._call(form, var, **inputs)
+        return super()._build_update(form, var, **inputs)
+
+    def _valid_dtypes(self) -> set[dtypes.DType]:
+        return super()._valid_dtypes() | LINEAR_RULE_DTYPES
 
     def _rate(self, var: Any) -> Any:
-        return self._numbers(var)["alpha"]
+        return self._numbers_for(var)["alpha"]
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
         delta = grad.values * self._rate(var)
-        return _operation(build("ScatterSub", target_of(var), grad.indices, delta, use_locking=self._use_locking))
+        return operation_of(build("ScatterSub", target_of(var), grad.indices, delta, use_locking=self._use_locking))
 
     def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
         return build("ResourceScatterAdd", handle.handle, indices, -grad * self._rate(handle))
 
 
 @public("train.MomentumOptimizer")
-class MomentumOptimizer(_LinearRule):
+class MomentumOptimizer(Optimizer):
     """``accum = momentum * accum + grad; var -= learning_rate * accum``.
 
     With ``use_nesterov``, Nesterov's form: ``var -= learning_rate * (grad + momentum * accum)`` (Sutskever et al.,
     2013).
     """
 
-    _op = "Momentum"
-    _hyper = {"lr": "learning_rate", "momentum": "momentum"}
-    _attrs = ("use_nesterov",)
+    _update_op = "Momentum"
+    _update_numbers = {"lr": "learning_rate", "momentum": "momentum"}
+    _update_attrs = ("use_nesterov",)
 
     def __init__(
         self,
@@ -152,20 +87,23 @@ class MomentumOptimizer(_LinearRule):
         self._momentum = momentum
         self._use_nesterov = use_nesterov
 
+    def _valid_dtypes(self) -> set[dtypes.DType]:
+        return super()._valid_dtypes() | LINEAR_RULE_DTYPES
+
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         for var in var_list:
             self._zeros_slot(var, "momentum", self._name)
 
-    def _state_inputs(self) -> Sequence[tuple[str, str]]:
+    def _slot_inputs(self) -> Sequence[tuple[str, str]]:
         return [("accum", "momentum")]
 
 
 @public("train.AdagradOptimizer")
-class AdagradOptimizer(_ByOps):
+class AdagradOptimizer(Optimizer):
     """``accum += grad**2; var -= learning_rate * grad / sqrt(accum)`` (Duchi et al., 2011)."""
 
-    _op = "Adagrad"
-    _hyper = {"lr": "learning_rate"}
+    _update_op = "Adagrad"
+    _update_numbers = {"lr": "learning_rate"}
 
     def __init__(
         self,
@@ -184,17 +122,17 @@ class AdagradOptimizer(_ByOps):
         for var in var_list:
             self._filled_slot(var, Constant(value, dtype=var.dtype.base), value, "accumulator", self._name)
 
-    def _state_inputs(self) -> Sequence[tuple[str, str]]:
+    def _slot_inputs(self) -> Sequence[tuple[str, str]]:
         return [("accum", "accumulator")]
 
 
 @public("train.AdadeltaOptimizer")
-class AdadeltaOptimizer(_ByOps):
+class AdadeltaOptimizer(Optimizer):
     """Adadelta (Zeiler, 2012)."""
 
-    _op = "Adadelta"
-    _state = ("accum", "accum_update")
-    _hyper = {"lr": "lr", "rho": "rho", "epsilon": "epsilon"}
+    _update_op = "Adadelta"
+    _update_slots = ("accum", "accum_update")
+    _update_numbers = {"lr": "lr", "rho": "rho", "epsilon": "epsilon"}
 
     def __init__(
         self,
@@ -214,10 +152,10 @@ class AdadeltaOptimizer(_ByOps):
 
 
 @public("train.RMSPropOptimizer")
-class RMSPropOptimizer(_ByOps):
+class RMSPropOptimizer(Optimizer):
     """RMSProp with momentum (Hinton); ``centered`` subtracts the square of a running mean of the gradient."""
 
-    _hyper = {"lr": "learning_rate", "rho": "decay", "momentum": "momentum", "epsilon": "epsilon"}
+    _update_numbers = {"lr": "learning_rate", "rho": "decay", "momentum": "momentum", "epsilon": "epsilon"}
 
     def __init__(
         self,
@@ -241,10 +179,10 @@ class RMSPropOptimizer(_ByOps):
                 self._zeros_slot(var, "mg", self._name)
             self._zeros_slot(var, "momentum", self._name)
 
-    def _op_name(self) -> str:
+    def _update_op_name(self) -> str:
         return "CenteredRMSProp" if self._centered else "RMSProp"
 
-    def _state_inputs(self) -> Sequence[tuple[str, str]]:
+    def _slot_inputs(self) -> Sequence[tuple[str, str]]:
         mean = [("mg", "mg")] if self._centered else []
         return [*mean, ("ms", "rms"), ("mom", "momentum")]
 
@@ -300,16 +238,16 @@ class AdamOptimizer(Optimizer):
             var=target_of(var),
             m=target_of(self.get_slot(var, "m")),
             v=target_of(self.get_slot(var, "v")),
-            beta1_power=_as(power1, var),
-            beta2_power=_as(power2, var),
-            lr=_as(self._lr_t, var),
-            beta1=_as(self._beta1_t, var),
-            beta2=_as(self._beta2_t, var),
-            epsilon=_as(self._epsilon_t, var),
-            grad=_as(grad, var),
+            beta1_power=as_dtype_of(power1, var),
+            beta2_power=as_dtype_of(power2, var),
+            lr=as_dtype_of(self._lr_t, var),
+            beta1=as_dtype_of(self._beta1_t, var),
+            beta2=as_dtype_of(self._beta2_t, var),
+            epsilon=as_dtype_of(self._epsilon_t, var),
+            grad=as_dtype_of(grad, var),
             use_locking=self._use_locking,
         )
-        return _operation(update)
+        return operation_of(update)
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         return self._dense("ApplyAdam", grad, var)
@@ -318,9 +256,9 @@ class AdamOptimizer(Optimizer):
         return self._dense("ResourceApplyAdam", grad, handle)
 
     def _sparse(self, grad: Any, var: Any, indices: Any) -> Any:
-        power1, power2 = (_as(power, var) for power in self._get_beta_accumulators())
-        rate, epsilon = _as(self._lr_t, var), _as(self._epsilon_t, var)
-        beta1, beta2 = _as(self._beta1_t, var), _as(self._beta2_t, var)
+        power1, power2 = (as_dtype_of(power, var) for power in self._get_beta_accumulators())
+        rate, epsilon = as_dtype_of(self._lr_t, var), as_dtype_of(self._epsilon_t, var)
+        beta1, beta2 = as_dtype_of(self._beta1_t, var), as_dtype_of(self._beta2_t, var)
         rate = rate * build("Sqrt", 1 - power2) / (1 - power1)
         m, m_done = self._decayed(var, "m", beta1, grad * (1 - beta1), indices)
         v, v_done = self._decayed(var, "v", beta2, (grad * grad) * (1 - beta2), indices)
@@ -359,7 +297,7 @@ class AdamOptimizer(Optimizer):
 
 
 @public("train.FtrlOptimizer")
-class FtrlOptimizer(_ByOps):
+class FtrlOptimizer(Optimizer):
     """FTRL-Proximal (McMahan et al., 2013), with L1, L2 and L2 shrinkage.
 
     Args:
@@ -376,7 +314,7 @@ class FtrlOptimizer(_ByOps):
         beta: the paper's beta, which lowers the rate of the first steps; 0 if None.
     """
 
-    _hyper = {
+    _update_numbers = {
         "lr": "learning_rate",
         "l1": "l1_regularization_strength",
         "l2": "l2_regularization_strength",
@@ -416,18 +354,18 @@ class FtrlOptimizer(_ByOps):
         self._accum_name, self._linear_name = accum_name, linear_name
         self._beta = beta
 
-    def _op_name(self) -> str:
+    def _update_op_name(self) -> str:
         return "FtrlV2" if self._l2_shrinkage > 0 else "Ftrl"
 
     def _prepare(self) -> None:
         super()._prepare()
         if self._l2_shrinkage <= 0:
-            del self._tensors["l2_shrinkage"]
+            del self._number_tensors["l2_shrinkage"]
         if self._beta is not None:
             # In the paper's formula beta adds to the quadratic term what an L2 penalty of this strength adds.
             beta = convert.convert_to_tensor(self._beta, dtypes.float32, name="beta")
-            rate = build("Maximum", self._tensors["lr"], 1e-36)
-            self._tensors["l2"] = self._tensors["l2"] + beta / (2.0 * rate)
+            rate = build("Maximum", self._number_tensors["lr"], 1e-36)
+            self._number_tensors["l2"] = self._number_tensors["l2"] + beta / (2.0 * rate)
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         def start(shape: Any, dtype: Any, partition_info: Any = None) -> Any:
@@ -437,15 +375,15 @@ class FtrlOptimizer(_ByOps):
             self._filled_slot(var, start, self._initial_accumulator_value, "accum", self._accum_name or self._name)
             self._zeros_slot(var, "linear", self._linear_name or self._name)
 
-    _state = ("accum", "linear")
+    _update_slots = ("accum", "linear")
 
 
 @public("train.ProximalGradientDescentOptimizer")
-class ProximalGradientDescentOptimizer(_ByOps):
+class ProximalGradientDescentOptimizer(Optimizer):
     """Gradient descent with a proximal step for L1 and L2 (Duchi and Singer, 2009)."""
 
-    _op = "ProximalGradientDescent"
-    _hyper = {"alpha": "learning_rate", "l1": "l1_regularization_strength", "l2": "l2_regularization_strength"}
+    _update_op = "ProximalGradientDescent"
+    _update_numbers = {"alpha": "learning_rate", "l1": "l1_regularization_strength", "l2": "l2_regularization_strength"}
 
     def __init__(
         self,
@@ -459,18 +397,18 @@ class ProximalGradientDescentOptimizer(_ByOps):
         self._learning_rate = self._alpha = learning_rate
         self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
 
-    def _call(self, form: str, var: Any, **inputs: Any) -> Any:
+    def _build_update(self, form: str, var: Any, **inputs: Any) -> Any:
         if "Sparse" not in form:
             inputs["delta"] = inputs.pop("grad")
-        return super()._call(form, var, **inputs)
+        return super()._build_update(form, var, **inputs)
 
 
 @public("train.ProximalAdagradOptimizer")
-class ProximalAdagradOptimizer(_ByOps):
+class ProximalAdagradOptimizer(Optimizer):
     """Adagrad with a proximal step for L1 and L2."""
 
-    _op = "ProximalAdagrad"
-    _hyper = {"lr": "learning_rate", "l1": "l1_regularization_strength", "l2": "l2_regularization_strength"}
+    _update_op = "ProximalAdagrad"
+    _update_numbers = {"lr": "learning_rate", "l1": "l1_regularization_strength", "l2": "l2_regularization_strength"}
 
     def __init__(
         self,
@@ -498,5 +436,5 @@ class ProximalAdagradOptimizer(_ByOps):
                     start = build("Fill", build("Shape", start_of(var)), convert.constant(value, dtype))
             self._get_or_make_slot(var, start, "accumulator", self._name)
 
-    def _state_inputs(self) -> Sequence[tuple[str, str]]:
+    def _slot_inputs(self) -> Sequence[tuple[str, str]]:
         return [("accum", "accumulator")]

@@ -390,21 +390,26 @@ def _tanh_grad(ctx, y, dy):
     return dy * (1 - y * y)
 
 
+def _zero_stays(ctx: Any, dy: Any, gradient: Any) -> Any:
+    """``gradient``, and 0 where ``dy`` is: a branch that was not taken sends 0 to a point where the slope is infinite."""
+    return ctx.xp.where(dy == 0, ctx.xp.zeros_like(gradient), gradient)
+
+
 @widened
 def _sqrt_grad(ctx, y, dy):
-    return 0.5 * dy / _conjugate(ctx, y)
+    return _zero_stays(ctx, dy, 0.5 * dy / _conjugate(ctx, y))
 
 
 @widened
 def _rsqrt_grad(ctx, y, dy):
     y = _conjugate(ctx, y)
-    return (-0.5 * dy * y) * (y * y)
+    return _zero_stays(ctx, dy, (-0.5 * dy * y) * (y * y))
 
 
 @widened
 def _reciprocal_grad(ctx, y, dy):
     y = _conjugate(ctx, y)
-    return -dy * y * y
+    return _zero_stays(ctx, dy, -dy * y * y)
 
 
 def _second_sigmoid(op, grad):
@@ -453,9 +458,9 @@ _gradient_op(
     "SigmoidGrad", "`dy * y * (1 - y)`, where `y = sigmoid(x)`.", _sigmoid_grad, _second_sigmoid, unchecked.sigmoid_grad
 )
 _gradient_op("TanhGrad", "`dy * (1 - y * y)`, where `y = tanh(x)`.", _tanh_grad, _second_tanh, unchecked.tanh_grad)
-_gradient_op("SqrtGrad", "`dy * 0.5 / conj(y)`, where `y = sqrt(x)`.", _sqrt_grad, _second_sqrt)
-_gradient_op("RsqrtGrad", "`dy * -0.5 * conj(y) ** 3`, where `y = rsqrt(x)`.", _rsqrt_grad, _second_rsqrt)
-_gradient_op("ReciprocalGrad", "`-dy * conj(y) ** 2`, where `y = 1 / x`.", _reciprocal_grad, _second_reciprocal)
+_gradient_op("SqrtGrad", "`dy * 0.5 / conj(y)`, where `y = sqrt(x)`; 0 where dy is.", _sqrt_grad, _second_sqrt)
+_gradient_op("RsqrtGrad", "`dy * -0.5 * conj(y) ** 3`, where `y = rsqrt(x)`; 0 where dy is.", _rsqrt_grad, _second_rsqrt)
+_gradient_op("ReciprocalGrad", "`-dy * conj(y) ** 2`, where `y = 1 / x`; 0 where dy is.", _reciprocal_grad, _second_reciprocal)
 _gradient_op("InvGrad", "The old name of ReciprocalGrad.", _reciprocal_grad, _second_reciprocal)
 
 

@@ -335,7 +335,7 @@ def weighted_cross_entropy_with_logits(
         logits = convert.convert_to_tensor(logits, name="logits")
         targets = convert.convert_to_tensor(targets, None if _is_tensor(targets) else logits.dtype.base, name="targets")
         _same_shapes(logits, targets, "logits", "targets")
-        weight = build("Add", 1.0, build("Mul", build("Sub", pos_weight, 1.0), targets))
+        weight = 1.0 + (pos_weight - 1.0) * targets
         tail = build("Log1p", build("Exp", build("Neg", build("Abs", logits))))
         bent = build("Add", tail, build("Relu", build("Neg", logits)))
         linear = build("Mul", build("Sub", 1.0, targets), logits)

@@ -1,7 +1,7 @@
 """Gradients of ops that broadcast: sum what came in back to the shape of the operand that was repeated.
 
-The axes to sum over follow from the static shapes wherever these decide, so that most gradients hold one ``Sum`` or
-none; otherwise ``BroadcastGradientArgs`` finds them when the step runs.
+The axes to sum over follow from the static shapes wherever these decide, so that most gradients hold one ``Sum``
+and ``Reshape``, or nothing; otherwise ``BroadcastGradientArgs`` finds them when the step runs.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def reduced_axes(shape: RawShape, other: RawShape) -> list[int] | None:
 
 
 def _sum_to(grad: Any, x: Any, axes: Sequence[int], lead: int) -> Any:
-    """Sum ``grad`` over ``axes``, of which the first ``lead`` do not exist in ``x``."""
+    """Sum ``grad`` over ``axes``, of which the first ``lead`` do not exist in ``x``.
+
+    The result is a ``Reshape`` of a ``Sum`` also where the sum alone has the shape, as TensorFlow builds it: programs that
+    walk a graph look for it.
+    """
     if not axes:
         return grad
-    inner = len(axes) > lead
-    indices = np.array(axes, np.int32)
-    summed = build("Sum", grad, indices, keep_dims=inner and lead == 0)
-    if not inner or lead == 0:
-        return summed
+    summed = build("Sum", grad, np.array(axes, np.int32), keep_dims=lead == 0)
     shape = x._shape
     return build("Reshape", summed, np.array(shape, np.int32) if None not in shape else build("Shape", x))
 
