@@ -458,6 +458,16 @@ def _given_start(y: Tensor, given: Any, index: int) -> Any:
         )
     tensor = convert_to_tensor(given, preferred_dtype=y.dtype.base, name=name)
     _check_start(y, tensor.dtype.base)
+    if tensor.shape.ndims != 0 and not tensor.shape.is_compatible_with(y.shape):
+        raise ValueError(
+            f"Shapes {tensor.shape} and {y.shape} are incompatible\n"
+            + errors.message(
+                f"grad_ys of shape {tensor.shape} for y {y.name!r} of shape {y.shape}",
+                "a gradient of the shape of y",
+                "tf.broadcast_to(grad_y, tf.shape(y)), or tf.reshape",
+                at=y.op.user_site,
+            )
+        )
     return build("Identity", tensor, name=name)
 
 

@@ -6,10 +6,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import errors
 from anabranch.core.contract import api
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import shapes
+from anabranch.core.values.shapes import TensorShape
 from anabranch.layers.base import Layer
 from anabranch.variables.initializers import Ones, Zeros
 
@@ -42,7 +45,7 @@ def numbers(value: Any, count: int, name: str) -> tuple[int, ...]:
     Raises:
         ValueError: another count, or something that is not a positive integer.
     """
-    given = (value,) * count if not isinstance(value, (list, tuple)) else tuple(value)
+    given = tuple(value) if isinstance(value, (list, tuple, TensorShape, np.ndarray)) else (value,) * count
     try:
         values = tuple(int(item) for item in given)
     except (TypeError, ValueError):

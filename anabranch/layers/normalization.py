@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from anabranch.core import errors
@@ -11,7 +13,8 @@ from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes, shapes
 from anabranch.layers.arguments import ONES, ZEROS, initializer_of, known_size
 from anabranch.layers.base import InputSpec, Layer
-from anabranch.ops.array.cast import cast
+from anabranch.core.graph.build import build
+from anabranch.ops.array.cast import cast, ones_like, zeros_like
 from anabranch.ops.array.public_shapes import reshape
 from anabranch.ops.control.public_cond import smart_cond, smart_constant_value
 from anabranch.ops.nn.public_moments import batch_normalization as normalized
@@ -52,7 +55,8 @@ class BatchNormalization(Layer):
         fused: use the op that normalises in one step; wherever it can be if None: four axes, channels in axis 1 or 3.
         trainable: whether optimizers change ``beta`` and ``gamma``, and updates are kept.
         virtual_batch_size: must be None.
-        adjustment: must be None.
+        adjustment: a function of the dynamic shape of the inputs that gives ``(scale, bias)``, which broadcast with them
+            and are applied to the normalised values in training, before gamma and beta; or None.
         name: name of the layer and of its variable scope.
         **kwargs: arguments of `Layer`.
     """
@@ -87,8 +91,6 @@ class BatchNormalization(Layer):
             _refuse("renorm", "larger batches, or tf.contrib.layers.layer_norm, which needs none")
         if virtual_batch_size is not None:
             _refuse("virtual_batch_size", "split the batch with tf.split and normalise each part")
-        if adjustment is not None:
-            _refuse("adjustment", "multiply and add after the layer")
         self.axis = axis
         self.momentum = momentum
         self.epsilon = epsilon
@@ -101,6 +103,7 @@ class BatchNormalization(Layer):
         self.beta_constraint, self.gamma_constraint = beta_constraint, gamma_constraint
         self.renorm, self.renorm_momentum = renorm, renorm_momentum
         self.fused = fused
+        self.adjustment = adjustment
 
     def build(self, input_shape: Any) -> None:
         """Make ``gamma``, ``beta``, ``moving_mean`` and ``moving_variance``."""
@@ -123,6 +126,13 @@ class BatchNormalization(Layer):
         wide = dtypes.as_dtype(self.dtype or "float32")
         # What the fused op can do.
         fits = rank == 4 and self._axes in ([1], [3]) and wide != dtypes.float64
+        if self.fused and self.adjustment is not None:
+            raise ValueError(
+                "When using fused batch norm, adjustment must be None\n"
+                + errors.message("fused=True with an adjustment", "one of the two", "fused=False")
+            )
+        if self.adjustment is not None or (self.fused and rank != 4):
+            self.fused = False  # as TensorFlow 1 does: the fused op is for images
         if self.fused and not fits:
             raise ValueError(
                 "Unsupported axis, fused batch norm only supports axis == [1] or axis == [3]\n"
@@ -161,13 +171,25 @@ class BatchNormalization(Layer):
                 self.beta_regularizer,
                 constraint=self.beta_constraint,
             )
-        self.moving_mean = self.add_weight(
-            "moving_mean", own, statistics_dtype, self.moving_mean_initializer, trainable=False
-        )
-        self.moving_variance = self.add_weight(
-            "moving_variance", own, statistics_dtype, self.moving_variance_initializer, trainable=False
-        )
+        with self._without_partitioner():  # averages stay whole, as TensorFlow's checkpoints have them
+            self.moving_mean = self.add_weight(
+                "moving_mean", own, statistics_dtype, self.moving_mean_initializer, trainable=False
+            )
+            self.moving_variance = self.add_weight(
+                "moving_variance", own, statistics_dtype, self.moving_variance_initializer, trainable=False
+            )
         self.built = True
+
+    @contextlib.contextmanager
+    def _without_partitioner(self) -> Iterator[None]:
+        self._set_scope(None)
+        assert self._scope is not None
+        partitioner = self._scope.partitioner
+        self._scope.set_partitioner(None)
+        try:
+            yield
+        finally:
+            self._scope.set_partitioner(partitioner)
 
     def call(self, inputs: Tensor, training: Any = False) -> Tensor:
         """The normalised inputs.
@@ -237,8 +259,19 @@ class BatchNormalization(Layer):
             value = cast(convert_to_tensor(value), inputs.dtype.base)
             return value if self._axes == [len(self._spread) - 1] else reshape(value, self._spread)
 
-        result = normalized(inputs, spread(mean), spread(variance), spread(self.beta), spread(self.gamma), self.epsilon)
-        return result, mean, variance
+        gamma, beta = spread(self.gamma), spread(self.beta)
+        if self.adjustment is not None:
+            gamma, beta = self._adjusted(inputs, gamma, beta, training)
+        return normalized(inputs, spread(mean), spread(variance), beta, gamma, self.epsilon), mean, variance
+
+    def _adjusted(self, inputs: Tensor, gamma: Any, beta: Any, training: Any) -> tuple[Any, Any]:
+        """Scale and offset where ``adjustment`` scales and moves the normalised values before gamma and beta do."""
+        scale, bias = self.adjustment(build("Shape", inputs))
+        scale = smart_cond(training, lambda: convert_to_tensor(scale), lambda: ones_like(scale))
+        bias = smart_cond(training, lambda: convert_to_tensor(bias), lambda: zeros_like(bias))
+        if gamma is None:
+            return scale, bias if beta is None else bias + beta
+        return scale * gamma, bias * gamma if beta is None else bias * gamma + beta
 
     def compute_output_shape(self, input_shape: Any) -> shapes.TensorShape:
         """The input's shape."""
@@ -298,7 +331,8 @@ def batch_normalization(
         renorm_momentum: belongs to ``renorm``.
         fused: use the op that normalises in one step; wherever it can be if None.
         virtual_batch_size: must be None.
-        adjustment: must be None.
+        adjustment: a function of the dynamic shape of the inputs that gives ``(scale, bias)``, which broadcast with them
+            and are applied to the normalised values in training, before gamma and beta; or None.
     """
     layer = BatchNormalization(
         axis,

@@ -9,6 +9,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from anabranch.core.values import dtypes
 from anabranch.losses.weighted import squeezed_last
 from anabranch.metrics.state import Pair, finished, metric_variable, ratio, read, spread_weights
@@ -32,6 +33,8 @@ def top_classes(predictions: Any, k: int) -> Tensor:
 def _labels(labels: Any, top: Tensor) -> tuple[Tensor, Tensor | None]:
     """Labels with an axis of their own, and which of them are there (None for all)."""
     there = None
+    if isinstance(labels, SparseTensorValue):
+        labels = SparseTensor.from_value(labels)
     if hasattr(labels, "dense_shape"):
         dense = sparse_tensor_to_dense(labels, constant(-1, labels.dtype))
         labels = dense

@@ -7,6 +7,8 @@ import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
@@ -254,6 +256,8 @@ def _chosen(visit: Callable[[Any], Any], state: Any) -> list[bool]:
 def _probability(name: str, value: Any) -> Any:
     if isinstance(value, Tensor) or hasattr(value, "value"):
         return value
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
     if not isinstance(value, numbers.Real) or not 0 <= float(value) <= 1:
         raise ValueError(
             f"Parameter {name} must be between 0 and 1: {value}\n"

@@ -26,6 +26,7 @@ from google.protobuf import text_format
 from anabranch.core import device, errors
 from anabranch.core.graph import graph as graphs
 from anabranch.core.graph import operation, random_seed
+from anabranch.core.graph.builder import current_stack
 from anabranch.core.values import nest
 from anabranch.core.values.dtypes import as_dtype
 from anabranch.session import Session, get_default_session
@@ -86,6 +87,7 @@ class TestCase(absltest.TestCase):
         self._close()
         random.seed(RANDOM_SEED)
         np.random.seed(RANDOM_SEED)
+        current_stack().clear()  # a test may begin inside of a graph's block; TensorFlow's leaves it, too
         graphs.reset_default_graph()
         random_seed.set_random_seed(RANDOM_SEED)
 
@@ -155,13 +157,12 @@ class TestCase(absltest.TestCase):
         return self.cached_session(graph, config, use_gpu, force_gpu)
 
     def evaluate(self, tensors: Any) -> Any:
-        """Values of tensors, or of a structure of them, in the default session."""
-        session = get_default_session() or self._cached
-        if session is None:
-            raise ValueError(
-                errors.message("no default session", "a session to compute in", "with self.cached_session():")
-            )
-        return session.run(tensors)
+        """Values of tensors, or of a structure of them, in the default session; without one, in that of the test."""
+        session = get_default_session()
+        if session is not None:
+            return session.run(tensors)
+        with self.cached_session() as own:
+            return own.run(tensors)
 
     def checkedThread(self, target: Callable[..., Any], args: Any = None, kwargs: Any = None) -> CheckedThread:
         """A thread whose exceptions fail the test when it is joined."""

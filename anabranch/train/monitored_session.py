@@ -292,6 +292,8 @@ class _Monitored:
                 self._coord.join(stop_grace_period_secs=self._grace, ignore_live_threads=True)
             finally:
                 session.close()
+                if not self._graph_was_finalized:
+                    session.graph._unsafe_unfinalize()
 
     def __enter__(self) -> Any:
         return self

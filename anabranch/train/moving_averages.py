@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -52,11 +53,18 @@ def assign_moving_average(
 
 def _debiased(unbiased: Any, value: Any, rest: Any, scope: str) -> Any:
     builder = current_builder()
-    with variable_scope(slots.name_of(unbiased), values=[unbiased, value, rest]), builder.init_scope():
+    with variable_scope(slots.name_of(unbiased), values=[unbiased, value, rest]) as opened, builder.init_scope():
+        # A variable may be averaged more than once: each average has its own pair.
+        taken = {variable.op.name for variable in builder.get_collection(GraphKeys.GLOBAL_VARIABLES)}
+        names = ("biased", "local_step")
+        for number in itertools.count(1):
+            if not taken.intersection(f"{opened.name}/{name}" for name in names):
+                break
+            names = (f"biased_{number}", f"local_step_{number}")
         biased = get_variable(
-            "biased", initializer=Zeros(), shape=unbiased.get_shape(), dtype=unbiased.dtype.base, trainable=False
+            names[0], initializer=Zeros(), shape=unbiased.get_shape(), dtype=unbiased.dtype.base, trainable=False
         )
-        steps = get_variable("local_step", shape=[], dtype=unbiased.dtype.base, initializer=Zeros(), trainable=False)
+        steps = get_variable(names[1], shape=[], dtype=unbiased.dtype.base, initializer=Zeros(), trainable=False)
     moved = biased.assign_sub(build("Mul", build("Sub", convert.convert_to_tensor(biased), value), rest))
     counted = steps.assign_add(convert.constant(1.0, unbiased.dtype.base))
     moved, counted = convert.convert_to_tensor(moved), convert.convert_to_tensor(counted)

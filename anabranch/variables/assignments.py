@@ -42,6 +42,8 @@ def assign(
 
     With ``validate_shape=False`` the value may have another shape than the variable, which takes it on.
     """
+    if isinstance(ref, Tensor) and hasattr(ref, "assign"):  # part of a variable, as in tf.assign(v[1, :], x)
+        return ref.assign(value, name=name)
     if _on_ref(ref, "assign"):
         return build("Assign", ref, value, validate_shape=validate_shape, use_locking=use_locking, name=name)
     if validate_shape is False and not ref.shape.is_fully_defined():

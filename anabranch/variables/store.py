@@ -75,7 +75,7 @@ class VariableStore:
         arguments = dict(
             name=name,
             shape=shape,
-            dtype=getattr(dtype, "base", dtype),
+            dtype=dtypes.as_dtype(dtype).base,
             initializer=initializer,
             regularizer=regularizer,
             reuse=reuse,

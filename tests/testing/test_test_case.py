@@ -207,3 +207,25 @@ def test_main(tmp_path: object, value: str, arguments: list[str], code: int, tex
     shown = subprocess.run([sys.executable, str(path), *arguments], capture_output=True, text=True, check=False)
     assert shown.returncode == code, shown.stderr
     assert text in shown.stdout + shown.stderr
+
+
+def test_values_without_a_session():
+    class Case(tf.test.TestCase):
+        def runTest(self):
+            self.assertAllEqual(tf.constant([1, 2]), [1, 2])
+            self.assertAllClose(self.evaluate({"a": tf.constant(1.5)}), {"a": 1.5})
+
+    Case().debug()
+
+
+def test_a_case_that_begins_inside_of_a_graph():
+    class Case(tf.test.TestCase):
+        def runTest(self):
+            assert tf.get_default_graph() is not graph
+            with self.cached_session():
+                self.assertEqual(tf.constant(3).eval(), 3)
+
+    graph = tf.Graph()
+    with graph.as_default():
+        Case().debug()
+    assert not graph.get_operations()

@@ -26,7 +26,7 @@ _SCALARS: dict[str, Callable[[Any], Any]] = {}
 
 def _as_int(value: Any) -> int:
     if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-        if isinstance(value, float) and value.is_integer():
+        if isinstance(value, (float, np.floating)) and value.is_integer():
             return int(value)
         raise TypeError("an int")
     return int(value.__index__())

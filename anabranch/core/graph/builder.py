@@ -222,11 +222,12 @@ def as_current(builder: Any) -> Iterator[Any]:
     try:
         yield builder
     finally:
-        if not stack or stack[-1] is not builder:
+        if stack and stack[-1] is not builder:
             raise AssertionError(
                 "Nesting violated for the default graph: exit contexts in the reverse order of entering them."
             )
-        stack.pop()
+        if stack:  # a test case may have left all blocks
+            stack.pop()
 
 
 def current_stack() -> list[Any]:

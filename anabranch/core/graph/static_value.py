@@ -14,16 +14,18 @@ from anabranch.core.values.shapes import TensorShape
 
 
 @public("get_static_value", "contrib.util.constant_value", "contrib.framework.constant_value")
-def constant_value(tensor: Any, partial: bool = False) -> np.ndarray | None:
+def constant_value(tensor: Any, partial: bool = False) -> Any:
     """The value of a tensor as an array if the graph determines it (constants, known shapes and what is made of them).
 
     Args:
-        tensor: the tensor.
+        tensor: the tensor; a Python or NumPy value is given back.
         partial: give a vector of which only some elements are known too, as an array of objects with None for the rest.
 
     Returns:
         The array, which must not be written to, or None.
     """
+    if isinstance(tensor, (bool, int, float, complex, str, bytes, np.ndarray, np.generic)):
+        return tensor
     if not isinstance(tensor, Tensor):
         raise TypeError(
             errors.message(f"a {type(tensor).__name__}", "a tf.Tensor", "tf.convert_to_tensor(x), or the value itself")

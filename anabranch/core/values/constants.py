@@ -290,6 +290,19 @@ def _inferred(value: Any, types: set[type]) -> tuple[np.ndarray, DType]:
     return (array if dtype.np == given else array.astype(dtype.np)), dtype
 
 
+def _bit_patterns(value: Any, dtype: DType) -> np.ndarray:
+    """Convert Python integers of which some do not fit the dtype, but whose bits do.
+
+    So ``0xFFFFFFFF`` is -1 as an int32 and -1 is 255 as a uint8: masks and hashes are written like that.
+    """
+    bits = 8 * dtype.size
+    wide = np.array(value, object)
+    low = -(1 << bits)
+    if wide.dtype.kind != "O" or any(not low <= int(leaf) < -low for leaf in wide.flat):
+        refuse_range(value, dtype)
+    return np.asarray(wide & ((1 << bits) - 1), f"uint{bits}").view(dtype.np)
+
+
 def _numbers(value: Any, types: set[type], dtype: DType) -> np.ndarray:
     """Convert leaves whose types fit the dtype."""
     target = dtype.np
@@ -298,7 +311,7 @@ def _numbers(value: Any, types: set[type], dtype: DType) -> np.ndarray:
         try:
             return _dense(value, target)  # NumPy refuses Python integers out of range
         except OverflowError:
-            refuse_range(value, dtype)
+            return _bit_patterns(value, dtype)
     if target.kind == "b" or (target.kind in "fc" and types <= SIMPLE):
         return _dense(value, target)
     if dtype.is_integer or dtype.is_quantized:

@@ -18,6 +18,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import PURE, Cost, Int, Op, String, Type
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.values import dtypes
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import shapes
@@ -354,8 +355,8 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
     """Sum products over pairs of dimensions of ``a`` and ``b``.
 
     Args:
-        a: a tensor of known rank.
-        b: a tensor of the same type and of known rank.
+        a: a tensor.
+        b: a tensor of the same type.
         axes: ``n`` for the last n dimensions of ``a`` and the first n of ``b``, or two ints or lists of dimensions to
             pair.
         name: name of the last op.
@@ -371,10 +372,8 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
     with name_scope(name, "Tensordot", [a, b, axes]) as scope:
         a = convert_to_tensor(a, name="a")
         b = convert_to_tensor(b, name="b", preferred_dtype=a.dtype.base)
-        if a._shape is None or b._shape is None:
-            raise NotImplementedError(
-                errors.message("tensordot of a tensor of unknown rank", "known ranks", "x.set_shape([None, None])")
-            )
+        if a._shape is None or b._shape is None or (isinstance(axes, Tensor) and known(axes) is None):
+            return _dynamic_tensordot(a, b, axes, scope)
         pairs = _dot_axes(a, b, axes)
         left, left_free = _as_matrix(a, pairs[0], contracted_first=False)
         right, right_free = _as_matrix(b, pairs[1], contracted_first=True)
@@ -386,6 +385,36 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
         return result
 
 
+def _dynamic_tensordot(a: Any, b: Any, axes: Any, name: str) -> Any:
+    """The product where the ranks, or the dimensions to pair, are known only when it runs."""
+    axes = axes if isinstance(axes, (list, tuple)) else convert_to_tensor(axes, dtypes.int32, name="axes")
+    ranks = build("Rank", a), build("Rank", b)
+    if isinstance(axes, Tensor) and axes.shape.ndims == 0:
+        pairs = [build("Range", build("Sub", ranks[0], axes), ranks[0], 1), build("Range", 0, axes, 1)]
+    elif isinstance(axes, Tensor) and axes.shape.ndims is None:
+        raise ValueError(
+            errors.message(
+                f"axes {axes.name!r} of unknown rank", "a scalar, or a matrix of two rows", "axes.set_shape([])"
+            )
+        )
+    else:
+        pairs = [
+            build("Reshape", convert_to_tensor(own, dtypes.int32), [-1])
+            for own in (build("Unpack", axes, num=2) if isinstance(axes, Tensor) else axes)
+        ]
+        pairs = [build("FloorMod", build("Add", own, rank), rank) for own, rank in zip(pairs, ranks, strict=True)]
+    matrices, rests = [], []
+    for x, rank, contracted, first in zip((a, b), ranks, pairs, (False, True), strict=True):
+        free = build("ListDiff", build("Range", 0, rank, 1), contracted)[0]
+        shape = build("Shape", x)
+        sizes = build("GatherV2", shape, free, 0), build("GatherV2", shape, contracted, 0)
+        order, extents = ([contracted, free], sizes[::-1]) if first else ([free, contracted], sizes)
+        moved = build("Transpose", x, build("ConcatV2", order, 0))
+        matrices.append(build("Reshape", moved, build("Pack", [build("Prod", extent, 0) for extent in extents])))
+        rests.append(sizes[0])
+    return build("Reshape", matmul(*matrices), build("ConcatV2", rests, 0), name=name)
+
+
 def _others(x: Any, gone: tuple[int, ...]) -> list[int]:
     return [i for i in range(len(x._shape)) if i not in gone]
 
@@ -393,14 +422,7 @@ def _others(x: Any, gone: tuple[int, ...]) -> list[int]:
 def _dot_axes(a: Any, b: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if isinstance(axes, Tensor):
         value = known(axes)
-        if value is None:
-            raise NotImplementedError(
-                errors.message(
-                    f"axes {axes!r}, known only at run time",
-                    "axes known while the graph is built",
-                    "Python ints, such as axes=[[1], [0]]",
-                )
-            )
+        assert value is not None
         axes = value.tolist()
     ranks = len(a._shape), len(b._shape)
     if isinstance(axes, (int, np.integer)):

@@ -459,8 +459,12 @@ _gradient_op(
 )
 _gradient_op("TanhGrad", "`dy * (1 - y * y)`, where `y = tanh(x)`.", _tanh_grad, _second_tanh, unchecked.tanh_grad)
 _gradient_op("SqrtGrad", "`dy * 0.5 / conj(y)`, where `y = sqrt(x)`; 0 where dy is.", _sqrt_grad, _second_sqrt)
-_gradient_op("RsqrtGrad", "`dy * -0.5 * conj(y) ** 3`, where `y = rsqrt(x)`; 0 where dy is.", _rsqrt_grad, _second_rsqrt)
-_gradient_op("ReciprocalGrad", "`-dy * conj(y) ** 2`, where `y = 1 / x`; 0 where dy is.", _reciprocal_grad, _second_reciprocal)
+_gradient_op(
+    "RsqrtGrad", "`dy * -0.5 * conj(y) ** 3`, where `y = rsqrt(x)`; 0 where dy is.", _rsqrt_grad, _second_rsqrt
+)
+_gradient_op(
+    "ReciprocalGrad", "`-dy * conj(y) ** 2`, where `y = 1 / x`; 0 where dy is.", _reciprocal_grad, _second_reciprocal
+)
 _gradient_op("InvGrad", "The old name of ReciprocalGrad.", _reciprocal_grad, _second_reciprocal)
 
 

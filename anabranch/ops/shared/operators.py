@@ -181,7 +181,7 @@ def install() -> None:
     put("__invert__", _invert)
     put("__neg__", _negative)
     put("__abs__", _absolute)
-    Tensor.OVERLOADABLE_OPERATORS = frozenset(names)  # type: ignore[attr-defined]
+    Tensor.OVERLOADABLE_OPERATORS = set(names)  # type: ignore[attr-defined]
 
 
 install()

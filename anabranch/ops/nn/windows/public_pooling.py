@@ -12,6 +12,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.ops.array.public_indexing import required_space_to_batch_paddings
 from anabranch.ops.nn.windows.geometry import channels_first
 from anabranch.ops.nn.windows.public_convolution import either, op_format, paddings, sequence
 
@@ -173,32 +174,25 @@ def max_pool_with_argmax(
     )
 
 
-def _dilated(function: Any, x: Any, sizes: list[int], rates: list[int], data_format: str) -> Any:
-    """A dilated pooling, VALID: every ``rate``-th entry of the input is pooled by itself."""
-    if channels_first(data_format) or x.shape.ndims is None or None in x.shape.raw[1:-1]:
-        raise NotImplementedError(
-            errors.message(
-                f"a dilated pooling of {x.shape} in format {data_format}",
-                "an input with channels last and known spatial sizes",
-                "tf.transpose(x, [0, 2, 3, 1]), and x.set_shape with its sizes",
-            )
-        )
-    spatial = x.shape.raw[1:-1]
-    fill = [(-size) % rate for size, rate in zip(spatial, rates, strict=True)]
-    blocks = build("SpaceToBatchND", x, rates, [[0, more] for more in fill])
-    pooled = function(blocks)
-    joined = build("BatchToSpaceND", pooled, rates, [[0, 0]] * len(rates))
-    out = [max(size - (k - 1) * rate, 0) for size, k, rate in zip(spatial, sizes, rates, strict=True)]
-    n = len(out)
-    return build(
-        "StridedSlice",
-        joined,
-        [0] * (n + 2),
-        [0, *out, 0],
-        [1] * (n + 2),
-        begin_mask=1 | 1 << (n + 1),
-        end_mask=1 | 1 << (n + 1),
+def _dilated(function: Any, x: Any, sizes: list[int], rates: list[int], padding: str, data_format: str) -> Any:
+    """A dilated pooling: every ``rate``-th entry of the input is pooled by itself. As in TensorFlow, padding is zeros."""
+    n = len(rates)
+    if channels_first(data_format):
+        x = build("Transpose", x, [0, *range(2, n + 2), 1])
+    around = [(k - 1) * rate * (padding == "SAME") for k, rate in zip(sizes, rates, strict=True)]
+    spatial = x.shape.raw[1:-1] if x.shape.ndims is not None else (None,) * n
+    whole = spatial if None not in spatial else build("Shape", x)[1:-1]
+    pads, crops = required_space_to_batch_paddings(whole, rates, [[total // 2, total - total // 2] for total in around])
+    joined = build("BatchToSpaceND", function(build("SpaceToBatchND", x, rates, pads)), rates, crops)
+    joined.set_shape(
+        [x.shape.raw[0] if x.shape.ndims is not None else None]
+        + [
+            None if size is None else max(size + total - (k - 1) * rate, 0)
+            for size, total, k, rate in zip(spatial, around, sizes, rates, strict=True)
+        ]
+        + [x.shape.raw[-1] if x.shape.ndims is not None else None]
     )
+    return build("Transpose", joined, [0, n + 1, *range(1, n + 1)]) if channels_first(data_format) else joined
 
 
 @public("nn.pool")
@@ -220,8 +214,8 @@ def pool(
         window_shape: one number per spatial dimension.
         pooling_type: ``"MAX"`` or ``"AVG"``.
         padding: ``"SAME"`` or ``"VALID"``.
-        dilation_rate: step between a window's entries; ``dilations`` is its other name. Above 1 only VALID, and no
-            strides.
+        dilation_rate: step between a window's entries; ``dilations`` is its other name. Above 1 without
+            strides; padding is then of zeros.
         strides: one number per spatial dimension.
         name: name of the op.
         data_format: ``"NWC"``, ``"NHWC"``, ``"NDHWC"``, or with the channels in dimension 1.
@@ -253,6 +247,12 @@ def pool(
                 return _pool1d(type_name, tensor, sizes, steps, padding, "NCW" if channels_first(form) else "NWC")
             return _pool(type_name, tensor, n, sizes, steps, padding, form, scope)
 
+        def pooled_block(tensor: Any) -> Any:
+            last = ("NWC", "NHWC", "NDHWC")[n - 1]
+            if n == 1:
+                return _pool1d(type_name, tensor, sizes, steps, "VALID", last)
+            return _pool(type_name, tensor, n, sizes, steps, "VALID", last, None)
+
         if max(gaps) == 1:
             return plain(x, scope)
         if max(steps) > 1:
@@ -264,8 +264,4 @@ def pool(
                     "tf.nn.pool without strides, then x[:, ::2]",
                 )
             )
-        if padding != "VALID":
-            raise NotImplementedError(
-                errors.message(f"a dilated pooling with padding={padding!r}", "'VALID'", "tf.pad the input first")
-            )
-        return _dilated(plain, x, sizes, gaps, form)
+        return _dilated(pooled_block, x, sizes, gaps, padding, form)
