@@ -50,7 +50,7 @@ def input_gradients(op: OpView, grads: Sequence[Any]) -> list[Any]:
 
 
 def zeros_like(x: Tensor) -> Tensor:
-    """Zeros of the dtype and shape of a gradient with respect to ``x``. A variable is not read: it may have no value."""
+    """Zeros of the dtype and shape of a gradient with respect to ``x``; they read no variable."""
     if x.dtype.is_ref and shapes.is_static(x._shape):
         zero = constant(0, x.dtype.base, name="zeros/Const")
         return build("Fill", constant(list(x._shape or ()), dtypes.int32, name="zeros/shape"), zero, name="zeros")

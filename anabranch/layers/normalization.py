@@ -8,12 +8,12 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes, shapes
 from anabranch.layers.arguments import ONES, ZEROS, initializer_of, known_size
 from anabranch.layers.base import InputSpec, Layer
-from anabranch.core.graph.build import build
 from anabranch.ops.array.cast import cast, ones_like, zeros_like
 from anabranch.ops.array.public_shapes import reshape
 from anabranch.ops.control.public_cond import smart_cond, smart_constant_value
@@ -55,8 +55,8 @@ class BatchNormalization(Layer):
         fused: use the op that normalises in one step; wherever it can be if None: four axes, channels in axis 1 or 3.
         trainable: whether optimizers change ``beta`` and ``gamma``, and updates are kept.
         virtual_batch_size: must be None.
-        adjustment: a function of the dynamic shape of the inputs that gives ``(scale, bias)``, which broadcast with them
-            and are applied to the normalised values in training, before gamma and beta; or None.
+        adjustment: a function of the dynamic shape of the inputs that gives ``(scale, bias)``, which broadcast with
+            them and are applied to the normalised values in training, before gamma and beta; or None.
         name: name of the layer and of its variable scope.
         **kwargs: arguments of `Layer`.
     """
@@ -331,8 +331,8 @@ def batch_normalization(
         renorm_momentum: belongs to ``renorm``.
         fused: use the op that normalises in one step; wherever it can be if None.
         virtual_batch_size: must be None.
-        adjustment: a function of the dynamic shape of the inputs that gives ``(scale, bias)``, which broadcast with them
-            and are applied to the normalised values in training, before gamma and beta; or None.
+        adjustment: a function of the dynamic shape of the inputs that gives ``(scale, bias)``, which broadcast with
+            them and are applied to the normalised values in training, before gamma and beta; or None.
     """
     layer = BatchNormalization(
         axis,

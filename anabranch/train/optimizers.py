@@ -12,13 +12,11 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation
-from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import dtypes
 from anabranch.ops.control.public_dependencies import group
 from anabranch.train.optimizer import Optimizer, as_dtype_of, is_resource, operation_of, target_of
 from anabranch.train.slots import start_of
 from anabranch.variables.initializers import Constant, Ones
-
 
 # A rule that is linear in the gradient holds for complex variables, too.
 LINEAR_RULE_DTYPES = {dtypes.complex64, dtypes.complex128}

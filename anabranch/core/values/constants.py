@@ -311,6 +311,8 @@ def _numbers(value: Any, types: set[type], dtype: DType) -> np.ndarray:
         try:
             return _dense(value, target)  # NumPy refuses Python integers out of range
         except OverflowError:
+            if dtype.is_quantized:
+                refuse_range(value, dtype)
             return _bit_patterns(value, dtype)
     if target.kind == "b" or (target.kind in "fc" and types <= SIMPLE):
         return _dense(value, target)

@@ -18,10 +18,9 @@ from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import PURE, Cost, Int, Op, String, Type
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
-from anabranch.core.values import dtypes
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.values import shapes
+from anabranch.core.values import dtypes, shapes
 from anabranch.ops.linalg.matmul import conjugate, matmul
 from anabranch.ops.shared import host_blas
 from anabranch.ops.shared.array_rules import dense, known, refuse, require, shape_of
