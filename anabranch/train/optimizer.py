@@ -341,8 +341,8 @@ class Optimizer:
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:
         return group(*update_ops, name=name_scope)
 
-    # An optimizer whose updates are the four forms of one op, ``Apply`` and ``SparseApply``, by reference and by handle,
-    # names it here. It derives from Optimizer itself, as in TensorFlow: libraries look at ``__base__``.
+    # An optimizer whose updates are the four forms of one op, ``Apply`` and ``SparseApply``, by reference and by
+    # handle, names it here. It derives from Optimizer itself, as in TensorFlow: libraries look at ``__base__``.
     _update_op = ""
     """Name of the op after ``Apply``; empty: a subclass overrides the methods below."""
     _update_slots: tuple[str, ...] = ()

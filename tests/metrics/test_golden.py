@@ -39,10 +39,14 @@ def test_metric(kind, name):
     make = cases.metrics_of(tf, kind)[name]
     if expected["update"] == "InvalidArgumentError":
         # TensorFlow 1.15 looks at constants while it builds, 1.8 when the update runs.
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"predictions must be in \[0, 1\]"), tf.Session() as s:
+        def update_once():
             _, update = make()
-            s.run(tf.local_variables_initializer())
-            s.run(update)
+            with tf.Session() as session:
+                session.run(tf.local_variables_initializer())
+                session.run(update)
+
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"predictions must be in \[0, 1\]"):
+            update_once()
         return
     value, update = make()
     assert [value.shape.as_list(), update.shape.as_list()] == expected["shapes"]

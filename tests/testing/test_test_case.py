@@ -223,7 +223,7 @@ def test_a_case_that_begins_inside_of_a_graph():
         def runTest(self):
             assert tf.get_default_graph() is not graph
             with self.cached_session():
-                self.assertEqual(tf.constant(3).eval(), 3)
+                assert tf.constant(3).eval() == 3
 
     graph = tf.Graph()
     with graph.as_default():

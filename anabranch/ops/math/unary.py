@@ -391,7 +391,7 @@ def _tanh_grad(ctx, y, dy):
 
 
 def _zero_stays(ctx: Any, dy: Any, gradient: Any) -> Any:
-    """``gradient``, and 0 where ``dy`` is: a branch that was not taken sends 0 to a point where the slope is infinite."""
+    """``gradient``, and 0 where ``dy`` is: a branch that was not taken sends 0 to where the slope is infinite."""
     return ctx.xp.where(dy == 0, ctx.xp.zeros_like(gradient), gradient)
 
 

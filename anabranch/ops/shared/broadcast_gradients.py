@@ -42,8 +42,8 @@ def reduced_axes(shape: RawShape, other: RawShape) -> list[int] | None:
 def _sum_to(grad: Any, x: Any, axes: Sequence[int], lead: int) -> Any:
     """Sum ``grad`` over ``axes``, of which the first ``lead`` do not exist in ``x``.
 
-    The result is a ``Reshape`` of a ``Sum`` also where the sum alone has the shape, as TensorFlow builds it: programs that
-    walk a graph look for it.
+    The result is a ``Reshape`` of a ``Sum`` also where the sum alone has the shape, as TensorFlow builds it: programs
+    that walk a graph look for it.
     """
     if not axes:
         return grad

@@ -175,7 +175,7 @@ def max_pool_with_argmax(
 
 
 def _dilated(function: Any, x: Any, sizes: list[int], rates: list[int], padding: str, data_format: str) -> Any:
-    """A dilated pooling: every ``rate``-th entry of the input is pooled by itself. As in TensorFlow, padding is zeros."""
+    """A dilated pooling: every ``rate``-th entry of the input is pooled by itself; padding is zeros."""
     n = len(rates)
     if channels_first(data_format):
         x = build("Transpose", x, [0, *range(2, n + 2), 1])
