@@ -300,7 +300,7 @@ def _bit_patterns(value: Any, dtype: DType) -> np.ndarray:
     low = -(1 << bits)
     if wide.dtype.kind != "O" or any(not low <= int(leaf) < -low for leaf in wide.flat):
         refuse_range(value, dtype)
-    return np.asarray(wide & ((1 << bits) - 1), f"uint{bits}").view(dtype.np)
+    return np.asarray(wide & ((1 << bits) - 1), f"uint{bits}").view(dtype.as_numpy_dtype)
 
 
 def _numbers(value: Any, types: set[type], dtype: DType) -> np.ndarray:
