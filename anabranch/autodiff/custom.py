@@ -4,6 +4,8 @@ The function is called once, while the graph is built. Its results, its argument
 one ``IdentityN`` whose rule is the function's own: the gradient with respect to the results themselves is None, so that
 nothing flows into the ops that the function built. Variables are found in what the function adds to the graph: an op
 that reads a resource names it.
+
+``tf.grad_pass_through`` and ``tf.recompute_grad`` are custom gradients of functions that bring none.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from anabranch.autodiff import registry
+from anabranch.autodiff.gradients import gradients
 from anabranch.core import errors
 from anabranch.core.contract.api import public
-from anabranch.core.graph.build import build_operation
+from anabranch.core.graph.build import build, build_operation
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.graph import Graph, graph_of
 from anabranch.core.graph.operation import Operation, Tensor
@@ -64,6 +67,48 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
         return _call(f, args)
 
     return decorated
+
+
+@public("grad_pass_through")
+def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: what ``f`` computes, with the gradient of the identity.
+
+    Args:
+        f: function of tensors that returns as many tensors as it takes. Variables that it reads get no gradient.
+    """
+
+    @custom_gradient
+    def passing(*args: Any) -> Any:
+        def grad(*grads: Any, variables: Sequence[Any] | None = None) -> Any:
+            return grads if variables is None else (grads, [None] * len(variables))
+
+        return f(*args), grad
+
+    return functools.wraps(f)(passing)
+
+
+@public("recompute_grad")
+def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: what ``f`` computes, whose gradient computes ``f`` anew instead of keeping what it computed.
+
+    Args:
+        f: function of tensors. Variables that it reads must be made outside of it, behind resource handles.
+    """
+
+    @custom_gradient
+    def recomputing(*args: Any) -> Any:
+        def grad(*grads: Any, variables: Sequence[Any] | None = None) -> Any:
+            graph = graph_of(grads)
+            with graph.control_dependencies([one for one in grads if one is not None]):
+                again = [build("Identity", arg) for arg in args]
+                results = flatten(f(*again))
+            wanted = [*again, *(variables or ())]
+            slopes = gradients(results, wanted, list(grads))
+            return slopes[: len(args)] if variables is None else (tuple(slopes[: len(args)]), slopes[len(args) :])
+
+        return f(*args), grad
+
+    return functools.wraps(f)(recomputing)
 
 
 def _told(f: Callable[..., Any]) -> str:

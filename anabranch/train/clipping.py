@@ -83,7 +83,7 @@ def _tensors(t_list: Any) -> list[Any]:
     return list(t_list)
 
 
-@public("global_norm")
+@public("global_norm", "linalg.global_norm")
 def global_norm(t_list: Any, name: str | None = None) -> Any:
     """``sqrt(sum(l2norm(t)**2 for t in t_list))``, a scalar; None entries are skipped."""
     builder = current_builder()

@@ -22,6 +22,15 @@ from anabranch.variables.initializers import Constant, Ones
 LINEAR_RULE_DTYPES = {dtypes.complex64, dtypes.complex128}
 
 
+def _constant_like(var: Any, value: float) -> Any:
+    """A tensor of the variable's shape that is ``value`` everywhere."""
+    dtype, shape = var.dtype.base, var.get_shape()
+    with current_builder().colocate_with(var):
+        if shape.is_fully_defined():
+            return convert.constant(value, dtype, shape)
+        return build("Fill", build("Shape", start_of(var)), convert.constant(value, dtype))
+
+
 def _not_negative(name: str, value: Any, allow_zero: bool = True) -> None:
     if isinstance(value, (int, float)) and (value < 0 or (value == 0 and not allow_zero)):
         bound = ">= 0" if allow_zero else "> 0"
@@ -122,6 +131,64 @@ class AdagradOptimizer(Optimizer):
 
     def _slot_inputs(self) -> Sequence[tuple[str, str]]:
         return [("accum", "accumulator")]
+
+
+@public("train.AdagradDAOptimizer")
+class AdagradDAOptimizer(Optimizer):
+    """Adagrad by dual averaging (Duchi et al., 2011): the variable is a function of the sums of gradients alone.
+
+    With L1 it makes sparse models, and regularisation reaches all weights, also those that a step does not touch.
+
+    Args:
+        learning_rate: float or scalar tensor.
+        global_step: the step's number, an int64 tensor or variable.
+        initial_gradient_squared_accumulator_value: start of the sums of squares, above 0.
+        l1_regularization_strength: at least 0.
+        l2_regularization_strength: at least 0.
+        use_locking: kept for compatibility.
+        name: name of the optimizer's scope and its slots.
+    """
+
+    _update_op = "AdagradDA"
+    _update_slots = ("gradient_accumulator", "gradient_squared_accumulator")
+    _update_numbers = {"lr": "learning_rate", "l1": "l1_regularization_strength", "l2": "l2_regularization_strength"}
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        global_step: Any,
+        initial_gradient_squared_accumulator_value: float = 0.1,
+        l1_regularization_strength: float = 0.0,
+        l2_regularization_strength: float = 0.0,
+        use_locking: bool = False,
+        name: str = "AdagradDA",
+    ):
+        start = initial_gradient_squared_accumulator_value
+        if start <= 0.0:
+            raise ValueError(
+                f"initial_gradient_squared_accumulator_value must be positive: {start}\n"
+                + errors.message(f"a sum of squares that starts at {start}", "a start above 0", "0.1")
+            )
+        super().__init__(use_locking, name)
+        self._learning_rate = self._lr = learning_rate
+        self._initial_gradient_squared_accumulator_value = start
+        self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
+        self._global_step = global_step
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        for var in var_list:
+            for slot, value in zip(
+                self._update_slots, (0.0, self._initial_gradient_squared_accumulator_value), strict=True
+            ):
+                self._get_or_make_slot(var, _constant_like(var, value), slot, self._name)
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        step = build("Identity", convert.convert_to_tensor(self._global_step))
+        self._step_number = build("Cast", build("AddV2", step, 1), DstT=dtypes.int64)
+
+    def _numbers_for(self, var: Any) -> dict[str, Any]:
+        return {**super()._numbers_for(var), "global_step": self._step_number}
 
 
 @public("train.AdadeltaOptimizer")
@@ -426,13 +493,7 @@ class ProximalAdagradOptimizer(Optimizer):
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         value = self._initial_accumulator_value
         for var in var_list:
-            dtype, shape = var.dtype.base, var.get_shape()
-            with current_builder().colocate_with(var):
-                if shape.is_fully_defined():
-                    start = convert.constant(value, dtype, shape)
-                else:
-                    start = build("Fill", build("Shape", start_of(var)), convert.constant(value, dtype))
-            self._get_or_make_slot(var, start, "accumulator", self._name)
+            self._get_or_make_slot(var, _constant_like(var, value), "accumulator", self._name)
 
     def _slot_inputs(self) -> Sequence[tuple[str, str]]:
         return [("accum", "accumulator")]

@@ -123,7 +123,7 @@ class _VariableType(type):
         return super().__call__(*args, **kwargs)
 
 
-@public("Variable")
+@public("Variable", "VariableV1")
 class Variable(metaclass=_VariableType):
     """A tensor that lives on between steps, and changes when an assignment runs.
 

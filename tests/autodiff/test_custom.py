@@ -203,3 +203,38 @@ def test_named_attributes_compare_by_content() -> None:
     assert first == NamedAttrs("Const", (("value", np.zeros(2)),))
     assert hash(first) == hash(NamedAttrs("Const", (("value", np.zeros(2)),)))
     assert first != NamedAttrs("Const", (("value", np.ones(2)),))
+
+
+def test_passed_gradients():
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.constant([1.4, 2.6])
+        w = tf.get_variable("w", [], initializer=tf.constant_initializer(3.0), use_resource=True)
+        rounded = tf.grad_pass_through(tf.round)(x)
+        scaled = tf.grad_pass_through(lambda y: y * w)(x)
+        session.run(w.initializer)
+        assert session.run([rounded, tf.gradients(rounded, x)[0]])[0].tolist() == [1, 3]
+        assert session.run(tf.gradients(rounded, x)[0]).tolist() == [1, 1]
+        assert session.run([scaled, tf.gradients(scaled, x)[0]])[1].tolist() == [1, 1]
+        assert tf.gradients(scaled, w) == [None]
+
+
+def test_recomputed_gradients():
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.constant([0.5, 2.0])
+        w = tf.get_variable("w", [], initializer=tf.constant_initializer(3.0), use_resource=True)
+        calls = []
+
+        @tf.recompute_grad
+        def f(y):
+            calls.append(y)
+            return tf.exp(y * w)
+
+        y = f(x)
+        of_x, of_w = tf.gradients(y, [x, w])
+        session.run(w.initializer)
+        assert len(calls) == 2  # anew for the gradient
+        value = np.exp(3 * np.array([0.5, 2.0]))
+        np.testing.assert_allclose(session.run(of_x), 3 * value, 1e-6)
+        np.testing.assert_allclose(session.run(of_w), (value * [0.5, 2.0]).sum(), 1e-6)
+        forward = {op for op in session.graph.get_operations() if op.type == "Exp"}
+        assert len(forward) == 2

@@ -32,12 +32,8 @@ RESULTS = {
 
 def _runs(one: Any, tier: str) -> list[Any]:
     with tf.Graph().as_default(), tf.Session(config=SessionOptions(tier=tier)) as session:
-        op = build_operation(one.op, [_constants(item) for item in one.inputs], dict(one.attrs), None)
+        op = build_operation(one.op, [raw_ops.constant(tf, item) for item in one.inputs], dict(one.attrs), None)
         return [session.run(list(op.outputs)) for _ in range(one.runs)]
-
-
-def _constants(item: Any) -> Any:
-    return [_constants(part) for part in item] if isinstance(item, list) else tf.constant(item)
 
 
 @pytest.mark.parametrize("tier", ["interpreted", "compiled"])

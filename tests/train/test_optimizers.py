@@ -37,6 +37,7 @@ SPARSE = {
     "centered": lambda: train.RMSPropOptimizer(0.1, centered=True),
     "ftrl": lambda: train.FtrlOptimizer(0.1),
     "ftrl_shrinkage": lambda: train.FtrlOptimizer(0.1, l2_shrinkage_regularization_strength=0.1),
+    "adagrad_da": lambda: train.AdagradDAOptimizer(0.1, tf.constant(0, tf.int64), 0.1, 0.01, 0.1),
     "proximal_sgd": lambda: train.ProximalGradientDescentOptimizer(0.1, 0.1, 0.1),
     "proximal_adagrad": lambda: train.ProximalAdagradOptimizer(0.1, 0.1, 0.1, 0.1),
 }
@@ -328,3 +329,23 @@ def test_refused():
     for call, kind, text in calls().values():
         with pytest.raises(kind, match=text):
             call()
+
+
+def test_dual_averaging_counts_steps(session, resource):
+    """Each step is a function of the sums and the number of steps."""
+    start, slope = np.float32([[1.0, -2.0], [0.5, 3.0]]), np.float32([[0.3, -0.1], [0.0, 2.0]])
+    v = tf.Variable(start, use_resource=resource)
+    count = tf.train.create_global_step()
+    optimizer = train.AdagradDAOptimizer(0.5, count, 0.2, 0.05, 0.1)
+    step = optimizer.minimize(tf.reduce_sum(v * slope), global_step=count)
+    session.run(tf.global_variables_initializer())
+    total, squares = np.zeros((2, 2)), np.full((2, 2), 0.2)
+    for number in range(1, 4):
+        session.run(step)
+        total, squares = total + slope, squares + np.float64(slope) ** 2
+        shrunk = np.sign(total) * np.maximum(np.abs(total) - 0.05 * number, 0)
+        np.testing.assert_allclose(session.run(v), -0.5 * shrunk / (0.1 * number * 0.5 + np.sqrt(squares)), 1e-5, 1e-7)
+    assert optimizer.get_slot_names() == ["gradient_accumulator", "gradient_squared_accumulator"]
+    np.testing.assert_allclose(session.run(optimizer.get_slot(v, "gradient_accumulator")), 3 * slope, 1e-6)
+    with pytest.raises(ValueError, match="initial_gradient_squared_accumulator_value must be positive: 0"):
+        train.AdagradDAOptimizer(0.1, count, 0.0)

@@ -35,7 +35,31 @@ def case(op: str, *inputs: Any, runs: int = 1, tolerance: float = 1e-5, **attrs:
     return Case(op, tuple(_array(item) for item in inputs), attrs, runs, tolerance)
 
 
+@dataclasses.dataclass
+class Quantized:
+    """Whole numbers of a quantised type, which no array holds."""
+
+    array: np.ndarray
+    type: str
+
+
+def quantized(values: Any, kind: str) -> Quantized:
+    """An operand of a quantised type, such as ``"quint8"``."""
+    return Quantized(np.asarray(values).astype(kind[1:]), kind)
+
+
+def constant(tf: Any, value: Any) -> Any:
+    """A tensor of an operand, a list of them for a list."""
+    if isinstance(value, list):
+        return [constant(tf, item) for item in value]
+    if isinstance(value, Quantized):
+        return tf.bitcast(tf.constant(value.array), value.type)
+    return tf.constant(value)
+
+
 def _array(value: Any) -> Any:
+    if isinstance(value, Quantized):
+        return value
     if isinstance(value, tuple):
         return [_array(item) for item in value]
     array = np.asarray(value)
@@ -89,6 +113,14 @@ def restored(entry: dict[str, Any]) -> np.ndarray:
     return np.array(entry["values"], wide).reshape(shape)
 
 
+def _op_def(name: str) -> Any:
+    """The definition of an op, in TensorFlow 1 and 2."""
+    from tensorflow.python.framework import op_def_registry
+
+    find = getattr(op_def_registry, "get", None)
+    return find(name) if find is not None else op_def_registry.get_registered_ops()[name]
+
+
 def main(names: list[str]) -> None:
     """Records the families."""
     import tensorflow.compat.v1 as tf
@@ -99,12 +131,10 @@ def main(names: list[str]) -> None:
         for name, one in load(family).items():
             with tf.Graph().as_default(), tf.Session() as session:
                 definition = getattr(tf.raw_ops, one.op)
-                keys = [key for key in definition.__signature__.parameters if key not in one.attrs and key != "name"]
-                inputs = [
-                    tf.constant(item) if not isinstance(item, list) else [tf.constant(i) for i in item]
-                    for item in one.inputs
-                ]
-                outputs = tf.nest.flatten(definition(**dict(zip(keys, inputs, strict=False)), **one.attrs))
+                keys = [argument.name for argument in _op_def(one.op).input_arg]
+                inputs = [constant(tf, item) for item in one.inputs]
+                named = dict(zip(keys, inputs))  # noqa: B905 - the Python of TensorFlow 1 has no `strict`
+                outputs = tf.nest.flatten(definition(**named, **one.attrs))
                 try:
                     found[name] = [[stored(value) for value in session.run(outputs)] for _ in range(one.runs)]
                 except Exception as problem:

@@ -178,3 +178,37 @@ def densify(value: IndexedSlices, name: str | None = None) -> Any:
 
 
 convert.register_tensor_conversion_function(IndexedSlices, to_dense)
+
+
+@public("convert_to_tensor_or_indexed_slices")
+def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """``value`` as a tensor, or as it is if it is an :class:`IndexedSlices`.
+
+    Args:
+        value: what ``tf.convert_to_tensor`` takes, an `IndexedSlices`, or an `IndexedSlicesValue`.
+        dtype: dtype that it must have.
+        name: name of a tensor that is made.
+
+    Raises:
+        ValueError: it is an `IndexedSlices` of another dtype.
+    """
+    if isinstance(value, IndexedSlicesValue):
+        parts = [None if part is None else convert.convert_to_tensor(part) for part in value]
+        value = IndexedSlices(*parts)
+    if not isinstance(value, IndexedSlices):
+        return convert.convert_to_tensor(value, dtype, name)
+    if dtype is not None and not dtypes.as_dtype(dtype).is_compatible_with(value.dtype):
+        kind = dtypes.as_dtype(dtype).name
+        raise ValueError(
+            f"Tensor conversion requested dtype {kind} for Tensor with dtype {value.dtype.name}: {value}\n"
+            + errors.message(f"an IndexedSlices of dtype {value.dtype.name}", kind, "tf.cast its values")
+        )
+    return value
+
+
+def convert_n_to_tensor_or_indexed_slices(values: Any, dtype: Any = None, name: str | None = None) -> list[Any]:
+    """Each of ``values`` by :func:`convert_to_tensor_or_indexed_slices`; None stays None."""
+    return [
+        None if value is None else convert_to_tensor_or_indexed_slices(value, dtype, name and f"{name}_{number}")
+        for number, value in enumerate(values)
+    ]

@@ -104,7 +104,7 @@ def rank(input: Any, name: str | None = None) -> Any:
         return build("Rank", tensor, name=scope)
 
 
-@public("reshape")
+@public("reshape", "manip.reshape")
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
     """The elements of `tensor` in row-major order in `shape`, of which one dimension may be -1: whatever is left.
 

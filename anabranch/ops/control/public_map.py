@@ -199,6 +199,25 @@ def map_fn(
         return _packed_as(form, rows.results(arrays_filled))
 
 
+@public("vectorized_map")
+def vectorized_map(fn: Callable[..., Any], elems: Any) -> Any:
+    """``fn`` applied to each row of ``elems``; the results, of any dtypes and structure, stacked along a new dimension.
+
+    Like :func:`map_fn`, except that ``fn`` says itself what it returns: it is called once more, for the first row, to
+    find out, and what that call builds never runs.
+
+    Args:
+        fn: function of one row, in the structure of ``elems``.
+        elems: a tensor, or a structure of tensors, with the same first dimension.
+    """
+    _callable("tf.vectorized_map", fn)
+    with name_scope(None, "vectorized_map", nest.flatten(elems)):
+        tensors = nest.map_structure(convert_to_tensor, elems)
+        first = nest.map_structure(lambda tensor: build("GatherV2", tensor, 0, 0), tensors)
+        kinds = nest.map_structure(lambda value: convert_to_tensor(value).dtype.base, fn(first))
+        return map_fn(fn, tensors, dtype=kinds)
+
+
 def _parallel(value: int | None) -> int:
     return 10 if value is None else value
 

@@ -49,6 +49,13 @@ def decode_image(
     )
 
 
+@public("image.is_jpeg", "io.is_jpeg")
+def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
+    """Whether a file begins as those of JPEG do: string, of any shape, to bool."""
+    with name_scope(name, "is_jpeg", [contents]) as scope:
+        return build("Equal", build("Substr", contents, 0, 3), convert_to_tensor(b"\xff\xd8\xff"), name=scope)
+
+
 @public("image.convert_image_dtype")
 def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: str | None = None) -> Tensor:
     """An image in another dtype, its values scaled: floats lie in [0, 1], integers from 0 to their largest.

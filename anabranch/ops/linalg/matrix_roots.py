@@ -119,5 +119,5 @@ class MatrixLogarithm(Op):
         return _by_matrix(_logarithm, inputs[0])
 
 
-public_op("MatrixSquareRoot", "linalg.sqrtm", arguments="input")
+public_op("MatrixSquareRoot", "linalg.sqrtm", "matrix_square_root", arguments="input")
 public_op("MatrixLogarithm", "linalg.logm", arguments="input")

@@ -221,6 +221,15 @@ def norm(
         return build("Squeeze", result, squeeze_dims=list(axis) if axis is not None else [])
 
 
+@public("linalg.normalize")
+def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple[Any, Any]:
+    """``tensor`` over its norm, and the norm with dimensions of size 1; arguments are those of :func:`norm`."""
+    with name_scope(name, "normalize", [tensor]):
+        tensor = convert_to_tensor(tensor)
+        size = build("Cast", norm(tensor, ord, axis, keepdims=True), DstT=tensor.dtype.base)
+        return build("RealDiv", tensor, size), size
+
+
 def _spectral(tensor: Any, axis: tuple[int, int]) -> Any:
     """Largest singular values, with the two dimensions kept as 1."""
     if tensor._shape is None:

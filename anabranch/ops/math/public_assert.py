@@ -434,13 +434,13 @@ def _ordered(x: Any, name: str | None, scope: str, op_type: str) -> Tensor:
         return reduce_all(build(op_type, convert_to_tensor(0, x.dtype.base), difference))
 
 
-@public("is_non_decreasing", "debugging.is_non_decreasing")
+@public("is_non_decreasing", "debugging.is_non_decreasing", "math.is_non_decreasing")
 def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
     """Whether no element of ``x``, read row by row, is smaller than the one before it; a bool scalar."""
     return _ordered(x, name, "is_non_decreasing", "LessEqual")
 
 
-@public("is_strictly_increasing", "debugging.is_strictly_increasing")
+@public("is_strictly_increasing", "debugging.is_strictly_increasing", "math.is_strictly_increasing")
 def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
     """Whether each element of ``x``, read row by row, is larger than the one before it; a bool scalar."""
     return _ordered(x, name, "is_strictly_increasing", "Less")

@@ -279,6 +279,16 @@ public_op("Relu", "nn.relu")
 public_op("Elu", "nn.elu")
 public_op("Selu", "nn.selu")
 public_op("Softplus", "nn.softplus", "math.softplus")
+
+
+@public("log_sigmoid", "math.log_sigmoid", "nn.log_sigmoid")
+def log_sigmoid(x: Any, name: str | None = None) -> Any:
+    """``log(1 / (1 + exp(-x)))``, exact for large ``|x|``."""
+    with name_scope(name, "LogSigmoid", [x]) as scope:
+        x = convert.convert_to_tensor(x, name="x")
+        return build("Neg", build("Softplus", build("Neg", x)), name=scope)
+
+
 public_op("Softsign", "nn.softsign", "math.softsign")
 
 

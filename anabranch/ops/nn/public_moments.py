@@ -288,7 +288,7 @@ def fused_batch_norm(
     return outputs[0], outputs[1], outputs[2]
 
 
-@public("nn.l2_normalize", "math.l2_normalize")
+@public("nn.l2_normalize", "math.l2_normalize", "linalg.l2_normalize")
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Any:
     """``x / sqrt(max(sum(x ** 2, axis), epsilon))``.
 

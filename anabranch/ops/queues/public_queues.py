@@ -74,7 +74,7 @@ def _name_list(names: Any, dtypes: list[types.DType]) -> list[str] | None:
     return as_names
 
 
-@public("QueueBase", "queue.QueueBase")
+@public("QueueBase", "queue.QueueBase", "io.QueueBase")
 class QueueBase:
     """A queue of rows, each a tuple of tensors; base of the kinds of queues.
 
@@ -326,7 +326,7 @@ class FIFOQueue(QueueBase):
         super().__init__(dtypes, shapes, names, handle)
 
 
-@public("PaddingFIFOQueue", "queue.PaddingFIFOQueue")
+@public("PaddingFIFOQueue", "queue.PaddingFIFOQueue", "io.PaddingFIFOQueue")
 class PaddingFIFOQueue(QueueBase):
     """A FIFO queue whose components may vary in size: ``dequeue_many`` pads them with zeros to the batch's largest.
 
@@ -367,7 +367,7 @@ class PaddingFIFOQueue(QueueBase):
         super().__init__(dtypes, shape_list, names, handle)
 
 
-@public("RandomShuffleQueue", "queue.RandomShuffleQueue")
+@public("RandomShuffleQueue", "queue.RandomShuffleQueue", "io.RandomShuffleQueue")
 class RandomShuffleQueue(QueueBase):
     """A queue that gives out rows at random.
 
@@ -418,7 +418,7 @@ class RandomShuffleQueue(QueueBase):
         super().__init__(dtypes, shapes, names, handle)
 
 
-@public("PriorityQueue", "queue.PriorityQueue")
+@public("PriorityQueue", "queue.PriorityQueue", "io.PriorityQueue")
 class PriorityQueue(QueueBase):
     """A queue that gives out the row of the lowest priority number first, equal ones in order of arrival.
 

@@ -123,6 +123,38 @@ def truncated_normal(
     return _scaled("TruncatedNormal", "truncated_normal", shape, mean, stddev, dtype, seed, name)
 
 
+@public("contrib.random.parameterized_truncated_normal")
+def parameterized_truncated_normal(
+    shape: Any,
+    means: Any = 0.0,
+    stddevs: Any = 1.0,
+    minvals: Any = -2.0,
+    maxvals: Any = 2.0,
+    dtype: Any = dtypes.float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Normal numbers between bounds.
+
+    Args:
+        shape: 1-D integer tensor or list, at least one number.
+        means: scalar, or ``[shape[0]]``, as all parameters.
+        stddevs: deviations of the normal distributions that are cut, above 0.
+        minvals: lower bounds.
+        maxvals: upper bounds; one bound of both must be finite.
+        dtype: float16, bfloat16, float32 or float64.
+        seed: seed of the op.
+        name: name of the scope.
+    """
+    kind = _checked(dtype, "parameterized_truncated_normal", _FLOATS)
+    with name_scope(name, "parameterized_truncated_normal", [shape, means, stddevs, minvals, maxvals]):
+        parameters = [
+            convert.convert_to_tensor(value, kind, name=label)
+            for value, label in ((means, "means"), (stddevs, "stddevs"), (minvals, "minvals"), (maxvals, "maxvals"))
+        ]
+        return build("ParameterizedTruncatedNormal", _shape(shape), *parameters, dtype=kind, **_seeds(seed))
+
+
 @public("random_shuffle", "random.shuffle")
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
     """``value`` with the slices of its first dimension in random order."""

@@ -133,6 +133,24 @@ class TruncatedNormal(Op):
         return distributions.truncated_normal(ctx, ctx.philox, math.prod(dims), attrs["dtype"].np).reshape(dims)
 
 
+def shuffled_order(ctx: Any, bits: Any, count: int) -> Any:
+    """``count`` places in the order that a shuffle by the words ``bits`` gives (Fisher and Yates)."""
+    xp = ctx.xp
+    jumps = (bits % xp.arange(count, 0, -1).astype(np.uint32)).astype(np.int64)
+    if ctx.host:
+        order = list(range(count))
+        for i, jump in enumerate(jumps[: count - 1].tolist()):
+            order[i], order[i + jump] = order[i + jump], order[i]
+        return np.array(order, np.int64)
+
+    def swap(i: Any, order: Any) -> Any:
+        other = i + jumps[i]
+        here, there = order[i], order[other]
+        return order.at[i].set(there).at[other].set(here)
+
+    return ctx.lax.fori_loop(0, count - 1, swap, xp.arange(count))
+
+
 class RandomShuffle(Op):
     """``value`` with the slices of dimension 0 in random order (Fisher and Yates)."""
 
@@ -150,32 +168,9 @@ class RandomShuffle(Op):
     def kernel(ctx, inputs, attrs):
         (value,) = inputs
         if value.ndim == 0 or value.shape[0] <= 1:
-            return value
-        xp, count = ctx.xp, value.shape[0]
-        bits = philox.words(xp, ctx.philox, count)
-        left = xp.arange(count, 0, -1).astype(np.uint32)
-        jump = (bits % left).astype(np.int64)
-
-        def swap(i: Any, order: Any) -> Any:
-            other = i + jump[i]
-            here, there = order[i], order[other]
-            return order.at[i].set(there).at[other].set(here)
-
-        order = ctx.lax.fori_loop(0, count - 1, swap, xp.arange(count))
-        return value[order]
-
-    def host_kernel(ctx, inputs, attrs):
-        (value,) = inputs
-        if value.ndim == 0 or value.shape[0] <= 1:
-            return value.copy()
+            return value.copy() if ctx.host else value
         count = value.shape[0]
-        bits = philox.words(np, ctx.philox, count)
-        jumps = (bits % np.arange(count, 0, -1).astype(np.uint32)).tolist()
-        order = list(range(count))
-        for i in range(count - 1):
-            other = i + jumps[i]
-            order[i], order[other] = order[other], order[i]
-        return value[order]
+        return value[shuffled_order(ctx, philox.words(ctx.xp, ctx.philox, count), count)]
 
     def gradient(op, grad):
         raise LookupError(

@@ -500,7 +500,7 @@ def sparse_reduce_sum_sparse(
     return SparseTensor(*_reduced("SparseReduceSumSparse", sp_input, axis, keepdims, reduction_axes, keep_dims))
 
 
-@public("sparse_reduce_max_sparse")
+@public("sparse_reduce_max_sparse", "sparse.reduce_max_sparse")
 def sparse_reduce_max_sparse(
     sp_input: Any, axis: Any = None, keepdims: Any = None, reduction_axes: Any = None, keep_dims: Any = None
 ) -> SparseTensor:
@@ -526,7 +526,7 @@ def sparse_to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None)
         return sparse_tensor_to_dense(merged, False, validate_indices=False, name=scope)
 
 
-@public("sparse_merge")
+@public("sparse_merge", "sparse.merge")
 def sparse_merge(
     sp_ids: Any, sp_values: Any, vocab_size: Any, name: str | None = None, already_sorted: bool = False
 ) -> SparseTensor:

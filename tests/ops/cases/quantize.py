@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.testing.op_cases import case, real, row, whole
+from anabranch.testing.op_cases import case, elsewhere, real, row, whole
 
 
 def grid(low, high, num_bits=8, narrow_range=False):
@@ -143,46 +143,123 @@ def in_bytes(outputs, inputs, attrs):
 
 
 ROWS = [
-    row("RequantizationRange", None, [case(SUMS, -20.0, 20.0, types={"Tinput": "qint32"})], vary="Tinput",
-        types="qint32", check=recorded(*USED)),
-    row("Requantize", None,
-        [case(SUMS, -20.0, 20.0, -3.0, 5.0, types={"Tinput": "qint32", "out_type": "quint8"})], vary="out_type",
-        types="quint8", check=recorded(BYTES, np.float32(-3), np.float32(5))),
-    row("QuantizeDownAndShrinkRange", None,
+    row(
+        "RequantizationRange",
+        None,
+        [case(SUMS, -20.0, 20.0, types={"Tinput": "qint32"})],
+        vary="Tinput",
+        types="qint32",
+        check=recorded(*USED),
+    ),
+    row(
+        "Requantize",
+        None,
+        [case(SUMS, -20.0, 20.0, -3.0, 5.0, types={"Tinput": "qint32", "out_type": "quint8"})],
+        vary="out_type",
+        types="quint8",
+        check=recorded(BYTES, np.float32(-3), np.float32(5)),
+    ),
+    row(
+        "QuantizeDownAndShrinkRange",
+        None,
         [case(whole(3, 4, low=-30000, high=30000), -2.0, 2.0, types={"Tinput": "qint16", "out_type": "qint8"})],
-        vary="out_type", types="qint8", check=in_bytes),
-    row("QuantizedReshape", lambda x, shape, low, high: (x.reshape([int(n) for n in shape]), low, high),
+        vary="out_type",
+        types="qint8",
+        check=in_bytes,
+    ),
+    row(
+        "QuantizedReshape",
+        lambda x, shape, low, high: (x.reshape([int(n) for n in shape]), low, high),
         [case(real(2, 3), [3, 2], -1.0, 1.0), case(real(2, 3), [-1], -1.0, 1.0), case(real(2, 0), [0, 5], 0.0, 1.0)],
-        "float uint8 int32", order=0),
+        "float uint8 int32",
+        order=0,
+    ),
     row("FakeQuantWithMinMaxArgs", by_attributes, fakes(X) + fakes(X, min=-1.3, max=2.2), tolerance=40, order=0),
-    row("FakeQuantWithMinMaxVars", nearest, [*fakes(X, -1.3, 2.2), case(X, 0.0, 0.0, grad=False)],
-        tolerance=40, order=0),
+    row(
+        "FakeQuantWithMinMaxVars", nearest, [*fakes(X, -1.3, 2.2), case(X, 0.0, 0.0, grad=False)], tolerance=40, order=0
+    ),
     row("FakeQuantWithMinMaxVarsPerChannel", per_channel, fakes(X, LOWS, HIGHS), tolerance=40, order=0),
-    row("FakeQuantWithMinMaxArgsGradient", lambda g, x, min=-6.0, max=6.0, **kw: slopes(g, x, min, max, **kw)[0],
-        fakes(real(4, 5), X, min=-1.3, max=2.2)),
-    row("FakeQuantWithMinMaxVarsGradient", slopes,
-        [*fakes(real(4, 5), X, -1.3, 2.2), case(real(4, 5), X, 0.0, 0.0)], tolerance=4),
-    row("FakeQuantWithMinMaxVarsPerChannelGradient", slopes_per_channel, fakes(real(4, 5), X, LOWS, HIGHS),
-        tolerance=4),
-    row("QuantizeV2", None,
+    row(
+        "FakeQuantWithMinMaxArgsGradient",
+        lambda g, x, min=-6.0, max=6.0, **kw: slopes(g, x, min, max, **kw)[0],
+        fakes(real(4, 5), X, min=-1.3, max=2.2),
+    ),
+    row(
+        "FakeQuantWithMinMaxVarsGradient",
+        slopes,
+        [*fakes(real(4, 5), X, -1.3, 2.2), case(real(4, 5), X, 0.0, 0.0)],
+        tolerance=4,
+    ),
+    row(
+        "FakeQuantWithMinMaxVarsPerChannelGradient", slopes_per_channel, fakes(real(4, 5), X, LOWS, HIGHS), tolerance=4
+    ),
+    row(
+        "QuantizeV2",
+        None,
         [case(X, -2.3, 3.1, T=kind, mode=mode) for kind in ENDS for mode in ("MIN_COMBINED", "SCALED")]
-        + [case(X, -2.3, 3.1, T="qint8", mode="MIN_FIRST"), case(X, LOWS, HIGHS, T="qint8", mode="SCALED", axis=1),
-           case(X, -2.3, 3.1, T="qint8", mode="SCALED", round_mode="HALF_TO_EVEN", narrow_range=True)],
-        check=check_quantized),
-    row("Dequantize", stood_for,
-        [case(whole(3, 4, low=low, high=high), -1.5, 2.5, types={"T": kind}, mode=mode)
-         for kind, (low, high) in ENDS.items() for mode in ("MIN_COMBINED", "MIN_FIRST", "SCALED")]
+        + [
+            case(X, -2.3, 3.1, T="qint8", mode="MIN_FIRST"),
+            case(X, LOWS, HIGHS, T="qint8", mode="SCALED", axis=1),
+            case(X, -2.3, 3.1, T="qint8", mode="SCALED", round_mode="HALF_TO_EVEN", narrow_range=True),
+        ],
+        check=check_quantized,
+    ),
+    row(
+        "Dequantize",
+        stood_for,
+        [
+            case(whole(3, 4, low=low, high=high), -1.5, 2.5, types={"T": kind}, mode=mode)
+            for kind, (low, high) in ENDS.items()
+            for mode in ("MIN_COMBINED", "MIN_FIRST", "SCALED")
+        ]
         + [case(whole(3, 5, low=-128, high=127), LOWS, HIGHS, types={"T": "qint8"}, mode="SCALED", axis=1)],
-        "float bfloat16", vary="dtype", tolerance=40),
-    row("QuantizeAndDequantizeV2", there_and_back,
-        [case(X, -2.0, 2.5, grad=False), case(X, -2.0, 2.5, range_given=True, num_bits=5, grad=False),
-         case(np.abs(X), 0.0, 2.5, range_given=True, signed_input=False, grad=False),
-         case(X, LOWS, HIGHS, axis=1, narrow_range=True, round_mode="HALF_UP", grad=False)],
-        "float double", order=0, tolerance=40),
-    row("QuantizeAndDequantizeV3", third,
+        "float bfloat16",
+        vary="dtype",
+        tolerance=40,
+    ),
+    row(
+        "QuantizeAndDequantizeV2",
+        there_and_back,
+        [
+            case(X, -2.0, 2.5, grad=False),
+            case(X, -2.0, 2.5, range_given=True, num_bits=5, grad=False),
+            case(np.abs(X), 0.0, 2.5, range_given=True, signed_input=False, grad=False),
+            case(X, LOWS, HIGHS, axis=1, narrow_range=True, round_mode="HALF_UP", grad=False),
+        ],
+        "float double",
+        order=0,
+        tolerance=40,
+    ),
+    row(
+        "QuantizeAndDequantizeV3",
+        third,
         [case(X, -2.0, 2.5, 6, grad=False), case(X, -2.0, 2.5, 8, range_given=False, grad=False)],
-        "float double", order=0, tolerance=40),
-    row("QuantizeAndDequantize", older,
+        "float double",
+        order=0,
+        tolerance=40,
+    ),
+    row(
+        "QuantizeAndDequantize",
+        older,
         [case(X, grad=False), case(X, input_min=-2.0, input_max=2.5, range_given=True, grad=False)],
-        "float double", order=0, tolerance=40),
-]  # fmt: skip
+        "float double",
+        order=0,
+        tolerance=40,
+    ),
+    *[
+        elsewhere(name, "tools/golden/raw/quantized_networks.py")
+        for name in (
+            "QuantizedAdd",
+            "QuantizedAvgPool",
+            "QuantizedBiasAdd",
+            "QuantizedConcat",
+            "QuantizedConv2D",
+            "QuantizedMatMul",
+            "QuantizedMaxPool",
+            "QuantizedMul",
+            "QuantizedRelu",
+            "QuantizedRelu6",
+            "QuantizedReluX",
+        )
+    ],
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.special
+import scipy.stats
 
 from anabranch.testing.op_cases import case, positive, row
 
@@ -95,6 +96,28 @@ def all_integers(values, inputs, attrs):
         assert np.all(np.abs(np.histogram(parts, 8, (0, 1))[0] / found.size - 0.125) < 0.04)
 
 
+def bounded(values, inputs, attrs):
+    """Normal numbers between bounds: each row against the distribution that scipy knows."""
+    (found,), shape = values, inputs[0]
+    parameters = [np.asarray(item, np.float64) for item in inputs[-4:]]
+    assert found.shape == tuple(shape)
+    for k, sample in enumerate(found.astype(np.float64).reshape(shape[0], -1)):
+        mean, deviation, low, high = (float(item.reshape(-1)[k if item.size > 1 else 0]) for item in parameters)
+        assert np.all((sample >= low) & (sample <= high))
+        if sample.size > 1000:
+            known = scipy.stats.truncnorm((low - mean) / deviation, (high - mean) / deviation, mean, deviation)
+            assert abs(sample.mean() - known.mean()) < 5 * known.std() / np.sqrt(sample.size)
+            if found.dtype != np.float16:
+                assert scipy.stats.kstest(sample, known.cdf).pvalue > 1e-4
+
+
+BOUNDED = [
+    ([1, 2000], 0.5, 2.0, -1.0, 3.0),
+    ([4, 1500], [0.0, 5.0, -3.0, 0.0], [1.0, 0.1, 4.0, 1.0], [-2.0, -100.0, 20.0, 8.0], [2.0, 5.05, 30.0, np.inf]),
+    ([2, 1500], 0.0, 1.0, [-np.inf, 33.0], [0.5, 40.0]),
+    ([3], 0.0, 1.0, -1.0, 1.0),
+    ([2, 0], 0.0, 1.0, -1.0, 1.0),
+]
 SHAPES = [[40, 50], [], [0, 3], [7]]
 
 
@@ -113,6 +136,22 @@ def seeded(*inputs, **options):
 
 
 ROWS = [
+    row(
+        "ParameterizedTruncatedNormal",
+        None,
+        [seeded(*given, **({"grad": False})) for given in BOUNDED],
+        "float half bfloat16 double",
+        vary="dtype",
+        check=bounded,
+    ),
+    row(
+        "StatelessParameterizedTruncatedNormal",
+        None,
+        [case([2, 2000], [3, 4], 0.5, 2.0, -1.0, 3.0), case([2], [3, -4], [0.0, 1.0], 0.5, 0.0, np.inf)],
+        "half float double",
+        vary="dtype",
+        check=bounded,
+    ),
     row("RandomUniform", None, [seeded(s) for s in SHAPES], FLOATS, vary="dtype", check=floats(0, 1, 0.5, 12**-0.5)),
     row("RandomStandardNormal", None, [seeded(s) for s in SHAPES], FLOATS, vary="dtype", check=floats(-9, 9, 0, 1)),
     row("TruncatedNormal", None, [seeded(s) for s in SHAPES], FLOATS, vary="dtype", check=floats(-2, 2, 0, 0.88)),

@@ -268,3 +268,12 @@ def test_an_animation_that_would_fill_the_memory(monkeypatch: pytest.MonkeyPatch
     assert evaluate("tf.image.decode_image(FILE, expand_animations=False)", FILE=moving)[0].shape == (4, 5, 3)
     with pytest.raises(tf.errors.InvalidArgumentError, match="a GIF file of more than 40 pixels"):
         evaluate("tf.image.decode_gif(FILE)", FILE=moving)
+
+
+def test_jpeg_files_are_told_by_their_beginning():
+    with tf.Graph().as_default(), tf.Session() as session:
+        files = tf.stack(
+            [tf.image.encode_jpeg(np.zeros((2, 2, 3), np.uint8)), tf.constant(b"\x89PNG"), tf.constant(b"")]
+        )
+        assert session.run(tf.image.is_jpeg(files)).tolist() == [True, False, False]
+        assert tf.io.is_jpeg is tf.image.is_jpeg

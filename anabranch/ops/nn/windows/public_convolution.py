@@ -414,6 +414,63 @@ def conv1d_transpose(
         return build("Squeeze", output, squeeze_dims=[place])
 
 
+@public("nn.atrous_conv2d_transpose")
+def atrous_conv2d_transpose(
+    value: Any, filters: Any, output_shape: Any, rate: Any, padding: str, name: str | None = None
+) -> Any:
+    """The transpose of :func:`atrous_conv2d`.
+
+    Args:
+        value: ``[batch, height, width, in]``.
+        filters: ``[height, width, out, in]``.
+        output_shape: shape of the result, from which the convolution would give that of ``value``.
+        rate: step between taps, one number or two.
+        padding: ``"SAME"`` or ``"VALID"``.
+        name: name of the op.
+    """
+    with name_scope(name, "atrous_conv2d_transpose", [value, filters, output_shape]) as scope:
+        return _transposed("Conv2DBackpropInput", value, filters, output_shape, 1, padding, "NHWC", rate, scope)
+
+
+@public("nn.conv_transpose")
+def conv_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: str = "SAME",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """The transpose of a convolution in one, two or three spatial dimensions, as many as ``output_shape`` has.
+
+    Args:
+        input: ``[batch, ..., in]``, or as ``data_format`` says.
+        filters: ``[..., out, in]``.
+        output_shape: shape of the result, from which the convolution would give that of ``input``.
+        strides: strides of that convolution.
+        padding: ``"SAME"`` or ``"VALID"``.
+        data_format: ``"NWC"``, ``"NHWC"``, ``"NDHWC"``, or with the channels in dimension 1.
+        dilations: dilations of that convolution.
+        name: name of the op.
+    """
+    known = output_shape.shape.raw if hasattr(output_shape, "graph") else (len(output_shape),)
+    rank = None if known is None else known[0]
+    if rank not in (3, 4, 5):
+        raise ValueError(
+            "output_tensor must have 1, 2 or 3 spatial dimensions\n"
+            + errors.message(f"output_shape of {rank} numbers", "three, four or five sizes", "the shape as a list")
+        )
+    with name_scope(name, "conv_transpose", [input, filters, output_shape]) as scope:
+        if rank == 3:
+            form = data_format or "NWC"
+            return conv1d_transpose(input, filters, output_shape, strides, padding, form, dilations, scope)
+        form = op_format(data_format, rank - 2)
+        kind = "Conv2DBackpropInput" if rank == 4 else "Conv3DBackpropInputV2"
+        return _transposed(kind, input, filters, output_shape, strides, padding, form, dilations, scope)
+
+
 @public("nn.depthwise_conv2d")
 def depthwise_conv2d(
     input: Any,

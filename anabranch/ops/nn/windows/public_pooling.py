@@ -86,6 +86,122 @@ def avg_pool(
         return _pool("AvgPool", value, 2, ksize, strides, padding, data_format, scope)
 
 
+@public("nn.max_pool_v2")
+def max_pool_v2(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
+) -> Any:
+    """The maximum of each window in one, two or three spatial dimensions, as many as the input has.
+
+    Args:
+        input: ``[batch, ..., channels]``, or as ``data_format`` says.
+        ksize: size of the window, for each dimension, each spatial dimension, or all of them.
+        strides: steps of the window, likewise.
+        padding: ``"SAME"`` or ``"VALID"``.
+        data_format: ``"NWC"``, ``"NHWC"``, ``"NDHWC"``, or with the channels in dimension 1.
+        name: name of the op.
+    """
+    return _any_rank("MaxPool", input, ksize, strides, padding, data_format, name)
+
+
+@public("nn.avg_pool_v2")
+def avg_pool_v2(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
+) -> Any:
+    """The mean of each window, over the entries that are not padding; arguments are those of :func:`max_pool_v2`."""
+    return _any_rank("AvgPool", input, ksize, strides, padding, data_format, name)
+
+
+def _any_rank(
+    type_name: str, input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None, name: str | None
+) -> Any:
+    with name_scope(name, type_name, [input]) as scope:
+        x = convert.convert_to_tensor(input, name="input")
+        n = (x.shape.ndims if x.shape.ndims is not None else len(data_format or "NHWC")) - 2
+        if n not in (1, 2, 3):
+            raise ValueError(
+                errors.message(
+                    f"an input of shape {x.shape}",
+                    "one, two or three spatial dimensions beside batch and channels",
+                    "tf.expand_dims(x, -1)",
+                )
+            )
+        if n == 1:
+            return _pool1d(type_name, x, ksize, strides, padding, op_format(data_format, 1))
+        return _pool(f"{type_name}3D" if n == 3 else type_name, x, n, ksize, strides, padding, data_format, scope)
+
+
+def _fractional(
+    type_name: str,
+    value: Any,
+    pooling_ratio: Any,
+    pseudo_random: bool,
+    overlapping: bool,
+    deterministic: bool,
+    seed: int,
+    seed2: int,
+    name: str | None,
+) -> Any:
+    return build(
+        type_name,
+        value,
+        pooling_ratio=pooling_ratio,
+        pseudo_random=pseudo_random,
+        overlapping=overlapping,
+        deterministic=deterministic,
+        seed=seed,
+        seed2=seed2,
+        name=name,
+    )
+
+
+@public("nn.fractional_max_pool")
+def fractional_max_pool(
+    value: Any,
+    pooling_ratio: Any,
+    pseudo_random: bool = False,
+    overlapping: bool = False,
+    deterministic: bool = False,
+    seed: int = 0,
+    seed2: int = 0,
+    name: str | None = None,
+) -> Any:
+    """The maximum of each window, where windows of two sizes alternate at random, so that any ratio can be met.
+
+    Args:
+        value: ``[batch, height, width, channels]``.
+        pooling_ratio: four numbers, by which sizes shrink; 1.0 for batch and channels.
+        pseudo_random: regions by a random offset (regular), instead of in random order.
+        overlapping: neighbouring windows share the rows and columns at their boundary.
+        deterministic: every run takes the same regions, those of ``seed`` and ``seed2`` if one of them is not 0.
+        seed: seed of the regions, with ``deterministic`` alone.
+        seed2: its second half.
+        name: name of the op.
+
+    Returns:
+        ``(output, row_pooling_sequence, col_pooling_sequence)``; the sequences tell where windows begin.
+    """
+    return _fractional(
+        "FractionalMaxPool", value, pooling_ratio, pseudo_random, overlapping, deterministic, seed, seed2, name
+    )
+
+
+@public("nn.fractional_avg_pool")
+def fractional_avg_pool(
+    value: Any,
+    pooling_ratio: Any,
+    pseudo_random: bool = False,
+    overlapping: bool = False,
+    deterministic: bool = False,
+    seed: int = 0,
+    seed2: int = 0,
+    name: str | None = None,
+) -> Any:
+    """The mean of each window; arguments and results are those of :func:`fractional_max_pool`."""
+    return _fractional(
+        "FractionalAvgPool", value, pooling_ratio, pseudo_random, overlapping, deterministic, seed, seed2, name
+    )
+
+
 @public("nn.max_pool3d")
 def max_pool3d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None

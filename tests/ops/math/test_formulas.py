@@ -1,0 +1,52 @@
+"""Formulas of TensorFlow's late versions, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+
+
+@pytest.fixture(params=["interpreted", "compiled"])
+def session(request):
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=request.param)) as session:
+        yield session
+
+
+def test_polynomials(session):
+    x = np.float32([-1.5, 0, 2, 3])
+    coefficients = [2.0, -1.0, np.float32([1, 2, 3, 4]), 5.0]
+    found = session.run(tf.math.polyval(coefficients, x))
+    np.testing.assert_allclose(found, 2 * x**3 - x**2 + np.array([1, 2, 3, 4]) * x + 5, 1e-6)
+    assert session.run(tf.math.polyval([], x)).tolist() == [0, 0, 0, 0]
+
+
+def test_reciprocals(session):
+    x = tf.constant([0.0, 2.0, -4.0])
+    y = tf.math.reciprocal_no_nan(x)
+    assert session.run(y).tolist() == [0, 0.5, -0.25]
+    assert session.run(tf.gradients(y, x)[0]).tolist() == [0, -0.25, -1 / 16]
+
+
+def test_log_sigmoid(session):
+    x = tf.constant([-800.0, -1.0, 0.0, 800.0])
+    y = tf.log_sigmoid(x)
+    np.testing.assert_allclose(session.run(y), -np.logaddexp(0, -np.float64([-800, -1, 0, 800])), 1e-6)
+    np.testing.assert_allclose(session.run(tf.gradients(y, x)[0]), [1, 1 / (1 + np.exp(-1)), 0.5, 0], 1e-6)
+    assert tf.log_sigmoid is tf.math.log_sigmoid
+    assert y.op.type == "Neg"
+
+
+def test_vectorised_maps_find_out_what_they_return(session):
+    x = tf.constant([[1, 2], [3, 4], [5, 6]])
+    total, halves = session.run(tf.vectorized_map(lambda row: (tf.reduce_sum(row), tf.cast(row, tf.float32) / 2), x))
+    assert total.tolist() == [3, 7, 11]
+    assert halves.tolist() == [[0.5, 1], [1.5, 2], [2.5, 3]]
+    w = tf.constant(3.0)
+    pairs = {"a": tf.constant([1.0, 2.0]), "b": tf.constant([5.0, 7.0])}
+    y = tf.vectorized_map(lambda pair: pair["a"] * w + pair["b"], pairs)
+    assert session.run([y, tf.gradients(y, w)[0]])[0].tolist() == [8, 13]
+    assert session.run(tf.gradients(y, w)[0]) == 3
+    with pytest.raises(TypeError, match="callable"):
+        tf.vectorized_map(3, x)
