@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from anabranch.runtime.interpreter import nested
 from anabranch.runtime.interpreter.python_results import same
 from anabranch.runtime.plans.plan import HostItem
 from anabranch.runtime.state.borrowing import lent, may_borrow
+from anabranch.runtime.state.resources import ResourceHandle
 from anabranch.runtime.values import to_host
 from anabranch.xla import lowering, single_op
 
@@ -131,6 +132,11 @@ class _StepContext(kernels.HostContext):
     def __init__(self, op: Operation, runner: Executor):
         super().__init__(op, runner.resource)
         self._manager = runner.manager
+
+    def shared(self, kind: str, create: Callable[[], Any]) -> Any:
+        attrs = self.op._attrs
+        name = attrs.get("shared_name", "") or self.op.name
+        return self._manager.object(ResourceHandle(kind, attrs.get("container", ""), name), create)
 
     def release(self, handle: Any, ignore_missing: bool) -> None:
         if not self._manager.remove(handle) and not ignore_missing:

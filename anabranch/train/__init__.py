@@ -6,10 +6,12 @@ All but the files are plain graph programs.
 from anabranch.core.contract import api
 from anabranch.train import (
     basic_session_run_hooks,
+    batching,
     clipping,
     coordinator,
     decay,
     graph_files,
+    input_producers,
     meta_graph,
     meta_graph_import,
     monitored_session,
@@ -26,6 +28,7 @@ from anabranch.train.saving import checkpoint, checkpoint_init, checkpoint_reade
 
 __all__ = [
     "basic_session_run_hooks",
+    "batching",
     "checkpoint",
     "checkpoint_init",
     "checkpoint_reader",
@@ -34,6 +37,7 @@ __all__ = [
     "coordinator",
     "decay",
     "graph_files",
+    "input_producers",
     "meta_graph",
     "meta_graph_import",
     "monitored_session",

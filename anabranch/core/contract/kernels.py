@@ -59,6 +59,13 @@ class KernelContext:
         """The live object (queue, table, reader) behind a handle value. Host kernels only."""
         raise NotImplementedError
 
+    def shared(self, kind: str, create: Callable[[], Any]) -> Any:
+        """The live object of an op that has no handle: that of its container and ``shared_name``, or of its own name.
+
+        It is made on first use. Host kernels of channel ops only.
+        """
+        raise NotImplementedError
+
     def release(self, handle: Any, ignore_missing: bool) -> None:
         """Remove the resource behind a handle value; NotFoundError if there is none, unless ``ignore_missing``."""
         raise NotImplementedError

@@ -17,7 +17,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op, String, Type
 from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
-from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.convert import convert_n_to_tensor, convert_to_tensor
 from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import name_scope
@@ -144,6 +144,8 @@ def assert_(condition: Any, data: Any, summarize: int | None = None, name: str |
             errors.message(f"{type(data).__name__} as the data of tf.Assert", "a list", "tf.Assert(condition, [data])")
         )
     with name_scope(name, "Assert", [condition, *data]):
+        # TensorFlow converts the data twice. The number of ops before a random one is its seed in a graph that has one.
+        convert_n_to_tensor(data)
         return build("Assert", condition, list(data), summarize=3 if summarize is None else summarize, name="Assert")
 
 

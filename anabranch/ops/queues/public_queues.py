@@ -143,8 +143,8 @@ class QueueBase:
 
     @property
     def name(self) -> str:
-        """Name of the queue, without scopes."""
-        return self._name
+        """Name of the queue."""
+        return self._queue_ref.op.name
 
     @property
     def dtypes(self) -> list[types.DType]:
@@ -309,7 +309,7 @@ class FIFOQueue(QueueBase):
         shapes: Any = None,
         names: Any = None,
         shared_name: str | None = None,
-        name: str = "fifo_queue",
+        name: str | None = "fifo_queue",
     ) -> None:
         dtypes = _type_list(dtypes)
         shapes = _shape_list(shapes, dtypes)

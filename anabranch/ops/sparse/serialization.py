@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -67,6 +69,18 @@ class SerializeSparse(Op):
         return strings
 
 
+def rows_of(ctx: Any, indices: np.ndarray, values: np.ndarray, sizes: np.ndarray) -> list[tuple[Any, Any]]:
+    """Indices (without the first coordinate) and values of each row of dimension 0 of a sparse tensor."""
+    check_parts(ctx, indices, values, sizes)
+    require(ctx, sizes.size > 1, f"Rank of input SparseTensor should be > 1, but saw rank: {sizes.size}")
+    check_bounds(ctx, indices, sizes)
+    own = indices[:, 0]
+    ctx.check(bool(np.all(own[1:] >= own[:-1])), errors.InvalidArgumentError, "indices must be in row-major order")
+    ends = np.searchsorted(own, np.arange(int(sizes[0]) + 1))
+    parts = [slice(*pair) for pair in itertools.pairwise(ends)]
+    return [(indices[part, 1:], values[part]) for part in parts]
+
+
 class SerializeManySparse(Op):
     """The rows of dimension 0 of a sparse tensor, each as three strings: ``[rows, 3]``; coordinates in row order."""
 
@@ -82,19 +96,11 @@ class SerializeManySparse(Op):
         return (known[0] if known else None, 3)
 
     def host_kernel(ctx, inputs, attrs):
-        indices, values, sizes = inputs
-        check_parts(ctx, indices, values, sizes)
-        require(ctx, sizes.size > 1, f"Rank of input SparseTensor should be > 1, but saw rank: {sizes.size}")
-        check_bounds(ctx, indices, sizes)
-        rows = int(sizes[0])
-        own = indices[:, 0]
-        ctx.check(bool(np.all(own[1:] >= own[:-1])), errors.InvalidArgumentError, "indices must be in row-major order")
-        ends = np.searchsorted(own, np.arange(rows + 1))
-        strings = np.empty((rows, 3), object)
-        shape = _written(sizes[1:], dtypes.int64)
-        for i in range(rows):
-            part = slice(ends[i], ends[i + 1])
-            strings[i] = [_written(indices[part, 1:], dtypes.int64), _written(values[part], attrs["T"]), shape]
+        rows = rows_of(ctx, *inputs)
+        strings = np.empty((len(rows), 3), object)
+        shape = _written(inputs[2][1:], dtypes.int64)
+        for i, (indices, values) in enumerate(rows):
+            strings[i] = [_written(indices, dtypes.int64), _written(values, attrs["T"]), shape]
         return strings
 
 
@@ -125,8 +131,11 @@ def _one(ctx: Any, strings: Any, dtype: dtypes.DType) -> tuple[np.ndarray, np.nd
 
 def _stacked(ctx: Any, strings: np.ndarray, dtype: dtypes.DType) -> list[np.ndarray]:
     """Sparse tensors ``[..., 3]`` as one, with the leading dimensions in front; sizes are the largest."""
-    lead = strings.shape[:-1]
-    parts = [_one(ctx, row, dtype) for row in strings.reshape(-1, 3)]
+    return stacked(ctx, [_one(ctx, row, dtype) for row in strings.reshape(-1, 3)], strings.shape[:-1])
+
+
+def stacked(ctx: Any, parts: Sequence[tuple[Any, Any, Any]], lead: tuple[int, ...]) -> list[np.ndarray]:
+    """Sparse tensors (indices, values, sizes) as one, with the dimensions ``lead`` in front; sizes are the largest."""
     require(ctx, bool(parts), "Must have at least 1 serialized SparseTensor, but the input has none")
     ranks = {sizes.size for _, _, sizes in parts}
     require(ctx, len(ranks) == 1, f"Inconsistent rank across SparseTensors: {sorted(ranks)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,12 @@ DIFFERENT = {
         "TensorFlow takes a file that breaks off within a record's header for one that is over",
     )
 }
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[None]:
+    with tf.Graph().as_default():
+        yield
 
 
 @pytest.mark.parametrize("case", reader_cases.CASES)

@@ -84,7 +84,7 @@ def test_first_in_first_out(session):
 
 def test_names_and_static_shapes(session):
     queue = tf.FIFOQueue(5, [tf.float32, tf.int32], names=["a", "b"], shapes=[(), (3,)], name="scope/pairs")
-    assert (queue.name, queue.queue_ref.dtype, queue.names) == ("pairs", tf.resource, ["a", "b"])
+    assert (queue.name, queue.queue_ref.dtype, queue.names) == ("scope/pairs", tf.resource, ["a", "b"])
     enqueue = queue.enqueue({"a": 1.0, "b": [1, 2, 3]})
     assert (enqueue.name, enqueue.type) == ("pairs_enqueue", "QueueEnqueueV2")
     assert [tensor.name for tensor in enqueue.inputs[1:]] == [
