@@ -21,13 +21,12 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
 from anabranch.core.live_set import LiveSet
-from anabranch.placement.placer import LOCAL_TASK
 from anabranch.runtime import fetching, interrupts, pipeline
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.worker import LocalStep, RegisteredStep, Worker
-from anabranch.xla import engine, single_op
 from anabranch.xla import program as programs
+from anabranch.xla import single_op, startup
 
 __all__ = ["BaseSession", "DeviceAttributes", "InteractiveSession", "Session", "SessionOptions", "get_default_session"]
 
@@ -100,7 +99,7 @@ class BaseSession:
             raise TypeError(f"graph must be a tf.Graph, but got {type(graph)}")
         self._graph = graph if graph is not None else get_default_graph()
         self._options, self._config = _read_config(config)
-        self._worker = Worker(self._options, bool(getattr(self._config, "allow_soft_placement", False)))
+        self._worker = Worker(self._options, self._config)
         bound = self._options.plan_cache_size
         self._fetch_plans: Cache[Any, fetching.FetchPlan] = Cache("structures of fetches", bound)
         self._steps: Cache[Any, RegisteredStep] = Cache("steps", bound)
@@ -136,11 +135,9 @@ class BaseSession:
 
     def list_devices(self) -> list[Any]:
         """The devices that the session can use."""
-        found = []
-        for platform in dict.fromkeys(("cpu", engine.default_platform())):
-            for i, _ in enumerate(engine.devices(platform)):
-                found.append(DeviceAttributes(f"{LOCAL_TASK}/device:{platform.upper()}:{i}", platform.upper(), 0, 0))
-        return found
+        return [
+            DeviceAttributes(str(device), device.platform.upper(), 0, 0) for device in self._worker.devices.listed()
+        ]
 
     def as_default(self) -> _Default:
         """A context in which this is the default session of the thread."""
@@ -329,7 +326,7 @@ class BaseSession:
             return tuple([fetching.feed_value(tensor, value, graph) for tensor, value in zip(names, args, strict=True)])
 
         if asynchronous:
-            engine.let_steps_fly()
+            startup.let_steps_fly()
             if accept_options or in_flight < 1:
                 raise ValueError(
                     errors.message(

@@ -13,8 +13,9 @@ longer held, or if the plan was arranged anew for what a program turned out to n
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from anabranch.core import errors
@@ -247,16 +248,24 @@ class Executor:
         segment, stats = attempt.segment, attempt.step.stats
         items = segment.items
         try:
-            for item in items:
+            for wave in _waves(items):
                 attempt.step.token.raise_if_cancelled()
                 started = time.time() if stats is not None else 0.0
-                if isinstance(item, ProgramItem):
-                    program_items.run(attempt, item)
+                if len(wave) > 1:
+                    program_items.run_wave(attempt, wave)
+                elif isinstance(wave[0], ProgramItem):
+                    program_items.run(attempt, wave[0])
                 else:
-                    host_ops.run(attempt, item)
+                    host_ops.run(attempt, wave[0])
                 if stats is not None:
-                    ops = item.program.group.ops if isinstance(item, ProgramItem) else (item.op,)
-                    stats.append(ItemTime(tuple(ops), isinstance(item, ProgramItem), started, time.time()))
+                    ended = time.time()
+                    for item in wave:
+                        is_program = isinstance(item, ProgramItem)
+                        ops = item.program.group.ops if is_program else (item.op,)
+                        stats.append(ItemTime(tuple(ops), is_program, started, ended))
+        except program_items.UnknownChecks:
+            self.plan.expect_checks(segment, items)
+            raise _CutAnew from None
         except (
             lowering.CutNeeded,
             lowering.BoundNeeded,
@@ -317,6 +326,15 @@ class Executor:
             results.owned([value])[0] if isinstance(key, StateKey) else value
             for key, value in zip(plan.fetch_keys, values, strict=True)
         ]
+
+
+def _waves(items: Sequence[Any]) -> Iterator[list[Any]]:
+    """The items of a segment, those together that are one wave."""
+    for wave, members in itertools.groupby(items, lambda item: item.wave):
+        if wave >= 0:
+            yield list(members)
+        else:
+            yield from ([item] for item in members)
 
 
 def prepare(plan: Plan, tier: str) -> None:

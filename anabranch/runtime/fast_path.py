@@ -9,13 +9,13 @@ whose outputs are bound like feeds). Host ops that only compute (summaries at th
 What may still differ is asked for: whether the layout of the variables holds; whether what other segments or host ops
 give has the shapes that the executables are for. There are forms for several such shapes; where none fits the step goes
 on by the executor, from the segment that it has come to, and leaves a form. Nothing else does: a plan with a Python
-function, with ops with bodies on the host, with values that must be known when a program is compiled, or with programs
-on several devices runs by the executor alone.
+function, with ops with bodies on the host, or with values that must be known when a program is compiled runs by the
+executor alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,8 +31,8 @@ from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.plans.plan import HostItem, Plan, ProgramItem, Segment
 from anabranch.runtime.state.borrowing import lent, may_borrow
 from anabranch.runtime.state.resources import RandomCounter, Slot, Version
-from anabranch.runtime.step import NO_RNG, Call, OtherLayout, Step, Transaction, random_words
-from anabranch.runtime.values import own, to_host
+from anabranch.runtime.step import NO_RNG, Call, OtherLayout, Step, Transaction, random_words, run_wave
+from anabranch.runtime.values import on_device, own, to_host
 from anabranch.xla import engine
 
 if TYPE_CHECKING:
@@ -297,17 +297,27 @@ class _Program:
 
     def arguments(self, values: Sequence[Any], current: Sequence[Version]) -> tuple[Any, ...]:
         """What the program is called with."""
-        arguments = tuple([values[i] if i >= 0 else current[~i].value for i in self._sources])
-        return tuple(engine.moved(arguments, self._device)) if engine.other_devices_used() else arguments
+        if self._device is not None or engine.other_devices_used():
+            taken = [values[i] if i >= 0 else current[~i] for i in self._sources]
+            return tuple(on_device(taken, self._device))
+        return tuple([values[i] if i >= 0 else current[~i].value for i in self._sources])
 
     def run(self, values: list[Any], current: Sequence[Version], transaction: Transaction) -> Sequence[int]:
         """Calls it and stores what it gives; how far its random streams move."""
+        made, finals, _ = self.call.run(transaction, *self.prepare(values, current))
+        return self.store(values, made, finals)
+
+    def prepare(self, values: Sequence[Any], current: Sequence[Version]) -> tuple[tuple[Any, ...], np.ndarray]:
+        """Its arguments and random words.
+
+        Raises:
+            _OtherShapes: it is not for such values.
+        """
         for place, shape in self._checks:
             if values[place].shape != shape:
                 raise _OtherShapes
         rng = random_words(self.counters) if self.counters else NO_RNG
-        made, finals, _ = self.call.run(transaction, self.arguments(values, current), rng)
-        return self.store(values, made, finals)
+        return self.arguments(values, current), rng
 
     def store(self, values: list[Any], made: Sequence[Any], finals: Sequence[Any]) -> Sequence[int]:
         """Stores what it gave; how far its random streams move."""
@@ -320,6 +330,33 @@ class _Program:
             values += merged
         values += finals
         return self.facts.amounts(made) if self.counters else ()
+
+
+class _Wave:
+    """Programs on several devices that run at the same time."""
+
+    def __init__(self, programs: list[tuple[bool, _Program]], rank: Callable[[errors.OpError], float]) -> None:
+        """``programs`` come with whether they are called only when the checks of the others have passed."""
+        self.programs = [program for _, program in programs]
+        self._rank = rank
+        self._turns = [
+            turn for late in (False, True) if (turn := [i for i, (last, _) in enumerate(programs) if last is late])
+        ]
+
+    def run(
+        self, values: list[Any], current: Sequence[Version], transaction: Transaction
+    ) -> list[tuple[RandomCounter, int]]:
+        """Calls them and stores what they give; how far random streams move."""
+        ready = [program.prepare(values, current) for program in self.programs]
+        returned: list[Any] = [None] * len(ready)
+        for turn in self._turns:
+            calls = [(self.programs[i].call, *ready[i]) for i in turn]
+            for i, result in zip(turn, run_wave(calls, transaction, self._rank), strict=True):
+                returned[i] = result
+        advances: list[tuple[RandomCounter, int]] = []
+        for program, (made, finals, _) in zip(self.programs, returned, strict=True):
+            advances += zip(program.counters, program.store(values, made, finals), strict=True)
+        return advances
 
 
 class Form:
@@ -341,6 +378,7 @@ class Form:
         known: set[ValueKey] = {*plan.constants, *plan.handles}
         self.last: _Program | None = None
         """The program that owns the buffers of variables, or else the last one."""
+        wave: list[tuple[bool, _Program]] = []
         for number, item in enumerate(segment.items):
             if isinstance(item, HostItem):
                 sources = self._sources_of(step, item.sources)
@@ -354,7 +392,7 @@ class Form:
             slots = [state.slots[key] for key in program.donated_keys]
             owns_all = not item.writes and len(segment.written) == len(slots)
             facts = executable.facts
-            ends = is_last and number == len(segment.items) - 1
+            ends = is_last and (number == len(segment.items) - 1 or 0 <= item.wave == segment.items[-1].wave)
             traced = {program.outputs[place] for place in facts.traced_outputs}
             waits = bool(slots) or not ends or traced.isdisjoint(plan.fetch_keys)
             arguments = [key for i, key in enumerate(program.inputs) if i not in static]
@@ -363,15 +401,26 @@ class Form:
             checks = [(place, attempt.env[key].shape) for key, place in pairs if place in local]
             call = Call(program, executable, slots, owns_all, True, waits, engine.is_wide(executable.function))
             self.last = _Program(call, sources, checks, [state.counters[op] for op in program.random_ops])
-            self.items.append(self.last)
+            wave.append((item.goes_last, self.last))
+            if item.wave < 0 or number == len(segment.items) - 1 or segment.items[number + 1].wave != item.wave:
+                self.items.append(self.last if len(wave) == 1 else _Wave(wave, plan.rank))
+                wave = []
             known.update(program.outputs[place] for place in facts.known_outputs)
-        owned = self.last.call if self.last is not None else None
-        self.shows = owned is not None and owned.shows
+        ending: list[_Program] = []
+        """The programs that may own the buffers of variables."""
+        if self.last is not None:
+            item = next(item for item in reversed(self.items) if not isinstance(item, _HostOp))
+            ending = item.programs if isinstance(item, _Wave) else [item]
+        self.shows = any(program.call.shows for program in ending)
         self.updates: list[tuple[Slot, int]] = []
         if not self.shows:
             self.updates = [(slot, places[key]) for key, slot in state.written]
         self.fetches: list[int | None] = self._sources_of(step, plan.fetch_keys) if is_last else []
-        self._specs = self._large_fetches(step, plan) if is_last and owned is not None and owned.slots else None
+        self._specs = None
+        self._reserves_before = None
+        if is_last and any(program.call.slots for program in ending):
+            self._specs = self._large_fetches(plan, ending)
+            self._reserves_before = item
 
     def _sources_of(self, step: FastStep, keys: Sequence[ValueKey | None]) -> list[Any]:
         for key in keys:
@@ -383,16 +432,19 @@ class Form:
                 self.read_slots.append(slot)
         return step._sources(keys, self._read)
 
-    def _large_fetches(self, step: FastStep, plan: Plan) -> list[Any] | None:
+    def _large_fetches(self, plan: Plan, programs: Sequence[_Program]) -> list[Any] | None:
         """Per fetch its spec if it is large, True if that is seen when it is there; None if none can be large."""
-        assert self.last is not None
-        program, facts = self.last.call.program, self.last.facts
-        specs: dict[ValueKey | None, Any] = dict.fromkeys([None, *program.outputs])
-        specs.update((program.outputs[at], spec) for at, spec in zip(facts.traced_outputs, facts.specs, strict=False))
-        specs.update((program.outputs[at], (value.shape, value.dtype)) for at, value in facts.known_outputs.items())
-        for key, slot in zip(program.donated.values(), self.last.call.slots, strict=True):
-            value = slot.version.value if slot.version is not None else None
-            specs[key] = None if value is None else (value.shape, value.dtype)
+        specs: dict[ValueKey | None, Any] = {None: None}
+        for each in programs:
+            program, facts = each.call.program, each.facts
+            specs.update(dict.fromkeys(program.outputs))
+            specs.update(
+                (program.outputs[at], spec) for at, spec in zip(facts.traced_outputs, facts.specs, strict=False)
+            )
+            specs.update((program.outputs[at], (value.shape, value.dtype)) for at, value in facts.known_outputs.items())
+            for key, slot in zip(program.donated.values(), each.call.slots, strict=True):
+                value = slot.version.value if slot.version is not None else None
+                specs[key] = None if value is None else (value.shape, value.dtype)
         found = [results.large(specs[key]) if key in specs else True for key in plan.fetch_keys]
         return found if any(found) else None
 
@@ -427,12 +479,14 @@ class Form:
             advances: list[tuple[RandomCounter, int]] = []
             reserved = None
             for item in self.items:
+                if item is self._reserves_before and self._specs is not None:
+                    reserved = self._reserve(values, current)
                 if type(item) is _Program:
-                    if item is self.last and self._specs is not None:
-                        reserved = self._reserve(values, current)
                     amounts = item.run(values, current, transaction)
                     if item.counters:
                         advances += zip(item.counters, amounts, strict=True)
+                elif type(item) is _Wave:
+                    advances += item.run(values, current, transaction)
                 else:
                     item.run(values, current, token)
             fetched = self.collect(values, current, reserved)
@@ -507,8 +561,7 @@ def _host_op_fits(item: HostItem) -> bool:
 def _program_fits(item: ProgramItem) -> bool:
     program = item.program
     return (
-        program.device is None
-        and not item.bounds
+        not item.bounds
         and not program.open_axes
         and not any(isinstance(key, Tensor) and key.dtype.base is dtypes.variant for key in program.inputs)
     )

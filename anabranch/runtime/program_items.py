@@ -7,7 +7,7 @@ tracing or the device refuses) the ops run on the host one by one, which says wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.plans import shape_families
 from anabranch.runtime.plans.plan import ProgramItem
 from anabranch.runtime.step import Call, random_words
-from anabranch.runtime.values import Published, device_value, to_host
+from anabranch.runtime.step import run_wave as run_calls
+from anabranch.runtime.values import Published, on_device, to_host
 from anabranch.xla import capacities, engine, lowering
 from anabranch.xla.program import UNTRACEABLE
 
@@ -29,23 +30,82 @@ MAX_SHAPES_OF_A_BODY = 3
 """After this many forms of a body's program for other shapes, what depends on them is interpreted."""
 
 
+class UnknownChecks(Exception):
+    """A program that was not to fail makes checks."""
+
+
+class _Ready(NamedTuple):
+    """A program of a segment with all that it is called with."""
+
+    item: ProgramItem
+    call: Call
+    arguments: tuple[Any, ...]
+    rng: np.ndarray
+    old: Sequence[Any]
+    """The values of the variables that it owns."""
+    size: int
+    """Of the batch, if that was padded."""
+
+
 def run(attempt: Attempt, item: ProgramItem) -> None:
     """Runs a program of a segment, or its ops one by one."""
+    ready = _prepare(attempt, item)
+    if ready is None:
+        host_ops.interpret(attempt, item.program.group.ops)
+        return
+    if ready.call.slots and not ready.size:
+        _reserve(attempt, [ready])
+    _may_call(attempt, [ready])
+    _store(attempt, ready, *ready.call.run(attempt.transaction, ready.arguments, ready.rng))
+
+
+def run_wave(attempt: Attempt, items: Sequence[ProgramItem]) -> None:
+    """Runs programs on several devices, all at the same time.
+
+    Those that are interpreted go first: they may fail, and the others may own the buffers of variables.
+
+    Raises:
+        UnknownChecks: one of them makes checks that nobody had known of.
+    """
+    prepared = [(item, _prepare(attempt, item)) for item in items]
+    for item, ready in prepared:
+        if item.must_not_fail and (ready is None or ready.call.executable.facts.records):
+            raise UnknownChecks
+    for item, ready in prepared:
+        if ready is None:
+            host_ops.interpret(attempt, item.program.group.ops)
+    programs = [ready for _, ready in prepared if ready is not None]
+    if any(ready.call.slots for ready in programs):
+        _reserve(attempt, programs)
+    _may_call(attempt, programs)
+    for goes_last in (False, True):
+        wave = [ready for ready in programs if ready.item.goes_last is goes_last]
+        calls = [(ready.call, ready.arguments, ready.rng) for ready in wave]
+        for ready, returned in zip(wave, run_calls(calls, attempt.transaction, attempt.runner.plan.rank), strict=True):
+            _store(attempt, ready, *returned)
+
+
+def _may_call(attempt: Attempt, programs: Sequence[_Ready]) -> None:
+    """Notes what runs next, unless the step is cancelled: it may have taken long to compile."""
+    for ready in programs:
+        attempt.step.token.at = ready.item.program
+    attempt.step.token.raise_if_cancelled()
+
+
+def _prepare(attempt: Attempt, item: ProgramItem) -> _Ready | None:
+    """What a program is called with, on its device; None if its ops are to run one by one."""
     program, env, state = item.program, attempt.env, attempt.state
     plan = attempt.runner.plan
     if any(key not in env for key in (*program.inputs, *program.donated_keys)):
-        host_ops.interpret(attempt, program.group.ops)  # a variable without value that the step may do without
-        return
+        return None  # a variable without value that the step may do without
     engine.refuse_after_fork()
     try:
-        inputs = engine.moved([device_value(env[key]) for key in program.inputs], program.device)
+        inputs = on_device([env[key] for key in program.inputs], program.device)
     except kernels.NotCompilable:  # a list whose elements do not fit into one array
-        host_ops.interpret(attempt, program.group.ops)
-        return
+        return None
     size = plan.batch_size(env) if program.batch_axes else 0
     if program.batch_axes and size == 0:
-        host_ops.interpret(attempt, program.group.ops)  # an empty batch
-        return
+        return None  # an empty batch
     program.ready(inputs, item.static)
     batch = program.pad(inputs, size) if size else 0
     told = [i for i, key in enumerate(program.inputs) if key in plan.told] if plan.told else ()
@@ -59,25 +119,25 @@ def run(attempt: Attempt, item: ProgramItem) -> None:
         item.refused = f"what the graph computes from a batch of {size} is not what it is for larger ones"
         executable = None
     if executable is None:
-        host_ops.interpret(attempt, program.group.ops)
-        return
+        return None
     if not size:
         attempt.used[item] = executable, static
     arguments = tuple([value for i, value in enumerate(inputs) if i not in static]) if static else tuple(inputs)
     slots = [state.slots[key] for key in program.donated_keys]
     owns_all = not item.writes and len(attempt.segment.written) == len(slots)
-    facts = executable.facts
     call = Call(program, executable, slots, owns_all, whole=not (item.static or item.bounds or size))
-    if slots and not size:
-        _reserve(attempt, item, facts, old)
-    attempt.step.token.at = program
-    attempt.step.token.raise_if_cancelled()  # it may have taken long to compile
-    made, finals, _ = call.run(attempt.transaction, arguments, rng)
+    return _Ready(item, call, arguments, rng, old, size)
+
+
+def _store(attempt: Attempt, ready: _Ready, made: Any, finals: Any, _: Any) -> None:
+    """Puts what a program has returned where others of the step find it."""
+    program, env, plan = ready.item.program, attempt.env, attempt.runner.plan
+    facts = ready.call.executable.facts
     for final, value in zip(program.donated.values(), finals, strict=True):
         env[final] = Published(value) if attempt.transaction.shown else value
     known, amounts = facts.known_outputs, facts.amounts(made)
-    if size:
-        made, known, amounts = facts.batch.cut(made, size)
+    if ready.size:
+        made, known, amounts = facts.batch.cut(made, ready.size)
     for position, value in zip(facts.traced_outputs, made, strict=not facts.dynamic):
         env[program.outputs[position]] = value
     for position, value in known.items():
@@ -85,7 +145,7 @@ def run(attempt: Attempt, item: ProgramItem) -> None:
         if value is facts.known_outputs[position]:
             plan.tell(program.outputs[position], value)
     for op, amount in zip(program.random_ops, amounts, strict=True):
-        attempt.advances.append((state.counters[op], amount))
+        attempt.advances.append((attempt.state.counters[op], amount))
 
 
 def _executable(
@@ -137,14 +197,19 @@ def _executable(
     return None
 
 
-def _reserve(attempt: Attempt, item: ProgramItem, facts: Any, old: Sequence[Any]) -> None:
-    """Makes room for large fetches, before a program is called that cannot be undone."""
-    plan, program = attempt.runner.plan, item.program
+def _reserve(attempt: Attempt, programs: Sequence[_Ready]) -> None:
+    """Makes room for large fetches, before programs are called that cannot be undone."""
+    plan = attempt.runner.plan
     if attempt.segment is not plan.segments[-1] or plan.nested:
         return
-    specs = {program.outputs[place]: spec for place, spec in zip(facts.traced_outputs, facts.specs, strict=False)}
-    specs.update((program.outputs[at], (value.shape, value.dtype)) for at, value in facts.known_outputs.items())
-    specs.update(zip(program.donated.values(), [(value.shape, value.dtype) for value in old], strict=True))
+    specs: dict[Any, Any] = {}
+    for ready in programs:
+        program, facts = ready.item.program, ready.call.executable.facts
+        specs.update(
+            (program.outputs[place], spec) for place, spec in zip(facts.traced_outputs, facts.specs, strict=False)
+        )
+        specs.update((program.outputs[at], (value.shape, value.dtype)) for at, value in facts.known_outputs.items())
+        specs.update(zip(program.donated.values(), [(value.shape, value.dtype) for value in ready.old], strict=True))
     attempt.reserved = results.reserve(
         [
             None

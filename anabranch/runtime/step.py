@@ -7,10 +7,11 @@ written here once; ``docs/notes/0005-transactions.md`` says why.
 claim      :meth:`Transaction.claim`: what is written exclusively, what is only read shared; nobody else commits to it
 read       :meth:`Transaction.read`: the committed versions, of what is not claimed pinned. From here on they can not
            change, so this is when it is asked whether the shapes that were decided upon still hold
-take       :meth:`Call.run`: a program is given the buffers of the variables that it replaces, if nobody has pinned them
+take       :meth:`Call.begin`: a program is given the buffers of the variables that it replaces, unless pinned
 call       the compiled function. What can fail for want of memory on the host is allocated before
            (:func:`anabranch.runtime.results.reserve`) where the program replaces variables, as nothing undoes that
-wait       for the flags of the program's checks, or for its results
+wait       for the flags of the program's checks, or for its results (:meth:`Call.end`). Programs on several devices, of
+           which none needs another, are all called before any is waited for (:func:`run_wave`)
 check      the first check that failed, in effect order, raises its error; nothing has been published, or only what the
            program itself held back
 publish    :meth:`Transaction.commit`: all new versions become current together. What is fetched has been copied by then
@@ -26,7 +27,7 @@ variables that they replace, and only its commit publishes.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,7 +130,7 @@ class Transaction:
         """
         if updates:
             self.interrupts.hold()
-        if not self.shown:
+        if not self.shown and (self.may_be_left or not self.taken):  # else it is too late for the step to be cancelled
             self.token.begin_commit()
         if updates:
             self.manager.publish(updates)
@@ -210,17 +211,26 @@ class Call:
         Raises:
             OpError: a check failed, or the device did.
         """
+        returned = self.begin(transaction, arguments, rng, gate)
+        return returned if self.gated else self.end(transaction, arguments, returned)
+
+    def begin(
+        self, transaction: Transaction, arguments: tuple[Any, ...], rng: np.ndarray, gate: tuple[Any, ...] = ()
+    ) -> tuple[Any, Any, Any]:
+        """Takes and calls; what the program returns, as soon as it is dispatched.
+
+        Raises:
+            OpError: the device failed.
+        """
         executable, slots, manager = self.executable, self.slots, transaction.manager
         if executable.draft is not None:
             executable.draft.count(executable)
-        shown = False
-        left = transaction.may_be_left
         try:
             function = executable.function
             donated: tuple[Any, ...] = ()
             if slots:
                 transaction.interrupts.hold()
-                transaction.taken = slots
+                transaction.taken = [*transaction.taken, *slots] if transaction.taken else slots
                 versions: list[Any] = [slot.version for slot in slots]
                 if spare_buffers.unexpected() and not engine.other_devices_used() and manager.take_all(versions):
                     donated = tuple([version.value for version in versions])
@@ -228,15 +238,29 @@ class Call:
                     function, donated = self._handed(manager, versions, arguments, rng)
             if self.wide:
                 with engine.x64():
-                    results, finals, flags = function(donated, arguments, self.constants, rng, *gate)
+                    returned = function(donated, arguments, self.constants, rng, *gate)
             else:
                 engine.refuse_after_fork()
-                results, finals, flags = function(donated, arguments, self.constants, rng, *gate)
-            if self.shows and not left:
-                manager.replace(slots, finals)
-                shown = transaction.shown = True
-            if self.gated:
-                return results, finals, flags
+                returned = function(donated, arguments, self.constants, rng, *gate)
+        except Exception as problem:
+            self._raise_if_in_device(problem)
+            raise
+        if self.shows and not transaction.may_be_left:
+            manager.replace(slots, returned[1])
+            transaction.shown = True
+        return returned
+
+    def end(
+        self, transaction: Transaction, arguments: tuple[Any, ...], returned: tuple[Any, Any, Any]
+    ) -> tuple[Any, Any, Any]:
+        """Waits for a program that was begun, and checks.
+
+        Raises:
+            OpError: a check failed, or the device did.
+        """
+        results, finals, flags = returned
+        slots = self.slots
+        try:
             if self.far:  # all small copies to the host at once: one wait instead of one for each
                 _copy_early((*(flags[:1] if flags is not None else ()), *results))
             if flags is not None:
@@ -245,18 +269,22 @@ class Call:
                 for done in (finals or results)[:1]:
                     engine.wait_for(done)
         except Exception as problem:
-            failure = device_failure(problem, len(self.program.group.ops))
-            if failure is None:
-                raise
-            if shown:
-                manager.lose(slots)
-            raise failure from problem
+            self._raise_if_in_device(problem, transaction)
+            raise
         if flags is not None and flags[0] >= 0:
-            if slots and not shown and not left:  # what the program owned is current again
-                manager.publish(list(zip(slots, finals, strict=True)))
-            size = 0 if executable.facts.batch is None else int(arguments[-1])
-            raise self.program.failure(executable, int(flags[0]), np.asarray(flags[1]), size)
+            if slots and not transaction.shown and not transaction.may_be_left:  # what it owned is current again
+                transaction.manager.publish(list(zip(slots, finals, strict=True)))
+            size = 0 if self.executable.facts.batch is None else int(arguments[-1])
+            raise self.program.failure(self.executable, int(flags[0]), np.asarray(flags[1]), size)
         return results, finals, flags
+
+    def _raise_if_in_device(self, problem: Exception, transaction: Transaction | None = None) -> None:
+        """Raises the error for a failure of the device; what the program has published is lost."""
+        failure = device_failure(problem, len(self.program.group.ops))
+        if failure is not None:
+            if transaction is not None and transaction.shown:
+                transaction.manager.lose(self.slots)
+            raise failure from problem
 
     def _handed(
         self, manager: ResourceManager, versions: list[Any], arguments: tuple[Any, ...], rng: np.ndarray
@@ -267,6 +295,34 @@ class Call:
             return spare_buffers.handed(
                 manager, program, self.executable, versions, old, arguments, rng, self.whole, self.gated
             )
+
+
+def run_wave(
+    calls: Sequence[tuple[Call, tuple[Any, ...], np.ndarray]],
+    transaction: Transaction,
+    rank: Callable[[errors.OpError], float],
+) -> list[tuple[Any, Any, Any]]:
+    """Calls programs that do not need each other, with arguments and random words, and waits for all; what they return.
+
+    Raises:
+        OpError: one failed; of several that did, that which comes first by ``rank``.
+    """
+    failures: list[errors.OpError] = []
+    begun = []
+    try:
+        for call, arguments, rng in calls:
+            begun.append(call.begin(transaction, arguments, rng))
+    except errors.OpError as problem:
+        failures.append(problem)
+    returned = []
+    for (call, arguments, _), values in zip(calls, begun, strict=False):
+        try:
+            returned.append(call.end(transaction, arguments, values))
+        except errors.OpError as problem:
+            failures.append(problem)
+    if failures:
+        raise min(failures, key=rank)
+    return returned
 
 
 def _copy_early(values: Sequence[Any]) -> None:

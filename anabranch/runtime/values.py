@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,16 @@ def carried(value: Any) -> Any:
         return engine.jax().numpy.copy(array)
 
 
+def on_device(values: Sequence[Any], device: Any) -> list[Any]:
+    """Values of a step as a program on a placed device (None: the default one) takes them."""
+    if device is None and not engine.other_devices_used():
+        return [device_value(value) for value in values]
+    arrays = [value.on(device) if isinstance(value, Version) else device_value(value) for value in values]
+    return engine.moved(arrays, device)
+
+
 def device_value(value: Any) -> Any:
-    """The array behind a version."""
+    """The array behind a value."""
     if isinstance(value, (Version, Published)):
         return value.value
     if isinstance(value, Padded):

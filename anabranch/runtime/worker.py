@@ -28,7 +28,8 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.live_set import LiveSet
-from anabranch.placement.placer import LOCAL_TASK, Placer
+from anabranch.placement.devices import LOCAL_TASK, Devices
+from anabranch.placement.placer import Placer
 from anabranch.runtime import executor, fast_path, pipeline, portable_plan, step_stats, step_threads
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.options import SessionOptions
@@ -37,7 +38,7 @@ from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.resources import ResourceHandle, ResourceManager
 from anabranch.runtime.step import Step
 from anabranch.runtime.v1 import plans as version_one
-from anabranch.xla import engine, memory
+from anabranch.xla import engine, memory, startup
 
 
 class LocalStep(NamedTuple):
@@ -101,17 +102,26 @@ class Worker:
 
     Args:
         options: how steps run.
-        soft_placement: whether an op that names a device which is not there goes to another one.
+        config: a ConfigProto: which devices there are, and how ops are placed.
         task: the name of the task, which handles of its resources carry.
+
+    Raises:
+        FailedPreconditionError: the configuration asks for what JAX fixed when its devices started.
     """
 
-    def __init__(
-        self, options: SessionOptions | None = None, soft_placement: bool = False, task: str = LOCAL_TASK
-    ) -> None:
+    def __init__(self, options: SessionOptions | None = None, config: Any = None, task: str = LOCAL_TASK) -> None:
         self.options = options if options is not None else SessionOptions()
         self.task = task
         self.manager = ResourceManager(self.options.seed)
-        self.placer = Placer(lambda platform: len(engine.devices(platform)), engine.default_platform, soft_placement)
+        if config is not None:
+            startup.choose(config)
+        self.devices = Devices(
+            lambda platform: len(engine.devices(platform)),
+            engine.default_platform,
+            None if config is None else config.device_count,
+        )
+        soft, logs = (False, False) if config is None else (config.allow_soft_placement, config.log_device_placement)
+        self.placer = Placer(self.devices, soft, logs)
         self._planning = _Planning(self.handle_of, self.placer, self.options)
         self._bodies = nested.BodyPlans(self._planning)
         bound = self.options.plan_cache_size

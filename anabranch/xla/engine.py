@@ -1,6 +1,7 @@
 """The one place that imports jax, late: importing the package starts no runtime.
 
-No global configuration of JAX is changed. 64-bit types are enabled around each trace and call by :func:`x64`.
+No global configuration of JAX is changed, but for what it fixes when its devices start
+(:mod:`anabranch.xla.startup`). 64-bit types are enabled around each trace and call by :func:`x64`.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ import sys
 from typing import Any
 
 from anabranch.core import errors
-from anabranch.xla import memory
+from anabranch.xla import memory, startup
 
 
 @functools.cache
 def jax() -> Any:
     """The jax module, imported on first use."""
-    global _inline
+    global _imported_before
     memory.keep_if_asked()
-    _inline = _inline and "jax" not in sys.modules
+    _imported_before = "jax" in sys.modules
     import jax as module
 
     # It tells at INFO, which absl's programs show, that there is no TPU: nobody who has none wants to know.
@@ -33,6 +34,8 @@ def jax() -> Any:
     return module
 
 
+_imported_before = False
+"""Whether the program had imported JAX itself."""
 _when_loaded: list[Any] = []
 
 
@@ -100,40 +103,10 @@ def x64() -> Any:
     return jax().enable_x64(True)
 
 
-_DISPATCH = "jax_cpu_enable_async_dispatch"
-_inline = True
-
-
-def let_steps_fly() -> None:
-    """Says that steps will be in flight, before the devices are started: programs on the CPU get threads of their own.
-
-    Unless this, or ANABRANCH_CPU_DISPATCH=threads, is said, or the program has imported JAX itself, whose behaviour is
-    then its own, a program on the CPU runs in the thread that calls it. Whoever waits for its results anyway then waits
-    for no thread to be woken, twice a step, which takes as long as many a step does (20 to 50 µs).
-    """
-    global _inline
-    _inline = False
-
-
 @functools.cache
 def _start_devices() -> None:
-    """Starts JAX's devices, if nobody has; how those of the CPU run programs is decided then and never again."""
-    module = jax()
-    asked = os.environ.get("ANABRANCH_CPU_DISPATCH", "inline" if _inline else "threads")
-    if asked not in ("inline", "threads"):
-        raise ValueError(
-            errors.message(
-                f"ANABRANCH_CPU_DISPATCH={asked!r}", "'inline' or 'threads'", "ANABRANCH_CPU_DISPATCH=inline"
-            )
-        )
-    if asked == "threads" or not module.config.values.get(_DISPATCH, False):
-        module.devices()
-        return
-    module.config.update(_DISPATCH, False)
-    try:
-        module.devices()
-    finally:
-        module.config.update(_DISPATCH, True)  # it is the program's, and has had its effect
+    """Starts JAX's devices, if nobody has."""
+    startup.start(jax(), _imported_before)
 
 
 @functools.cache
@@ -187,6 +160,11 @@ def refuse_after_fork() -> None:
         )
 
 
+def is_default(device: Any) -> bool:
+    """Whether a placed device is the one on which JAX runs programs when nothing is said."""
+    return bool(device.platform == default_platform() and device.number == 0)
+
+
 _other_devices_used = False
 
 
@@ -215,7 +193,7 @@ _WIDE = ("int64", "uint64", "float64", "complex128")
 
 def moved(values: Any, device: Any) -> Any:
     """``values`` with the arrays of other devices copied to ``device`` (None: the default one)."""
-    if not _other_devices_used:
+    if device is None and not _other_devices_used:
         return values
     module = jax()
     target = jax_device(device) if device is not None else devices(default_platform())[0]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import threading
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,11 +26,12 @@ from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes, shapes
-from anabranch.placement.placer import Device, Placer
+from anabranch.placement.devices import Device
+from anabranch.placement.placer import Placement, Placer
 from anabranch.rewrite import effects, reach, state
-from anabranch.runtime.plans import epilogue, hosting, policy, shape_families
+from anabranch.runtime.plans import epilogue, explaining, hosting, layers, policy, shape_families, waves
 from anabranch.runtime.state.resources import ResourceHandle
-from anabranch.xla import batches, lowering
+from anabranch.xla import batches, engine, lowering
 from anabranch.xla import program as programs
 
 MOST_VIEWS = 4096
@@ -45,6 +47,7 @@ class HostItem:
     op: Operation
     sources: tuple[ValueKey | None, ...]
     writes: tuple[StateKey, ...]
+    wave: ClassVar[int] = -1
 
 
 @dataclasses.dataclass(eq=False)
@@ -63,6 +66,12 @@ class ProgramItem:
     bounds: tuple[int, ...] = ()
     """Inputs of whose values a bound is part of the program's key."""
     cached: Any = None
+    wave: int = -1
+    """Programs of one wave, on several devices, are dispatched before any of them is waited for."""
+    goes_last: bool = False
+    """Whether it is called only when the checks of the others of its wave have passed."""
+    must_not_fail: bool = False
+    """Whether others of its wave own buffers: it has no checks, as far as is known."""
 
 
 @dataclasses.dataclass
@@ -131,6 +140,8 @@ class Plan:
         self._views: Cache[Any, state.BodyView] = Cache("views of bodies", MOST_VIEWS)
         self.live: dict[Operation, tuple[int, ...]] = {}
         """The outputs of ops with bodies that somebody uses; see ``nested.live_outputs``."""
+        self.unsure = False
+        """Whether programs have turned out to make checks that were not known of."""
         self.dynamic_on_host = False
         """Whether ops with shapes that are known only in a run stay on the host, so that programs serve all runs."""
         self.on_host: set[Operation] = set()
@@ -247,6 +258,13 @@ class Plan:
             return None
         return key.op
 
+    def rank(self, problem: errors.OpError) -> float:
+        """The place of an error's op in the order of effects; that of the op whose body holds it."""
+        op = problem._op
+        while op is not None and op not in self.analysis.position:
+            op = op.body.owner if op.body is not None else None
+        return math.inf if op is None else self.analysis.position[op]
+
     def _make_segments(self) -> list[Segment]:
         analysis = self.analysis
         found = []
@@ -297,20 +315,36 @@ class Plan:
         return op.definition.effect.kind == "io" or op.definition.may_block
 
     @functools.cached_property
-    def device(self) -> dict[Operation, Device]:
+    def device(self) -> Placement:
         """The device of each op; found when something is compiled, since asking for devices starts their runtime."""
-        return self.placer.place(self.analysis.order, self._followed)
+        placement = self.placer.place(self.analysis.order, self._owner, self._used_by)
+        if self.placer.logs:
+            self.placer.log(placement)
+        return placement
 
-    @property
-    def default_device(self) -> Device:
-        """Where ops go that nothing ties down."""
-        return self.placer.default
-
-    def _followed(self, op: Operation) -> Operation | None:
+    def _owner(self, op: Operation) -> Operation | None:
+        """What makes the variable that an op takes the handle or reference of."""
         used = self.analysis.state_of(op)
-        for key in (*used.writes, *used.seen()):
-            return key.maker
+        if used.writes:
+            return used.writes[0].maker
+        if op.definition.effect.kind == "read":
+            return next((key.maker for key in used.seen()), None)
         return None
+
+    def _used_by(self, op: Operation) -> Iterator[Operation]:
+        """What makes the values that an op uses: ops, and makers of variables."""
+        for key in self.sources(op):
+            maker = key.maker if isinstance(key, StateKey) else self.producer(key)
+            if maker is not None:
+                yield maker
+
+    @functools.cached_property
+    def several_devices(self) -> bool:
+        """Whether programs run on several devices; then reads stand where their users are."""
+        several = waves.are_needed(self)
+        if several:
+            waves.read_where_used(self)
+        return several
 
     # ---------------------------------------------------------------------------------------------------- arrangement
     def arrange(self, tier: str) -> None:
@@ -318,9 +352,7 @@ class Plan:
         with self._arranging:
             pads = bool(self.varying.batch)
             found: list[list[Any]] = [
-                self._arrange_segment(segment)
-                if tier == "compiled"
-                else [HostItem(op, self.sources(op), self.analysis.state_of(op).writes) for op in segment.ops]
+                self._arrange_segment(segment) if tier == "compiled" else self.host_items(segment.ops)
                 for segment in self.segments
             ]
             if pads and not self.varying.batch:  # what would have to be padded cannot be
@@ -344,6 +376,15 @@ class Plan:
             with self._arranging:
                 self.varying.stop_padding(need.text)
                 self.open_shapes()
+
+    def expect_checks(self, segment: Segment, items: list[Any]) -> None:
+        """Notes that programs may make checks that nothing tells of, and arranges anew."""
+        with self._arranging:
+            if segment.items is items:
+                if self.unsure:
+                    raise errors.InternalError(None, None, "programs whose checks were expected were not to fail")
+                self.unsure = True
+                self.arrange(self.tier)
 
     def require_host(self, op: Operation, segment: Segment, items: list[Any]) -> None:
         """Notes that ``op`` cannot be compiled, and arranges anew; ``items`` are those that met it."""
@@ -499,6 +540,7 @@ class Plan:
         return frozenset(found)
 
     def _arrange_segment(self, segment: Segment) -> list[Any]:
+        several = self.several_devices
         self._host_slices = self._find_host_slices(segment)
         ops = [op for op in segment.ops if op.role is not Role.ORDERING]  # whose control edges are followed
         inside = set(ops)
@@ -517,7 +559,8 @@ class Plan:
                 if maker in inside and maker is not None:
                     links[maker] = links.get(maker, False) or self._known_before(op, position)
             for first in before[op]:
-                links.setdefault(first, False)
+                if on_host[first] or on_host[op] or self.device[first] == self.device[op]:
+                    links.setdefault(first, False)  # else all effects of both commit together, in any order
             if self.analysis.kind[op] == "io" or self._calls_python(op):
                 if last_io is not None:
                     links.setdefault(last_io, False)
@@ -526,61 +569,52 @@ class Plan:
             for maker, static in parents[op]:
                 children[maker].append((op, static))
 
-        waiting = epilogue.find(self, ops, on_host, parents, children)
-        later = frozenset(waiting)
-        ops = [op for op in ops if op not in later]
-
         def apart(maker: Operation, child: Operation, static: bool) -> bool:
             """Whether two device ops must be in different programs."""
             return static or self.device[maker] != self.device[child]
 
-        layer: dict[Operation, int] = {}
-        for op in ops:
-            early = self.analysis.kind[op] == "pure" and not self._calls_python(op)  # it need not wait for a program
-            at = (-1 if early else 1) if on_host[op] else 0
-            for maker, static in parents[op]:
-                there = layer[maker]
-                if on_host[maker] == on_host[op] and (on_host[op] or not apart(maker, op, static)):
-                    at = max(at, there)
-                elif on_host[op] or on_host[maker]:
-                    at = max(at, there + 1)
-                else:
-                    at = max(at, there + 2)
-            layer[op] = at
-        last = max((value for op, value in layer.items() if not on_host[op]), default=0)
-        for op in reversed(ops):
-            if on_host[op]:
-                continue
-            at = last
-            for child, static in children[op]:
-                if child not in layer:
-                    continue  # it waits for the end
-                after = layer[child]
-                at = min(at, after - 1 if on_host[child] else after - 2 if apart(op, child, static) else after)
-            layer[op] = max(layer[op], at)
+        def early(op: Operation) -> bool:
+            return self.analysis.kind[op] == "pure" and not self._calls_python(op)
 
-        rows: dict[int, list[Operation]] = {}
-        for op in ops:
-            rows.setdefault(layer[op], []).append(op)
+        order = layers.Ordering(parents, children, on_host, apart, early)
+        if several:
+            return waves.arrange(self, segment, waves.without_unused(self, ops, order), order)
+        waiting = epilogue.find(self, ops, on_host, parents, children)
+        later = frozenset(waiting)
+        rows = layers.of_one_device([op for op in ops if op not in later], order)
         items: list[Any] = []
-        ordered = sorted(rows)
-        for number in ordered:
-            group = rows[number]
-            if on_host[group[0]]:
-                items.extend(HostItem(op, self.sources(op), self.analysis.state_of(op).writes) for op in group)
-                continue
-            by_device: dict[Device, list[Operation]] = {}
-            for op in group:
-                by_device.setdefault(self.device[op], []).append(op)
-            for place, (device, members) in enumerate(by_device.items()):
-                final = number == ordered[-1] and place == len(by_device) - 1
-                items.append(self._make_program(segment, members, device, waiting if final else None))
+        for row in rows:
+            if row.on_host:
+                items += self.host_items(row.ops)
+            else:
+                final = row is rows[-1]
+                device = self.device[row.ops[0]]
+                items.append(self.make_program(segment, row.ops, device, final, waiting if final else ()))
         return [*items, *(HostItem(op, self.sources(op), ()) for op in waiting)]
 
-    def _make_program(
-        self, segment: Segment, group: list[Operation], device: Device, waiting: list[Operation] | None
+    def host_items(self, ops: Iterable[Operation]) -> list[HostItem]:
+        """The items of ops that run on the host."""
+        return [HostItem(op, self.sources(op), self.analysis.state_of(op).writes) for op in ops]
+
+    def may_donate(self, segment: Segment) -> bool:
+        """Whether the last programs of a segment may own the buffers of variables."""
+        return not segment.calls_python and not self.options.recoverable and self.shapes_certain(segment)
+
+    def is_fetched(self, op: Operation) -> bool:
+        """Whether a run returns a value of an op, or has it run for itself."""
+        return op in self._fetched or any(output in self._fetched for output in op._outputs)
+
+    def take_from(self, op: Operation, sources: tuple[ValueKey | None, ...]) -> None:
+        """Says where the inputs of an op come from."""
+        self._sources[op] = sources
+        self.__dict__.pop("consumers", None)
+
+    def make_program(
+        self, segment: Segment, group: list[Operation], device: Device, final: bool, waiting: Sequence[Operation] = ()
     ) -> ProgramItem:
-        """A program; the last one is given the ops that wait for it, whose checks it makes."""
+        """A program; one after which nothing can fail is *final*, and given the ops that wait for it, whose checks it
+        makes.
+        """
         inside = set(group)
         constants = {
             key.op
@@ -607,27 +641,22 @@ class Plan:
         made = [key for op in group for key in writes[op]]
         donated: dict[StateKey, StateKey] = {}
         kept: list[StateKey] = []
-        may_donate = (
-            waiting is not None
-            and not segment.calls_python
-            and not self.options.recoverable
-            and self.shapes_certain(segment)
-        )
+        may_donate = final and self.may_donate(segment)
         for key in made:
-            final = segment.written[key.maker] == key
+            is_final = segment.written[key.maker] == key
             base = StateKey(key.maker, segment.index, 0)
             whole_chain = all(
                 self._writer[StateKey(key.maker, segment.index, i)] in inside for i in range(1, key.index + 1)
             )
             first = self._writer[StateKey(key.maker, segment.index, 1)]
-            if final and may_donate and whole_chain and first.definition.effect.reads:
+            if is_final and may_donate and whole_chain and first.definition.effect.reads:
                 donated[base] = key
-            elif final or key in consumers_outside:
+            elif is_final or key in consumers_outside:
                 kept.append(key)
         for key in made:
             if key in consumers_outside and key not in kept and key not in donated.values():
                 kept.append(key)
-        checked = tuple(op for op in waiting or () if op.definition.checks is not None)
+        checked = tuple(op for op in waiting if op.definition.checks is not None)
         for op in checked:
             sources[op] = tuple(
                 key if isinstance(key, Tensor) and not key.dtype.base.host_only else None for key in self.sources(op)
@@ -647,7 +676,7 @@ class Plan:
             [*outputs, *kept],
             donated,
             device.platform,
-            device=None if device == self.default_device else device,
+            device=None if engine.is_default(device) else device,
             precision=self.options.precision,
             sizes_change=self.nested or self.dynamic_on_host or bool(self.varying.open),
             may_draft=self.options.tier == "auto",
@@ -714,50 +743,7 @@ class Plan:
 
     def explain(self) -> str:
         """A text that says what the plan does: segments, programs, host ops, tier and why."""
-        lines = [
-            f"plan of {len(self.analysis.order)} ops for {len(self.fetches)} fetches, "
-            f"tier: {self.tier or 'not chosen yet'}" + (f" ({self.why})" if self.why else "")
-        ]
-        lines.append(f"  cost: {self.cost.describe()}; run {self.runs} times")
-        if self.varying.batch:
-            names = ", ".join(tensor.name for tensor in self.varying.batch)
-            lines.append(f"  batches of any size: {names} are padded")
-        elif self.varying.stopped:
-            lines.append(f"  batches are not padded: {self.varying.stopped}")
-        for segment in self.segments:
-            names = ", ".join(maker.name for maker in segment.written)
-            lines.append(f"  segment {segment.index}: {len(segment.ops)} ops" + (f", writes {names}" if names else ""))
-            for item in segment.items:
-                if isinstance(item, HostItem):
-                    lines.append(f"    host     {item.op.name} ({item.op.type})")
-                    continue
-                types: dict[str, int] = {}
-                for op in item.program.group.ops:
-                    types[op.type] = types.get(op.type, 0) + 1
-                told = ", ".join(f"{count} {name}" if count > 1 else name for name, count in sorted(types.items()))
-                device = item.program.device or self.default_device
-                lines.append(f"    program  {len(item.program.group.ops)} ops on {device}: {told}")
-                if item.refused:
-                    lines.append(f"             interpreted: {item.refused}")
-                lines += [f"             {told}" for told in item.program.explain_forms()]
-                if item.program.donated:
-                    names = ", ".join(base.maker.name for base in item.program.donated)
-                    lines.append(f"             owns the buffers of {names}")
-                if item.static:
-                    names = ", ".join(getattr(item.program.inputs[i], "name", "?") for i in item.static)
-                    lines.append(f"             compiled per value of {names}")
-                for name in item.program.tentative_writes():
-                    lines.append(
-                        f"             a check reads what {name} writes: it is written first and taken back on failure"
-                    )
-            if segment.carried:
-                names = ", ".join(key.maker.name for key in segment.carried)
-                lines.append(f"  carried to what follows: {names}")
-            if segment.channel is not None:
-                lines.append(
-                    f"  channel {segment.channel.name} ({segment.channel.type}): what came before is committed"
-                )
-        return "\n".join(lines)
+        return explaining.explain(self)
 
 
 def _may_vary(tensor: Tensor) -> bool:

@@ -40,6 +40,7 @@ from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.values.dtypes import DType
 from anabranch.runtime.state.spare_buffers import Spares
+from anabranch.xla import engine
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,10 +65,11 @@ class ResourceHandle:
 class Version:
     """One immutable value of a variable: a NumPy array or a device array."""
 
-    __slots__ = ("_host", "pins", "taken", "value")
+    __slots__ = ("_elsewhere", "_host", "pins", "taken", "value")
 
     def __init__(self, value: Any):
         self.value = value
+        self._elsewhere: dict[Any, Any] | None = None
         self.pins = 0
         self.taken = False
         """Its buffer was given to a running program; a newer version is about to be published."""
@@ -82,6 +84,19 @@ class Version:
             array.flags.writeable = False
             self._host = array
         return self._host
+
+    def on(self, device: Any) -> Any:
+        """The value on a placed device (None: the default one). A copy is kept as long as the version: one transfer
+        serves all steps that read it there.
+        """
+        if self._elsewhere is not None and device in self._elsewhere:
+            return self._elsewhere[device]
+        value = engine.moved([self.value], device)[0]
+        if value is not self.value:
+            if self._elsewhere is None:
+                self._elsewhere = {}
+            self._elsewhere[device] = value
+        return value
 
 
 class Layout:
