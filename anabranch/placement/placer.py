@@ -112,11 +112,11 @@ class Placer:
 
     def _refusal(self, name: str, op: Operation) -> str:
         there = [str(device) for device in self.devices.listed()]
-        more = (
-            "tf.Session(config=tf.ConfigProto(device_count={'CPU': 2})) before anything runs, for more CPU devices; "
-            if (device_names.parse(name).device_type or "").upper() == "CPU"
-            else ""
-        )
+        fields = device_names.parse(name)
+        more = ""
+        if (fields.device_type or "").upper() == "CPU":
+            config = f"tf.ConfigProto(device_count={{'CPU': {(fields.device_index or 0) + 1}}})"
+            more = f"tf.Session(config={config}) before anything runs, for more CPU devices; "
         return (
             f"Cannot assign a device for operation {op.name}: Operation was explicitly assigned to {name} but "
             "available "

@@ -260,9 +260,11 @@ class Executor:
                 if stats is not None:
                     ended = time.time()
                     for item in wave:
-                        is_program = isinstance(item, ProgramItem)
-                        ops = item.program.group.ops if is_program else (item.op,)
-                        stats.append(ItemTime(tuple(ops), is_program, started, ended))
+                        if isinstance(item, ProgramItem):
+                            ops = item.program.group.ops
+                            stats.append(ItemTime(ops, True, started, ended, str(self.plan.device[ops[-1]])))
+                        else:
+                            stats.append(ItemTime((item.op,), False, started, ended))
         except program_items.UnknownChecks:
             self.plan.expect_checks(segment, items)
             raise _CutAnew from None

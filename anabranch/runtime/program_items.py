@@ -70,6 +70,8 @@ def run_wave(attempt: Attempt, items: Sequence[ProgramItem]) -> None:
     prepared = [(item, _prepare(attempt, item)) for item in items]
     for item, ready in prepared:
         if item.must_not_fail and (ready is None or ready.call.executable.facts.records):
+            for record in [] if ready is None else ready.call.executable.facts.records:
+                lowering.emits_checks.add(item.program.flat_ops[record.op].type)
             raise UnknownChecks
     for item, ready in prepared:
         if ready is None:

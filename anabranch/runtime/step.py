@@ -35,6 +35,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.operation import Operation
+from anabranch.placement.devices import LOCAL_TASK
 from anabranch.runtime.interrupts import Interrupts
 from anabranch.runtime.state import spare_buffers
 from anabranch.runtime.state.resources import Claim, Layout, RandomCounter, ResourceManager, Slot, Version
@@ -57,6 +58,7 @@ class ItemTime(NamedTuple):
     is_program: bool
     start: float
     end: float
+    device: str = f"{LOCAL_TASK}/device:CPU:0"
 
 
 @dataclasses.dataclass

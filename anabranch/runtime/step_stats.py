@@ -10,10 +10,12 @@ from anabranch.runtime.step import ItemTime
 
 def fill_metadata(metadata: Any, stats: Sequence[ItemTime]) -> None:
     """One node per host op, and one per program: XLA does not say when each op inside a program ran."""
-    device = metadata.step_stats.dev_stats.add()
-    device.device = "/job:localhost/replica:0/task:0/device:CPU:0"
     programs = 0
+    devices: dict[str, Any] = {}
     for item in stats:
+        device = devices.get(item.device)
+        if device is None:
+            device = devices[item.device] = metadata.step_stats.dev_stats.add(device=item.device)
         node = device.node_stats.add()
         if item.is_program:
             node.node_name = f"program_{programs}"

@@ -88,6 +88,22 @@ def may_check(op: Operation) -> bool:
     )
 
 
+def expects_checks(op: Operation) -> bool:
+    """Whether running ``op`` is likely to make a check of values.
+
+    A write of whole variables compares shapes, which are known when it is traced, as a rule.
+    """
+    definition = op.definition
+    whole = definition.effect.kind == "write" and (
+        definition.predication is None or definition.predication.kind != "rows"
+    )
+    return (
+        (definition.checks is not None and not whole)
+        or op.type in emits_checks
+        or any(expects_checks(inner) for use in bodies_of(op) for inner in use.body.operations)
+    )
+
+
 class Wiring(NamedTuple):
     """Where the inputs of ops come from and which versions they make."""
 

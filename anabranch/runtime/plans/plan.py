@@ -140,8 +140,10 @@ class Plan:
         self._views: Cache[Any, state.BodyView] = Cache("views of bodies", MOST_VIEWS)
         self.live: dict[Operation, tuple[int, ...]] = {}
         """The outputs of ops with bodies that somebody uses; see ``nested.live_outputs``."""
+        self.surprised = False
+        """Whether a program has turned out to make checks that were not known of."""
         self.unsure = False
-        """Whether programs have turned out to make checks that were not known of."""
+        """Whether that was so although all its ops had been traced: then any program may."""
         self.dynamic_on_host = False
         """Whether ops with shapes that are known only in a run stay on the host, so that programs serve all runs."""
         self.on_host: set[Operation] = set()
@@ -178,6 +180,8 @@ class Plan:
         }
         self.placer = placer
         placer.check(self.analysis.order)
+        if placer.logs:
+            placer.log(self.device)
         self.segments = self._make_segments()
         self.varying = shape_families.Varying()
         self.told: set[ValueKey] = set()
@@ -317,10 +321,7 @@ class Plan:
     @functools.cached_property
     def device(self) -> Placement:
         """The device of each op; found when something is compiled, since asking for devices starts their runtime."""
-        placement = self.placer.place(self.analysis.order, self._owner, self._used_by)
-        if self.placer.logs:
-            self.placer.log(placement)
-        return placement
+        return self.placer.place(self.analysis.order, self._owner, self._used_by)
 
     def _owner(self, op: Operation) -> Operation | None:
         """What makes the variable that an op takes the handle or reference of."""
@@ -378,12 +379,16 @@ class Plan:
                 self.open_shapes()
 
     def expect_checks(self, segment: Segment, items: list[Any]) -> None:
-        """Notes that programs may make checks that nothing tells of, and arranges anew."""
+        """Arranges anew after a program has made checks that nobody had known of.
+
+        Which ops make them is known once they are traced; if it is not, any program may.
+        """
         with self._arranging:
             if segment.items is items:
                 if self.unsure:
                     raise errors.InternalError(None, None, "programs whose checks were expected were not to fail")
-                self.unsure = True
+                self.unsure = self.surprised
+                self.surprised = True
                 self.arrange(self.tier)
 
     def require_host(self, op: Operation, segment: Segment, items: list[Any]) -> None:

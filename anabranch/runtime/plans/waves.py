@@ -12,8 +12,9 @@ in the last layer of a segment,
   not called;
 - if several have, they write new buffers, and are called first; the others own what they write.
 
-Checks that nobody had known of are met when a program is traced, before any of its wave is called: then the plan is
-arranged anew, and every program is taken to have checks.
+Checks that nobody had expected are met when a program is traced, before any of its wave is called: then the plan is
+arranged anew, as the types of ops that make them are known by then. If there still are such, any program is taken to
+have checks.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def arrange(plan: Any, segment: Any, ops: Sequence[Operation], order: layers.Ord
     rows = layers.of_several_devices(ops, order, device)
     if plan.may_donate(segment) and layers.elements(segment.written) >= layers.WORTH_OWNING:
         writers = {op for op in ops if not order.on_host[op] and plan.analysis.state_of(op).writes}
-        rows = layers.with_writes_last(rows, order, device, writers, lowering.may_check)
+        rows = layers.with_writes_last(rows, order, device, writers, lowering.expects_checks)
     items: list[Any] = []
     waves = itertools.count()
     for row in rows:
@@ -95,7 +96,7 @@ def arrange(plan: Any, segment: Any, ops: Sequence[Operation], order: layers.Ord
         groups: dict[Device, list[Operation]] = {}
         for op in row.ops:
             groups.setdefault(device[op], []).append(op)
-        checking = {place for place, group in groups.items() if plan.unsure or any(map(lowering.may_check, group))}
+        checking = {place for place, group in groups.items() if plan.unsure or any(map(lowering.expects_checks, group))}
         owners: set[Device] = set()
         if row is rows[-1]:
             owners = set(groups) if len(checking) < 2 else set(groups) - checking
