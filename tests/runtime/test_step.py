@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core.cancellation import CancellationToken
 from anabranch.core.values.dtypes import as_dtype
 from anabranch.runtime import executor, results
 from anabranch.runtime.state.resources import ResourceHandle, ResourceManager
@@ -157,7 +158,7 @@ def test_a_transaction_lets_go_of_everything():
     manager.publish([(slot, np.float32(1))])
     counter = manager.counter("random", 1, 2)
     version = slot.version
-    transaction = Transaction(manager)
+    transaction = Transaction(manager, CancellationToken())
     transaction.claim(frozenset(), frozenset([slot, counter]))
     assert transaction.read([slot]) == [version]
     assert version.pins == 1
@@ -166,6 +167,6 @@ def test_a_transaction_lets_go_of_everything():
     transaction.end()
     transaction.end()
     assert (slot.current().value, counter.position - start, version.pins) == (2, 5, 0)
-    another = Transaction(manager)
+    another = Transaction(manager, CancellationToken())
     another.claim(frozenset(), frozenset([slot, counter]))  # would wait for ever if the first were still held
     another.end()

@@ -51,7 +51,7 @@ def test_a_configuration_says_how_many_devices_there_are():
         import anabranch as tf
         config = tf.ConfigProto(device_count={"CPU": 3}, intra_op_parallelism_threads=1)
         with tf.Session(config=config) as session:
-            print(*[device.name[-6:] for device in session.list_devices()])
+            print(*[device.name[-5:] for device in session.list_devices()])
             with tf.device("/cpu:2"):
                 x = tf.Variable(np.ones(3, np.float32))
             session.run(x.initializer)
@@ -66,7 +66,7 @@ def test_a_configuration_says_how_many_devices_there_are():
             print(problem.message)
         """
     )
-    assert told.split("\n")[:4] == ["/CPU:0 /CPU:1 /CPU:2".replace("/", ""), "[2. 2. 2.]", "None", "3"], problems
+    assert told.split("\n")[:4] == ["CPU:0 CPU:1 CPU:2", "[2. 2. 2.]", "None", "3"], problems
     assert told.split("\n")[4:] == [
         "Given: device_count={'CPU': 4} after JAX has started its devices, 3 of the CPU among them",
         "Expected: at most 3: the number of CPU devices is fixed when something is first compiled",
