@@ -9,7 +9,6 @@ package of that name if there is one, a module made for it otherwise, so that bo
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.machinery
 import os
@@ -78,14 +77,21 @@ def _load() -> None:
             _loaded = True
 
 
-def _namespaces() -> set[str]:
-    """Dotted names of all namespaces that hold a published name."""
-    found: set[str] = set()
-    for name in (*api.names(), *_ALIASES):
-        while "." in name:
-            name = name.rpartition(".")[0]
-            found.add(name)
-    return found
+_known_namespaces: tuple[int, frozenset[str]] = (-1, frozenset())
+
+
+def _namespaces() -> frozenset[str]:
+    """Dotted names of all namespaces that hold a published name; names are only ever added."""
+    global _known_namespaces
+    published = api.names()
+    if _known_namespaces[0] != len(published):
+        count, namespaces = len(published), set()
+        for name in (*published, *_ALIASES):
+            while "." in name:
+                name = name.rpartition(".")[0]
+                namespaces.add(name)
+        _known_namespaces = count, frozenset(namespaces)
+    return _known_namespaces[1]
 
 
 def _resolve(prefix: str, name: str) -> Any:
@@ -114,18 +120,15 @@ def _resolve(prefix: str, name: str) -> Any:
 
 
 def _unknown(prefix: str, name: str) -> AttributeError:
-    shown = f"tf.{prefix}.{name}" if prefix else f"tf.{name}"
-    near = [f"tf.{item}" for item in difflib.get_close_matches(f"{prefix}.{name}".strip("."), api.names(), 4, 0.75)]
-    last = name.rpartition(".")[2].lower()
-    near += [
-        f"tf.{item}"
-        for item in sorted(api.names())
-        if item.rpartition(".")[2].lower() == last and f"tf.{item}" not in near
-    ]
-    told = f"one of {', '.join(near[:6])}" if near else f"dir({shown.rpartition('.')[0]}) lists the names there are"
-    return AttributeError(
-        f"module {PACKAGE!r} has no attribute {name!r}\n"
-        + errors.message(shown, f"a public name of {'namespace tf.' + prefix if prefix else 'the package'}", told),
+    def advice() -> str:
+        shown = f"tf.{prefix}.{name}" if prefix else f"tf.{name}"
+        near = api.similar_names(f"{prefix}.{name}".strip("."), 0.75)
+        instead = f"one of {', '.join(near)}" if near else f"dir({shown.rpartition('.')[0]}) lists the names there are"
+        expected = f"a public name of {'namespace tf.' + prefix if prefix else 'the package'}"
+        return f"module {PACKAGE!r} has no attribute {name!r}\n" + errors.message(shown, expected, instead)
+
+    return api.UnknownNameError(
+        advice,
         name=name,
         obj=sys.modules.get(f"{PACKAGE}.{prefix}" if prefix else PACKAGE),
     )

@@ -6,6 +6,7 @@ python -m pytest tests/test_smoke.py
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 
@@ -83,3 +84,18 @@ def test_a_failed_step_changes_nothing_and_names_the_line():
         assert session.run(v) == 1.0
         session.run(step, {x: 1.0})
         assert session.run(v) == 2.0
+
+
+def test_advice_about_a_missing_name_is_worked_out_when_it_is_read(monkeypatch):
+    from anabranch.core.contract import api
+
+    def fail(*_):
+        raise AssertionError("worked out")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(api, "similar_names", fail)
+        assert not hasattr(tf, "reduce_summ")
+        assert getattr(tf.nn, "reluu", None) is None
+    with pytest.raises(AttributeError, match=r"tf\.reduce_sum") as caught:
+        tf.reduce_summ
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)

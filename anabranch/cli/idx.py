@@ -70,7 +70,7 @@ def read_folder(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
                 errors.message(
                     f"no {file}(.gz) in {folder}",
                     f"a folder with {', '.join(FILES.values())}",
-                    "name the folder of an MNIST-format data set, or leave --data out for scikit-learn's digits",
+                    "put the four files there, gzipped or not, or name the folder that has them",
                 )
             )
         arrays[name] = read_idx(path)

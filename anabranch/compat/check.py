@@ -9,6 +9,7 @@ not followed.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import tokenize
 import types
@@ -40,18 +41,22 @@ def check_file(path: str) -> list[Finding]:
 
 def check_source(source: str, path: str = "<text>") -> list[Finding]:
     """The findings in a program's text, in the order of its lines."""
-    visitor = _Visitor(path)
-    tree = ast.parse(source, path)
+    reader = _Reader(path)
+    nodes = [node for node in ast.walk(ast.parse(source, path)) if isinstance(node, _READ)]
     # First all bindings, since a function may use a name that the module binds further down.
-    for node in ast.walk(tree):
-        visitor.bind(node)
-    visitor.visit(tree)
-    return sorted(set(visitor.findings), key=lambda finding: (finding.line, finding.column, finding.symbol))
+    for node in nodes:
+        reader.bind(node)
+    for node in nodes:
+        reader.read(node)
+    return sorted(set(reader.findings), key=lambda finding: (finding.line, finding.column, finding.symbol))
 
 
+_READ = (ast.Import, ast.ImportFrom, ast.Assign, ast.Attribute, ast.Call)
+_SPECIAL = {"__version__", "__git_version__", "__compiler_version__"}  # attributes of the module itself
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def lookup(dotted: str) -> tuple[Any, str]:
     """The object of a dotted name below ``tensorflow``, and the longest part of the name that is there.
 
@@ -64,6 +69,8 @@ def lookup(dotted: str) -> tuple[Any, str]:
     module = ""
     for position, part in enumerate(parts):
         there = ".".join(parts[:position])
+        if not module and part in _SPECIAL:
+            return part, ".".join(parts)
         inside = isinstance(value, types.ModuleType) or value is hook.INTERNAL
         try:
             if inside:
@@ -89,10 +96,12 @@ def _member(module: str, name: str) -> Any:
     return hook.resolve_value(module, name)
 
 
-class _Visitor(ast.NodeVisitor):
+class _Reader:
     def __init__(self, path: str) -> None:
         self.path = path
         self.findings: list[Finding] = []
+        self.inner: set[ast.AST] = set()  # names that are only the beginning of a longer one
+        self.assigned: set[str] = set()  # names that the program itself makes: ``tf.mul = tf.multiply``
         self.names: dict[str, str] = {}  # a name of the program -> dotted name below tensorflow ("" is tensorflow)
 
     # ------------------------------------------------------------------------------------------------------- bindings
@@ -115,6 +124,10 @@ class _Visitor(ast.NodeVisitor):
             dotted = self.dotted(node.value)
             if dotted and not isinstance(node.value, ast.Name):
                 self.names.setdefault(node.targets[0].id, dotted)
+        elif isinstance(node, ast.Attribute):
+            self.inner.add(node.value)
+            if isinstance(node.ctx, ast.Store) and (dotted := self.dotted(node)):
+                self.assigned.add(dotted.removeprefix("compat.v1."))
 
     def dotted(self, node: ast.AST) -> str | None:
         """The name below ``tensorflow`` that an expression stands for, or None."""
@@ -136,9 +149,23 @@ class _Visitor(ast.NodeVisitor):
         name = dotted.removeprefix("compat.v1.")
         missing_part = name[len(there) :].lstrip(".")
         name = ".".join(filter(None, [there, missing_part.split(".")[0]]))
-        self.add(node, name, f"tf.{name} is not there ({versions.belongs_to(name)})", versions.instead(name))
+        if name not in self.assigned:
+            self.add(node, name, *_absence(name))
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+    def read(self, node: ast.AST) -> None:
+        """Note what a statement or expression uses that is not there."""
+        if isinstance(node, ast.ImportFrom):
+            self.read_from(node)
+        elif isinstance(node, ast.Import):
+            self.read_import(node)
+        elif isinstance(node, ast.Call):
+            self.read_call(node)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node not in self.inner:
+            dotted = self.dotted(node)
+            if dotted is not None:
+                self.check_name(node, dotted)
+
+    def read_from(self, node: ast.ImportFrom) -> None:
         """Imported names."""
         root, _, below_root = (node.module or "").partition(".")
         if root not in ROOTS or node.level:
@@ -147,7 +174,7 @@ class _Visitor(ast.NodeVisitor):
             dotted = below_root if alias.name == "*" else f"{below_root}.{alias.name}" if below_root else alias.name
             self.check_name(node, dotted)
 
-    def visit_Import(self, node: ast.Import) -> None:
+    def read_import(self, node: ast.Import) -> None:
         """Imported modules."""
         for alias in node.names:
             root, _, below_root = alias.name.partition(".")
@@ -161,17 +188,8 @@ class _Visitor(ast.NodeVisitor):
             self.missing(node, dotted, there)
         return value
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        """A name with dots."""
-        dotted = self.dotted(node)
-        if dotted is None:
-            self.generic_visit(node)
-        elif isinstance(node.ctx, ast.Load):
-            self.check_name(node, dotted)
-
-    def visit_Call(self, node: ast.Call) -> None:
-        """A call: the function, then its arguments."""
-        self.generic_visit(node)
+    def read_call(self, node: ast.Call) -> None:
+        """The arguments of a call."""
         dotted = self.dotted(node.func)
         if dotted is None:
             return
@@ -186,13 +204,26 @@ class _Visitor(ast.NodeVisitor):
             self.add(node, dotted, problem, instead)
 
 
+@functools.lru_cache(maxsize=1 << 12)
+def _absence(name: str) -> tuple[str, str]:
+    """What is said of a name that is not there, and what to write instead."""
+    return f"tf.{name} is not there ({versions.belongs_to(name)})", versions.instead(name)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _parameters(function: Any) -> list[inspect.Parameter] | None:
+    """The parameters of a function; None of what has none to be looked at: a message of a proto, for example."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+
+
 def _wrong_arguments(function: Any, dotted: str, node: ast.Call) -> Iterator[tuple[str, str]]:
     """Arguments of a call that the signature does not have."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return  # a message of a proto, for example
-    parameters = signature.parameters.values()
+    parameters = _parameters(function)
+    if parameters is None:
+        return
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         named = None
     else:

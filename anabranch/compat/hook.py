@@ -94,10 +94,8 @@ def resolve_value(module: str, name: str) -> Any:
             continue
     if internals.places(full) is not None:
         return INTERNAL
-    raise AttributeError(
-        f"module {NAME + '.' + module if module else NAME!r} has no attribute {name!r}\n" + versions.explain(full),
-        name=name,
-    )
+    told = f"module {NAME + '.' + module if module else NAME!r} has no attribute {name!r}\n"
+    raise api.UnknownNameError(lambda: told + versions.explain(full), name=name)
 
 
 def _is_ours(module: types.ModuleType) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from importlib import resources
 
@@ -22,12 +21,16 @@ _SECOND = {
     "saved_model.load": "tf.saved_model.loader.load",
     "saved_model.save": "tf.saved_model.simple_save",
     "TensorSpec": "tf.placeholder",
-    "distribute": "a session for each device, or tf.train.Server",
+    "distribute": "one process and tf.device: several machines are not supported yet",
     "compat.v2": "the names of version 1",
 }
 # Whole libraries: what does their work.
 _LIBRARIES = {
     "keras": "tf.layers, or functions on tf.get_variable",
+    "train.Server": "tf.Session() in one process: several machines are not supported yet",
+    "train.ClusterSpec": "tf.Session() in one process: several machines are not supported yet",
+    "train.ClusterDef": "tf.Session() in one process: several machines are not supported yet",
+    "train.SyncReplicasOptimizer": "the optimizer itself, in one process",
     "estimator": "a training loop with tf.train.MonitoredTrainingSession",
     "feature_column": "tf.layers on tensors that you make of the columns",
     "tpu": "plain optimizers and a session: XLA compiles for the device at hand",
@@ -79,11 +82,8 @@ def instead(name: str) -> str:
         key = _prefix(name, table)
         if key is not None:
             return table[key]
-    last = name.rpartition(".")[2]
-    same = [f"tf.{item}" for item in sorted(api.names()) if item.rpartition(".")[2].lower() == last.lower()]
-    near = [f"tf.{item}" for item in difflib.get_close_matches(name, api.names(), 4, 0.8)]
-    if same or near:
-        return f"one of {', '.join(dict.fromkeys([*same, *near][:6]))}"
+    if near := api.similar_names(name, 0.8):
+        return f"one of {', '.join(near)}"
     if name.startswith("contrib."):
         return f"one of the libraries {', '.join(dir(contrib))}"
     return "ops that are there (dir(tf) lists them), tf.py_func for what NumPy can do, or tf.Op for an op of your own"

@@ -96,3 +96,14 @@ def test_what_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     code, _, error = status(capsys, str(tmp_path / "none"))
     assert code == 2
     assert "no file or folder" in error
+
+
+def test_names_that_the_program_makes_and_attributes_of_the_module():
+    source = "import tensorflow as tf\ntf.mul = tf.multiply\ntf.mul(1, 2)\nprint(tf.__git_version__, tf.__version__)\n"
+    assert check.check_source(source) == []
+    assert [f.symbol for f in check.check_source("import tensorflow as tf\ntf.mul_(1)\n")] == ["tf.mul_"]
+
+
+def test_what_is_inside_of_calls_and_subscripts_is_read():
+    source = "import tensorflow as tf\nx = tf.nosuch_a(tf.nosuch_b)[tf.nosuch_c].tf.nosuch_d\n"
+    assert [f.symbol for f in check.check_source(source)] == ["tf.nosuch_a", "tf.nosuch_b", "tf.nosuch_c"]

@@ -10,6 +10,7 @@ pages of the API reference lead to the source.
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import sys
 from collections.abc import Callable
@@ -81,6 +82,40 @@ def module_attributes(prefix: str) -> tuple[Callable[[str], Any], Callable[[], l
 def names() -> dict[str, Any]:
     """All published names so far."""
     return _names
+
+
+class UnknownNameError(AttributeError):
+    """A name that is not there. The advice is worked out when somebody reads it: ``hasattr`` asks and never does."""
+
+    def __init__(self, advice: Callable[[], str], **where: Any):
+        super().__init__(**where)
+        self._advice: Callable[[], str] | str = advice
+
+    def __str__(self) -> str:
+        if not isinstance(self._advice, str):
+            self._advice = self._advice()
+        return self._advice
+
+    def __repr__(self) -> str:
+        return f"AttributeError({str(self)!r})"
+
+    def __reduce__(self) -> Any:
+        return AttributeError, (str(self),)
+
+
+def similar_names(name: str, likeness: float) -> list[str]:
+    """At most six public names, as ``tf.`` and the name, that are spelt like ``name`` or end like it."""
+    space, _, last = name.lower().rpartition(".")
+    same, candidates = [], []
+    for item in sorted(_names):
+        own_space, _, own_last = item.lower().rpartition(".")
+        if own_last == last:
+            same.append(item)
+        # Comparing with all of some thousands of names takes 40 ms; what is similar has this in common.
+        elif own_space == space or (own_last[:2] == last[:2] and abs(len(own_last) - len(last)) < 4):
+            candidates.append(item)
+    near = difflib.get_close_matches(name, candidates, 4, likeness)
+    return [f"tf.{item}" for item in dict.fromkeys([*near, *same])][:6]
 
 
 def namespace(prefix: str) -> dict[str, Any]:

@@ -185,6 +185,10 @@ def all_or_nothing(graph: Graph) -> Iterator[None]:
             raise
 
 
+# The last version of GraphDefs whose placeholders say 'scalar' where they mean an unknown shape.
+LAST_WITH_UNKNOWN_AS_SCALAR = 21
+
+
 class _Import:
     """One call of import_graph_def."""
 
@@ -202,6 +206,8 @@ class _Import:
         self._read_library()
         import_nodes.check_types(self.proto.node, self.library)
         nodes = import_nodes.parse(self.proto.node, self.producers)
+        if self.producer <= LAST_WITH_UNKNOWN_AS_SCALAR:
+            import_nodes.forget_scalar_placeholders(nodes.values())
         import_nodes.check_functions(nodes.values(), self.library)
         graph = self.graph
         if name == "" and not all(isinstance(value, (Tensor, Operation)) for value in input_map.values()):
@@ -252,6 +258,7 @@ class _Import:
             raise ValueError(
                 errors.message(f"a GraphDef of producer version {producer}", "0 or more", "write the graph again")
             )
+        self.producer = producer
         graph._producer_version = min(graph._producer_version, producer)
         graph._min_consumer = max(graph._min_consumer, versions.min_consumer)
         graph._bad_consumers = sorted({*graph._bad_consumers, *versions.bad_consumers})

@@ -19,6 +19,7 @@ from anabranch.core import errors
 from anabranch.core.contract import opdef
 from anabranch.core.contract.attrs import REQUIRED, NamedAttrs
 from anabranch.core.contract.opdef import OpDefinition
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.regions import MERGES, NEXTS
 from anabranch.core.graphdef import attr_values
 from anabranch.core.values import dtypes
@@ -215,6 +216,19 @@ def _check_value_dtype(node: Any, attrs: dict[str, Any]) -> None:
             raise refuse(
                 node, f"a value of dtype {found.name}", f"{dtype.name}, as its attribute 'dtype' says", "cast it"
             )
+
+
+def forget_scalar_placeholders(nodes: Iterable[Node]) -> None:
+    """Take the shape of placeholders that are written as scalars for unknown.
+
+    Old producers could not write an unknown shape: they wrote that of a scalar in its place.
+    """
+    for node in nodes:
+        shape = node.definition.attrs.get("shape")
+        # The shape of PlaceholderV2 and PlaceholderWithDefault must be given, and means what it says.
+        optional = shape is not None and shape.default is not REQUIRED
+        if node.definition.role is Role.PLACEHOLDER and optional and node.attrs["shape"] == ():
+            node.attrs["shape"] = None
 
 
 # --------------------------------------------------------------------------------------------------------------- edges

@@ -32,6 +32,28 @@ class Const(Op):
         return attrs["value"]
 
 
+def _declared_shape(c):
+    return c.attrs["shape"]
+
+
+def _not_fed(ctx, inputs, attrs):
+    shape = attrs["shape"]
+    shape_text = f" and shape {list(shape)}" if shape is not None and None not in shape else ""
+    raise errors.InvalidArgumentError(
+        None,
+        ctx.op,
+        (
+            f"You must feed a value for placeholder tensor '{ctx.op.name}' with dtype "
+            f"{attrs['dtype'].name}{shape_text}\n"
+            + errors.message(
+                f"no value for placeholder {ctx.op.name!r}",
+                f"a {attrs['dtype'].name} value{shape_text}",
+                f"session.run(..., feed_dict={{{ctx.op.name!r} + ':0': value}})",
+            )
+        ),
+    )
+
+
 class Placeholder(Op):
     """A value that must be fed at each step."""
 
@@ -41,25 +63,20 @@ class Placeholder(Op):
     role = Role.PLACEHOLDER
     gradient = NotDifferentiable("a placeholder has no inputs")
 
-    def shape(c):
-        return c.attrs["shape"]
+    shape = _declared_shape
+    host_kernel = _not_fed
 
-    def host_kernel(ctx, inputs, attrs):
-        shape = attrs["shape"]
-        shape_text = f" and shape {list(shape)}" if shape is not None and None not in shape else ""
-        raise errors.InvalidArgumentError(
-            None,
-            ctx.op,
-            (
-                f"You must feed a value for placeholder tensor '{ctx.op.name}' with dtype "
-                f"{attrs['dtype'].name}{shape_text}\n"
-                + errors.message(
-                    f"no value for placeholder {ctx.op.name!r}",
-                    f"a {attrs['dtype'].name} value{shape_text}",
-                    f"session.run(..., feed_dict={{{ctx.op.name!r} + ':0': value}})",
-                )
-            ),
-        )
+
+class PlaceholderV2(Op):
+    """A value that must be fed at each step, of a shape that is always written: Placeholder in GraphDefs 18 to 22."""
+
+    signature = "-> output: dtype"
+    attrs = {"dtype": Type(), "shape": Shape()}
+    effect = opdef.Effect("feed")
+    role = Role.PLACEHOLDER
+    gradient = NotDifferentiable("a placeholder has no inputs")
+    shape = _declared_shape
+    host_kernel = _not_fed
 
 
 class PlaceholderWithDefault(Op):

@@ -565,3 +565,35 @@ def test_versions_that_cannot_be_read_are_refused():
             tf.import_graph_def(low)
         with pytest.raises(ValueError, match="excludes consumers of version"):
             tf.import_graph_def(excluded)
+
+
+@pytest.mark.parametrize(("producer", "rank"), [(0, None), (21, None), (22, 0), (134, 0)])
+def test_scalar_placeholders_of_old_graphs_have_an_unknown_shape(producer, rank):
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [], name="x")
+        tf.placeholder(tf.float32, [2], name="y")
+        tf.placeholder_with_default(x, [], name="z")
+        tf.build_op("PlaceholderV2", dtype=tf.float32, shape=[], name="v")
+        tf.identity(x, name="out")
+    proto = graph.as_graph_def()
+    proto.versions.producer = producer
+    for _ in range(2):  # also when it has been written again
+        with tf.Graph().as_default() as graph:
+            tf.import_graph_def(proto, name="")
+            shapes = {name: graph.get_tensor_by_name(f"{name}:0").shape for name in ("x", "y", "z", "v", "out")}
+            assert {name: shape.ndims for name, shape in shapes.items()} == {
+                "x": rank,
+                "y": 1,
+                "z": 0,
+                "v": 0,
+                "out": rank,
+            }
+            if rank is None:
+                with tf.Session() as session:
+                    assert session.run("out:0", {"x:0": [[1.0, 2.0]]}).tolist() == [[1.0, 2.0]]
+            with (
+                tf.Session() as session,
+                pytest.raises(tf.errors.InvalidArgumentError, match="must feed a value .*'v'"),
+            ):
+                session.run("v:0")
+        proto = graph.as_graph_def()

@@ -38,5 +38,6 @@ ROWS = [
     ),
     row("NoOp", lambda: [], [case()]),
     elsewhere("Placeholder", "tests/session/test_session.py", "tf.placeholder"),
+    elsewhere("PlaceholderV2", "tests/core/graphdef/test_import_graph.py", "PlaceholderV2"),
     elsewhere("_Arg", "tests/core/graphdef/test_graph_def.py"),
 ]
