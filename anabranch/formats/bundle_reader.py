@@ -219,7 +219,7 @@ class BundleReader:
             raise bundle.lost(path, f"tensor {name!r} of shape {list(shape)}: {problem}") from None
         if self._swapped and dtype.np.itemsize > 1:
             array = _swapped(array)
-        return array if dtype != dtypes.bool else array.view(np.uint8) != 0
+        return array if dtype != dtypes.bool else np.not_equal(array.view(np.uint8), 0, out=np.empty(array.shape, bool))
 
     @staticmethod
     def _check(name: str, path: str, entry: Any, crc: int) -> None:

@@ -96,13 +96,16 @@ def opened(path: str, compression: str, buffer_size: int = 0) -> tuple[Callable[
 class RecordStream:
     """Read records from ``read``, a function that gives at most the bytes it is asked for, and none at the end.
 
+    With ``torn_end`` the stream ends before a last record that is cut off: who writes it may not be done.
+
     Attributes:
         offset: where in the (inflated) stream the next record starts.
     """
 
-    def __init__(self, read: Callable[[int], bytes], path: str) -> None:
+    def __init__(self, read: Callable[[int], bytes], path: str, torn_end: bool = False) -> None:
         self._read = read
         self._path = path
+        self._torn_end = torn_end
         self._buffer = b""
         self._position = 0
         self.offset = 0
@@ -134,7 +137,7 @@ class RecordStream:
         """
         if not self._fill(HEADER):
             there = len(self._buffer) - self._position
-            if not there:
+            if not there or self._torn_end:
                 return None
             raise self._lost("truncated", f"{there} of {HEADER} bytes of its header are there")
         start = self._position
@@ -143,6 +146,8 @@ class RecordStream:
             raise self._lost("corrupted", "its length does not fit its checksum")
         whole = HEADER + length + FOOTER
         if not self._fill(whole):
+            if self._torn_end:
+                return None
             there = len(self._buffer) - self._position
             raise self._lost("truncated", f"{there} of {whole} bytes are there")
         start = self._position + HEADER
@@ -154,8 +159,10 @@ class RecordStream:
         return record
 
 
-def read_records(path: str | os.PathLike[str], compression: str = "", buffer_size: int = 0) -> Iterator[bytes]:
-    """The records of a file, one by one; the file is opened at once.
+def read_records(
+    path: str | os.PathLike[str], compression: str = "", buffer_size: int = 0, torn_end: bool = False
+) -> Iterator[bytes]:
+    """The records of a file, one by one; the file is opened at once. For ``torn_end`` see :class:`RecordStream`.
 
     Raises:
         NotFoundError: no such file. DataLossError (when it comes there): a record is cut off or damaged.
@@ -164,7 +171,7 @@ def read_records(path: str | os.PathLike[str], compression: str = "", buffer_siz
     read, close = opened(name, compression, buffer_size)
 
     def records() -> Iterator[bytes]:
-        stream = RecordStream(read, name)
+        stream = RecordStream(read, name, torn_end)
         try:
             while (record := stream.next()) is not None:
                 yield record

@@ -225,7 +225,7 @@ class FileWriterCache:
 
 @public("train.summary_iterator")
 def summary_iterator(path: Any) -> Iterator[Any]:
-    """The events of an event file, in order.
+    """The events of an event file, in order, to the last whole one: a record may be half written.
 
     Args:
         path: the file.
@@ -234,7 +234,7 @@ def summary_iterator(path: Any) -> Iterator[Any]:
         An iterator of ``tf.Event``.
 
     Raises:
-        NotFoundError: no such file. DataLossError (when it comes there): the file is cut off or damaged.
+        NotFoundError: no such file. DataLossError (when it comes there): the file is damaged.
 
     Example:
         >>> import glob, tempfile
@@ -246,7 +246,7 @@ def summary_iterator(path: Any) -> Iterator[Any]:
         >>> [(event.step, value.tag) for event in tf.train.summary_iterator(path) for value in event.summary.value]
         [(7, 'loss')]
     """
-    records = read_records(path.decode() if isinstance(path, bytes) else path)
+    records = read_records(path.decode() if isinstance(path, bytes) else path, torn_end=True)
 
     def events() -> Iterator[Any]:
         for record in records:

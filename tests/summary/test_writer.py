@@ -174,12 +174,24 @@ def test_a_damaged_file(tmp_path):
     with tf.summary.FileWriter(tmp_path) as writer:
         writer.add_summary(summary(), 1)
     (path,) = glob.glob(f"{tmp_path}/*")
+    size = os.path.getsize(path)
     with open(path, "r+b") as file:
-        file.truncate(os.path.getsize(path) - 3)
+        file.seek(size - 6)
+        last = file.read(1)
+        file.seek(size - 6)
+        file.write(bytes([last[0] ^ 1]))
     found = tf.train.summary_iterator(path)
     assert next(found).file_version
-    with pytest.raises(tf.errors.DataLossError, match="truncated record at"):
+    with pytest.raises(tf.errors.DataLossError, match="corrupted record at"):
         next(found)
+    for cut in (
+        1,
+        3,
+        20,
+        30,
+    ):  # its writer is not done, or was killed
+        os.truncate(path, size - cut)
+        assert [bool(event.file_version) for event in tf.train.summary_iterator(path)] == [True]
     with tf.python_io.TFRecordWriter(tmp_path / "other") as records:
         records.write(b"\x0a\xff")
     with pytest.raises(tf.errors.DataLossError, match="a record is not an event"):

@@ -46,12 +46,16 @@ def _or_zeros(grad: Any, like_tensor: Any) -> Any:
 
 
 def _reciprocal_gaps(values: Any) -> Any:
-    """``1 / (values[j] - values[i])``, and 0 on the diagonal."""
+    """``1 / (values[j] - values[i])``, and 0 on the diagonal and where two values are equal."""
     gaps = build("Sub", build("ExpandDims", values, -2), build("ExpandDims", values, -1))
     # The diagonal is set to 1 before the division, so that no infinity is made that a second derivative would meet.
     safe = build("MatrixSetDiag", gaps, build("OnesLike", values))
-    inverse = build("Reciprocal", safe)
-    return build("MatrixSetDiag", inverse, build("ZerosLike", values))
+    return build("MatrixSetDiag", _safe_reciprocal(safe), build("ZerosLike", values))
+
+
+def _safe_reciprocal(x: Any) -> Any:
+    """``1 / x``, and 0 at 0, as TensorFlow 2 has it: ``x / (x ** 2 + 1e-20)``."""
+    return build("DivNoNan", x, build("AddV2", build("Square", x), 1e-20))
 
 
 # --------------------------------------------------------------------------------------------------------- eigenvalues
@@ -296,22 +300,39 @@ def _svd_gradient(op: Any, grad_s: Any, grad_u: Any, grad_v: Any) -> Any:
             )
         )
     rows, columns = raw[-2:]
-    if op.get_attr("full_matrices") and rows != columns and (grad_u is not None or grad_v is not None):
+    full = op.get_attr("full_matrices")
+    if full and abs(rows - columns) > 1 and (grad_u is not None or grad_v is not None):
         raise NotImplementedError(
             errors.message(
                 f"the gradient of all singular vectors of matrices of shape {shapes.show(raw)}",
-                "full_matrices=False, or square matrices: the others are not determined by the input",
+                "full_matrices=False, or sizes that differ by at most 1: the others are not determined by the input",
                 "tf.svd(x, full_matrices=False)",
             )
         )
     count = min(rows, columns)
-    if op.get_attr("full_matrices"):
+    if full:
+        left, right = u, v
         u, v = _columns(u, 0, count), _columns(v, 0, count)
     middle = None if grad_s is None else _diagonal(dense(grad_s))
     squares = build("Square", s)
     gaps = None if grad_u is None and grad_v is None else _reciprocal_gaps(squares)
     row, column = build("ExpandDims", s, -2), build("ExpandDims", s, -1)
+    inverse = _safe_reciprocal(row)
     outside = None
+    if full and rows != columns:
+        # One vector completes the basis of the longer side. It turns against them: d last = -own own' (d own) last.
+        longer, own, grad = (left, u, grad_u) if rows > columns else (right, v, grad_v)
+        if grad is not None:
+            last, last_grad = (_columns(dense(x), count, count + 1) for x in (longer, grad))
+            along = build("Mul", mm(last_grad, own, adj_x=True), build("Neg", inverse))
+            if rows > columns:
+                outside = mm(last, mm(along, v, adj_y=True))
+            else:
+                outside = mm(u, mm(last, along), adj_y=True)
+        if grad_u is not None:
+            grad_u = _columns(dense(grad_u), 0, count)
+        if grad_v is not None:
+            grad_v = _columns(dense(grad_v), 0, count)
     for grad, own, scale in ((grad_u, u, row), (grad_v, v, column)):
         if grad is None:
             continue
@@ -322,7 +343,7 @@ def _svd_gradient(op: Any, grad_s: Any, grad_u: Any, grad_v: Any) -> Any:
         middle = part if middle is None else build("Add", middle, part)
         if own._shape[-2] > count:
             # The part of the gradient outside the space that the vectors span.
-            rest = build("RealDiv", build("Sub", grad, mm(own, turn)), row)
+            rest = build("Mul", build("Sub", grad, mm(own, turn)), inverse)
             more = mm(rest, v, adj_y=True) if own is u else mm(u, rest, adj_y=True)
             outside = more if outside is None else build("Add", outside, more)
     slope = mm(u, mm(middle, v, adj_y=True))

@@ -345,7 +345,7 @@ class Saver:
             path = f"{base}-{step:08d}" if self._pad_step_number else f"{base}-{step}"
         else:
             path = base
-            if not os.path.basename(base):
+            if not base:
                 raise ValueError(
                     errors.message(f"{base!r} for a checkpoint", "a folder and a name", "save_path + '/model.ckpt'")
                 )

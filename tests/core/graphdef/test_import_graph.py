@@ -593,7 +593,7 @@ def test_scalar_placeholders_of_old_graphs_have_an_unknown_shape(producer, rank)
                     assert session.run("out:0", {"x:0": [[1.0, 2.0]]}).tolist() == [[1.0, 2.0]]
             with (
                 tf.Session() as session,
-                pytest.raises(tf.errors.InvalidArgumentError, match="must feed a value .*'v'"),
+                pytest.raises(tf.errors.InvalidArgumentError, match=r"must feed a value .*'v'"),
             ):
                 session.run("v:0")
         proto = graph.as_graph_def()

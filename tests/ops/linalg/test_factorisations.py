@@ -68,3 +68,47 @@ def test_errors(tier: str) -> None:
             tf.linalg.tridiagonal_solve(np.ones((3, 4)), np.ones(4), "sequence")
         with pytest.raises(ValueError, match="Unrecognized diagonals_format: rows"):
             tf.linalg.tridiagonal_solve(np.ones((3, 4)), np.ones(4), "rows")
+
+
+@pytest.mark.parametrize("matrix", [np.eye(3), np.diag([1.0, 1.0, 2.0]), np.zeros((2, 2))])
+@pytest.mark.parametrize("full", [False, True])
+def test_gradients_at_equal_values_are_finite(matrix, full):
+    # Equal values leave their vectors open, and the gradient takes them for fixed, as TensorFlow 2 does.
+    with tf.Graph().as_default(), tf.Session() as session:
+        a = tf.constant(matrix)
+        values, vectors = tf.self_adjoint_eig(a)
+        s, u, v = tf.svd(a, full_matrices=full)
+        gradients = [tf.gradients(y, a)[0] for y in (values, s, vectors, u, v)]
+        of_values, of_s, *of_vectors = session.run(gradients)
+    np.testing.assert_allclose(of_values, np.eye(len(matrix)), atol=1e-12)
+    np.testing.assert_allclose(of_s, np.eye(len(matrix)), atol=1e-12)
+    np.testing.assert_allclose(of_vectors, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 4), (2, 1), (1, 2), (3, 3)])
+def test_gradient_of_all_singular_vectors(shape):
+    rng = np.random.RandomState(0)
+    rows, columns = shape
+    start = rng.rand(*shape)
+    with tf.Graph().as_default(), tf.Session() as session:
+        a = tf.placeholder(tf.float64, shape)
+        s, u, v = tf.svd(a, full_matrices=True)
+        # Functions that the signs of the vectors do not change.
+        last = (u if rows >= columns else v)[:, -1:]
+        y = tf.reduce_sum(rng.rand(len(last.shape), 1, 1) * tf.matmul(last, last, transpose_b=True) ** 3)
+        y += tf.reduce_sum(rng.rand(rows, rows) * u * u) + tf.reduce_sum(rng.rand(columns, columns) * v * v)
+        y += tf.reduce_sum(s**2)
+        slope = session.run(tf.gradients(y, a)[0], {a: start})
+        for place in np.ndindex(*shape):
+            step = np.zeros(shape)
+            step[place] = 1e-6
+            difference = (session.run(y, {a: start + step}) - session.run(y, {a: start - step})) / 2e-6
+            np.testing.assert_allclose(slope[place], difference, rtol=1e-5, atol=1e-7)
+
+
+def test_gradient_of_singular_vectors_that_the_input_leaves_open():
+    with tf.Graph().as_default():
+        u = tf.svd(tf.ones([5, 3]), full_matrices=True)[1]
+        a = u.op.inputs[0]
+        with pytest.raises(NotImplementedError, match="sizes that differ by at most 1"):
+            tf.gradients(u, a)

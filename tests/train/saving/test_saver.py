@@ -283,9 +283,8 @@ def test_folders_that_move_although_their_paths_are_absolute(session, tmp_path):
 def test_paths_that_are_no_names(session, tmp_path):
     v = tf.Variable(1.0, name="v")
     session.run(v.initializer)
-    for path in ("", str(tmp_path) + "/"):
-        with pytest.raises(ValueError, match="for a checkpoint\nExpected: a folder and a name"):
-            tf.train.Saver().save(session, path)
+    with pytest.raises(ValueError, match="for a checkpoint\nExpected: a folder and a name"):
+        tf.train.Saver().save(session, "")
     assert not os.listdir(tmp_path)
     with pytest.raises(tf.errors.InvalidArgumentError, match="File name too long"):
         tf.train.Saver().save(session, str(tmp_path / ("n" * 250)))
@@ -543,3 +542,17 @@ def test_many_variables_cost_what_they_are(session, tmp_path, monkeypatch):
     path = saver.save(session, str(tmp_path / "model"))
     saver.restore(session, path)
     assert 0 < looked < 20 * count
+
+
+def test_a_scalar_bool_and_a_path_that_ends_in_a_slash(tmp_path):
+    with tf.Graph().as_default(), tf.Session() as session:
+        on = tf.Variable(True)
+        row = tf.Variable([True, False])
+        session.run(tf.global_variables_initializer())
+        saver = tf.train.Saver()
+        prefix = f"{tmp_path}/model/"
+        assert saver.save(session, prefix) == prefix == tf.train.latest_checkpoint(prefix)
+        assert sorted(os.listdir(prefix)) == [".data-00000-of-00001", ".index", ".meta", "checkpoint"]
+        session.run([tf.assign(on, False), tf.assign(row, [False, False])])
+        saver.restore(session, prefix)
+        assert [value.tolist() for value in session.run([on, row])] == [True, [True, False]]
