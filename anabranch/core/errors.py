@@ -40,6 +40,7 @@ __all__ = [
     "FailedPreconditionError",
     "InternalError",
     "InvalidArgumentError",
+    "KernelBugWarning",
     "NotFoundError",
     "OpError",
     "OpRecord",
@@ -333,6 +334,14 @@ class UnauthenticatedError(OpError):
 
     def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, UNAUTHENTICATED)
+
+
+class KernelBugWarning(RuntimeWarning):
+    """A faster form of an operation has a bug of Anabranch's; results are right, as the operation was interpreted.
+
+    It comes once for each op type in a process. Please report it. `warnings.simplefilter("error",
+    tf.errors.KernelBugWarning)` makes the step fail instead.
+    """
 
 
 _CODE_TO_CLASS: dict[int, type[OpError]] = {

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
-from anabranch.core.contract import kernels
+from anabranch.core.contract import faults, kernels
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.state_key import StateKey
-from anabranch.core.values import shapes
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.interpreter.python_results import same
 from anabranch.runtime.plans.plan import HostItem
 from anabranch.runtime.state.borrowing import lent, may_borrow
 from anabranch.runtime.state.resources import ResourceHandle
+from anabranch.runtime.step import device_failure
 from anabranch.runtime.values import to_host
 from anabranch.xla import lowering, single_op
 
@@ -94,36 +94,50 @@ def interpret(attempt: Attempt, ops: Iterable[Operation]) -> None:
 def call(
     runner: Executor, op: Operation, operands: list[Any], token: CancellationToken, philox: Any = None
 ) -> list[Any]:
-    """What the kernel of an op gives; an error tells of the op."""
+    """What the kernel of an op gives; an error tells of the op.
+
+    The one frame around host kernels: :mod:`anabranch.core.contract.faults` says what becomes of what they raise.
+    """
     definition = op.definition
+    refused = _refused(runner, op, operands)
+    if refused is not None and definition.effect.kind in ("channel", "io"):
+        raise refused
     precision = runner.plan.options.precision
     try:
         if kernels.needs_lax(definition):
-            return list(single_op.run_compiled(definition, operands, op._attrs, op, philox, precision))
-        context = _StepContext(op, runner)
-        context.cancellation = token
-        context.philox = philox
-        context.precision = precision
-        return kernels.run_on_host(definition, operands, op._attrs, context)
-    except errors.OpError as problem:
+            results = list(single_op.run_compiled(definition, operands, op._attrs, op, philox, precision))
+        else:
+            context = _StepContext(op, runner)
+            context.cancellation = token
+            context.philox = philox
+            context.precision = precision
+            results = kernels.run_on_host(definition, operands, op._attrs, context)
+    except errors.OpError as problem:  # also of one that is refused: the kernel may say more
         if problem._op is None:
             problem._op = op
         raise
-    except MemoryError as problem:
-        if definition.effect.kind == "io":
-            raise
-        raise errors.ResourceExhaustedError(
-            None, op, f"{op.type} {op.name!r} has no memory on the host for its result: {problem}"
-        ) from problem
-    except (ValueError, TypeError, IndexError, ArithmeticError) as problem:
-        if definition.effect.kind == "io" or (definition.host_only and definition.effect.kind != "channel"):
-            raise
-        told = ", ".join(
-            f"{np.asarray(value).dtype} {shapes.show(np.shape(value))}" for value in operands if value is not None
-        )
-        raise errors.InvalidArgumentError(
-            None, op, f"{op.type} {op.name!r} cannot run on inputs of {told or 'none'}: {problem}"
-        ) from problem
+    except Exception as problem:
+        known = refused or device_failure(problem, 1)
+        if known is None and isinstance(problem, faults.BUGS):
+            known = faults.refusal(op, lowering.TraceShapes(op, operands))
+        raise known or faults.host_error(op, operands, problem) from problem
+    if refused is not None:
+        raise refused
+    return results
+
+
+def _refused(runner: Executor, op: Operation, operands: Sequence[Any]) -> errors.OpError | None:
+    """What the shape rule of an op says of its operands, unless it has accepted such shapes before."""
+    accepted = runner.plan.accepted
+    forms = tuple([getattr(value, "shape", None) for value in operands])
+    if accepted.get(op) == forms:
+        return None
+    if not faults.as_built(op, operands):
+        refused = faults.refusal(op, lowering.TraceShapes(op, operands))
+        if refused is not None:
+            return refused
+    accepted[op] = forms
+    return None
 
 
 class _StepContext(kernels.HostContext):

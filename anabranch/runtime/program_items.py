@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.contract import kernels
+from anabranch.core.contract import faults, kernels
 from anabranch.core.values.list_values import TracedList
 from anabranch.runtime import host_ops, results
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.plans import shape_families
 from anabranch.runtime.plans.plan import ProgramItem
-from anabranch.runtime.step import Call, random_words
+from anabranch.runtime.step import Call, device_failure, random_words
 from anabranch.runtime.step import run_wave as run_calls
 from anabranch.runtime.values import Published, on_device, to_host
 from anabranch.xla import capacities, engine, lowering
@@ -51,7 +51,7 @@ def run(attempt: Attempt, item: ProgramItem) -> None:
     """Runs a program of a segment, or its ops one by one."""
     ready = _prepare(attempt, item)
     if ready is None:
-        host_ops.interpret(attempt, item.program.group.ops)
+        _interpret(attempt, item)
         return
     if ready.call.slots and not ready.size:
         _reserve(attempt, [ready])
@@ -75,7 +75,7 @@ def run_wave(attempt: Attempt, items: Sequence[ProgramItem]) -> None:
             raise UnknownChecks
     for item, ready in prepared:
         if ready is None:
-            host_ops.interpret(attempt, item.program.group.ops)
+            _interpret(attempt, item)
     programs = [ready for _, ready in prepared if ready is not None]
     if any(ready.call.slots for ready in programs):
         _reserve(attempt, programs)
@@ -85,6 +85,12 @@ def run_wave(attempt: Attempt, items: Sequence[ProgramItem]) -> None:
         calls = [(ready.call, ready.arguments, ready.rng) for ready in wave]
         for ready, returned in zip(wave, run_calls(calls, attempt.transaction, attempt.runner.plan.rank), strict=True):
             _store(attempt, ready, *returned)
+
+
+def _interpret(attempt: Attempt, item: ProgramItem) -> None:
+    host_ops.interpret(attempt, item.program.group.ops)
+    if item.bug is not None:  # what fails when it is interpreted, too, has said so
+        faults.warn(item.bug)
 
 
 def _may_call(attempt: Attempt, programs: Sequence[_Ready]) -> None:
@@ -166,6 +172,7 @@ def _executable(
     cached = item.cached
     if cached is not None and cached[0] is layout:
         return cached[1]
+    item.bug = None
     try:
         forms = program.variants
         bounds = {i: program.capacities.of(~i, int(to_host(attempt.env[program.inputs[i]]))) for i in item.bounds}
@@ -188,12 +195,18 @@ def _executable(
         errors.InternalError,
     ):
         raise
+    except faults.KernelBug as bug:
+        item.refused, item.bug = bug.text, bug
+        return None
     except UNTRACEABLE as problem:
         # Tracing met what can only fail at run time: the interpreter says which op fails first in effect order.
         item.refused = f"{type(problem).__name__}: {problem}".partition("\n")[0]
     except Exception as problem:
-        if type(problem).__name__ not in ("XlaRuntimeError", "JaxRuntimeError") or "UNIMPLEMENTED" not in str(problem):
-            raise
+        failure = device_failure(problem, len(program.group.ops))
+        if failure is None or "UNIMPLEMENTED" not in str(problem):
+            if failure is None:
+                raise
+            raise failure from problem
         # The device has no code for one of the ops (integer convolutions on a GPU).
         item.refused = f"{type(problem).__name__}: {problem}".partition("\n")[0]
     return None

@@ -505,6 +505,9 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
         end = jax.lax.while_loop(lambda carry: carry.go & within(carry), iterate, start)
     else:
         end = jax.lax.while_loop(lambda carry: predicate(carry)[0] & within(carry), iterate, start)
+    ended = None
+    if guess is not None and not runs_on:  # asked of the lists before anything changes their form
+        ended = ~(end.go if rotated else predicate(end)[0])
     live = _live_outputs(scope, op)
     by_index = {
         i: value.released() if isinstance(value, TracedList) and not operands[i].reserved else value
@@ -524,7 +527,7 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
                 needed = jnp.maximum(needed, end.values[place].size - initial[place].size)
             enough = needed <= guess
         else:
-            enough, needed = ~(end.go if rotated else predicate(end)[0]), jnp.int32(guess * capacities.MOST_WASTE)
+            enough, needed = ended, jnp.int32(guess * capacities.MOST_WASTE)
         scope._enter(op)
         scope.context.checks.append(
             kernel_context.Check(scope.context.rank, enough, capacities.Exceeded, "{0}", (needed,), 1, op)

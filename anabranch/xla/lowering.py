@@ -7,14 +7,16 @@ op needs and the trace cannot give is told by an exception: :class:`CutNeeded`, 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.contract import inference, kernels, opdef
+from anabranch.core.contract import faults, inference, kernels, opdef
 from anabranch.core.contract.opdef import OpDefinition
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
@@ -152,7 +154,7 @@ class Scope:
         env: dict[ValueKey, Any],
         context: kernel_context.TraceContext,
         streams: Streams,
-        donated: frozenset[Operation] = frozenset(),
+        donated: Mapping[Operation, StateKey] = MappingProxyType({}),
         view: Callable[[Body, tuple[Tensor, ...]], Any] | None = None,
         used: frozenset[ValueKey] = frozenset(),
         rank_of: Mapping[Operation, int] | None = None,
@@ -163,7 +165,7 @@ class Scope:
         self.streams = streams
         self.chains = elementwise_chains.Chains(context.platform)
         self.donated = donated
-        """Makers of the variables whose buffers the program owns."""
+        """By maker, the versions whose buffers the program owns: what the variables are if a check fails."""
         self.view = view
         self.used = used
         """Values that somebody uses; an op with bodies computes no other outputs."""
@@ -183,7 +185,8 @@ class Scope:
     def only_checks(self, op: Operation) -> None:
         """The checks of a write whose kernel comes later."""
         if op.definition.checks is not None:
-            self._check(op, self._taken(op)[0])
+            with self._telling(op):
+                self._check(op, self._taken(op)[0])
 
     def _taken(self, op: Operation) -> tuple[list[Any], list[Any]]:
         """The operands of ``op`` as its checks are to see them, and as its kernel is."""
@@ -202,6 +205,31 @@ class Scope:
 
     def everything(self, op: Operation, ok: Any, skip_checks: bool = False) -> None:
         """Runs an op's checks and kernel. ``ok`` holds back writes to donated variables."""
+        with self._telling(op):
+            self._everything(op, ok, skip_checks)
+
+    @contextlib.contextmanager
+    def _telling(self, op: Operation) -> Iterator[None]:
+        """Around the tracing of an op: what it raises is told as the program's fault, the machine's, or ours."""
+        own = len(self.context.checks)
+        try:
+            yield
+        except faults.FAULTS as problem:
+            raise self._fault(op, problem, self.context.checks[own:]) from problem
+
+    def _fault(self, op: Operation, problem: Exception, checks: Sequence[kernel_context.Check]) -> Exception:
+        operands = [self.env.get(key) for key in self.wiring.sources[op] if key is not None]
+        if isinstance(problem, MemoryError):
+            return faults.host_error(op, operands, problem)
+        if any(isinstance(check.ok, (bool, np.bool_)) and not check.ok for check in checks):
+            return errors.InvalidArgumentError(None, op, str(problem))  # it fails a check, whatever comes: the step says
+        return self._refusal(op) or faults.KernelBug(op, problem)
+
+    def _refusal(self, op: Operation) -> errors.OpError | None:
+        operands = [None if key is None else self.env.get(key) for key in self.wiring.sources[op]]
+        return faults.refusal(op, TraceShapes(op, operands, self.partial))
+
+    def _everything(self, op: Operation, ok: Any, skip_checks: bool) -> None:
         definition = op.definition
         if definition.makes is not None:
             return
@@ -227,6 +255,10 @@ class Scope:
             return
         if definition.kernel is None or definition.data_dependent_shape:
             raise HostNeeded(op, "what it takes is not known when the program is compiled")
+        if not faults.as_built(op, operands):
+            refused = self._refusal(op)
+            if refused is not None:
+                raise refused
         shape_context: TraceShapes | None = None
         if definition.compile_time:
             shape_context = TraceShapes(op, operands, self.partial)
@@ -304,8 +336,10 @@ class Scope:
         for i, key in enumerate(writes):
             value = values[i]
             if ok is not None and definition.predication is opdef.SELECT:
-                position = definition.resource_positions(op._attrs)[i]
-                value = xp.where(ok, value, operands[position])
+                old = operands[definition.resource_positions(op._attrs)[i]]
+                if old is None:  # an op that does not look at it
+                    old = self.env[self.donated[key.maker]]
+                value = xp.where(ok, value, old)
             self.env[key] = value
         plain = [output for output in op._outputs if not (output.dtype.is_ref and writes)]
         made = values[len(writes) :]
@@ -328,8 +362,7 @@ class Scope:
 
     def _learn(self, op: Operation, output: Tensor, operands: list[Any]) -> None:
         """Keeps what a value rule knows about a traced result: all of it, or some elements of a vector."""
-        assert op.definition.value is not None
-        found = op.definition.value(TraceShapes(op, operands, self.partial))
+        found = inference.known_value(op.definition, TraceShapes(op, operands, self.partial))
         if self.context.recorder is not None:
             self.context.recorder.note(op, "value", operands, self.partial, (found,))
         if isinstance(found, list):
@@ -358,8 +391,10 @@ class Scope:
             for shape in shapes_:
                 if shape is None or None in shape or int(np.prod(shape, dtype=np.int64)) > MAX_EMBEDDED_CONSTANT:  # type: ignore[arg-type]
                     return False
-        with np.errstate(all="ignore"):
+        try:
             results = kernels.run_on_host(definition, operands, op._attrs, kernels.HostContext(op))
+        except faults.FAULTS as problem:
+            raise faults.host_error(op, operands, problem) from problem
         if recorder is not None and op.role is not Role.CONSTANT:
             recorder.note(op, "fold", operands, self.partial, results)
         for output, value in zip(op._outputs, results, strict=True):
@@ -375,7 +410,7 @@ class TraceShapes(inference.ShapeContext):
 
     def __init__(self, op: Operation, operands: Sequence[Any], partial: dict[Tensor, tuple[Any, ...]] | None = None):
         super().__init__(
-            op.definition, op._attrs, op._inputs, [None if value is None else tuple(value.shape) for value in operands]
+            op.definition, op._attrs, op._inputs, [getattr(value, "shape", None) for value in operands]
         )
         self._operands_ = operands
         self._partial_ = partial or {}

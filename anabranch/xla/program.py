@@ -26,7 +26,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.cache import Cache, Listed
-from anabranch.core.contract import opdef
+from anabranch.core.contract import faults, opdef
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of
@@ -49,8 +49,8 @@ from anabranch.xla import row_updates as rows
 from anabranch.xla.drafts import Executable
 from anabranch.xla.lowering import MAX_EMBEDDED_CONSTANT
 
-UNTRACEABLE = (errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError)
-"""What tracing raises when it meets what can only fail, or what XLA does not have: interpreting says which."""
+UNTRACEABLE = (errors.OpError, NotImplementedError, faults.KernelBug)
+"""What tracing raises when it meets what can only fail, what XLA does not have, or a bug: interpreting says which."""
 MAX_VARIANTS = 256
 MAX_REFUSED = 64
 
@@ -334,6 +334,10 @@ class Program:
                         except UNTRACEABLE as problem:
                             self._refused.put(key, problem)
                             raise
+                        except faults.FAULTS as problem:
+                            bug = faults.KernelBug(None, problem)
+                            self._refused.put(key, bug)
+                            raise bug from problem
                         _shared.put(structure, forms)
                         found = forms.executable()
                         del source  # from here on the executable holds it, as long as it is a draft
@@ -623,7 +627,7 @@ class Program:
             env,
             context,
             lowering.Streams(self.random_ops, rng),
-            frozenset(base.maker for base in self.donated),
+            {base.maker: base for base in self.donated},
             self.group.view,
             self._used,
             self.group.ranks,

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core.contract import kernels
+from anabranch.core import errors
+from anabranch.core.contract import faults, kernels
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.state_key import ValueKey
@@ -43,6 +44,8 @@ _NOT_TOGETHER = (
     lowering.HostNeeded,
     lowering.BoundNeeded,
     room.TooRoomy,
+    faults.KernelBug,
+    errors.OpError,
     ValueError,
     TypeError,
     IndexError,

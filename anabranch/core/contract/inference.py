@@ -158,8 +158,13 @@ class ShapeContext:
 
 
 def infer(definition: OpDefinition, context: ShapeContext, count: int) -> list[RawShape]:
-    """Run the shape rule; one raw shape per output."""
-    inferred = definition.shape(context)
+    """Run the shape rule; one raw shape per output.
+
+    Raises:
+        ValueError, TypeError: the op cannot have such inputs.
+        InternalError: the rule has a bug.
+    """
+    inferred = _asked(definition, definition.shape, context)
     result = inferred if isinstance(inferred, list) else [inferred]
     if len(result) != count:
         if count == 0 and inferred is None:
@@ -169,6 +174,28 @@ def infer(definition: OpDefinition, context: ShapeContext, count: int) -> list[R
             f"return a list with one raw shape per output"
         )
     return result
+
+
+def known_value(definition: OpDefinition, context: ShapeContext) -> Any:
+    """What the value rule of an op knows."""
+    return _asked(definition, definition.value, context)
+
+
+def _asked(definition: OpDefinition, rule: Any, context: ShapeContext) -> Any:
+    try:
+        return rule(context)
+    except (LookupError, AttributeError, ArithmeticError, AssertionError, NameError) as problem:
+        given = ", ".join(map(shapes.show, context.shapes)) or "none"
+        raise errors.InternalError(
+            None,
+            None,
+            errors.message(
+                f"{type(problem).__name__}: {problem}, from the shape rule of {definition.type_name!r} "
+                f"on inputs of shapes {given}",
+                "shapes, or an error that says what is wrong with the inputs",
+                "check these inputs; whatever they are, this is a bug of Anabranch's: please report it",
+            ),
+        ) from problem
 
 
 # ------------------------------------------------------------------------------------------------- shared shape rules
@@ -230,7 +257,7 @@ def fold(definition: OpDefinition, attrs: dict[str, Any], values: Sequence[Any],
     try:
         with np.errstate(all="ignore"):  # what is not finite is a value like others, as it is in a step
             results = kernels.run_on_host(definition, values, attrs, kernels.HostContext(op))
-    except (errors.OpError, ValueError, TypeError, ArithmeticError):
+    except Exception:
         return None  # the failure belongs to the step that runs the op, not to the line that builds it
     return [np.asarray(result) for result in results]
 
@@ -287,7 +314,7 @@ def _known_from_inputs(tensor: Any) -> Any:
     definition = op.definition
     if definition.value is not None:
         context = ShapeContext(definition, op._attrs, op._inputs, [source._shape for source in op._inputs])
-        array = definition.value(context)
+        array = known_value(definition, context)
         if isinstance(array, list):  # one entry per output
             array = array[tensor.value_index]
         elif tensor.value_index:

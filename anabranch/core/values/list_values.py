@@ -427,7 +427,14 @@ def _at(tree: Any, place: int) -> Any:
 def _read(items: Any, index: Any) -> Any:
     if isinstance(index, (int, np.ndarray, np.integer)):
         return _at(items, int(index))
-    return _map(lambda leaf: _backend[1].dynamic_index_in_dim(leaf, index, 0, keepdims=False), items)
+    return _map(lambda leaf: _element(leaf, index), items)
+
+
+def _element(leaf: Any, index: Any) -> Any:
+    """An element at a place that is traced; of nothing, which a check of the op refuses at run time, zeros."""
+    if not leaf.shape[0]:
+        return _xp().zeros(leaf.shape[1:], leaf.dtype)
+    return _backend[1].dynamic_index_in_dim(leaf, index, 0, keepdims=False)
 
 
 def _write(items: Any, index: Any, element: Any) -> Any:

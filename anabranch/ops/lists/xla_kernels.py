@@ -44,6 +44,8 @@ def _traced_zeros(ctx: Any, value: TracedList, given: Any) -> Any:
 
 
 def _traced_fits(value: TracedList, item: Any) -> None:
+    if not isinstance(item, TracedList) and getattr(item, "dtype", None) == object:
+        raise NotCompilable("an element that is not an array")  # the optional value of a branch
     if not shapes.is_compatible(value.element_shape, tuple(np.shape(item))):
         raise NotCompilable("an element of another shape")
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anabranch.core.cache import Cache, Listed
+from anabranch.core.contract import faults
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of
@@ -337,6 +338,8 @@ class _Body:
         else:
             cost = self.plan.cost.run if self.plan.tier == "interpreted" else policy.PROGRAM_RUN
             results = self.runner.run(values, self.step)
+        if self.straight is not None and self.straight.bug is not None:
+            faults.warn(self.straight.bug, "straight")
         self.step.nested_cost[0] += cost
         if len(self.live) == self.count:
             return results[: self.count]

@@ -12,6 +12,7 @@ the values and the errors are the interpreter's, bit for bit.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.contract import inference, kernels
+from anabranch.core.contract import faults, inference, kernels
 from anabranch.core.contract.opdef import OpDefinition
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
@@ -30,8 +31,9 @@ from anabranch.ops.shared.unchecked import Changed
 from anabranch.runtime.plans import policy
 from anabranch.runtime.values import to_host
 
-_RUN_ANEW = (Changed, errors.OpError, ValueError, TypeError, IndexError, ArithmeticError, MemoryError)
+_RUN_ANEW = (Changed, errors.OpError, ValueError, MemoryError)
 """What says that the interpreter is to run the body: other arguments, or an error, which it tells with its op."""
+_FILE = "<straight code of a loop>"
 MOST_FORMS = 4
 """So many kinds of arguments get code of their own."""
 MOST_MISSES = 16
@@ -42,10 +44,17 @@ _ARRAYS = (np.ndarray, np.generic)
 class Code:
     """A body as a function of its arguments, which raises :class:`Changed` if they are not what it is made for."""
 
-    def __init__(self, function: Callable[..., list[Any]], cost: float) -> None:
+    def __init__(self, function: Callable[..., list[Any]], cost: float, ops: Sequence[Operation | None]) -> None:
         self.function = function
         self.cost = cost
         """Modelled microseconds by which a run is slower than in a program."""
+        self._ops = ops
+        """The op of each line."""
+
+    def bug(self, problem: BaseException) -> faults.KernelBug:
+        """What to say if the interpreter succeeds where this code has raised what nobody raises on purpose."""
+        lines = [line for frame, line in traceback.walk_tb(problem.__traceback__) if frame.f_code.co_filename == _FILE]
+        return faults.KernelBug(self._ops[lines[-1] - 1] if lines else None, problem)
 
 
 class Straight:
@@ -58,14 +67,19 @@ class Straight:
         self._codes: list[Code] = []
         self._misses = 0
         self._runs = 0
+        self.bug: faults.KernelBug | None = None
+        """Why the last run has left it to the interpreter, if that was a bug of ours."""
 
     def run(self, values: Sequence[Any]) -> tuple[list[Any], float] | None:
         """The results for these arguments and what they cost; None if the interpreter is to run the body."""
+        self.bug = None
         for code in self._codes:
             try:
                 return code.function(*values), code.cost
             except _RUN_ANEW:
                 continue
+            except faults.BUGS as problem:
+                self.bug = code.bug(problem)
         self._runs += 1
         if self._runs == 1 or self._misses > MOST_MISSES:
             return None
@@ -74,6 +88,9 @@ class Straight:
             try:
                 results, code = _Builder(self._plan).build([*self._plan.feeds, *self.reads], values)
             except _RUN_ANEW:
+                return None
+            except faults.KernelBug as bug:
+                self.bug = bug
                 return None
             self._codes.append(code)
             return results, self._plan.cost.run
@@ -128,6 +145,7 @@ def _form_of(value: Any) -> Any:
 class _Line(NamedTuple):
     """One op of straight code."""
 
+    op: Operation
     text: str
     targets: list[str]
     sources: list[str]
@@ -160,22 +178,27 @@ class _Builder:
             self._values[key] = value
         with quiet():
             for op in plan.segments[0].ops:
-                self._add(op)
+                try:
+                    self._add(op)
+                except faults.BUGS as problem:
+                    raise faults.KernelBug(op, problem) from problem
         fetched = [self._names[fetch] if isinstance(fetch, Tensor) else "None" for fetch in plan.fetches]
         used, lines = set(fetched), []
+        ops: list[Operation] = []
         for line in reversed(self._lines):
             if not line.may_fail and used.isdisjoint(line.targets):
                 continue
             lines.append(line.text)
+            ops.append(line.op)
             used.update(line.sources)
             self._cost += line.cost
         looked_at = used | self._looked_at
         guards = [line for i, value in enumerate(values) if f"a{i}" in looked_at for line in self._guard(i, value)]
         body = "".join(f"    {line}\n" for line in (*guards, *reversed(lines)))
         text = f"def body({', '.join(f'a{i}' for i in range(len(values)))}):\n{body}    return [{', '.join(fetched)}]\n"
-        exec(compile(text, "<straight code of a loop>", "exec"), self._scope)
+        exec(compile(text, _FILE, "exec"), self._scope)
         results = [self._values[fetch] if isinstance(fetch, Tensor) else None for fetch in plan.fetches]
-        return results, Code(self._scope["body"], self._cost)
+        return results, Code(self._scope["body"], self._cost, [*[None] * (1 + len(guards)), *reversed(ops), None])
 
     def _guard(self, i: int, value: Any) -> list[str]:
         form = self._scope[f"g{i}"] = _form_of(value)
@@ -244,7 +267,7 @@ class _Builder:
             context_of_shapes = inference.ShapeContext(definition, attrs, op._inputs, given)
             cost += policy.STRAIGHT_PER_FLOP * float(definition.flops(context_of_shapes))
         may_fail = not short or getattr(make, "may_change", False)
-        self._lines.append(_Line(text, targets, names, may_fail, cost))
+        self._lines.append(_Line(op, text, targets, names, may_fail, cost))
 
 
 def _kernel(op: Operation, context: Any, forms: Sequence[Any]) -> Callable[..., list[Any]]:

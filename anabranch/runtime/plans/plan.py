@@ -63,6 +63,8 @@ class ProgramItem:
     """Whether the shapes of all inputs follow from the plan and the state's layout, so that one executable serves."""
     refused: str = ""
     """Why its ops were interpreted when it ran last, if they were: what tracing met."""
+    bug: Any = None
+    """The :class:`~anabranch.core.contract.faults.KernelBug` that tracing has met, if it was interpreted for that."""
     bounds: tuple[int, ...] = ()
     """Inputs of whose values a bound is part of the program's key."""
     cached: Any = None
@@ -139,6 +141,8 @@ class Plan:
         """Integers that bound how often a loop runs: known, rounded up, when the loop is compiled."""
         self._views: Cache[Any, state.BodyView] = Cache("views of bodies", MOST_VIEWS)
         self.live: dict[Operation, tuple[int, ...]] = {}
+        self.accepted: dict[Operation, tuple[Any, ...]] = {}
+        """Shapes of operands that the op's shape rule has accepted when the op last ran on the host."""
         """The outputs of ops with bodies that somebody uses; see ``nested.live_outputs``."""
         self.surprised = False
         """Whether a program has turned out to make checks that were not known of."""

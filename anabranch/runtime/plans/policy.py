@@ -267,7 +267,7 @@ def infer(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> lis
     try:
         found = inference.infer(op.definition, context, len(op._outputs))
         if op.definition.value is not None and op._outputs:
-            given = op.definition.value(context)
+            given = inference.known_value(op.definition, context)
             entries = given if isinstance(given, list) else [given]  # one per output, or of the first
             for output, shape, value in zip(op._outputs, found, entries, strict=False):
                 if isinstance(value, tuple) and None not in value:

@@ -33,6 +33,8 @@ class TokenPlan:
         self.why = why
         self.runs = 0
         self.spent = 0.0
+        self.accepted: dict[Operation, tuple[Any, ...]] = {}
+        """As in a plan."""
         self.held_bodies = ()
         self.caches = ()
         ops = [fetch.op if isinstance(fetch, Tensor) else fetch for fetch in fetches if fetch not in self.fed]
