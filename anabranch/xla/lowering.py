@@ -222,7 +222,7 @@ class Scope:
         if isinstance(problem, MemoryError):
             return faults.host_error(op, operands, problem)
         if any(isinstance(check.ok, (bool, np.bool_)) and not check.ok for check in checks):
-            return errors.InvalidArgumentError(None, op, str(problem))  # it fails a check, whatever comes: the step says
+            return errors.InvalidArgumentError(None, op, str(problem))  # it fails a check, as the step will say
         return self._refusal(op) or faults.KernelBug(op, problem)
 
     def _refusal(self, op: Operation) -> errors.OpError | None:
@@ -409,9 +409,7 @@ class TraceShapes(inference.ShapeContext):
     __slots__ = ("_operands_", "_partial_")
 
     def __init__(self, op: Operation, operands: Sequence[Any], partial: dict[Tensor, tuple[Any, ...]] | None = None):
-        super().__init__(
-            op.definition, op._attrs, op._inputs, [getattr(value, "shape", None) for value in operands]
-        )
+        super().__init__(op.definition, op._attrs, op._inputs, [getattr(value, "shape", None) for value in operands])
         self._operands_ = operands
         self._partial_ = partial or {}
 

@@ -104,7 +104,7 @@ def learn(scope: Scope, op: Operation, operands: Sequence[Any], most: int | None
         return
     for i, start in enumerate(operands):
         step = _step(op, i, operands)
-        if step is not None and step > 0 and isinstance(start, np.ndarray):
+        if step is not None and step > 0 and isinstance(start, np.ndarray) and start.ndim == 0:
             scope.upper[op._outputs[i]] = int(start) + step * most
 
 

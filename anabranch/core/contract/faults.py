@@ -1,17 +1,17 @@
 """Whose fault it is when a kernel raises: the program's, the machine's, or ours.
 
-Policy. A kernel may count on what the shape rule of its op accepts: ranks, and sizes that agree. The rule is asked again
-with the shapes that operands really have, before the kernel runs, in both tiers. Whatever else can be wrong with data a
-kernel says by ``ctx.check``. So what escapes from a kernel all the same is
+Policy. A kernel may count on what the shape rule of its op accepts: ranks, and sizes that agree. The rule is asked
+again with the shapes that operands really have, before the kernel runs, in both tiers. Whatever else can be wrong with
+data a kernel says by ``ctx.check``. So what escapes from a kernel all the same is
 
 - an :class:`~anabranch.core.errors.OpError`: said on purpose;
 - `MemoryError`, and NumPy's word for sizes that no memory has: `ResourceExhaustedError`;
 - another `ValueError` of a host kernel: NumPy refuses a value, which is `InvalidArgumentError`;
 - `OSError`: by the table of :mod:`anabranch.core.file_errors`;
 - `NotImplementedError`: XLA or a library lacks it, which is `UnimplementedError`;
-- anything else: a bug of ours. On the host it is `InternalError`. While a kernel is traced it is :class:`KernelBug`: the
-  op is interpreted, and if that succeeds, a :class:`~anabranch.core.errors.KernelBugWarning` says so, once for each op
-  type. Tests turn the warning into an error.
+- anything else: a bug of ours. On the host it is `InternalError`. While a kernel is traced it is :class:`KernelBug`:
+  the op is interpreted, and if that succeeds, a :class:`~anabranch.core.errors.KernelBugWarning` says so, once for each
+  op type. Tests turn the warning into an error.
 
 What Python functions of the user's raise never comes here: the ops that call them make errors of it.
 """
@@ -86,7 +86,7 @@ def warn(bug: KernelBug, compiled: str = "compiled") -> None:
     text = errors.message(
         f"{what}, whose {compiled} form has a bug of Anabranch's: {bug.text}",
         "no exception while a kernel is traced",
-        "nothing in your program: its results are right, as the op is interpreted, but slow. Please report this message",
+        "nothing in your program: its results are right, as the op is interpreted, but slow. Please report this text",
         at=getattr(op, "user_site", None),
     )
     warning = errors.KernelBugWarning(text)

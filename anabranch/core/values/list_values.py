@@ -440,7 +440,11 @@ def _element(leaf: Any, index: Any) -> Any:
 def _write(items: Any, index: Any, element: Any) -> Any:
     update = _backend[1].dynamic_update_index_in_dim
     place = np.int32(index) if isinstance(index, (int, np.ndarray, np.integer)) else index
-    return _zip(lambda leaf, value: update(leaf, _xp().asarray(value, leaf.dtype), place, 0), items, element)
+
+    def written(leaf: Any, value: Any) -> Any:
+        return update(leaf, _xp().asarray(value, leaf.dtype), place, 0) if leaf.shape[0] else leaf
+
+    return _zip(written, items, element)
 
 
 def _join(items: Any, more: Any) -> Any:

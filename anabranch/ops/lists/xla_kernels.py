@@ -44,7 +44,7 @@ def _traced_zeros(ctx: Any, value: TracedList, given: Any) -> Any:
 
 
 def _traced_fits(value: TracedList, item: Any) -> None:
-    if not isinstance(item, TracedList) and getattr(item, "dtype", None) == object:
+    if not isinstance(item, TracedList) and getattr(getattr(item, "dtype", None), "kind", "") == "O":
         raise NotCompilable("an element that is not an array")  # the optional value of a branch
     if not shapes.is_compatible(value.element_shape, tuple(np.shape(item))):
         raise NotCompilable("an element of another shape")
@@ -156,6 +156,8 @@ def traced_from(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
     """TensorListFromTensor."""
     tensor, given = inputs
     shape = given_shape(given) if _known(given) else None
+    if attrs["element_dtype"].host_only:
+        raise NotCompilable("a list of text")
     if not tensor.shape or not shapes.is_compatible(shape, tuple(tensor.shape[1:])):
         raise NotCompilable("elements of another shape")
     return TracedList(attrs["element_dtype"], shape, ctx.xp.asarray(tensor), int(tensor.shape[0]))
@@ -244,6 +246,8 @@ def _traced_scattered(ctx: Any, value: TracedList, tensor: Any, indices: Any) ->
         raise NotCompilable("indices that do not fit the rows")
     if not shapes.is_compatible(value.element_shape, tuple(tensor.shape[1:])):
         raise NotCompilable("elements of another shape")
+    if value.element_dtype.host_only:
+        raise NotCompilable("a list of text")
     _traced_places(ctx, indices, value.size, "scatter to")
     like = TracedList(value.element_dtype, value.element_shape, ctx.xp.asarray(tensor), int(tensor.shape[0]))
     whole = value.materialised(like).settled()
