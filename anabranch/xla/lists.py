@@ -198,6 +198,8 @@ def _join(op: Operation, kinds: Sequence[Any]) -> Any:
     if all(isinstance(kind, ArrayKind) for kind in kinds):
         if any(kind != first for kind in kinds) or None in first.shape:
             raise HostNeeded(op, "its branches give different shapes")
+        if first.dtype == np.dtype(object):
+            raise HostNeeded(op, "its branches give different texts")
         return first
     if all(isinstance(kind, OptionalKind) for kind in kinds):
         held = [kind.values for kind in kinds if kind.values is not None]
