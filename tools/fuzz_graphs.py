@@ -2,13 +2,13 @@
 
     python tools/fuzz_graphs.py [--cases 100000] [--only TYPE ...] [--seed 0] [--compiled 0.1] [--findings FILE]
 
-A case is a GraphDef of one to three ops with attributes and operands at random: ranks, sizes, dtypes, negative and huge
-numbers, NaN, nothing, text of every kind; part of them constants, part of them fed. It is imported and run in one of the
-tiers. The number of a case and the seed make it again: ``--case NUMBER`` runs that one alone and shows its graph.
+A case is a GraphDef of one to three ops with attributes and operands at random: ranks, sizes, dtypes, negative and
+huge numbers, NaN, nothing, text of every kind; part of them constants, part of them fed. It is imported and run in one
+of the tiers. The number of a case and the seed make it again; ``--case NUMBER`` runs that one alone and shows it.
 
 A finding is an exception that nobody raised on purpose: one that is neither an ``OpError`` other than ``InternalError``
-nor from a ``raise`` of this library; a ``KernelBugWarning``; a process that dies; or a run longer than 20 seconds. Cases
-run in a process with a limit of memory, in an empty folder; equal findings are kept once.
+nor from a ``raise`` of this library; a ``KernelBugWarning``; a process that dies; or a run longer than 20 seconds.
+Cases run in a process with a limit of memory, in an empty folder; equal findings are kept once.
 """
 
 from __future__ import annotations
@@ -32,11 +32,23 @@ WAITS = 300
 """Milliseconds that a step may wait for others: nobody comes."""
 _LEFT_OUT = frozenset(("Abort", "Print", "PrintV2", "LogMatrixDeterminant_"))
 """What ends the process as it says it does, or fills the screen."""
+_MAKERS_BY_NAME = ("FIFOQueue", "HashTable", "RandomShuffleQueue", "Barrier", "WholeFileReader", "TensorArray", "Stack")
+_TEXTS = (
+    "a b 1 0 -1.5 1e999 nan 0x1p99999 a,b,,c 1,2,3 \u00e9t\u00e9\U0001f600 ( (a+)+$ [^a \\1 %s %d{}{0} { [[1]] "
+    "/nowhere/at/all ../x a*?[ VALID SAME NHWC NCHW add UTF-8 UTF-16-BE ij,jk->ik ...i,i...->... AAAA _-8= "
+    '/job:a/task:0 int32 ZLIB GZIP sorted " 1:2:3 loc:@x'
+)
 _HUGE = (2**20, 2**31 - 1, 2**31, 2**38, 2**62, -(2**31), -(2**63))
 
 
 class Maker:
     """Makes the graph of one case."""
+
+    dtypes: tuple[Any, ...]
+    numbers: tuple[Any, ...]
+    makers: tuple[str, ...]
+    texts: list[bytes]
+    files: list[bytes]
 
     def __init__(self, source: random.Random) -> None:
         import anabranch as tf
@@ -135,8 +147,7 @@ class Maker:
                 return self.constant(array, base)
             return self.placeholder(array, base)
         if base.name == "string" and source.random() < 0.8:
-            makers = ("FIFOQueue", "HashTable", "RandomShuffleQueue", "Barrier", "WholeFileReader", "TensorArray", "Stack")
-            return self.outputs_of(source.choice(makers))
+            return self.outputs_of(source.choice(_MAKERS_BY_NAME))
         return self.variable(base)
 
     def outputs_of(self, kind: str, **attrs: Any) -> str:
@@ -215,28 +226,30 @@ class Maker:
         if base.np is None:
             return np.zeros(shape, np.float32)
         if base.is_floating or base.is_complex:
-            mode = source.choice(("plain", "plain", "plain", "any", "zero", "small"))
             special = (0.0, -0.0, float("nan"), float("inf"), -float("inf"), 1e30, -1e30, 1e-40, 1.0, -1.0)
-            numbers = [
-                {"plain": source.uniform(-3, 3), "any": source.choice(special), "zero": 0.0, "small": float(source.randrange(4))}[
-                    mode
-                ]
-                for _ in range(size)
-            ]
+            draw: Any = source.choice(
+                (
+                    lambda: source.uniform(-3, 3),
+                    lambda: source.uniform(-3, 3),
+                    lambda: source.choice(special),
+                    lambda: 0.0,
+                    lambda: float(source.randrange(4)),
+                )
+            )
+            numbers = [draw() for _ in range(size)]
             with np.errstate(all="ignore"):
                 return np.array(numbers).astype(base.np).reshape(shape)
-        mode = source.choice(("index", "index", "index", "signed", "signed", "extreme", "huge", "sizes"))
         low, high = _limits(base.np)
-        numbers = []
-        for _ in range(size):
-            value = {
-                "index": source.randrange(4),
-                "sizes": source.choice((1, 2, 3, 4, 8)),
-                "signed": source.randrange(-3, 6),
-                "extreme": source.choice((low, high, 0, -1, 1)),
-                "huge": source.choice(_HUGE),
-            }[mode]
-            numbers.append(max(low, min(high, value)))
+        draw = source.choice(
+            (
+                *[lambda: source.randrange(4)] * 3,
+                *[lambda: source.randrange(-3, 6)] * 2,
+                lambda: source.choice((low, high, 0, -1, 1)),
+                lambda: source.choice(_HUGE),
+                lambda: source.choice((1, 2, 3, 4, 8)),
+            )
+        )
+        numbers = [max(low, min(high, draw())) for _ in range(size)]
         return np.array(numbers, np.int64 if low < 0 else np.uint64).astype(base.np).reshape(shape)
 
     def text(self) -> bytes:
@@ -250,12 +263,13 @@ class Maker:
         import io
 
         import numpy as np
+
         from anabranch.core.contract import opdef
         from anabranch.core.values import dtypes
 
         names = "half float double int8 uint8 int16 uint16 int32 int64 uint32 uint64 bool complex64 string bfloat16"
         cls.dtypes = tuple(dtypes.as_dtype(name) for name in names.split())
-        cls.numbers = tuple(dtypes.as_dtype(name) for name in "float float int32 int64 double string bool".split())
+        cls.numbers = tuple(dtypes.as_dtype(name) for name in ["float", "int32", "int64", "string", "bool"])
         cls.makers = tuple(
             sorted(
                 name
@@ -274,12 +288,16 @@ class Maker:
         example.features.feature["b"].float_list.value.append(0.5)
         example.features.feature["1"].bytes_list.value.append(b"x")
         cls.texts = [
-            b"", b"a", b"b", b"1", b"0", b"-1.5", b"1e999", b"nan", b"0x1p99999", b" 7 ", b"abc def", b"a,b,,c", b"1,2,3",
-            "\u00e9t\u00e9 \U0001f600".encode(), b"\xff\xfe\x80", b"\x00\x00", b"x" * 300, b"(", b"(a+)+$", b"[^a", b"\\1", b"%s",
-            b"%d {} {0}", b"{", b"[[1]]", b"/nowhere/at/all", b"../x", b"a*?[", b"VALID", b"SAME", b"NHWC", b"NCHW", b"add",
-            b"9" * 30, b"UTF-8", b"UTF-16-BE", b"\n", b"a\nb\r\n\"c\"", b"ij,jk->ik", b"...i,i...->...", b"AAAA", b"_-8=",
-            b"/job:a/task:0", b"int32", b"ZLIB", b"GZIP", b"sorted", b"\"", b"1:2:3", b"loc:@x",
-        ]  # fmt: skip
+            *_TEXTS.encode().split(b" "),
+            b"",
+            b" 7 ",
+            b"abc def",
+            b"x" * 300,
+            b"9" * 30,
+            b"\n",
+            b'a\nb\r\n"c"',
+        ]
+        cls.texts += [b"\xff\xfe\x80", b"\x00\x00"]
         cls.files = [example.SerializeToString(), tf.train.SequenceExample().SerializeToString(), _wav()]
         try:
             from PIL import Image
@@ -293,15 +311,21 @@ class Maker:
         import gzip
         import zlib
 
-        cls.files += [zlib.compress(b"abc"), gzip.compress(b"abc"), tf.make_tensor_proto([1.0, 2.0]).SerializeToString()]
+        cls.files += [zlib.compress(b"abc"), gzip.compress(b"abc")]
+        cls.files.append(tf.make_tensor_proto([1.0, 2.0]).SerializeToString())
 
 
 def _wav() -> bytes:
-    import struct
+    import io
+    import wave
 
-    data = struct.pack("<4h", 0, 1000, -1000, 5)
-    head = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 1, 1, 8000, 16000, 2, 16, b"data", len(data))
-    return head + data
+    stream = io.BytesIO()
+    with wave.open(stream, "wb") as sound:
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(8000)
+        sound.writeframes(bytes(range(8)))
+    return stream.getvalue()
 
 
 def _limits(dtype: Any) -> tuple[int, int]:
@@ -309,7 +333,7 @@ def _limits(dtype: Any) -> tuple[int, int]:
     import numpy as np
 
     try:
-        info = np.iinfo(dtype)
+        info: Any = np.iinfo(dtype)
     except ValueError:
         info = ml_dtypes.iinfo(dtype)
     return int(info.min), int(info.max)
@@ -350,7 +374,8 @@ def run(made: Maker, source: random.Random, compiled: float) -> None:
     data = made.graph.SerializeToString()
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(tf.GraphDef.FromString(data), name="")
-        fetches: list[Any] = [graph.get_tensor_by_name(name) for name, dtype in made.outputs if dtype.base.name not in ("resource", "variant")]
+        names = [name for name, dtype in made.outputs if dtype.base.name not in ("resource", "variant")]
+        fetches: list[Any] = [graph.get_tensor_by_name(name) for name in names]
         fetches.append(graph.get_operation_by_name(made.graph.node[-1].name))
         options = tf.RunOptions(timeout_in_ms=WAITS)
         with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
@@ -417,7 +442,8 @@ def parent(options: argparse.Namespace) -> int:
             command = [sys.executable, os.path.abspath(__file__), "--child", "--report", report, "--start", str(start)]
             command += ["--cases", str(options.cases), "--seed", str(options.seed), "--compiled", str(options.compiled)]
             command += ["--only", *options.only] if options.only else []
-            environment = dict(os.environ, JAX_PLATFORMS="cpu", ANABRANCH_CACHE="off", PYTHONPATH=os.pathsep.join([ROOT, os.path.join(ROOT, "tools")]))
+            path = os.pathsep.join([ROOT, os.path.join(ROOT, "tools")])
+            environment = dict(os.environ, JAX_PLATFORMS="cpu", ANABRANCH_CACHE="off", PYTHONPATH=path)
             with open(os.path.join(folder, "errors"), "wb") as errors:
                 process = subprocess.Popen(command, cwd=inside, env=environment, stdout=errors, stderr=errors)
                 why = _watch(process, report + ".at", options.until)

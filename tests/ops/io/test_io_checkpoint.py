@@ -120,7 +120,7 @@ def test_what_does_not_fit(session, tmp_path):
     with pytest.raises(tf.errors.InvalidArgumentError, match="as '5 0,3' of 'w'"):
         session.run(build("SaveV2", prefix, ["w"], ["5 0,3"], [tf.ones([4])]))
     names = tf.placeholder(tf.string)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="SaveV2.*tensor_names of length 2 for 1 tensors"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"SaveV2.*tensor_names of length 2 for 1 tensors"):
         session.run(build("SaveV2", prefix, names, [""], [tf.ones([4])]), {names: ["a", "b"]})
     (tmp_path / "file").write_text("")
     with pytest.raises(tf.errors.OpError, match="file"):
