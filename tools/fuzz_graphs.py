@@ -122,8 +122,8 @@ class Maker:
         if kind == "bool":
             return source.random() < 0.5
         if kind == "string":
-            value = source.choice(self.texts)
-            return value.decode("latin-1") if source.random() < 0.9 else value
+            text = source.choice(self.texts)
+            return text.decode("latin-1") if source.random() < 0.9 else text
         if kind == "shape":
             return source.choice((None, (), (2,), (None,), (2, 3), (0,), (None, 3), (2**31 - 1, 2**31 - 1)))
         if kind == "tensor":
