@@ -57,7 +57,8 @@ tensor_array_ops template session_ops confusion_matrix sparse_ops: top {_OPS}
 sets_impl spectral_ops parsing_ops string_ops bitwise_ops: top {_OPS} spectral signal bitwise io
 random_ops stateless_random_ops: top random
 nn nn_ops nn_impl nn_grad embedding_ops candidate_sampling_ops ctc_ops: nn top
-variables variable_scope partitioned_variables state_ops resource_variable_ops: top @variables.variable
+variables variable_scope partitioned_variables state_ops: top @variables.variable
+resource_variable_ops: top @variables.variable @variables.resource_variable
 init_ops init_ops_v2: initializers top @variables.initializers
 rnn: nn contrib.rnn
 rnn_cell rnn_cell_impl: nn.rnn_cell contrib.rnn

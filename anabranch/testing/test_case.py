@@ -492,3 +492,7 @@ def _placed(use_gpu: bool, force_gpu: bool) -> Iterator[None]:
     else:
         with graph.device("/device:CPU:0"):
             yield
+
+
+TensorFlowTestCase = TestCase
+"""The name that ``tensorflow.python.framework.test_util`` has for it."""
