@@ -234,12 +234,17 @@ def _mean_gradient(op: Any, grad: Any) -> Any:
 
 
 def _extremum_gradient(op: Any, grad: Any) -> Any:
-    """Equal shares for all elements that reach the extremum."""
+    """Equal shares for all elements that reach the extremum; NaN where it is NaN, which no element equals.
+
+    The share of the others is written as ``0 / count``. A product with the mask would do, but for XLA, which makes a
+    choice of it that gives 0 where the count is 0.
+    """
     x, axes = op.inputs
     grad = _keep(op, dense(grad))
-    chosen = build("Cast", build("Equal", _keep(op, op.outputs[0]), x), DstT=grad.dtype.base)
-    count = build("Sum", chosen, axes, keep_dims=True)
-    return [build("Mul", build("RealDiv", chosen, count), grad), None]
+    chosen = build("Equal", _keep(op, op.outputs[0]), x)
+    inverse = build("Reciprocal", build("Sum", build("Cast", chosen, DstT=grad.dtype.base), axes, keep_dims=True))
+    others = build("Mul", grad, build("Mul", inverse, 0.0))
+    return [build("SelectV2", chosen, build("Mul", grad, inverse), others), None]
 
 
 def _prod_gradient(op: Any, grad: Any) -> Any:

@@ -299,3 +299,16 @@ def test_reductions_of_shapes_are_known_while_building():
     y = tf.reshape(x, [tf.reduce_prod(tf.shape(x)[:2]), -1])
     assert y._shape == (6, 4)
     assert shapes.is_static(y._shape)
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+@pytest.mark.parametrize("function", [tf.reduce_max, tf.reduce_min])
+def test_extrema_of_nan_have_a_nan_gradient(function, tier):
+    n, i = np.nan, np.inf
+    rows = np.array([[1, n, 3, 2], [n, n, n, n], [i, -i, 0, -0.0], [-0.0, 0.0, -0.0, 0.0], [2, 2, 1, 1]], np.float32)
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        x = tf.placeholder(tf.float32, [None, 4])
+        slope = session.run(tf.gradients(function(x, 1), x)[0], {x: rows})
+    assert np.isnan(slope[:2]).all()
+    first, last = ([1, 0, 0, 0], [0.5, 0.5, 0, 0]) if function is tf.reduce_max else ([0, 1, 0, 0], [0, 0, 0.5, 0.5])
+    np.testing.assert_array_equal(slope[2:], [first, [0.25] * 4, last])
