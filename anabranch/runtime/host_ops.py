@@ -13,6 +13,7 @@ from anabranch.core.contract import faults, kernels
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.state_key import StateKey
+from anabranch.core.values import sizes
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.interpreter.python_results import same
@@ -51,6 +52,7 @@ def run(attempt: Attempt, item: HostItem) -> None:
             philox = counter.words()
             assert definition.consumes is not None
             consumed = int(definition.consumes(lowering.TraceShapes(op, operands)))
+            require_room(op, operands, consumed)
             attempt.advances.append((counter, consumed))
         values = call(runner, op, operands, attempt.step.token, philox)
         if definition.effect.kind == "io":
@@ -120,10 +122,30 @@ def call(
         known = refused or device_failure(problem, 1)
         if known is None and isinstance(problem, faults.BUGS):
             known = faults.refusal(op, lowering.TraceShapes(op, operands))
-        raise known or faults.host_error(op, operands, problem) from problem
+        context_of_shapes = lowering.TraceShapes(op, operands)
+        raise known or faults.host_error(op, operands, problem, context_of_shapes) from problem
     if refused is not None:
         raise refused
+    for value in results:
+        # A view may be of any size: what reads it would take forever.
+        if type(value) is np.ndarray and value.nbytes > sizes.host_memory():
+            raise faults.too_large(op, [(value.shape, value.dtype)])
     return results
+
+
+MANY_BLOCKS = 1 << 28
+"""Blocks of random numbers whose drawing takes so long that it is asked first whether what is drawn can be held."""
+
+
+def require_room(op: Operation, operands: Sequence[Any], blocks: int) -> None:
+    """Raises if so many random blocks make a result that cannot be held: numbers are drawn part by part.
+
+    Raises:
+        ResourceExhaustedError: it cannot.
+    """
+    specs = faults.results(op, lowering.TraceShapes(op, operands)) if blocks > MANY_BLOCKS else []
+    if any(sizes.byte_size(*spec) > sizes.host_memory() for spec in specs):
+        raise faults.too_large(op, specs)
 
 
 def _refused(runner: Executor, op: Operation, operands: Sequence[Any]) -> errors.OpError | None:

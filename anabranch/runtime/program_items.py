@@ -193,6 +193,7 @@ def _executable(
         lowering.HostNeeded,
         capacities.TooRoomy,
         errors.InternalError,
+        errors.ResourceExhaustedError,
     ):
         raise
     except faults.KernelBug as bug:

@@ -73,6 +73,7 @@ class _Staged:
             context = kernel_context.TraceContext(
                 checks, scope.context.platform, scope.context.precision, scope.context.recorder
             )
+            context.places = scope.context.places
             streams = Streams(scope.streams.ops, words, dict(zip(self.random_ops, given_taken, strict=True)))
             env: dict[Any, Any] = {
                 arg: value for arg, value in zip(body.args, given_args, strict=True) if value is not None

@@ -21,10 +21,11 @@ import functools
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from anabranch.xla import background
+from anabranch.xla.memory import inner_jaxprs
 
 _log = logging.getLogger("anabranch")
 
@@ -62,7 +63,7 @@ def work(jaxpr: Any) -> tuple[int, float]:
     equations, elements = 0, 0.0
     for equation in jaxpr.eqns:
         name = equation.primitive.name
-        inner = [] if name in _SCALAR_INSIDE else list(_inner(equation.params))
+        inner = [] if name in _SCALAR_INSIDE else list(inner_jaxprs(equation.params))
         if not inner:
             equations += 1
             if name not in FREE:
@@ -91,14 +92,6 @@ _SCALAR_INSIDE = (
 """Primitives whose inner jaxpr combines two elements."""
 _IN_PLACE = {"dynamic_update_slice": 1, "scatter": 2, "scatter-add": 2, "scatter-mul": 2, "reduce": 0, "sort": 0}
 """Primitives whose work is as large as one of their operands."""
-
-
-def _inner(params: dict[str, Any]) -> Iterator[Any]:
-    for value in params.values():
-        for one in value if isinstance(value, (tuple, list)) else (value,):
-            found = getattr(one, "jaxpr", one)
-            if hasattr(found, "eqns"):
-                yield found
 
 
 def _size(aval: Any) -> float:

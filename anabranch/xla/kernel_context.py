@@ -43,6 +43,8 @@ class TraceContext(kernels.KernelContext):
         jax = engine.jax()
         self.recorder = recorder
         """What notes all that is derived from shapes, if somebody asks; see :mod:`anabranch.xla.batches`."""
+        self.places: Any = None
+        """Numbers of ops by which each equation is to say which op it belongs to, if somebody asks."""
         self.xp = jax.numpy
         self.lax = jax.lax
         self.platform = platform

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -205,7 +206,8 @@ class Scope:
 
     def everything(self, op: Operation, ok: Any, skip_checks: bool = False) -> None:
         """Runs an op's checks and kernel. ``ok`` holds back writes to donated variables."""
-        with self._telling(op):
+        number = None if self.context.places is None else self.context.places.get(op)
+        with self._telling(op), contextlib.nullcontext() if number is None else engine.jax().named_scope(f"op{number}"):
             self._everything(op, ok, skip_checks)
 
     @contextlib.contextmanager
@@ -389,7 +391,7 @@ class Scope:
         elif definition.role is not Role.CONSTANT:
             shapes_ = inference.infer(definition, TraceShapes(op, operands, self.partial), len(op._outputs))
             for shape in shapes_:
-                if shape is None or None in shape or int(np.prod(shape, dtype=np.int64)) > MAX_EMBEDDED_CONSTANT:  # type: ignore[arg-type]
+                if shape is None or None in shape or math.prod(shape) > MAX_EMBEDDED_CONSTANT:  # type: ignore[arg-type]
                     return False
         try:
             results = kernels.run_on_host(definition, operands, op._attrs, kernels.HostContext(op))

@@ -41,6 +41,7 @@ from anabranch.xla import (
     kernel_context,
     lists,
     lowering,
+    memory,
     repeated_blocks,
     rolled_blocks,
     stored_programs,
@@ -96,6 +97,8 @@ class _Facts:
         """What notes all that the trace derives from shapes, if it is one of several sizes."""
         self.batch: batches.Facts | None = None
         """How the program depends on the size of its batch, if it serves several."""
+        self.names_ops = False
+        """Whether each equation is to say which op it belongs to."""
         self.spare: Any = None
         """The compiled form that leaves its variables' old values alone; see ``Program.keeping``."""
 
@@ -476,19 +479,28 @@ class Program:
         stored: str | None = None,
         batch: int = 0,
     ) -> tuple[drafts.Forms, drafts.Source]:
-        """Traces and compiles, and keeps on disk under the name ``stored`` what can be kept."""
-        facts, traced, lowered = self._lowered(donated, inputs, static, rng, bounds, gated, keeps, batch)
+        """Traces, compiles, and keeps what can be kept on disk under the name ``stored``."""
+        asked = (donated, inputs, static, rng, bounds, gated, keeps, batch)
+        facts, traced, lowered = self._lowered(*asked)
         disk = _OnDisk(stored, facts, self._arguments(donated, inputs, static, rng, gated), self.device)
         source = drafts.Source(lambda: lowered, self._around)
+
+        def require_memory(compiled: Any) -> None:
+            device = engine.jax_device(self.device)
+            named = functools.partial(self._traced, *asked, names_ops=True)
+            memory.require_memory(compiled, device, self.flat_ops, lambda: named()[1].jaxpr)
+
         if self.may_draft and self.platform == "cpu" and not gated and not keeps:
             runs = drafts.runs_as_draft(traced.jaxpr)
             draft = source.draft() if runs else None
             if draft is not None:
+                require_memory(draft)
                 if not facts.guessed:  # the same trace cannot be had later
                     disk.keep(stored_programs.FIRST, draft, runs)
                     source = drafts.Source(lambda: lowered, self._around, disk)
                 return drafts.Forms(facts, draft, runs, source=source), source
         final = source.best_from_a_thread() if keeps else source.final()
+        require_memory(final)
         disk.keep(stored_programs.FIRST, final, 0)
         return drafts.Forms(facts, final=final), source
 
@@ -540,7 +552,17 @@ class Program:
         with engine.x64(), on_device or contextlib.nullcontext():
             yield
 
-    def _lowered(
+    def _lowered(self, *asked: Any) -> tuple[_Facts, Any, Any]:
+        """What :meth:`_traced` gives, and what it is lowered to; a value that cannot exist is refused."""
+        facts, traced = self._traced(*asked)
+        if memory.impossible(traced.jaxpr) is not None:
+            named = self._traced(*asked, names_ops=True)[1]
+            memory.refuse(named.jaxpr, self.flat_ops, self._may_fail_before)
+        with self._around(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
+            return facts, traced, traced.lower()
+
+    def _traced(
         self,
         donated: Sequence[Any],
         inputs: Sequence[Any],
@@ -550,8 +572,11 @@ class Program:
         gated: bool,
         keeps: bool = False,
         batch: int = 0,
-    ) -> tuple[_Facts, Any, Any]:
+        *,
+        names_ops: bool = False,
+    ) -> tuple[_Facts, Any]:
         facts = _Facts()
+        facts.names_ops = names_ops
 
         def trace(facts: _Facts, donated: Any, inputs: Any, constants: Any, rng: Any, before: Any = None) -> Any:
             for _ in range(len(lowering.emits_checks) + len(self.flat_ops) + 1):
@@ -564,20 +589,21 @@ class Program:
                 return self._padded(trace, facts, batch, static, inputs, (donated, *rest))
             return trace(facts, donated, inputs, *rest)
 
-        function = anabranch_program
         jit = engine.jax().jit
+        jitted = jit(anabranch_program, **({"donate_argnums": (0,)} if self.donated_keys else {}))
         if keeps:
-            jitted = jit(lambda _, *rest: function(*rest), donate_argnums=(0,), keep_unused=True)
-        else:
-            jitted = jit(function, **({"donate_argnums": (0,)} if self.donated_keys else {}))
+            jitted = jit(lambda _, *rest: anabranch_program(*rest), donate_argnums=(0,), keep_unused=True)
         dynamic = tuple(value for i, value in enumerate(inputs) if i not in static)
         # Compiled ahead of time: the executable keeps neither the graph nor this program alive.
-        with self._around(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
+        with self._around():
             gate = (kernel_context.OPEN,) if gated else ()
             buffers = ((tuple(donated) if self.platform == "cpu" else ()),) if keeps else ()
-            traced = jitted.trace(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
-            return facts, traced, traced.lower()
+            return facts, jitted.trace(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
+
+    def _may_fail_before(self, op: Operation | None) -> bool:
+        end = self.group.ranks.get(op) if op is not None else None
+        ahead = [other for other in self.group.ops if end is None or self.group.ranks[other] < end]
+        return any(map(lowering.may_check, ahead))
 
     def _padded(self, trace: Any, facts: _Facts, capacity: int, static: Any, inputs: Any, rest: Any) -> Any:
         """Traces the program for any batch up to a capacity."""
@@ -635,6 +661,7 @@ class Program:
         run.upper = {self.inputs[i]: bound for i, bound in bounds.items()}
         run.room = capacities.Room(self._guesses, self.capacities.tight, self.sizes_change)
         places = {op: i for i, op in enumerate(self.flat_ops)}
+        context.places = places if facts.names_ops else None
 
         def each(op: Operation) -> None:
             with engine.jax().named_scope(f"op{places[op]}") if facts.recorder else contextlib.nullcontext():

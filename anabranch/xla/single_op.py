@@ -9,7 +9,7 @@ import numpy as np
 
 from anabranch.core.cache import Cache
 from anabranch.core.contract import kernels, opdef
-from anabranch.xla import engine, kernel_context, stored_programs
+from anabranch.xla import engine, kernel_context, memory, stored_programs
 
 _programs: Cache[Any, tuple[Any, list[kernel_context.CheckRecord]]] = Cache("programs of single ops", 512)
 
@@ -83,7 +83,10 @@ def run_compiled(
             if stored is not None:
                 found = (stored[1], [stored_programs.read_record(record) for record in stored[0]])
             else:
-                found = (jax.jit(program).lower(*arguments).compile(), records)
+                traced = jax.jit(program).trace(*arguments)
+                memory.refuse(traced.jaxpr, [op] if op is not None else ())
+                found = (traced.lower().compile(), records)
+                memory.require_memory(found[0], engine.jax_device(None), [op] if op is not None else ())
                 stored_programs.save_records(name, found[0], records)
         _programs.put(key, found)
     function, records = found

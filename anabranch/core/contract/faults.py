@@ -29,7 +29,7 @@ import numpy as np
 
 from anabranch.core import errors, file_errors, sites
 from anabranch.core.contract import inference
-from anabranch.core.values import shapes
+from anabranch.core.values import shapes, sizes
 
 BUGS = (
     TypeError,
@@ -105,12 +105,37 @@ def refusal(op: Any, context: inference.ShapeContext) -> errors.OpError | None:
     return None
 
 
-def host_error(op: Any, operands: Sequence[Any], problem: Exception) -> errors.OpError:
-    """The error for what a host kernel has raised that is not an :class:`~anabranch.core.errors.OpError`."""
+def results(op: Any, context: inference.ShapeContext) -> list[sizes.Spec]:
+    """Shapes and dtypes of an op's results, as far as its shape rule knows them."""
+    try:
+        found = inference.infer(op.definition, context, len(op._outputs))
+    except (errors.OpError, ValueError, TypeError):
+        return []
+    pairs = zip(found, op._outputs, strict=False)
+    return [(shape, output.dtype.base.np) for shape, output in pairs if shapes.is_static(shape)]  # type: ignore[misc]
+
+
+def too_large(op: Any, specs: Sequence[sizes.Spec], problem: object = "") -> errors.ResourceExhaustedError:
+    """The error for an op whose results, of these shapes and dtypes, cannot be held."""
+    impossible = any(sizes.extent(*spec) >= sizes.MOST_BYTES for spec in specs)
+    shown = sizes.shown(specs) or problem or "a size that is not known"
+    limit = sizes.MOST_BYTES if impossible else sizes.host_memory()
+    return sizes.exhausted(op, f"{op.type} {op.name!r} with a result of {shown}", limit)
+
+
+def host_error(
+    op: Any, operands: Sequence[Any], problem: Exception, context: inference.ShapeContext | None = None
+) -> errors.OpError:
+    """The error for what a host kernel has raised that is not an :class:`~anabranch.core.errors.OpError`.
+
+    Args:
+        op: the op.
+        operands: what its kernel was called with.
+        problem: what was raised.
+        context: shapes of the operands, and values as far as they are known.
+    """
     if isinstance(problem, MemoryError) or (isinstance(problem, ValueError) and str(problem).startswith(_TOO_LARGE)):
-        return errors.ResourceExhaustedError(
-            None, op, f"{op.type} {op.name!r} has no memory on the host for its result: {problem or 'out of memory'}"
-        )
+        return too_large(op, results(op, context) if context is not None else [], problem)
     if isinstance(problem, OSError):
         return file_errors.error_of(problem, f"{op.type} {op.name!r}", op)
     text = f"{op.type} {op.name!r} cannot run on inputs of {described(operands)}: {problem}"

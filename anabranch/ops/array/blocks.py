@@ -392,7 +392,7 @@ class OneHot(Op):
         axis = attrs["axis"] if attrs["axis"] >= 0 else attrs["axis"] + rank + 1
         require(ctx, 0 <= axis <= rank, "Expected axis to be -1 or between [0, {0}). But received: {1}", rank + 1, axis)
         wide = indices.dtype if indices.dtype.itemsize >= 4 else np.dtype(np.int32)
-        places = np.arange(depth, dtype=wide).reshape((depth, *[1] * (rank - axis)))
+        places = xp.arange(depth, dtype=wide).reshape((depth, *[1] * (rank - axis)))
         here = xp.expand_dims(indices.astype(wide), axis) == places
         return xp.where(here, on, off)
 

@@ -537,6 +537,7 @@ class _Run:
             philox = counter.words()
             assert definition.consumes is not None
             consumed = int(definition.consumes(lowering.TraceShapes(op, operands)))
+            host_ops.require_room(op, operands, consumed)
         values = [to_host(value) for value in host_ops.call(self.base, op, operands, self.step.token, philox)]
         if counter is not None:
             counter.position += consumed
