@@ -14,7 +14,6 @@ _SECOND = {
     "function": "build the graph once and run it with a session",
     "GradientTape": "tf.gradients",
     "Module": "functions and tf.variable_scope",
-    "data.experimental": "tf.data",
     "config.experimental": "tf.ConfigProto",
     "config.list_physical_devices": "tf.Session().list_devices()",
     "optimizers": "tf.train",

@@ -15,7 +15,7 @@ from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.state_key import StateKey
 from anabranch.core.values import sizes
 from anabranch.runtime.attempt import Attempt
-from anabranch.runtime.interpreter import nested
+from anabranch.runtime.interpreter import body_calls, nested
 from anabranch.runtime.interpreter.python_results import same
 from anabranch.runtime.plans.plan import HostItem
 from anabranch.runtime.state.borrowing import lent, may_borrow
@@ -168,6 +168,14 @@ class _StepContext(kernels.HostContext):
     def __init__(self, op: Operation, runner: Executor):
         super().__init__(op, runner.resource)
         self._manager = runner.manager
+        self._runner = runner
+
+    def handle(self, kind: str, container: str, name: str, device: str) -> ResourceHandle:
+        return ResourceHandle(kind, container, name, device)
+
+    @property
+    def functions(self) -> kernels.Functions:
+        return body_calls.BodyCalls(self._runner)
 
     def shared(self, kind: str, create: Callable[[], Any]) -> Any:
         attrs = self.op._attrs

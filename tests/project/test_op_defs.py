@@ -46,6 +46,13 @@ PURE_HERE = {
     "DeepCopy": "a value never shares its buffer with a variable here, so a copy is a value like others",
     "StatelessRandomGetAlg": "the number of the algorithm is the same on all devices",
     "FakeQueue": "a handle in another form is the same handle",
+    "GeneratorDataset": "a dataset is a value; what its functions do happens when an iterator asks for elements",
+    "IteratorFromStringHandle": "it only reads the string; the iterator is there, or is not",
+    "IteratorFromStringHandleV2": "it only reads the string; the iterator is there, or is not",
+    "RangeDataset": "a dataset is a value",
+    "SparseTensorSliceDataset": "a dataset is a value",
+    "TensorDataset": "a dataset is a value",
+    "TensorSliceDataset": "a dataset is a value",
     "GuaranteeConst": "it is the identity; what it promises is seen from the graph",
 }
 

@@ -69,7 +69,9 @@ EMPTY_INSTEAD = re.compile(
 )
 
 # (file, form): why it stays.
-ALLOWED: dict[tuple[str, str], str] = {}
+ALLOWED: dict[tuple[str, str], str] = {
+    ("anabranch/data/dataset.py", "inside of"): "the text of TensorFlow's error",
+}
 
 # Texts in layers that are being rebuilt and have not been gone through: at most so many, never more.
 LEFT: dict[str, int] = {"autodiff": 14, "core": 4, "docs": 6, "rewrite": 20, "runtime": 20, "xla": 14}

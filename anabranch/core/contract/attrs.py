@@ -83,6 +83,9 @@ class Attr:
     default: Any = REQUIRED
     allowed: tuple[Any, ...] | None = None
     minimum: int | None = None
+    captures: str | None = None
+    """Of a function that the op's kernel calls, or what that makes: the operand with the values that it captures, ''
+    if it has none. None for a body that the tiers run."""
 
     @property
     def is_list(self) -> bool:
@@ -173,9 +176,9 @@ def TensorAttr(default: Any = REQUIRED) -> Attr:
     return Attr("tensor", default if default is REQUIRED else _as_tensor(default))
 
 
-def Func(default: Any = REQUIRED) -> Attr:
-    """A nested body or a named function."""
-    return Attr("func", default)
+def Func(default: Any = REQUIRED, captures: str | None = None) -> Attr:
+    """A nested body or a named function; for ``captures`` see :class:`Attr`."""
+    return Attr("func", default, captures=captures)
 
 
 def List(kind: str, default: Any = REQUIRED, allowed: str | None = None, minimum: int | None = None) -> Attr:

@@ -66,8 +66,32 @@ class KernelContext:
         """
         raise NotImplementedError
 
+    def handle(self, kind: str, container: str, name: str, device: str) -> Any:
+        """The handle value of a resource that is named by its parts."""
+        raise NotImplementedError
+
+    @property
+    def functions(self) -> Any:
+        """What calls the functions that an op holds, now and after the step; see :class:`Functions`."""
+        raise NotImplementedError
+
     def release(self, handle: Any, ignore_missing: bool) -> None:
         """Remove the resource behind a handle value; NotFoundError if there is none, unless ``ignore_missing``."""
+        raise NotImplementedError
+
+
+class Functions:
+    """Calls functions (attributes ``Func(captures=...)``) for kernels, and for the objects that these make.
+
+    A call is outside of the step's transaction: what the function reads of variables and tables is what is committed
+    when it is called, and what it writes is committed when it returns.
+    """
+
+    def prepare(self, body: Any, captured: Sequence[Any]) -> Callable[[Sequence[Any], Any], list[Any]]:
+        """The function of ``body`` with the values that it captures.
+
+        It is called with the values of its other arguments and a CancellationToken, and returns one for each output.
+        """
         raise NotImplementedError
 
 

@@ -54,12 +54,21 @@ class Body:
         """
         self.outer_control_inputs: dict[Operation, None] = {}
         """Operations of enclosing bodies that must run before the owner."""
+        self.called: Body | None = None if parent is None else parent.called
+        """The function that it is, or is in, of those that kernels call: later, and outside of the owner's step."""
+        self.created = 0
+        """Of such a function, how many operations have been made in it."""
         self.function: NamedAttrs | None = None
         """The library function that the body was read from."""
         self.state_as_read: tuple[Any, ...] | None = None
         """What the body was like when it was read; see `function_def.is_as_read`."""
         self.function_name: str | None = None
         """Name of the body in a graph's library, once it was written."""
+
+    @property
+    def by_value(self) -> bool:
+        """Whether it captures what a variable holds when the owner runs, not the variable."""
+        return self.called is self
 
     @property
     def is_root(self) -> bool:
@@ -107,8 +116,17 @@ class Body:
                 )
             )
         outer = self.parent.capture(tensor)
-        if is_transparent_read(outer.op):
+        if not self.by_value and is_transparent_read(outer.op):
             outer = outer.op._inputs[0]
+        if self.by_value and outer.dtype.is_ref:
+            raise ValueError(
+                errors.message(
+                    f"the reference {outer.name!r} in function {self.name!r}, which is called outside of the step",
+                    "a value, or a variable that has a handle",
+                    "tf.get_variable(..., use_resource=True)",
+                    at=outer.op.user_site,
+                )
+            )
         captured = self.captures.get(outer)
         if captured is None:
             if self.owner is not None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from anabranch.core import errors
 from anabranch.core.contract import inference
 from anabranch.core.contract.attrs import ArgSpec
 from anabranch.core.contract.roles import BODIES, Role
@@ -51,6 +52,26 @@ def bodies_of(op: Operation) -> tuple[BodyUse, ...]:
     return tuple(bodies)
 
 
+class FunctionUse(NamedTuple):
+    """A function that an op's kernel calls: argument ``declared + i`` of ``body`` is the op's input ``first + i``."""
+
+    attr: str
+    body: Body
+    declared: int
+    first: int
+
+
+def functions_of(op: Operation) -> tuple[FunctionUse, ...]:
+    """The functions that an op hands to its kernel, which has the arguments before the captured ones."""
+    uses = []
+    for key, spec in op.definition.attrs.items():
+        body = op._attrs.get(key) if spec.captures is not None else None
+        if isinstance(body, Body):
+            captured = op.definition.input_range(spec.captures, op._attrs) if spec.captures else slice(0, 0)
+            uses.append(FunctionUse(key, body, len(body.args) - captured.stop + captured.start, captured.start))
+    return tuple(uses)
+
+
 def first_argument(op: Operation) -> int:
     """The input of an op with bodies that argument 0 of these stands for: what comes before it chooses a branch."""
     return len(op.definition.inputs) - 1
@@ -68,9 +89,15 @@ def outer_of(arg: Tensor) -> Tensor | None:
     """
     op = arg.op
     owner = op.body.owner
-    if op.role is not Role.ARGUMENT or owner is None or owner.role not in BODIES:
+    if op.role is not Role.ARGUMENT or owner is None:
         return None
-    return owner._inputs[first_argument(owner) + op._attrs["index"]]
+    index: int = op._attrs["index"]
+    if owner.role in BODIES:
+        return owner._inputs[first_argument(owner) + index]
+    for use in functions_of(owner):
+        if use.body is op.body and index >= use.declared:
+            return owner._inputs[use.first + index - use.declared]
+    return None
 
 
 def is_argument(tensor: Tensor, body: Body) -> bool:
@@ -148,13 +175,13 @@ def line_up(parts: Sequence[Body]) -> list[Tensor]:
 
 
 def own(op: Operation) -> None:
-    """Make ``op`` the owner of its bodies."""
-    for use in bodies_of(op):
-        use.body.owner = op
-        for control in use.body.outer_control_inputs:
+    """Make ``op`` the owner of its bodies, or of the functions that its kernel calls."""
+    for body in [use.body for use in bodies_of(op)] + [use.body for use in functions_of(op)]:
+        body.owner = op
+        for control in body.outer_control_inputs:
             if control not in op._control_inputs:
                 op.graph._add_control_inputs(op, [control])
-        use.body.outer_control_inputs.clear()
+        body.outer_control_inputs.clear()
 
 
 def input_changed(op: Operation, index: int, old: Tensor, new: Tensor) -> None:
@@ -167,6 +194,10 @@ def input_changed(op: Operation, index: int, old: Tensor, new: Tensor) -> None:
                 use.body.captures.setdefault(new, arg)
             if arg._handle is None:
                 arg._handle = new._handle
+    for function in functions_of(op):
+        captures = function.body.captures
+        if old in captures and function.body.args[function.declared + index - function.first] is captures[old]:
+            captures.setdefault(new, captures.pop(old))
 
 
 # ------------------------------------------------------------------------------------------------------------- growing
@@ -251,6 +282,15 @@ def _grow_owner(body: Body, outer: Tensor) -> Tensor:
     """The argument of an owned body for a tensor that it captures now."""
     owner = body.owner
     assert owner is not None
+    if owner.role not in BODIES:
+        raise ValueError(
+            errors.message(
+                f"tensor {outer.name!r} used in function {body.name!r}, which {owner.name!r} holds already",
+                "tensors of the function, and what it captured when it was made",
+                "use the tensor inside of the Python function",
+                at=outer.op.user_site,
+            )
+        )
     arguments = add_input(owner, outer)
     for use, arg in zip(bodies_of(owner), arguments, strict=True):
         use.body.captures[outer] = arg
@@ -279,11 +319,15 @@ def _find_intermediate(body: Body, tensor: Tensor) -> Tensor:
 
 
 def copy_op(op: Operation, inputs: Iterable[Tensor], body: Body) -> Operation:
-    """A copy of an op in ``body`` with other inputs, under a name in the current name scope."""
+    """A copy of an op in ``body`` with other inputs, under a name in the current name scope.
+
+    It has copies of the op's bodies.
+    """
     graph = op.graph
     with graph.building(body), graph.control_dependencies(None), graph.bare_scopes():
-        attrs = {key: value for key, value in op._attrs.items() if key != "_class"}
+        attrs = {key: _copied(value, body) for key, value in op._attrs.items() if key != "_class"}
         copy = graph._create(op.definition, list(inputs), attrs, op.name.rsplit("/", 1)[-1])
+    own(copy)
     copy._device = op._device
     rule = getattr(op, "_gradient_function", None)
     if rule is not None:  # one of the op's own, see `custom_gradient`
@@ -293,6 +337,41 @@ def copy_op(op: Operation, inputs: Iterable[Tensor], body: Body) -> Operation:
             output._shape = shapes.merge(source._shape, output._shape)
         if output._handle is None:
             output._handle = source._handle
+    return copy
+
+
+def _copied(value: Any, parent: Body) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_copied(item, parent) for item in value)
+    return copy_body(value, parent) if isinstance(value, Body) else value
+
+
+def copy_body(body: Body, parent: Body) -> Body:
+    """A copy of a body inside ``parent``, with arguments in the same order and no owner yet.
+
+    Its operations keep the lines of the user's program that made them.
+    """
+    graph = body.graph
+    copy = Body(graph, graph._unique(body.name), parent)
+    if body.by_value:
+        copy.called = copy
+    ops: dict[Operation, Operation] = {}
+
+    def inside(tensor: Tensor) -> Tensor:
+        return ops[tensor.op]._outputs[tensor.value_index]
+
+    with graph.name_scope(f"{copy.name}/"):
+        for arg in body.args:
+            argument = copy.add_arg(arg.dtype, arg._shape, arg.op.name.rsplit("/", 1)[-1])
+            argument._handle = arg._handle
+            ops[arg.op] = argument.op
+        for op in body.operations:
+            if op not in ops:
+                ops[op] = copy_op(op, [inside(tensor) for tensor in op._inputs], copy)
+                ops[op].user_site = op.user_site
+                graph._add_control_inputs(ops[op], [ops[control] for control in op._control_inputs])
+    copy.outputs = [inside(tensor) for tensor in body.outputs]
+    copy.control_outputs = [ops[control] for control in body.control_outputs]
     return copy
 
 

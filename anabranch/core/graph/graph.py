@@ -63,6 +63,8 @@ class Graph(GraphScopes):
         self._lock = threading.RLock()
         self.root = Body(self, "", None)
         self._operations: list[Operation] = []
+        self._in_functions = 0
+        """How many operations have been made in functions that kernels call."""
         self._by_name: dict[str, Operation] = {}
         self._names_in_use: dict[str, int] = {}
         self._collections: dict[Any, list[Any]] = {}
@@ -126,8 +128,12 @@ class Graph(GraphScopes):
 
     @property
     def _last_id(self) -> int:
-        """Number of operations created so far; the default op seed of a seeded graph."""
-        return len(self._operations)
+        """Number of operations created so far; the default op seed of a seeded graph.
+
+        A function that a kernel calls has a count of its own, as in TensorFlow, where it is a graph of its own.
+        """
+        called = self.current_body.called
+        return len(self._operations) - self._in_functions if called is None else called.created
 
     @property
     def finalized(self) -> bool:
@@ -265,6 +271,9 @@ class Graph(GraphScopes):
                 scope.seen.add(op)
             self._operations.append(op)
             body.operations.append(op)
+            if body.called is not None:
+                body.called.created += 1
+                self._in_functions += 1
             self._by_name[name] = op
             for tensor in inputs:
                 tensor._consumers.append(op)

@@ -19,7 +19,7 @@ from typing import Any
 
 from anabranch.core import device as devices
 from anabranch.core import errors
-from anabranch.core.contract import inference
+from anabranch.core.contract import inference, opdef
 from anabranch.core.contract.api import public
 from anabranch.core.contract.attrs import NamedAttrs
 from anabranch.core.contract.inference import HandleData
@@ -399,7 +399,7 @@ class _Import:
                     for item in node.attrs["_class"]
                 )
             full = names[node.name]
-            attrs = self._with_bodies(attrs, full, inputs, self._changed(node))
+            attrs = self._with_bodies(node.definition, attrs, full, inputs, self._changed(node))
             op = graph._create(
                 node.definition,
                 inputs,
@@ -445,11 +445,18 @@ class _Import:
         pairs = enumerate(zip(arguments, results, strict=True))
         return {i for i, (arg, result) in pairs if function.ret.get(result.name) != arg.name}
 
-    def _with_bodies(self, attrs: dict[str, Any], full: str, inputs: list[Any], changed: set[int]) -> dict[str, Any]:
+    def _with_bodies(
+        self, definition: opdef.OpDefinition, attrs: dict[str, Any], full: str, inputs: list[Any], changed: set[int]
+    ) -> dict[str, Any]:
         """Replace names of library functions by bodies made from them."""
         for key, value in attrs.items():
             if isinstance(value, NamedAttrs) and value.name in self.library:
-                attrs[key] = self._body(value, f"{full}_{key}", inputs, changed)
+                captures = definition.attrs[key].captures if key in definition.attrs else None
+                if captures is None:
+                    attrs[key] = self._body(value, f"{full}_{key}", inputs, changed)
+                else:
+                    captured = inputs[definition.input_range(captures, attrs)] if captures else []
+                    attrs[key] = self._body(value, f"{full}_{key}", captured, set(), called=True)
             elif isinstance(value, tuple) and any(isinstance(item, NamedAttrs) for item in value):
                 attrs[key] = tuple(
                     self._body(item, f"{full}_{key}", inputs, changed) if item.name in self.library else item
@@ -457,8 +464,13 @@ class _Import:
                 )
         return attrs
 
-    def _body(self, reference: NamedAttrs, name: str, inputs: list[Any], changed: set[int]) -> Body:
-        """A nested body from a library function, called with the last ``inputs``, of which a loop changes some."""
+    def _body(
+        self, reference: NamedAttrs, name: str, inputs: list[Any], changed: set[int], called: bool = False
+    ) -> Body:
+        """A nested body from a library function, called with the last ``inputs``, of which a loop changes some.
+
+        One that a kernel calls (``called``) takes ``inputs`` behind arguments of which nothing is known.
+        """
         function = self.library[reference.name]
         if reference.name in self.instantiating:
             raise NotImplementedError(
@@ -479,7 +491,11 @@ class _Import:
             for arg in function.signature.input_arg
             for i, dtype in enumerate(_arg_dtypes(arg, given))
         ]
-        outer = inputs[len(inputs) - len(arguments) :] if len(inputs) >= len(arguments) else [None] * len(arguments)
+        if called:
+            outer = [*[None] * (len(arguments) - len(inputs)), *inputs]
+            body.called = body
+        else:
+            outer = inputs[len(inputs) - len(arguments) :] if len(inputs) >= len(arguments) else [None] * len(arguments)
         tensors: dict[Source, Tensor] = {}
         with graph.building(body), graph.control_dependencies(None), graph.device(None), graph.name_scope(None):
             for position, ((arg_name, i, dtype), source) in enumerate(zip(arguments, outer, strict=True)):
@@ -488,7 +504,7 @@ class _Import:
                 if source is not None and position not in changed:
                     if shape is None:
                         shape = source._shape
-                    if source.dtype.is_ref:
+                    if source.dtype.is_ref and not called:
                         dtype = dtype._as_ref
                 tensor = body.add_arg(dtype, shape, f"{body.name}/{arg_name}")
                 if "_handle_dtypes" in attrs and attrs["_handle_dtypes"].list.type:

@@ -1,4 +1,7 @@
-"""Sparse tensors as strings: three serialised tensors (indices, values, dense shape) in a last dimension of 3."""
+"""Sparse tensors as strings: three serialised tensors (indices, values, dense shape) in a last dimension of 3.
+
+As variants, the three are the arrays themselves: what a dataset's element holds of a sparse tensor.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,6 @@ from anabranch.ops.summary.messages import content_proto
 _NO_GRADIENT = NotDifferentiable("strings have no gradient")
 
 
-def _strings_only(kind: Any) -> None:
-    if kind is not dtypes.string:
-        raise NotImplementedError(
-            errors.message("serialised sparse tensors of dtype variant", "dtype string", "out_type=tf.string")
-        )
-
-
 def _varint(number: int) -> bytes:
     encoded = bytearray()
     while number > 0x7F:
@@ -36,6 +32,22 @@ def _varint(number: int) -> bytes:
         number >>= 7
     encoded.append(number)
     return bytes(encoded)
+
+
+def _parts(arrays: Sequence[np.ndarray], dtype: dtypes.DType, out_type: dtypes.DType) -> list[Any]:
+    """Indices, values and dense shape as they stand in the result."""
+    if out_type is dtypes.variant:
+        return list(arrays)
+    types = dtypes.int64, dtype, dtypes.int64
+    return [_written(array, kind) for array, kind in zip(arrays, types, strict=True)]
+
+
+def _placed(parts: Sequence[Any]) -> np.ndarray:
+    """A vector of three, which may be arrays."""
+    vector = np.empty(3, object)
+    for i, part in enumerate(parts):
+        vector[i] = part
+    return vector
 
 
 def _written(array: np.ndarray, dtype: dtypes.DType) -> bytes:
@@ -57,16 +69,13 @@ class SerializeSparse(Op):
     gradient = _NO_GRADIENT
 
     def shape(c):
-        _strings_only(c.attrs["out_type"])
         sparse_operand(c, 0, 1, 2)
         return (3,)
 
     def host_kernel(ctx, inputs, attrs):
         indices, values, sizes = inputs
         check_parts(ctx, indices, values, sizes)
-        strings = np.empty(3, object)
-        strings[:] = [_written(indices, dtypes.int64), _written(values, attrs["T"]), _written(sizes, dtypes.int64)]
-        return strings
+        return _placed(_parts((indices, values, sizes), attrs["T"], attrs["out_type"]))
 
 
 def rows_of(ctx: Any, indices: np.ndarray, values: np.ndarray, sizes: np.ndarray) -> list[tuple[Any, Any]]:
@@ -90,7 +99,6 @@ class SerializeManySparse(Op):
     gradient = _NO_GRADIENT
 
     def shape(c):
-        _strings_only(c.attrs["out_type"])
         sparse_operand(c, 0, 1, 2)
         known = c.vector(2)
         return (known[0] if known else None, 3)
@@ -98,13 +106,15 @@ class SerializeManySparse(Op):
     def host_kernel(ctx, inputs, attrs):
         rows = rows_of(ctx, *inputs)
         strings = np.empty((len(rows), 3), object)
-        shape = _written(inputs[2][1:], dtypes.int64)
         for i, (indices, values) in enumerate(rows):
-            strings[i] = [_written(indices, dtypes.int64), _written(values, attrs["T"]), shape]
+            strings[i] = _placed(_parts((indices, values, inputs[2][1:]), attrs["T"], attrs["out_type"]))
         return strings
 
 
 def _read(ctx: Any, data: Any, dtype: dtypes.DType, rank: int, what: str) -> np.ndarray:
+    if isinstance(data, np.ndarray):
+        require(ctx, data.ndim == rank, f"Expected serialized_sparse's {what} of rank {rank} but received {data.ndim}")
+        return data
     try:
         proto = tensor_pb2.TensorProto.FromString(data)
         array = make_ndarray(proto)
@@ -164,7 +174,6 @@ class DeserializeSparse(Op):
     bound = unbounded
 
     def shape(c):
-        _strings_only(c.attrs["Tserialized"])
         given = c.with_rank_at_least(0, 1)
         if given is not None and given[-1] not in (None, 3):
             refuse(

@@ -136,6 +136,10 @@ class Overlay(ResourceManager):
         self._below = below
         self._started: dict[str, tuple[RandomCounter, int]] = {}
 
+    @property
+    def shared(self) -> ResourceManager:
+        return self._below.shared
+
     def put(self, slot: Slot, value: Any) -> None:
         """Shows ``value`` (None: no value) as the variable of ``slot``."""
         mine = Slot(slot.handle, slot.dtype, slot.shape)

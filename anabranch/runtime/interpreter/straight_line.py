@@ -69,6 +69,8 @@ class Straight:
         self._runs = 0
         self.bug: faults.KernelBug | None = None
         """Why the last run has left it to the interpreter, if that was a bug of ours."""
+        self.cost = float("inf")
+        """What a run of the code that was made last costs; without end if there is none."""
 
     def run(self, values: Sequence[Any]) -> tuple[list[Any], float] | None:
         """The results for these arguments and what they cost; None if the interpreter is to run the body."""
@@ -93,6 +95,7 @@ class Straight:
                 self.bug = bug
                 return None
             self._codes.append(code)
+            self.cost = code.cost
             return results, self._plan.cost.run
         return None
 

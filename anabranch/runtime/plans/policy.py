@@ -36,6 +36,8 @@ OWN_PROGRAM = 30_000.0
 OWN_PROGRAM_RUN = 60.0
 PROGRAM_RUN = 50.0
 """Running the body of a conditional or loop as a program of its own."""
+FUNCTION_RUN = 120.0
+"""Running a function that a kernel calls as a program of its own."""
 STRAIGHT_RUN = 6.0
 """By how much the straight code of a body (``interpreter/straight_line.py``) is slower than an iteration in a
 program."""

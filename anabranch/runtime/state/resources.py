@@ -239,6 +239,11 @@ class ResourceManager:
         self.entropy = int.from_bytes(os.urandom(8), "little") if entropy is None else int(entropy)
         self._unseeded = 0
 
+    @property
+    def shared(self) -> ResourceManager:
+        """The manager whose state is committed: what those see that are not part of a step."""
+        return self
+
     # -- lookup -------------------------------------------------------------------------------------------------------
     def slot(
         self,
@@ -329,6 +334,7 @@ class ResourceManager:
     def clear(self, containers: Iterable[str] | None = None) -> None:
         """Drops the resources of the given containers (all if None or empty)."""
         chosen = set(containers or ())
+        ended = []
         with self.changed:
             self._times_cleared += 1
             for table in (self._slots, self._objects):
@@ -343,11 +349,15 @@ class ResourceManager:
                         closing.end_layouts()
                     if hasattr(closing, "shutdown"):
                         closing.shutdown()
+                        ended.append(closing)
             if not chosen:
                 for counter in self._counters.values():
                     counter.end_layouts()
                 self._counters.clear()
             self.spares.clear()
+        for closed in ended:
+            if hasattr(closed, "finish"):  # it has threads or functions, which may need the lock to come to their end
+                closed.finish()
 
     def remove(self, handle: ResourceHandle) -> bool:
         """Drops one resource; whether it existed."""

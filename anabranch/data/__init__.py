@@ -1,0 +1,12 @@
+"""``tf.data``: datasets and their iterators.
+
+:mod:`anabranch.data.dataset` has the datasets, :mod:`anabranch.data.iterators` what goes through them,
+:mod:`anabranch.data.structure` what elements are made of, :mod:`anabranch.data.function_bodies` how a Python function
+becomes one that a stage calls. What runs stands in :mod:`anabranch.ops.data`.
+"""
+
+from anabranch.core.contract import api
+from anabranch.data import dataset, experimental, iterators, options
+
+__getattr__, __dir__ = api.module_attributes("data")
+__all__ = ["dataset", "experimental", "iterators", "options"]

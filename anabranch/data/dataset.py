@@ -1,0 +1,708 @@
+"""``tf.data.Dataset``: sequences of elements as values of the graph.
+
+A dataset object is a variant tensor, what makes the dataset when it runs, and the structure of its elements. Methods
+add the op of one more stage; nothing is read until an iterator is asked for elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.contract.inference import partial_value
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import get_seed
+from anabranch.core.graph.sparse_tensor import SparseTensor
+from anabranch.core.values import dtypes, shapes
+from anabranch.core.values.shapes import TensorShape
+from anabranch.data import function_bodies, generators, iterators, nest, structure
+from anabranch.data.options import Options
+from anabranch.data.structure import Component, DatasetComponent, TensorComponent
+
+AUTOTUNE = -1
+
+
+def number(value: Any, name: str, dtype: dtypes.DType = dtypes.int64) -> Tensor:
+    """An operand of a stage as a scalar tensor."""
+    return convert_to_tensor(value, dtype, name=name)
+
+
+def seeds(seed: Any) -> tuple[Tensor, Tensor]:
+    """The two seeds of a stage that draws, as TensorFlow makes them; 0 and 0 draw others."""
+    first, second = get_seed(seed) if not isinstance(seed, Tensor) else (None, seed)
+    if isinstance(seed, Tensor):
+        first = get_seed(0)[0]
+    low = constant(0, dtypes.int64, name="seed") if first is None else number(first, "seed")
+    if second is None:
+        return low, constant(0, dtypes.int64, name="seed2")
+    with name_scope("seed2") as scope:
+        high = convert_to_tensor(second, dtypes.int64)
+        both = build("LogicalAnd", build("Equal", low, np.int64(0)), build("Equal", high, np.int64(0)))
+        return low, build("Select", both, constant(2**31 - 1, dtypes.int64), high, name=scope)
+
+
+@public("data.Dataset", "contrib.data.Dataset")
+class Dataset:
+    """A sequence of elements, each a structure (tuple, dictionary) of tensors, sparse tensors or datasets.
+
+    It is made by ``from_tensors``, ``from_tensor_slices``, ``from_generator``, ``range``, ``list_files`` or a class
+    that reads files, and by the methods of another one.
+
+    Example:
+        >>> import anabranch as tf
+        >>> dataset = tf.data.Dataset.range(6).map(lambda x: x * x).batch(4)
+        >>> element = dataset.make_one_shot_iterator().get_next()
+        >>> with tf.Session() as session:
+        ...     print(session.run(element), session.run(element))
+        [0 1 4 9] [16 25]
+    """
+
+    def __init__(
+        self,
+        variant_tensor: Tensor,
+        spec: Any,
+        inputs: tuple[Dataset, ...] = (),
+        options: Options | None = None,
+    ) -> None:
+        self._variant_tensor = variant_tensor
+        self._spec = spec
+        self._inputs_of = inputs
+        self._own_options = options
+
+    # ---------------------------------------------------------------------------------------------- what it consists of
+    @property
+    def element_spec(self) -> Any:
+        """The structure of its elements: a component for each leaf."""
+        return self._spec
+
+    @property
+    def output_types(self) -> Any:
+        """The dtype of each component."""
+        return nest.map_structure(lambda component: component.legacy_type, self._spec)
+
+    @property
+    def output_shapes(self) -> Any:
+        """The static shape of each component."""
+        return nest.map_structure(lambda component: component.legacy_shape, self._spec)
+
+    @property
+    def output_classes(self) -> Any:
+        """The class of each component: tf.Tensor, tf.SparseTensor."""
+        return nest.map_structure(lambda component: component.legacy_class, self._spec)
+
+    @property
+    def _attrs(self) -> dict[str, Any]:
+        return structure.attrs_of(self._spec)
+
+    def _inputs(self) -> list[Dataset]:
+        return list(self._inputs_of)
+
+    def _as_variant_tensor(self) -> Tensor:
+        return self._variant_tensor
+
+    def options(self) -> Options:
+        """Its options and those of the datasets that it is made of."""
+        merged = Options()
+        for item in self._inputs_of:
+            merged = merged.merge(item.options())
+        return merged if self._own_options is None else merged.merge(self._own_options)
+
+    def __repr__(self) -> str:
+        told = nest.map_structure(str, self.output_shapes), nest.map_structure(repr, self.output_types)
+        sizes, types = (str(item).replace("'", "") for item in told)
+        return f"<{type(self).__name__} shapes: {sizes}, types: {types}>"
+
+    def __iter__(self) -> Any:
+        raise RuntimeError(
+            "__iter__() is only supported inside of tf.function or when eager execution is enabled.\n"
+            + errors.message(
+                "a loop over a dataset of a graph",
+                "an iterator whose next element a session runs",
+                "dataset.make_one_shot_iterator().get_next()",
+            )
+        )
+
+    def _stage(self, type_name: str, *operands: Any, spec: Any = None, **attrs: Any) -> Dataset:
+        """This dataset behind one more stage."""
+        spec = self._spec if spec is None else spec
+        return Dataset(
+            build(type_name, self._variant_tensor, *operands, **structure.attrs_of(spec), **attrs), spec, (self,)
+        )
+
+    # ---------------------------------------------------------------------------------------------------------- sources
+    @staticmethod
+    def from_tensors(tensors: Any) -> Dataset:
+        """A dataset of one element, ``tensors``."""
+        with name_scope("normalize_element"):
+            element, spec = _normalized(tensors)
+            parts = structure.to_tensors(spec, element)
+        return _of_components("TensorDataset", parts, spec)
+
+    @staticmethod
+    def from_tensor_slices(tensors: Any) -> Dataset:
+        """A dataset whose elements are the rows of ``tensors``, arrays or a structure of arrays of equal length.
+
+        Example:
+            >>> import anabranch as tf
+            >>> dataset = tf.data.Dataset.from_tensor_slices(([1, 2, 3], [[1.0], [2.0], [3.0]]))
+            >>> dataset.output_shapes
+            (TensorShape([]), TensorShape([1]))
+        """
+        with name_scope("normalize_element"):
+            element, whole = _normalized(tensors)
+            for component in nest.flatten(whole):
+                if component.legacy_shape.ndims == 0:
+                    raise ValueError(
+                        errors.message(
+                            "a scalar in from_tensor_slices",
+                            "tensors with a first dimension",
+                            "Dataset.from_tensors(x)",
+                        )
+                    )
+            parts = [
+                component.to_rows(value)
+                for component, value in zip(nest.flatten(whole), nest.flatten(element), strict=True)
+            ]
+        sizes = TensorShape([None])
+        for component in nest.flatten(whole):
+            if component.legacy_shape.ndims is not None:
+                sizes = sizes.merge_with(component.legacy_shape[:1])
+        spec = nest.map_structure(lambda component: component.row(), whole)
+        return _of_components("TensorSliceDataset", parts, spec)
+
+    @staticmethod
+    def from_sparse_tensor_slices(sparse_tensor: Any) -> Dataset:
+        """A dataset of the rows of a sparse tensor, each as a tuple (indices, values, dense_shape)."""
+        if not isinstance(sparse_tensor, SparseTensor):
+            raise TypeError(
+                "`sparse_tensor` must be a `tf.SparseTensor` object.Was "
+                f"{sparse_tensor}.\n"
+                + errors.message(
+                    type(sparse_tensor).__name__, "a sparse tensor", "tf.SparseTensor(indices, values, dense_shape)"
+                )
+            )
+        rank = sparse_tensor.shape.ndims
+        inner = None if rank is None else rank - 1
+        spec = (
+            TensorComponent(dtypes.int64, TensorShape([None, inner])),
+            TensorComponent(sparse_tensor.dtype, TensorShape([None])),
+            TensorComponent(dtypes.int64, TensorShape([inner])),
+        )
+        parts = sparse_tensor.indices, sparse_tensor.values, sparse_tensor.dense_shape
+        return Dataset(build("SparseTensorSliceDataset", *parts), spec)
+
+    @staticmethod
+    def from_generator(generator: Any, output_types: Any, output_shapes: Any = None, args: Any = None) -> Dataset:
+        """A dataset of what a Python generator gives.
+
+        Args:
+            generator: a function that returns something to iterate over, called for each pass.
+            output_types: the dtype of each component.
+            output_shapes: their static shapes; unknown if None.
+            args: tensors whose values the function is called with.
+        """
+        return generators.dataset_of(Dataset, generator, output_types, output_shapes, args)
+
+    @staticmethod
+    def range(*args: Any) -> Dataset:
+        """The int64 numbers of ``range(stop)``, ``range(start, stop)`` or ``range(start, stop, step)``."""
+        if not 1 <= len(args) <= 3:
+            raise ValueError(
+                f"Invalid arguments to RangeDataset: {args}\n"
+                + errors.message(f"{len(args)} arguments", "one to three", "Dataset.range(start, stop, step)")
+            )
+        start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+        spec = TensorComponent(dtypes.int64, TensorShape([]))
+        operands = number(start, "start"), number(stop, "stop"), number(step, "step")
+        return Dataset(build("RangeDataset", *operands, **structure.attrs_of(spec)), spec)
+
+    @staticmethod
+    def zip(datasets: Any) -> Dataset:
+        """A dataset of structures, like ``datasets``, of an element of each; as long as the shortest."""
+        for item in nest.flatten(datasets):
+            if not isinstance(item, Dataset):
+                hint = " Nested structures do not support Python lists; please use a tuple instead."
+                raise TypeError(
+                    "The argument to `Dataset.zip()` must be a nested structure of `Dataset` objects."
+                    + (hint if isinstance(item, list) else "")
+                    + "\n"
+                    + errors.message(type(item).__name__, "datasets in a tuple or dictionary", "Dataset.zip((a, b))")
+                )
+        flat = nest.flatten(datasets)
+        spec = nest.pack_sequence_as(datasets, [item._spec for item in flat])
+        tensors = [item._variant_tensor for item in flat]
+        return Dataset(build("ZipDataset", tensors, **structure.attrs_of(spec)), spec, tuple(flat))
+
+    # --------------------------------------------------------------------------------------------------- which elements
+    def concatenate(self, dataset: Dataset) -> Dataset:
+        """Its elements, then those of ``dataset``, whose components have the same types."""
+        if self.output_types != dataset.output_types:
+            raise TypeError(
+                "Two datasets to concatenate have different types "
+                f"{self.output_types} and {dataset.output_types}\n"
+                + errors.message(
+                    "two types of elements", "elements of one type", "dataset.map(lambda x: tf.cast(x, ...))"
+                )
+            )
+        if self.output_classes != dataset.output_classes:
+            raise TypeError(
+                "Two datasets to concatenate have different classes "
+                f"{self.output_classes} and {dataset.output_classes}\n"
+                + errors.message("two classes of elements", "elements of one class", "tf.sparse.to_dense(x)")
+            )
+        components = [
+            component
+            if isinstance(component, DatasetComponent)
+            else type(component)(component.dtype, component.shape.most_specific_compatible_shape(other.shape))
+            for component, other in zip(nest.flatten(self._spec), nest.flatten(dataset._spec), strict=True)
+        ]
+        spec = nest.pack_sequence_as(self._spec, components)
+        operands = self._variant_tensor, dataset._variant_tensor
+        return Dataset(build("ConcatenateDataset", *operands, **structure.attrs_of(spec)), spec, (self, dataset))
+
+    def repeat(self, count: Any = None) -> Dataset:
+        """Its elements ``count`` times over; without end if ``count`` is None or -1."""
+        return self._stage("RepeatDataset", number(-1 if count is None else count, "count"))
+
+    def take(self, count: Any) -> Dataset:
+        """Its first ``count`` elements; all if ``count`` is -1."""
+        return self._stage("TakeDataset", number(count, "count"))
+
+    def skip(self, count: Any) -> Dataset:
+        """What follows its first ``count`` elements; nothing if ``count`` is -1."""
+        return self._stage("SkipDataset", number(count, "count"))
+
+    def shard(self, num_shards: Any, index: Any) -> Dataset:
+        """Each ``num_shards``-th of its elements, from number ``index`` on."""
+        for value, name in ((num_shards, "num_shards"), (index, "index")):
+            known = value if not isinstance(value, Tensor) else partial_value(value)
+            if known is not None and int(known) < (name == "num_shards"):
+                raise ValueError(
+                    f"{name} must be >= {int(name == 'num_shards')}; got {known}\n"
+                    + errors.message(f"{name}={known}", "shards from 1, an index from 0", "dataset.shard(4, 0)")
+                )
+        shards, place = number(num_shards, "num_shards"), number(index, "index")
+        return self._stage("ShardDataset", shards, place)
+
+    def filter(self, predicate: Callable[..., Any]) -> Dataset:
+        """The elements for which ``predicate`` gives True, a scalar."""
+        traced = function_bodies.trace(predicate, self._spec, "Dataset.filter()")
+        component = traced.spec
+        if not (
+            isinstance(component, TensorComponent)
+            and component.dtype is dtypes.bool_
+            and component.shape.is_compatible_with(TensorShape([]))
+        ):
+            raise ValueError(
+                "`predicate` must return a scalar boolean tensor.\n"
+                + errors.message(f"{component!r}", "one boolean scalar", "dataset.filter(lambda x: x > 0)")
+            )
+        return self._calling("FilterDataset", traced, "predicate", spec=self._spec)
+
+    # ------------------------------------------------------------------------------------------------------ their order
+    def shuffle(self, buffer_size: Any, seed: Any = None, reshuffle_each_iteration: bool | None = None) -> Dataset:
+        """Its elements in random order, drawn from a buffer of ``buffer_size``.
+
+        Args:
+            buffer_size: how many elements are held to draw from; as many as there are for a uniform order.
+            seed: with it (or a graph's seed) the order is TensorFlow's own.
+            reshuffle_each_iteration: whether each pass has another order; True if None.
+        """
+        size = number(buffer_size, "buffer_size")
+        low, high = seeds(seed)
+        again = True if reshuffle_each_iteration is None else reshuffle_each_iteration
+        return self._stage("ShuffleDataset", size, low, high, reshuffle_each_iteration=again)
+
+    def prefetch(self, buffer_size: Any) -> Dataset:
+        """Its elements, up to ``buffer_size`` of which are made ahead where that pays; -1 leaves the number open."""
+        return self._stage("PrefetchDataset", number(-1 if buffer_size is None else buffer_size, "buffer_size"))
+
+    def cache(self, filename: Any = "") -> Dataset:
+        """Its elements, kept in memory (or in a file) after the first pass."""
+        return self._stage("CacheDataset", convert_to_tensor(filename, dtypes.string, name="filename"))
+
+    # ----------------------------------------------------------------------------------------------- element by element
+    def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None) -> Dataset:
+        """What ``map_func`` gives for each element.
+
+        Args:
+            map_func: called with an element (its parts as arguments if it is a tuple); returns a structure of tensors.
+            num_parallel_calls: how many calls may run at a time; the elements and their order do not depend on it.
+        """
+        traced = function_bodies.trace(map_func, self._spec, "Dataset.map()")
+        return self._calling("MapDataset", traced, "f", num_parallel_calls)
+
+    map_with_legacy_function = map
+
+    def _calling(
+        self,
+        type_name: str,
+        traced: function_bodies.Traced,
+        attr: str,
+        num_parallel_calls: Any = None,
+        spec: Any = None,
+        operands: tuple[Any, ...] = (),
+        **attrs: Any,
+    ) -> Dataset:
+        if num_parallel_calls is not None and type_name == "MapDataset":
+            type_name = "ParallelMapDataset"
+            operands = (number(num_parallel_calls, "num_parallel_calls", dtypes.int32),)
+        dataset = self._stage(
+            type_name,
+            traced.captured,
+            *operands,
+            spec=traced.spec if spec is None else spec,
+            **{attr: traced.body},
+            **attrs,
+        )
+        function_bodies.own(dataset._variant_tensor.op)
+        return dataset
+
+    def flat_map(self, map_func: Callable[..., Any]) -> Dataset:
+        """The elements of the datasets that ``map_func`` makes of its elements, one dataset after the other."""
+        traced = function_bodies.trace(map_func, self._spec, "Dataset.flat_map()")
+        return self._calling("FlatMapDataset", traced, "f", spec=_inner_spec(traced))
+
+    def interleave(
+        self,
+        map_func: Callable[..., Any],
+        cycle_length: Any = AUTOTUNE,
+        block_length: Any = 1,
+        num_parallel_calls: Any = None,
+    ) -> Dataset:
+        """Blocks of ``block_length`` elements, in turn, of ``cycle_length`` datasets that ``map_func`` makes.
+
+        Args:
+            map_func: makes a dataset of an element.
+            cycle_length: how many datasets are open at a time; 10 if it is -1.
+            block_length: how many elements of one come in a row.
+            num_parallel_calls: how many are read at a time; the order does not depend on it.
+        """
+        traced = function_bodies.trace(map_func, self._spec, "Dataset.interleave()")
+        if isinstance(cycle_length, int) and cycle_length == AUTOTUNE:
+            cycle_length = AUTOTUNED_CYCLE
+        operands: tuple[Any, ...] = number(cycle_length, "cycle_length"), number(block_length, "block_length")
+        if num_parallel_calls is None:
+            return self._calling("InterleaveDataset", traced, "f", spec=_inner_spec(traced), operands=operands)
+        operands = (*operands, number(num_parallel_calls, "num_parallel_calls"))
+        return self._calling("ParallelInterleaveDatasetV2", traced, "f", spec=_inner_spec(traced), operands=operands)
+
+    # ---------------------------------------------------------------------------------------------------------- batches
+    def batch(self, batch_size: Any, drop_remainder: Any = False) -> Dataset:
+        """Batches of ``batch_size`` elements ``[batch, ...]``, which must have one shape; the last one may have fewer.
+
+        ``drop_remainder`` leaves out a last one that has fewer, and makes the static size known.
+        """
+        size = number(batch_size, "batch_size")
+        drop = convert_to_tensor(drop_remainder, dtypes.bool_, name="drop_remainder")
+        static = _static_size(size, drop)
+        spec = nest.map_structure(lambda component: component.batched(static), self._spec)
+        return self._stage("BatchDatasetV2", size, drop, spec=spec)
+
+    def padded_batch(
+        self, batch_size: Any, padded_shapes: Any, padding_values: Any = None, drop_remainder: Any = False
+    ) -> Dataset:
+        """Batches of elements that are filled up to one shape each.
+
+        Args:
+            batch_size: how many elements make a batch.
+            padded_shapes: the shape of each component, None or -1 in it for the largest of the batch.
+            padding_values: what fills each component up, a scalar; zeros and empty strings if None.
+            drop_remainder: whether a last batch that has fewer elements is left out.
+        """
+        components = nest.flatten(self._spec)
+        for component in components:
+            if not isinstance(component, TensorComponent):
+                raise TypeError(
+                    "Batching of padded sparse tensors is not currently supported\n"
+                    + errors.message(f"{component!r}", "tensors", "tf.sparse.to_dense(x)")
+                )
+        size = number(batch_size, "batch_size")
+        padded = [
+            _padded_shape(given, component.shape)
+            for given, component in zip(nest.flatten_up_to(self._spec, padded_shapes), components, strict=True)
+        ]
+        given_values = (
+            [None] * len(components) if padding_values is None else nest.flatten_up_to(self._spec, padding_values)
+        )
+        values = [
+            _padding_value(value, component.dtype) for value, component in zip(given_values, components, strict=True)
+        ]
+        drop = convert_to_tensor(drop_remainder, dtypes.bool_, name="drop_remainder")
+        static = _static_size(size, drop)
+        spec = nest.pack_sequence_as(
+            self._spec,
+            [
+                TensorComponent(component.dtype, TensorShape([static]).concatenate(_shape_of_vector(sizes)))
+                for component, sizes in zip(components, padded, strict=True)
+            ],
+        )
+        attrs = {
+            "Toutput_types": structure.flat_types(spec),
+            "output_shapes": structure.attrs_of(spec)["output_shapes"],
+        }
+        variant = build("PaddedBatchDatasetV2", self._variant_tensor, size, padded, values, drop, **attrs)
+        return Dataset(variant, spec, (self,))
+
+    def unbatch(self) -> Dataset:
+        """The rows of its elements, one after the other."""
+        return self._stage("UnbatchDataset", spec=nest.map_structure(lambda component: component.row(), self._spec))
+
+    # ----------------------------------------------------------------------------------------------------------- others
+    def apply(self, transformation_func: Callable[[Dataset], Any]) -> Dataset:
+        """What ``transformation_func`` makes of this dataset."""
+        dataset = transformation_func(self)
+        if not isinstance(dataset, Dataset):
+            raise TypeError(
+                "`transformation_func` must return a Dataset.\n"
+                + errors.message(f"{transformation_func!r} that returns {dataset!r}", "a dataset", "return dataset")
+            )
+        return dataset
+
+    def enumerate(self, start: Any = 0) -> Dataset:
+        """Pairs of a number, from ``start`` on, and an element."""
+        return Dataset.zip((Dataset.range(start, dtypes.int64.max), self))
+
+    def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
+        """What is left after ``reduce_func(state, element)`` has been called for each element, as tensors.
+
+        Example:
+            >>> import anabranch as tf
+            >>> total = tf.data.Dataset.range(5).reduce(tf.constant(0, tf.int64), lambda state, x: state + x)
+            >>> with tf.Session() as session:
+            ...     session.run(total)
+            np.int64(10)
+        """
+        with name_scope("normalize_element"):
+            state, spec = _normalized(initial_state)
+            tensors = structure.to_tensors(spec, state)
+        while True:  # until the state's static shapes are those of what the function returns, too
+            traced = function_bodies.trace_arguments(reduce_func, (spec, self._spec), "Dataset.reduce()")
+            wider = _common_spec(spec, traced.spec)
+            if wider == spec:
+                break
+            spec = wider
+        outputs = build(
+            "ReduceDataset",
+            self._variant_tensor,
+            tensors,
+            traced.captured,
+            f=traced.body,
+            **structure.attrs_of(spec),
+        )
+        flat = outputs if isinstance(outputs, list) else [outputs]
+        function_bodies.own(flat[0].op)
+        return structure.from_tensors(spec, flat)
+
+    def with_options(self, options: Options) -> Dataset:
+        """The same elements, gone through with these options, and those that it has."""
+        if options is None or not isinstance(options, Options):
+            raise ValueError(errors.message(f"options={options!r}", "a tf.data.Options", "tf.data.Options()"))
+        self.options().merge(options)
+        return Dataset(self._variant_tensor, self._spec, (self,), options)
+
+    def _with_options_applied(self) -> Dataset:
+        """The dataset behind the stages that its options stand for."""
+        options = self.options()
+        dataset = self
+        threading = options.experimental_threading
+        if threading.max_intra_op_parallelism is not None:
+            most = number(threading.max_intra_op_parallelism, "max_intra_op_parallelism")
+            dataset = dataset._stage("MaxIntraOpParallelismDataset", most)
+        if threading.private_threadpool_size is not None:
+            dataset = dataset._stage(
+                "PrivateThreadPoolDataset", number(threading.private_threadpool_size, "num_threads")
+            )
+        chosen = options._static_optimizations()
+        if chosen:
+            names = convert_to_tensor(chosen, dtypes.string, name="optimizations")
+            dataset = dataset._stage("OptimizeDataset", names)
+        if options.experimental_optimization.autotune is not False:
+            dataset = dataset._stage("ModelDataset")
+        return dataset
+
+    # -------------------------------------------------------------------------------------------------------- iterators
+    def make_one_shot_iterator(self) -> Any:
+        """An iterator that goes through the dataset once, and needs no initialisation."""
+        return iterators.one_shot(self)
+
+    def make_initializable_iterator(self, shared_name: str | None = None) -> Any:
+        """An iterator that begins when ``iterator.initializer`` runs.
+
+        Args:
+            shared_name: name under which sessions share it; its own if None.
+        """
+        return iterators.initializable(self, shared_name)
+
+    def _make_one_shot_iterator(self) -> Any:
+        return self.make_one_shot_iterator()
+
+    def _make_initializable_iterator(self, shared_name: str | None = None) -> Any:
+        return self.make_initializable_iterator(shared_name)
+
+
+AUTOTUNED_CYCLE = 10
+"""Datasets that an interleave opens if it is left to us."""
+
+
+def _normalized(tensors: Any) -> tuple[Any, Any]:
+    """What a program gives as an element, its leaves converted, and its structure."""
+    leaves: list[Any] = []
+    for i, leaf in enumerate(nest.flatten(tensors)):
+        if isinstance(leaf, SparseTensor | Dataset):
+            leaves.append(leaf)
+        elif structure.is_sparse_value(leaf):
+            leaves.append(SparseTensor.from_value(leaf))
+        else:
+            leaves.append(convert_to_tensor(leaf, name=f"component_{i}"))
+    element = nest.pack_sequence_as(tensors, leaves)
+    return element, structure.spec_of(element)
+
+
+def _of_components(type_name: str, parts: list[Tensor], spec: Any) -> Dataset:
+    attrs = structure.attrs_of(spec)
+    return Dataset(build(type_name, parts, output_shapes=attrs["output_shapes"]), spec)
+
+
+def _inner_spec(traced: function_bodies.Traced) -> Any:
+    if not isinstance(traced.spec, DatasetComponent):
+        raise TypeError(
+            "`map_func` must return a `Dataset` object.\n"
+            + errors.message(f"{traced.spec!r}", "a dataset", "Dataset.from_tensors(x)")
+        )
+    return traced.spec.spec
+
+
+def _common_spec(spec: Any, returned: Any) -> Any:
+    """The structure of a state and of what a function returns for it; TypeError if there is none."""
+    nest.assert_same_structure(spec, returned)
+    components: list[Component] = []
+    for mine, other in zip(nest.flatten(spec), nest.flatten(returned), strict=True):
+        if type(mine) is not type(other) or mine.legacy_type != other.legacy_type:
+            raise TypeError(
+                f"The element types for the new state must match the initial state. Expected {mine!r}; got {other!r}.\n"
+                + errors.message(f"{other!r}", f"{mine!r}", "tf.cast(x, ...) what the function returns")
+            )
+        shape = mine.shape.most_specific_compatible_shape(other.shape)
+        components.append(type(mine)(mine.dtype, shape))
+    return nest.pack_sequence_as(spec, components)
+
+
+def _static_size(size: Tensor, drop: Tensor) -> int | None:
+    known, drops = partial_value(size), partial_value(drop)
+    if isinstance(known, np.ndarray) and isinstance(drops, np.ndarray) and bool(drops):
+        return int(known)
+    return None
+
+
+def _padded_shape(given: Any, own: TensorShape) -> Tensor:
+    """A component's padded shape as a vector, -1 where it is the largest of a batch."""
+    if isinstance(given, Tensor):
+        if given.shape.ndims != 1 or given.dtype.base != dtypes.int64:
+            raise TypeError(
+                f"Padded shape {given} must be a 1-D tensor of tf.int64 values, but its shape is {given.shape} and its "
+                f"element type is {given.dtype}.\n"
+                + errors.message(f"{given!r}", "a vector of int64", "tf.constant([3, -1], tf.int64)")
+            )
+        return given
+    sizes = None
+    try:
+        sizes = shapes.as_shape(given if not isinstance(given, list | tuple | np.ndarray) else _open(given))
+        dims = sizes.as_list()
+    except (TypeError, ValueError) as problem:
+        raise ValueError(
+            f"Padded shape {given!r} must be a 1-D tensor of tf.int64 values, or a shape.\n"
+            + errors.message(f"{given!r}", "a shape of known rank", "padded_shapes=[None]")
+        ) from problem
+    if own.ndims is not None and own.ndims != len(dims):
+        raise ValueError(
+            f"The padded shape {tuple(dims)} is not compatible with the corresponding input component shape {own}.\n"
+            + errors.message(f"{len(dims)} sizes", f"{own.ndims}", "padded_shapes with a size for each dimension")
+        )
+    for size, least in zip(dims, own.as_list() if own.ndims is not None else (), strict=False):
+        if size is not None and least is not None and size < least:
+            raise ValueError(
+                f"The padded shape {tuple(dims)} is not compatible with the corresponding input component shape {own}."
+                "\n" + errors.message(f"{size}", f"at least {least}", "a larger size, or None")
+            )
+    return constant([-1 if size is None else size for size in dims], dtypes.int64)
+
+
+def _open(sizes: Any) -> list[int | None]:
+    return [None if size is None or getattr(size, "value", size) in (None, -1) else int(size) for size in sizes]
+
+
+def _padding_value(value: Any, dtype: dtypes.DType) -> Tensor:
+    if value is None:
+        if dtype is dtypes.variant or dtype is dtypes.resource:
+            raise TypeError(
+                "Unable to create padding for field of type "
+                f"'{dtype.name}'\n" + errors.message(dtype.name, "numbers, bools or strings", "batch(n)")
+            )
+        value = "" if dtype is dtypes.string else np.zeros((), dtype.np)
+    tensor = convert_to_tensor(value, name="padding_value")
+    if tensor.dtype != dtype and not isinstance(value, Tensor):
+        tensor = convert_to_tensor(value, dtype, name="padding_value") if not _narrows(value, dtype) else tensor
+    if tensor.shape.ndims != 0:
+        raise ValueError(
+            f"Padding value should be a scalar, but is {value}\n"
+            + errors.message(f"shape {tensor.shape}", "a scalar", "padding_values=0")
+        )
+    if tensor.dtype != dtype:
+        raise TypeError(
+            f"Padding value tensor ({value}) does not match output type: {dtype!r}\n"
+            + errors.message(tensor.dtype.name, dtype.name, f"np.array({value!r}, {dtype.name!r})")
+        )
+    return tensor
+
+
+def _narrows(value: Any, dtype: dtypes.DType) -> bool:
+    """Whether a Python number is of another kind than a dtype."""
+    return isinstance(value, np.ndarray | np.generic) or (isinstance(value, float) and not dtype.is_floating)
+
+
+def _shape_of_vector(sizes: Tensor) -> TensorShape:
+    known = partial_value(sizes)
+    if isinstance(known, np.ndarray):
+        return TensorShape([None if size < 0 else int(size) for size in known])
+    return TensorShape([None] * sizes.shape[0].value) if sizes.shape[0].value is not None else TensorShape(None)
+
+
+def of_variant(tensor: Tensor, spec: Any) -> Dataset:
+    """The dataset of a variant tensor."""
+    return Dataset(tensor, spec)
+
+
+def _component_of(value: Any) -> Component | None:
+    return DatasetComponent(value._spec, of_variant) if isinstance(value, Dataset) else None
+
+
+structure.add_component(_component_of)
+
+
+@public("data.get_output_types")
+def get_output_types(dataset_or_iterator: Any) -> Any:
+    """The dtype of each component of the elements of a dataset or iterator."""
+    return dataset_or_iterator.output_types
+
+
+@public("data.get_output_shapes")
+def get_output_shapes(dataset_or_iterator: Any) -> Any:
+    """The static shape of each component of the elements of a dataset or iterator."""
+    return dataset_or_iterator.output_shapes
+
+
+@public("data.get_output_classes")
+def get_output_classes(dataset_or_iterator: Any) -> Any:
+    """The class of each component of the elements of a dataset or iterator."""
+    return dataset_or_iterator.output_classes
+
+
+__all__ = ["AUTOTUNE", "Dataset", "number", "of_variant", "seeds"]

@@ -1,0 +1,85 @@
+"""``tf.data.experimental``: transformations as functions to ``apply``, and what tells about datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from anabranch.core.contract import api
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.data import structure
+from anabranch.data.dataset import AUTOTUNE, Dataset, number, seeds
+
+api.publish_as("data.experimental.AUTOTUNE", AUTOTUNE)
+Transformation = Callable[[Dataset], Dataset]
+
+
+@public("data.experimental.get_single_element", "contrib.data.get_single_element")
+def get_single_element(dataset: Dataset) -> Any:
+    """The only element of a dataset, as tensors; a step fails if there is none, or more than one.
+
+    Example:
+        >>> import anabranch as tf
+        >>> element = tf.data.experimental.get_single_element(tf.data.Dataset.from_tensors([1, 2]))
+        >>> with tf.Session() as session:
+        ...     session.run(element).tolist()
+        [1, 2]
+    """
+    if not isinstance(dataset, Dataset):
+        raise TypeError("`dataset` must be a `tf.data.Dataset` object.")
+    tensors = build("DatasetToSingleElement", dataset._variant_tensor, **dataset._attrs)
+    return structure.from_tensors(dataset.element_spec, tensors if isinstance(tensors, list) else [tensors])
+
+
+@public("data.experimental.shuffle_and_repeat", "contrib.data.shuffle_and_repeat")
+def shuffle_and_repeat(buffer_size: Any, count: Any = None, seed: Any = None) -> Transformation:
+    """``shuffle`` and ``repeat`` as one stage, whose buffer takes from the next pass before one has ended.
+
+    Args:
+        buffer_size: how many elements are held to draw from.
+        count: how many passes; without end if None or -1.
+        seed: with it (or a graph's seed) the order is TensorFlow's own.
+    """
+
+    def apply(dataset: Dataset) -> Dataset:
+        size = number(buffer_size, "buffer_size")
+        passes = number(-1 if count is None else count, "count")
+        return dataset._stage("ShuffleAndRepeatDataset", size, *seeds(seed), passes)
+
+    return apply
+
+
+@public("data.experimental.unbatch", "contrib.data.unbatch")
+def unbatch() -> Transformation:
+    """The rows of elements, one after the other."""
+    return lambda dataset: dataset.unbatch()
+
+
+@public("data.experimental.enumerate_dataset", "contrib.data.enumerate_dataset")
+def enumerate_dataset(start: Any = 0) -> Transformation:
+    """Pairs of a number, from ``start`` on, and an element."""
+    return lambda dataset: dataset.enumerate(start)
+
+
+@public("data.experimental.Counter", "contrib.data.Counter")
+def counter(start: Any = 0, step: Any = 1, dtype: Any = None) -> Dataset:
+    """The numbers ``start``, ``start + step``, ... without end, of dtype int64 if ``dtype`` is None."""
+    wanted = structure.dtypes.int64 if dtype is None else structure.dtypes.as_dtype(dtype)
+    ones = Dataset.from_tensors(0).repeat(None)
+    first, distance = number(start, "start"), number(step, "step")
+    return ones.enumerate().map(lambda place, _: build("Cast", place * distance + first, DstT=wanted))
+
+
+@public("data.experimental.get_structure")
+def get_structure(dataset_or_iterator: Any) -> Any:
+    """The structure of the elements of a dataset or iterator."""
+    try:
+        return dataset_or_iterator.element_spec
+    except AttributeError:
+        raise TypeError(
+            f"`dataset_or_iterator` must be a Dataset or Iterator object, but got {type(dataset_or_iterator)}."
+        ) from None
+
+
+__getattr__, __dir__ = api.module_attributes("data.experimental")

@@ -1,0 +1,157 @@
+"""Datasets of Python generators: three functions of the graph around what lives in Python.
+
+Each pass calls the program's function anew. What it returns is gone through by ``tf.py_func``, on the thread that asks
+for the element; its values are converted to the dtypes that were declared, and their shapes checked.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.values import dtypes, shapes
+from anabranch.data import function_bodies, nest, structure
+from anabranch.data.structure import TensorComponent
+from anabranch.ops.control.bodies import told
+from anabranch.ops.control.python_functions import py_func
+
+
+class _Passes:
+    """The passes through a generator that are going on, by their numbers."""
+
+    def __init__(self, generator: Any, spec: Any) -> None:
+        self._generator = generator
+        self._spec = spec
+        self._numbers = itertools.count()
+        self._going_on: dict[int, Iterator[Any]] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, *arguments: Any) -> np.ndarray:
+        """Call the generator's function; the number of the pass."""
+        values = iter(self._generator(*arguments))
+        with self._lock:
+            number = next(self._numbers)
+            self._going_on[number] = values
+        return np.array(number, np.int64)
+
+    def next(self, number: Any) -> list[np.ndarray]:
+        """The components of the next element; StopIteration at the end."""
+        value = next(self._going_on[int(number)])
+        components = nest.flatten(self._spec)
+        try:
+            parts = nest.flatten_up_to(self._spec, value)
+        except (TypeError, ValueError) as problem:
+            raise TypeError(
+                "`generator` yielded an element that did not match the expected structure. The expected structure was "
+                f"{nest.map_structure(lambda c: c.dtype, self._spec)}, but the yielded element was {value}.\n"
+                + errors.message(f"{value!r} from {told(self._generator)}", "elements as declared", "yield a tuple")
+            ) from problem
+        return [self._converted(part, component) for part, component in zip(parts, components, strict=True)]
+
+    def _converted(self, value: Any, component: TensorComponent) -> np.ndarray:
+        dtype = component.dtype
+        try:
+            array = _strings(value) if dtype is dtypes.string else _numbers(value, dtype)
+        except (TypeError, ValueError) as problem:
+            raise TypeError(
+                "`generator` yielded an element that could not be converted to the expected type. The expected type "
+                f"was {dtype.name}, but the yielded element was {value}.\n"
+                + errors.message(
+                    f"{value!r} from {told(self._generator)}",
+                    f"{dtype.name} values",
+                    f"np.asarray(value, np.{dtype.name})",
+                )
+            ) from problem
+        if not shapes.is_compatible(array.shape, component.shape.raw):
+            raise ValueError(
+                f"`generator` yielded an element of shape {array.shape} where an element of shape {component.shape} "
+                "was expected.\n"
+                + errors.message(
+                    f"shape {shapes.show(array.shape)} from {told(self._generator)}",
+                    shapes.show(component.shape.raw),
+                    "output_shapes that fit, or None",
+                )
+            )
+        return array
+
+    def end(self, number: Any) -> np.ndarray:
+        """Let go of a pass."""
+        with self._lock:
+            values = self._going_on.pop(int(number), None)
+        close = getattr(values, "close", None)
+        if close is not None:
+            close()
+        return np.array(0, np.int64)
+
+
+def _strings(value: Any) -> np.ndarray:
+    array = np.asarray(value, object) if isinstance(value, str | bytes) else np.asarray(value)
+    if array.dtype.kind not in "OSU" or not all(isinstance(item, str | bytes) for item in array.astype(object).flat):
+        raise TypeError(f"{value!r} is not made of strings")
+    return array
+
+
+def _numbers(value: Any, dtype: dtypes.DType) -> np.ndarray:
+    array = np.asarray(value)
+    if array.dtype != dtype.np:
+        if array.dtype.kind in "OSU":
+            raise TypeError(f"{value!r} is not made of numbers")
+        array = np.asarray(value, dtype.np)
+    return array
+
+
+def dataset_of(kind: Any, generator: Any, output_types: Any, output_shapes: Any, args: Any) -> Any:
+    """The dataset, of the class ``kind``, of what a generator gives."""
+    if not callable(generator):
+        raise TypeError(
+            "`generator` must be callable.\n"
+            + errors.message(
+                f"{type(generator).__name__} as generator",
+                "a function that returns something to iterate over",
+                "Dataset.from_generator(lambda: values, tf.int64)",
+            )
+        )
+    spec = structure.from_legacy(output_types, output_shapes, None)
+    passes = _Passes(generator, spec)
+    arguments = () if args is None else tuple(convert_to_tensor(item, name="args") for item in args)
+    number = TensorComponent(dtypes.int64, shapes.TensorShape([]))
+    types = [component.dtype for component in nest.flatten(spec)]
+
+    def begin(*values: Any) -> Any:
+        tensor = py_func(passes.begin, list(values), dtypes.int64)
+        tensor.set_shape([])
+        return tensor
+
+    def go_on(pass_number: Any) -> Any:
+        tensors = py_func(passes.next, [pass_number], types)
+        return structure.from_tensors(spec, tensors)
+
+    def end(pass_number: Any) -> Any:
+        return py_func(passes.end, [pass_number], dtypes.int64)
+
+    def one_pass(*values: Any) -> Any:
+        specs = tuple(structure.component_of(value) for value in values)
+        first = function_bodies.trace_arguments(begin, specs, "Dataset.from_generator()")
+        others = [function_bodies.trace_arguments(item, (number,), "Dataset.from_generator()") for item in (go_on, end)]
+        variant = build(
+            "GeneratorDataset",
+            [*values, *first.captured],
+            others[0].captured,
+            others[1].captured,
+            init_func=first.body,
+            next_func=others[0].body,
+            finalize_func=others[1].body,
+            **structure.attrs_of(spec),
+        )
+        function_bodies.own(variant.op)
+        return kind(variant, spec)
+
+    source = kind.from_tensors(arguments if arguments else (constant(0, dtypes.int64),))
+    return source.flat_map(lambda *values: one_pass(*(values if arguments else ())))

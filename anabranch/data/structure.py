@@ -1,0 +1,283 @@
+"""What a dataset's elements are made of: for each leaf of their structure a *component*.
+
+A component says how a value becomes the tensors that an element holds, how it is made of them again, and what is known
+of it: dtype and static shape, the class of the value. Tensors are themselves; a sparse tensor is a variant with its
+three parts; a dataset and an optional are a scalar variant.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from anabranch.core import errors
+from anabranch.core.graph.build import build
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorValue
+from anabranch.core.values import dtypes, shapes
+from anabranch.core.values.shapes import TensorShape
+from anabranch.data import nest
+
+
+class Component:
+    """A leaf of the structure of elements."""
+
+    value_class: Any
+    """The class of its values, as ``output_classes`` tells it."""
+
+    @property
+    def legacy_type(self) -> Any:
+        """What stands in ``output_types``."""
+        return self.dtype  # type: ignore[attr-defined]
+
+    @property
+    def legacy_shape(self) -> Any:
+        """What stands in ``output_shapes``."""
+        return self.shape  # type: ignore[attr-defined]
+
+    @property
+    def legacy_class(self) -> Any:
+        """What stands in ``output_classes``."""
+        return self.value_class
+
+    @property
+    def flat_type(self) -> dtypes.DType:
+        """The dtype of the tensor that an element holds."""
+        return dtypes.variant
+
+    @property
+    def flat_shape(self) -> TensorShape:
+        """The static shape of that tensor."""
+        return TensorShape(None)
+
+    def to_tensor(self, value: Any) -> Tensor:
+        """The tensor of a value."""
+        raise NotImplementedError
+
+    def to_rows(self, value: Any) -> Tensor:
+        """The tensor whose rows are those of the rows of a value."""
+        return self.to_tensor(value)
+
+    def from_tensor(self, tensor: Tensor) -> Any:
+        """The value of a tensor."""
+        raise NotImplementedError
+
+    def batched(self, size: int | None) -> Component:
+        """The component of batches of ``size``."""
+        raise NotImplementedError
+
+    def row(self) -> Component:
+        """The component of the rows of a value."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorComponent(Component):
+    """A tensor."""
+
+    dtype: dtypes.DType
+    shape: TensorShape
+    value_class = Tensor
+
+    @property
+    def flat_type(self) -> dtypes.DType:
+        return self.dtype
+
+    @property
+    def flat_shape(self) -> TensorShape:
+        return self.shape
+
+    def to_tensor(self, value: Any) -> Tensor:
+        return convert_to_tensor(value, self.dtype)
+
+    def from_tensor(self, tensor: Tensor) -> Any:
+        tensor.set_shape(self.shape)
+        return tensor
+
+    def batched(self, size: int | None) -> Component:
+        return TensorComponent(self.dtype, TensorShape([size]).concatenate(self.shape))
+
+    def row(self) -> Component:
+        return TensorComponent(self.dtype, self.shape[1:])
+
+
+@dataclasses.dataclass(frozen=True)
+class SparseComponent(Component):
+    """A sparse tensor."""
+
+    dtype: dtypes.DType
+    shape: TensorShape
+    value_class = SparseTensor
+
+    def to_tensor(self, value: Any) -> Tensor:
+        value = SparseTensor.from_value(value)
+        parts = value.indices, value.values, value.dense_shape
+        return build("SerializeSparse", *parts, out_type="variant")
+
+    def to_rows(self, value: Any) -> Tensor:
+        value = SparseTensor.from_value(value)
+        parts = value.indices, value.values, value.dense_shape
+        return build("SerializeManySparse", *parts, out_type="variant")
+
+    def from_tensor(self, tensor: Tensor) -> Any:
+        parts = build("DeserializeSparse", tensor, dtype=self.dtype)
+        indices, values, sizes = parts
+        if self.shape.ndims is not None:
+            indices.set_shape([None, self.shape.ndims])
+            sizes.set_shape([self.shape.ndims])
+        value = SparseTensor(indices, values, sizes)
+        value._static = self.shape.raw
+        return value
+
+    def batched(self, size: int | None) -> Component:
+        return SparseComponent(self.dtype, TensorShape([size]).concatenate(self.shape))
+
+    def row(self) -> Component:
+        return SparseComponent(self.dtype, self.shape[1:])
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetComponent(Component):
+    """A dataset of elements of the structure ``spec``."""
+
+    spec: Any
+    make: Any = dataclasses.field(compare=False, repr=False)
+    """Makes a dataset of a variant tensor and a structure."""
+
+    @property
+    def legacy_type(self) -> Any:
+        return self
+
+    legacy_shape = legacy_class = legacy_type
+
+    @property
+    def flat_shape(self) -> TensorShape:
+        return TensorShape([])
+
+    def to_tensor(self, value: Any) -> Tensor:
+        tensor: Tensor = value._variant_tensor
+        return tensor
+
+    def from_tensor(self, tensor: Tensor) -> Any:
+        return self.make(tensor, self.spec)
+
+    def batched(self, size: int | None) -> Component:
+        raise NotImplementedError(
+            errors.message(
+                "a batch of datasets", "a batch of tensors", "dataset.flat_map(lambda inner: inner.batch(n))"
+            )
+        )
+
+
+_converters: list[Any] = []
+"""Functions that give the component of a value, or None."""
+
+
+def add_component(component_of: Any) -> None:
+    """Say which component values of further classes have: ``component_of(value)`` gives it, or None."""
+    _converters.append(component_of)
+
+
+def leaf(value: Any) -> Any:
+    """A leaf of what a program gives, as a tensor or a value of another component's class."""
+    if isinstance(value, SparseTensorValue):
+        return SparseTensor.from_value(value)
+    if isinstance(value, SparseTensor) or any(find(value) is not None for find in _converters):
+        return value
+    return convert_to_tensor(value)
+
+
+def component_of(value: Any) -> Component:
+    """The component of a leaf that :func:`leaf` gave."""
+    for find in _converters:
+        component: Component | None = find(value)
+        if component is not None:
+            return component
+    if isinstance(value, SparseTensor):
+        return SparseComponent(value.dtype, value.shape)
+    return TensorComponent(value.dtype.base, value.shape)
+
+
+def spec_of(element: Any) -> Any:
+    """The structure of components of an element whose leaves :func:`leaf` gave."""
+    return nest.map_structure(component_of, element)
+
+
+def flat_types(spec: Any) -> list[dtypes.DType]:
+    """The dtypes of the tensors that an element holds."""
+    return [component.flat_type for component in nest.flatten(spec)]
+
+
+def flat_shapes(spec: Any) -> list[TensorShape]:
+    """The static shapes of the tensors that an element holds."""
+    return [component.flat_shape for component in nest.flatten(spec)]
+
+
+def attrs_of(spec: Any) -> dict[str, Any]:
+    """The attributes ``output_types`` and ``output_shapes`` of an op that gives such elements."""
+    return {"output_types": flat_types(spec), "output_shapes": [shape.raw for shape in flat_shapes(spec)]}
+
+
+def to_tensors(spec: Any, element: Any) -> list[Tensor]:
+    """The tensors of an element."""
+    return [
+        component.to_tensor(value) for component, value in zip(nest.flatten(spec), nest.flatten(element), strict=True)
+    ]
+
+
+def from_tensors(spec: Any, tensors: Sequence[Tensor]) -> Any:
+    """The element that is made of tensors."""
+    components = nest.flatten(spec)
+    return nest.pack_sequence_as(
+        spec, [component.from_tensor(tensor) for component, tensor in zip(components, tensors, strict=True)]
+    )
+
+
+def from_legacy(types: Any, element_shapes: Any, classes: Any) -> Any:
+    """The structure of components that dtypes, shapes and classes tell; None stands for unknown shapes and tensors."""
+    types = nest.map_structure(lambda item: item if isinstance(item, Component) else dtypes.as_dtype(item), types)
+    count = len(nest.flatten(types))
+    if element_shapes is None:
+        flat: list[Any] = [TensorShape(None)] * count
+    else:
+        flat = [
+            item if isinstance(item, Component) else shapes.as_shape(item)
+            for item in nest.flatten_up_to(types, element_shapes)
+        ]
+    kinds = [Tensor] * count if classes is None else nest.flatten(classes)
+    components = []
+    for dtype, shape, kind in zip(nest.flatten(types), flat, kinds, strict=True):
+        if isinstance(dtype, Component):
+            components.append(dtype)
+        elif kind is SparseTensor:
+            components.append(SparseComponent(dtype, shape))
+        elif kind is Tensor:
+            components.append(TensorComponent(dtype, shape))
+        else:
+            raise TypeError(
+                f"Could not build a structure for output class {getattr(kind, '__name__', kind)}\n"
+                + errors.message(f"the class {kind!r}", "tf.Tensor or tf.SparseTensor", "output_classes=tf.Tensor")
+            )
+    return nest.pack_sequence_as(types, components)
+
+
+def is_compatible(spec: Any, other: Any) -> bool:
+    """Whether two structures are of one form, with equal dtypes and shapes that go together."""
+    try:
+        nest.assert_same_structure(spec, other)
+    except (TypeError, ValueError):
+        return False
+    return all(
+        type(mine) is type(its)
+        and mine.flat_type == its.flat_type
+        and (isinstance(mine, DatasetComponent) or mine.legacy_type == its.legacy_type)
+        and (not isinstance(mine, TensorComponent | SparseComponent) or mine.shape.is_compatible_with(its.shape))
+        for mine, its in zip(nest.flatten(spec), nest.flatten(other), strict=True)
+    )
+
+
+def is_sparse_value(value: Any) -> bool:
+    """Whether a leaf holds the arrays of a sparse tensor."""
+    return isinstance(value, SparseTensorValue)

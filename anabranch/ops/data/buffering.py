@@ -1,0 +1,225 @@
+"""Stages that keep elements: cache in memory, prefetch.
+
+Prefetching never changes what comes, and an error comes at its place. Elements are made ahead, by a thread, only where
+that pays: work that takes less than :data:`WORTH_A_THREAD` is done when it is asked for, as two threads of Python that
+wait for each other cost more than it does.
+
+A thread belongs to its iterator: closing the iterator ends it, and so does dropping it.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+import time
+import weakref
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.opdef import Bool, Int
+from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Dataset, Element, Iterator, Worker, number, stage
+
+WORTH_A_THREAD = 0.0005
+"""Seconds that making an element takes at least if it is worth a thread."""
+SLOW_BEFORE_A_THREAD = 2
+"""How many elements must have taken so long."""
+AUTOTUNED_SIZE = 2
+"""How many elements are held if the buffer's size is left to us."""
+
+
+# ---------------------------------------------------------------------------------------------------------------- cache
+class _Cached(Iterator):
+    fields = ("position",)
+
+    def start(self) -> None:
+        self.position = 0
+        self._memory: _Memory = self.context.keep(("cache", id(self.dataset)), lambda: _Memory(self.dataset))
+        if self._memory.complete:
+            self._elements = self._memory.elements
+        else:
+            self._elements = []
+
+    def next(self) -> Element | None:
+        memory = self._memory
+        if memory.complete and self._elements is memory.elements:
+            if self.position == len(self._elements):
+                return None
+            self.position += 1
+            return self._elements[self.position - 1]
+        element = self.inputs[0].next()
+        if element is None:
+            memory.elements, memory.complete = self._elements, True
+            return None
+        self._elements.append(element)
+        self.position += 1
+        return element
+
+    def save(self) -> dict[str, Any]:
+        return {**super().save(), "elements": list(self._elements), "complete": self._memory.complete}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self._elements = list(state["elements"])
+        if state["complete"]:
+            self._memory.elements, self._memory.complete = self._elements, True
+
+
+class _Memory:
+    """What a cache holds, for all passes of a pipeline."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        """Held, as its number is the key."""
+        self.elements: list[Element] = []
+        self.complete = False
+
+
+@stage("CacheDataset", "input_dataset: variant, filename: string")
+class Cache(Dataset):
+    """The elements of the input, which is gone through once; ``filename`` is empty for a cache in memory."""
+
+    iterator = _Cached
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        name = np.asarray(operands["filename"], object).item()
+        if name not in (b"", ""):
+            raise errors.UnimplementedError(
+                None,
+                self.op,
+                errors.message(f"a cache in the file {name!r}", "a cache in memory", "dataset.cache()"),
+            )
+
+
+# ------------------------------------------------------------------------------------------------------------- prefetch
+class _Ahead(Worker):
+    """Elements that a thread makes ahead."""
+
+    def __init__(self, source: Iterator, limit: int) -> None:
+        self.source = source
+        self.limit = limit
+        self.changed = threading.Condition()
+        self.working = threading.Lock()
+        """Held while the source is asked, and while its place is saved."""
+        self.items: collections.deque[Element | BaseException | None] = collections.deque()
+        self.ended = False
+        self.thread = threading.Thread(target=self._work, daemon=True, name="anabranch prefetch")
+
+    def _work(self) -> None:
+        with np.errstate(all="ignore"):
+            while True:
+                with self.changed:
+                    self.changed.wait_for(lambda: self.ended or len(self.items) < self.limit)
+                    if self.ended:
+                        return
+                with self.working:
+                    item: Element | BaseException | None
+                    try:
+                        item = self.source.next()
+                    except BaseException as problem:  # told to whoever asks for this element
+                        item = problem
+                    with self.changed:
+                        self.items.append(item)
+                        self.ended |= item is None
+                        self.changed.notify_all()
+
+    def close(self) -> None:
+        """Let the thread end."""
+        with self.changed:
+            self.ended = True
+            self.changed.notify_all()
+
+    def join(self) -> None:
+        """Wait until the thread has ended."""
+        if self.thread is not threading.current_thread() and self.thread.ident is not None:
+            self.thread.join()
+
+
+class _Prefetched(Iterator):
+    def start(self) -> None:
+        self._ahead: _Ahead | None = None
+        self._slow = 0
+        self.kept: list[Element] = []
+        """Elements that were made ahead before the place was saved."""
+
+    def next(self) -> Element | None:
+        if self.kept:
+            return self.kept.pop(0)
+        ahead = self._ahead
+        if ahead is None:
+            if self._slow >= SLOW_BEFORE_A_THREAD and self.dataset.limit:
+                ahead = self._begin()
+            else:
+                started = time.perf_counter()
+                element = self.inputs[0].next()
+                self._slow += time.perf_counter() - started > WORTH_A_THREAD
+                return element
+        with ahead.changed:
+            if not ahead.items:
+                self.context.pipeline.current_token.wait_for(
+                    ahead.changed, lambda: bool(ahead.items) or ahead.ended, self.dataset.op
+                )
+            if not ahead.items or ahead.items[0] is None:
+                return None
+            item = ahead.items.popleft()
+            ahead.changed.notify_all()
+        if isinstance(item, BaseException):
+            raise item
+        return item
+
+    def _begin(self) -> _Ahead:
+        ahead = self._ahead = _Ahead(self.inputs[0], self.dataset.limit)
+        weakref.finalize(self, ahead.close)
+        self.context.pipeline.add_worker(ahead)
+        ahead.thread.start()
+        return ahead
+
+    def save(self) -> dict[str, Any]:
+        ahead = self._ahead
+        if ahead is None:
+            return {**super().save(), "kept": list(self.kept)}
+        with ahead.working:
+            made = [item for item in ahead.items if isinstance(item, tuple)]
+            return {**super().save(), "kept": [*self.kept, *made]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._stop()
+        super().restore(state)
+        self.kept = list(state["kept"])
+
+    def _stop(self) -> None:
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead.join()
+            self._ahead = None
+
+    def close(self) -> None:
+        self._stop()
+        super().close()
+
+
+@stage(
+    "PrefetchDataset",
+    "input_dataset: variant, buffer_size: int64",
+    {
+        **ELEMENTS,
+        "slack_period": Int(0),
+        "legacy_autotune": Bool(True),
+        "buffer_size_min": Int(0),
+        **METADATA,
+    },
+)
+class Prefetch(Dataset):
+    """The elements of the input, up to ``buffer_size`` of which may be made before they are asked for."""
+
+    iterator = _Prefetched
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        size = number(ctx, operands["buffer_size"], "buffer_size")
+        ctx.check(
+            size >= -1,
+            errors.InvalidArgumentError,
+            "buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning",
+        )
+        self.limit = AUTOTUNED_SIZE if size < 0 else size

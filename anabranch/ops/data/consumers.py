@@ -1,0 +1,86 @@
+"""Ops that go through a whole dataset in a step: the single element, a reduction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anabranch.core import errors
+from anabranch.core.contract.opdef import Bool, Func, List, NotDifferentiable, Op, channel
+from anabranch.ops.data.iterators import element_shapes
+from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Context, Dataset, Function, Iterator, Pipeline
+
+_NO_GRADIENT = NotDifferentiable("nothing flows back into a dataset")
+
+
+class _Pass:
+    """One pass through a dataset in a step, with what it is gone through by."""
+
+    def __init__(self, ctx: Any, dataset: Any) -> None:
+        ctx.check(
+            isinstance(dataset, Dataset),
+            errors.InvalidArgumentError,
+            f"a {type(dataset).__name__} in place of a dataset",
+        )
+        self.pipeline = Pipeline(ctx.functions)
+        self.context = Context(self.pipeline)
+        self._dataset = dataset
+        self._token = ctx.cancellation
+        self._within = self.pipeline.for_step(self._token)
+
+    def __enter__(self) -> Iterator:
+        self._within.__enter__()
+        self._iterator = self._dataset.iterate(self.context)
+        return self._iterator
+
+    def __exit__(self, *problem: Any) -> None:
+        self.pipeline.cancel("The step is over.")
+        self._iterator.close()
+        self._within.__exit__(*problem)
+
+
+class DatasetToSingleElement(Op):
+    """The components of a dataset's only element; the step fails if it has none, or more."""
+
+    signature = "dataset: variant -> components: [output_types]"
+    attrs = {**ELEMENTS, **METADATA}
+    effect = channel()
+    may_block = True
+    shape = element_shapes
+    gradient = _NO_GRADIENT
+
+    def host_kernel(ctx, inputs, attrs):
+        with _Pass(ctx, inputs[0]) as iterator:
+            element = iterator.next()
+            ctx.check(element is not None, errors.InvalidArgumentError, "Dataset was empty.")
+            ctx.check(iterator.next() is None, errors.InvalidArgumentError, "Dataset had more than one element.")
+        return element
+
+
+class ReduceDataset(Op):
+    """The state after ``f`` of state and element has been called for each element, from ``initial_state`` on."""
+
+    signature = (
+        "input_dataset: variant, initial_state: [Tstate], other_arguments: [Targuments] -> components: [output_types]"
+    )
+    attrs = {
+        "f": Func(captures="other_arguments"),
+        "Tstate": List("type", minimum=1),
+        "Targuments": List("type", minimum=0),
+        **ELEMENTS,
+        "use_inter_op_parallelism": Bool(True),
+        **METADATA,
+    }
+    effect = channel()
+    may_block = True
+    shape = element_shapes
+    gradient = _NO_GRADIENT
+
+    def host_kernel(ctx, inputs, attrs):
+        count = len(attrs["Tstate"])
+        state = list(inputs[1 : 1 + count])
+        within = _Pass(ctx, inputs[0])
+        call = Function(attrs["f"], inputs[1 + count :]).prepare(within.context)
+        with within as iterator:
+            while (element := iterator.next()) is not None:
+                state = call([*state, *element])
+        return state

@@ -1,0 +1,344 @@
+"""Iterators as resources of a session: the channel ops that make them, and take elements out.
+
+An iterator is made by ``MakeIterator`` from a dataset, or, if it is a one-shot iterator, by its own function when it is
+first used. ``IteratorGetNext`` ends a segment like a dequeue, so that a step that is fed by a dataset is one program
+behind one kernel call. What a pipeline's functions read is what is committed when they are called.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.cancellation import CancellationToken
+from anabranch.core.contract import inference
+from anabranch.core.contract.inference import ShapeContext
+from anabranch.core.contract.opdef import (
+    PURE,
+    Func,
+    List,
+    NotDifferentiable,
+    Op,
+    String,
+    channel,
+    define,
+)
+from anabranch.core.values import dtypes, shapes
+from anabranch.core.values.optional_values import HostOptional
+from anabranch.ops.data.pipeline import ELEMENTS, Context, Dataset, Element, Iterator, Pipeline
+
+_NO_GRADIENT = NotDifferentiable("an iterator hands values from one step to the next")
+
+
+class IteratorResource:
+    """The object behind an iterator's handle."""
+
+    def __init__(self, name: str, attrs: dict[str, Any], factory: Any = None) -> None:
+        self.name = name
+        self.types: tuple[dtypes.DType, ...] = tuple(attrs["output_types"])
+        self.shapes: tuple[shapes.RawShape, ...] = tuple(attrs["output_shapes"])
+        self._factory = factory
+        """Of a one-shot iterator, the function that makes its dataset."""
+        self._iterator: Iterator | None = None
+        self._pipeline: Pipeline | None = None
+        self._busy = threading.Lock()
+
+    # ----------------------------------------------------------------------------------------------------------- making
+    def make(self, ctx: Any, dataset: Any) -> None:
+        """Begin to go through a dataset; what it went through before is dropped."""
+        ctx.check(
+            isinstance(dataset, Dataset),
+            errors.InvalidArgumentError,
+            f"a {type(dataset).__name__} in place of a dataset",
+        )
+        check_elements(ctx, (dataset.types, dataset.shapes), (self.types, self.shapes))
+        with self._alone(ctx.cancellation):
+            self._drop()
+            self._pipeline = pipeline = Pipeline(ctx.functions)
+            with pipeline.for_step(ctx.cancellation):
+                self._iterator = dataset.iterate(Context(pipeline))
+
+    def begin(self, ctx: Any) -> None:
+        """Make a one-shot iterator that has not been used yet."""
+        if self._iterator is None and self._factory is not None:
+            factory, self._factory = self._factory, None
+            try:
+                (dataset,) = ctx.functions.prepare(factory, ())((), ctx.cancellation)
+                self.make(ctx, dataset)
+            except BaseException:
+                self._factory = factory
+                raise
+
+    def _drop(self) -> None:
+        if self._iterator is not None and self._pipeline is not None:
+            self._pipeline.cancel(f"Iterator {self.name!r} began anew.")
+            self._pipeline.join()
+            self._iterator.close()
+        self._iterator = None
+
+    def _alone(self, token: CancellationToken) -> _Alone:
+        return _Alone(self._busy, token)
+
+    # ------------------------------------------------------------------------------------------------------------ using
+    def next(self, ctx: Any) -> Element | None:
+        """The next element; None at the end."""
+        token = ctx.cancellation
+        if self._iterator is None:
+            self.begin(ctx)
+        with self._alone(token):
+            iterator, pipeline = self._made(ctx)
+            with pipeline.for_step(token):
+                return iterator.next()
+
+    def _made(self, ctx: Any) -> tuple[Iterator, Pipeline]:
+        if self._iterator is None or self._pipeline is None:
+            raise errors.FailedPreconditionError(
+                None,
+                ctx.op,
+                "GetNext() failed because the iterator has not been initialized. Ensure that you have run the "
+                "initializer operation for this iterator before getting the next element.\n"
+                + errors.message(
+                    f"an element of iterator {self.name!r}",
+                    "an iterator that has been initialised",
+                    "session.run(iterator.initializer)",
+                ),
+            )
+        return self._iterator, self._pipeline
+
+    # ---------------------------------------------------------------------------------------------------------- saving
+    def save(self, ctx: Any) -> dict[str, Any]:
+        """The place that it has come to: numbers, bytes and arrays in lists and dictionaries."""
+        if self._iterator is None:
+            self.begin(ctx)
+        with self._alone(ctx.cancellation):
+            iterator, pipeline = self._made(ctx)
+            with pipeline.for_step(ctx.cancellation):
+                return {"pipeline": pipeline.save(), "iterator": iterator.save()}
+
+    def restore(self, ctx: Any, state: dict[str, Any]) -> None:
+        """Go to a saved place of the same pipeline."""
+        if self._iterator is None:
+            self.begin(ctx)
+        with self._alone(ctx.cancellation):
+            iterator, pipeline = self._made(ctx)
+            with pipeline.for_step(ctx.cancellation):
+                iterator.restore(state["iterator"])
+                pipeline.restore(state["pipeline"])  # last: going to a place has begun passes
+
+    # ---------------------------------------------------------------------------------------------------------- closing
+    def shutdown(self) -> None:
+        """Cancel what it does; it is not used any more, and :meth:`finish` follows."""
+        if self._pipeline is not None:
+            self._pipeline.cancel("Session was closed.")
+
+    def finish(self) -> None:
+        """Wait until its threads have ended, and let go of what they used."""
+        iterator, self._iterator = self._iterator, None
+        if iterator is not None and self._pipeline is not None:
+            self._pipeline.join()
+            iterator.close()
+
+
+class _Alone:
+    """A lock that is waited for like everything that a step waits for: until the step is cancelled."""
+
+    __slots__ = ("_lock", "_token")
+
+    def __init__(self, lock: threading.Lock, token: CancellationToken) -> None:
+        self._lock = lock
+        self._token = token
+
+    def __enter__(self) -> None:
+        while not self._lock.acquire(timeout=0.1):
+            self._token.raise_if_cancelled()
+
+    def __exit__(self, *problem: object) -> None:
+        self._lock.release()
+
+
+def check_elements(ctx: Any, given: tuple[Any, Any], wanted: tuple[Any, Any]) -> None:
+    """Refuse elements of other types or shapes than an iterator's."""
+    (types, sizes), (wanted_types, wanted_sizes) = given, wanted
+    ctx.check(
+        len(types) == len(wanted_types),
+        errors.InvalidArgumentError,
+        f"Number of components does not match: expected {len(wanted_types)} types but got {len(types)}.",
+    )
+    for i, (mine, other) in enumerate(zip(types, wanted_types, strict=True)):
+        ctx.check(
+            mine == other,
+            errors.InvalidArgumentError,
+            f"Data type mismatch at component {i}: expected {_c_name(other)} but got {_c_name(mine)}.",
+        )
+    for i, (mine, other) in enumerate(zip(sizes, wanted_sizes, strict=False)):
+        ctx.check(
+            shapes.is_compatible(mine, other),
+            errors.InvalidArgumentError,
+            f"Incompatible shapes at component {i}: expected {shapes.show(other)} but got {shapes.show(mine)}.",
+        )
+
+
+_C_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
+
+
+def _c_name(dtype: dtypes.DType) -> str:
+    return _C_NAMES.get(dtype.name, dtype.name)
+
+
+# -------------------------------------------------------------------------------------------------------------- the ops
+def _create(attrs: dict[str, Any], name: str) -> IteratorResource:
+    return IteratorResource(attrs["shared_name"] or name, attrs)
+
+
+_NAMED = {"shared_name": String(), "container": String(), **ELEMENTS}
+
+for _type in ("Iterator", "IteratorV2"):
+    define(
+        _type,
+        "An iterator, which ``MakeIterator`` sets to the beginning of a dataset.",
+        signature="-> handle: resource",
+        attrs=_NAMED,
+        effect=PURE,
+        makes="iterator",
+        create=_create,
+        shape=inference.scalar,
+        gradient=_NO_GRADIENT,
+    )
+
+
+class OneShotIterator(Op):
+    """An iterator over the dataset that ``dataset_factory`` makes when the iterator is first used; it goes once."""
+
+    signature = "-> handle: resource"
+    attrs = {
+        "dataset_factory": Func(captures=""),
+        **ELEMENTS,
+        "container": String(""),
+        "shared_name": String(""),
+    }
+    effect = PURE
+    makes = "iterator"
+    shape = inference.scalar
+    gradient = _NO_GRADIENT
+
+    def create(attrs, name):
+        return IteratorResource(attrs["shared_name"] or name, attrs, attrs["dataset_factory"])
+
+
+class MakeIterator(Op):
+    """Set an iterator to the beginning of a dataset."""
+
+    signature = "dataset: variant, iterator: resource ->"
+    effect = channel("iterator")
+    may_block = True
+    shape = inference.no_outputs
+    gradient = _NO_GRADIENT
+
+    def host_kernel(ctx, inputs, attrs):
+        iterator_of(ctx, inputs[1]).make(ctx, inputs[0])
+
+
+def iterator_of(ctx: Any, handle: Any) -> IteratorResource:
+    """The iterator behind a handle."""
+    resource = ctx.resource(handle)
+    ctx.check(
+        isinstance(resource, IteratorResource),
+        errors.InvalidArgumentError,
+        f"Handle {getattr(handle, 'name', handle)!r} is of a {type(resource).__name__}, not of an iterator",
+    )
+    return resource  # type: ignore[no-any-return]
+
+
+def element_shapes(c: ShapeContext) -> list[Any]:
+    """Shape rule of ops that give out the components of an element."""
+    return list(c.attrs["output_shapes"])
+
+
+def _get_next(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Sequence[Any]:
+    element = iterator_of(ctx, inputs[0]).next(ctx)
+    if element is None:
+        raise errors.OutOfRangeError(None, ctx.op, "End of sequence")
+    return element
+
+
+for _type in ("IteratorGetNext", "IteratorGetNextSync"):
+    define(
+        _type,
+        "The components of an iterator's next element; OutOfRangeError at the end.",
+        signature="iterator: resource -> components: [output_types]",
+        attrs=ELEMENTS,
+        effect=channel("iterator"),
+        may_block=True,
+        shape=element_shapes,
+        host_kernel=_get_next,
+        gradient=_NO_GRADIENT,
+    )
+
+
+class IteratorGetNextAsOptional(Op):
+    """An iterator's next element as an optional, which has no value at the end."""
+
+    signature = "iterator: resource -> optional: variant"
+    attrs = ELEMENTS
+    effect = channel("iterator")
+    may_block = True
+    shape = inference.scalar
+    gradient = _NO_GRADIENT
+
+    def host_kernel(ctx, inputs, attrs):
+        return HostOptional(iterator_of(ctx, inputs[0]).next(ctx))
+
+
+# ------------------------------------------------------------------------------------------------------- string handles
+HANDLE_PARTS = ("kind", "container", "name", "device")
+"""What a string handle says about a resource, in order."""
+
+
+class IteratorToStringHandle(Op):
+    """A string that names an iterator, to be fed to what ``IteratorFromStringHandle`` reads."""
+
+    signature = "resource_handle: resource -> string_handle: string"
+    effect = channel("resource_handle")
+    shape = inference.scalar
+    gradient = _NO_GRADIENT
+
+    def host_kernel(ctx, inputs, attrs):
+        iterator_of(ctx, inputs[0])
+        return np.array("\x1f".join(getattr(inputs[0], key) for key in HANDLE_PARTS).encode(), object)
+
+
+def _from_string(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    text = np.asarray(inputs[0], object)
+    ctx.check(text.ndim == 0, errors.InvalidArgumentError, "string_handle must be a scalar")
+    parts = text.item().decode("utf-8", "replace").split("\x1f")
+    ctx.check(
+        len(parts) == len(HANDLE_PARTS),
+        errors.InvalidArgumentError,
+        "Could not parse string_handle as a valid ResourceHandle",
+    )
+    handle = ctx.handle(*parts)
+    resource = iterator_of(ctx, handle)
+    if attrs["output_types"]:
+        check_elements(
+            ctx, (resource.types, resource.shapes), (attrs["output_types"], attrs["output_shapes"] or resource.shapes)
+        )
+    return [handle]
+
+
+for _type in ("IteratorFromStringHandle", "IteratorFromStringHandleV2"):
+    define(
+        _type,
+        "The handle of the iterator that a string names, whose elements must have the given types and shapes.",
+        signature="string_handle: string -> resource_handle: resource",
+        attrs={"output_types": List("type", (), minimum=0), "output_shapes": List("shape", (), minimum=0)},
+        effect=PURE,
+        shape=inference.scalar,
+        host_kernel=_from_string,
+        gradient=_NO_GRADIENT,
+    )
+
+__all__ = ["IteratorResource", "check_elements", "element_shapes", "iterator_of"]

@@ -1,0 +1,323 @@
+"""Stages that call a function on each element: map, flat_map, interleave, filter.
+
+A function may have effects and read variables: it is called in the order of the elements, once for each, and sees what
+is committed. Where it raises OutOfRangeError, the sequence ends, or, if the number of elements is to be kept
+(``preserve_cardinality``), the step fails.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.opdef import Bool, Func, List, String
+from anabranch.ops.data.pipeline import (
+    ELEMENTS,
+    METADATA,
+    Context,
+    Dataset,
+    Element,
+    Function,
+    Iterator,
+    number,
+    stage,
+)
+
+FUNCTION = {"f": Func(captures="other_arguments"), "Targuments": List("type", minimum=0)}
+ARGUMENTS = "input_dataset: variant, other_arguments: [Targuments]"
+
+
+class Calling(Dataset):
+    """A stage that calls its function ``f``."""
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        self.function = Function(attrs.get("f") or attrs.get("predicate"), operands["other_arguments"])
+
+
+# ------------------------------------------------------------------------------------------------------------------ map
+class _Mapped(Iterator):
+    fields = ("over",)
+
+    def start(self) -> None:
+        self.over = False
+        self._call = self.dataset.function.prepare(self.context)
+
+    def next(self) -> Element | None:
+        element = None if self.over else self.inputs[0].next()
+        if element is None:
+            return None
+        try:
+            return tuple(self._call(element))
+        except errors.OutOfRangeError as end:
+            if self.dataset.keeps_count:
+                raise errors.InvalidArgumentError(
+                    None, self.dataset.op, f"Function invocation produced OutOfRangeError: {end.message}"
+                ) from end
+            self.over = True
+            return None
+
+
+class _Mapping(Calling):
+    iterator = _Mapped
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        super().configure(ctx, attrs, **operands)
+        self.keeps_count = bool(attrs["preserve_cardinality"])
+
+
+@stage(
+    "MapDataset",
+    ARGUMENTS,
+    {
+        **FUNCTION,
+        **ELEMENTS,
+        "use_inter_op_parallelism": Bool(True),
+        "preserve_cardinality": Bool(False),
+        "force_synchronous": Bool(False),
+        **METADATA,
+    },
+)
+class Map(_Mapping):
+    """What ``f`` gives for each element of the input."""
+
+
+@stage(
+    "ParallelMapDatasetV2",
+    f"{ARGUMENTS}, num_parallel_calls: int64",
+    {
+        **FUNCTION,
+        **ELEMENTS,
+        "use_inter_op_parallelism": Bool(True),
+        "deterministic": String("default"),
+        "preserve_cardinality": Bool(False),
+        "use_unbounded_threadpool": Bool(False),
+        **METADATA,
+    },
+)
+@stage(
+    "ParallelMapDataset",
+    f"{ARGUMENTS}, num_parallel_calls: int32",
+    {
+        **FUNCTION,
+        **ELEMENTS,
+        "use_inter_op_parallelism": Bool(True),
+        "sloppy": Bool(False),
+        "preserve_cardinality": Bool(False),
+        **METADATA,
+    },
+)
+class ParallelMap(_Mapping):
+    """What ``f`` gives for each element of the input, in order, whatever the number of calls at a time."""
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        super().configure(ctx, attrs, **operands)
+        self.calls = number(ctx, operands["num_parallel_calls"], "num_parallel_calls")
+        ctx.check(
+            self.calls > 0 or self.calls == -1,
+            errors.InvalidArgumentError,
+            "num_parallel_calls must be greater than zero.",
+        )
+
+
+# --------------------------------------------------------------------------------------------------------------- filter
+class _Filtered(Iterator):
+    def start(self) -> None:
+        self._call = self.dataset.function.prepare(self.context)
+
+    def next(self) -> Element | None:
+        while (element := self.inputs[0].next()) is not None:
+            (wanted,) = self._call(element)
+            if np.ndim(wanted):
+                raise errors.InvalidArgumentError(
+                    None, self.dataset.op, "Filter predicate `f` must return a scalar bool."
+                )
+            if wanted:
+                return element
+        return None
+
+
+@stage(
+    "FilterDataset",
+    ARGUMENTS,
+    {"predicate": Func(captures="other_arguments"), "Targuments": List("type", minimum=0), **ELEMENTS, **METADATA},
+)
+class Filter(Calling):
+    """The elements of the input for which ``predicate`` holds."""
+
+    iterator = _Filtered
+
+
+class _FilteredByLast(Iterator):
+    def next(self) -> Element | None:
+        while (element := self.inputs[0].next()) is not None:
+            if element[-1]:
+                return element[:-1]
+        return None
+
+
+@stage("FilterByLastComponentDataset", "input_dataset: variant", ELEMENTS, output="output")
+class FilterByLastComponent(Dataset):
+    """The elements of the input whose last component holds, without it."""
+
+    iterator = _FilteredByLast
+
+
+# --------------------------------------------------------------------------------------- datasets that a function makes
+class _Nested(Iterator):
+    """An iterator over datasets that a function makes of the input's elements."""
+
+    def start(self) -> None:
+        self._call = self.dataset.function.prepare(self.context)
+
+    def open(self, element: Element, number: int) -> Iterator:
+        """The dataset that the function makes of an element, from its beginning; ``number`` tells its place.
+
+        What outlives a pass (the seeds of a shuffle) belongs to a place, as in TensorFlow: of a flat map each dataset
+        has its own, of an interleave each slot of the cycle.
+        """
+        (inner,) = self._call(element)
+        if not isinstance(inner, Dataset):
+            raise errors.InvalidArgumentError(
+                None, self.dataset.op, f"The function must return a dataset, but returned {type(inner).__name__}"
+            )
+        return inner.iterate(Context.inner(self.context, number))
+
+    def open_next(self, number: int) -> tuple[Element, Iterator] | None:
+        """The next element of the input and the dataset made of it; None at the input's end."""
+        element = self.inputs[0].next()
+        return None if element is None else (element, self.open(element, number))
+
+
+class _Flattened(_Nested):
+    fields = ("opened",)
+
+    def start(self) -> None:
+        super().start()
+        self.opened = 0
+        """How many elements of the input have become datasets."""
+        self.current: tuple[Element, Iterator] | None = None
+
+    def next(self) -> Element | None:
+        while True:
+            if self.current is None:
+                self.current = self.open_next(self.opened)
+                if self.current is None:
+                    return None
+                self.opened += 1
+            element = self.current[1].next()
+            if element is not None:
+                return element
+            self.current[1].close()
+            self.current = None
+
+    def save(self) -> dict[str, Any]:
+        current = None if self.current is None else {"element": self.current[0], "place": self.current[1].save()}
+        return {**super().save(), "current": current}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.current = None
+        if state["current"] is not None:
+            element = state["current"]["element"]
+            self.current = element, self.open(element, self.opened - 1)
+            self.current[1].restore(state["current"]["place"])
+
+    def close(self) -> None:
+        super().close()
+        if self.current is not None:
+            self.current[1].close()
+
+
+@stage("FlatMapDataset", ARGUMENTS, {**FUNCTION, **ELEMENTS, **METADATA})
+class FlatMap(Calling):
+    """The elements of the datasets that ``f`` makes of the input's elements, one dataset after the other."""
+
+    iterator = _Flattened
+
+
+class _Interleaved(_Nested):
+    """A cycle of open datasets, each of which gives a block of elements at its turn."""
+
+    fields = ("position", "in_block", "over")
+
+    def start(self) -> None:
+        super().start()
+        self.cycle: list[tuple[Element, Iterator] | None] = [None] * self.dataset.cycle_length
+        self.position = 0
+        self.in_block = 0
+        self.over = False
+        """Whether the input has ended."""
+
+    def _advance(self) -> None:
+        self.position = (self.position + 1) % len(self.cycle)
+        self.in_block = 0
+
+    def next(self) -> Element | None:
+        idle = 0
+        while not self.over or idle < len(self.cycle):
+            current = self.cycle[self.position]
+            if current is not None:
+                idle = 0
+                element = current[1].next()
+                if element is not None:
+                    self.in_block += 1
+                    if self.in_block == self.dataset.block_length:
+                        self._advance()
+                    return element
+                current[1].close()
+                self.cycle[self.position] = None
+                self._advance()
+            elif not self.over:
+                self.cycle[self.position] = self.open_next(self.position)
+                self.over = self.cycle[self.position] is None
+            else:
+                idle += 1
+                self._advance()
+        return None
+
+    def save(self) -> dict[str, Any]:
+        cycle = [None if item is None else {"element": item[0], "place": item[1].save()} for item in self.cycle]
+        return {**super().save(), "cycle": cycle}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        for i, item in enumerate(state["cycle"]):
+            self.cycle[i] = None
+            if item is not None:
+                inner = self.open(item["element"], i)
+                inner.restore(item["place"])
+                self.cycle[i] = item["element"], inner
+
+    def close(self) -> None:
+        super().close()
+        for item in self.cycle:
+            if item is not None:
+                item[1].close()
+
+
+class _Interleaving(Calling):
+    iterator = _Interleaved
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        super().configure(ctx, attrs, **operands)
+        self.cycle_length = number(ctx, operands["cycle_length"], "cycle_length", 1)
+        self.block_length = number(ctx, operands["block_length"], "block_length", 1)
+
+
+_CYCLE = f"{ARGUMENTS}, cycle_length: int64, block_length: int64"
+
+
+@stage("InterleaveDataset", _CYCLE, {**FUNCTION, **ELEMENTS, **METADATA})
+class Interleave(_Interleaving):
+    """Blocks of elements of ``cycle_length`` datasets at a time, which ``f`` makes of the input's elements."""
+
+
+@stage(
+    "ParallelInterleaveDatasetV2",
+    f"{_CYCLE}, num_parallel_calls: int64",
+    {**FUNCTION, **ELEMENTS, "sloppy": Bool(False), **METADATA},
+)
+class ParallelInterleave(_Interleaving):
+    """Like ``InterleaveDataset``, in the same order, whatever the number of calls at a time."""

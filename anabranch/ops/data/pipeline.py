@@ -1,0 +1,395 @@
+"""Datasets on the host: what a dataset op makes, and how its elements are gone through.
+
+A :class:`Dataset` is the immutable value of a variant tensor: a stage with its operands and inputs. It makes an
+:class:`Iterator`, which holds a place in the sequence. An element is a tuple of arrays that nobody writes to.
+
+An iterator gives one element (:meth:`Iterator.next`), or many as one array for each component (:meth:`Iterator.take`),
+which a stage overrides where that is less work. Sources whose elements are the rows of arrays have a *table*, and so
+have stages that only choose and order what comes from one: they deal in numbers of rows (:meth:`RowIterator.rows`),
+and whoever needs elements gathers them, once. So ``from_tensor_slices(arrays).shuffle(n).repeat().batch(32)`` costs a
+gather per batch.
+
+To add a stage: derive from :class:`Dataset` under :func:`stage`, write ``configure`` (operands by their names, checked)
+and an :class:`Iterator` with ``next``; say in ``fields`` which attributes are its place, besides those of its inputs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from collections.abc import Iterator as Iterator_
+from typing import Any, ClassVar
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.cancellation import CancellationToken
+from anabranch.core.contract.inference import scalar as scalar_shape
+from anabranch.core.contract.kernels import Functions
+from anabranch.core.contract.opdef import PURE, Attr, List, NotDifferentiable, String, define
+from anabranch.core.live_set import LiveSet
+from anabranch.core.values import dtypes, shapes
+from anabranch.ops.data.random_words import RandomWords
+
+Element = tuple[Any, ...]
+Rows = range | np.ndarray
+"""Numbers of rows, in order."""
+ROWS_AHEAD = 64
+"""Rows that an iterator over a table asks for when it gives out elements one by one."""
+
+NO_GRADIENT = NotDifferentiable("a dataset is not a number")
+ELEMENTS: dict[str, Attr] = {"output_types": List("type", minimum=1), "output_shapes": List("shape", minimum=1)}
+METADATA: dict[str, Attr] = {"metadata": String("")}
+
+
+class Worker:
+    """What makes elements on a thread of its own."""
+
+    def close(self) -> None:
+        """Let the thread come to its end, without waiting for it."""
+        raise NotImplementedError
+
+    def join(self) -> None:
+        """Wait until it has ended."""
+        raise NotImplementedError
+
+
+class Pipeline:
+    """What the iterators of a pipeline share: how functions are called, what cancels them, and what outlives a pass."""
+
+    def __init__(self, functions: Functions) -> None:
+        self.functions = functions
+        self.token = CancellationToken()
+        """Cancelled when the pipeline ends."""
+        self.kept: dict[Any, Any] = {}
+        self._streams: dict[tuple[int, ...], RandomWords] = {}
+        """From which the passes of a shuffle draw their seeds, by its place."""
+        self._workers: LiveSet[Worker] = LiveSet()
+        self._step: tuple[int, CancellationToken] | None = None
+
+    def stream(self, place: tuple[int, ...], seeds: tuple[int, int]) -> RandomWords:
+        """The random words that all passes at a place draw from; ``seeds`` begin them."""
+        stream = self._streams.get(place)
+        return self._streams.setdefault(place, RandomWords(*seeds)) if stream is None else stream
+
+    def save(self) -> list[Any]:
+        """The places of what outlives a pass."""
+        return [[list(place), words.seed, words.seed2, words.drawn] for place, words in self._streams.items()]
+
+    def restore(self, state: list[Any]) -> None:
+        """Go to saved places."""
+        for place, seed, seed2, drawn in state:
+            self._streams[tuple(place)] = words = RandomWords(seed, seed2)
+            words.go_to(drawn)
+
+    def add_worker(self, worker: Worker) -> None:
+        """Say what makes elements on a thread, as long as somebody else holds it."""
+        self._workers.add(worker)
+
+    def cancel(self, why: str) -> None:
+        """Cancel what goes on, and let threads come to their end; waits for nothing."""
+        self.token.cancel(errors.CancelledError(None, None, why))
+        for worker in self._workers:
+            worker.close()
+
+    def join(self) -> None:
+        """Wait until the threads have ended."""
+        for worker in self._workers:
+            worker.join()
+
+    @contextlib.contextmanager
+    def for_step(self, token: CancellationToken) -> Iterator_[None]:
+        """Around what a step does with the pipeline on its own thread: it may be cancelled like the step."""
+        self._step = threading.get_ident(), token
+        try:
+            yield
+        finally:
+            self._step = None
+
+    @property
+    def current_token(self) -> CancellationToken:
+        """What cancels work on this thread: the step's token, or, on a thread of the pipeline's own, its own."""
+        step = self._step
+        return step[1] if step is not None and step[0] == threading.get_ident() else self.token
+
+
+class Context:
+    """Where an iterator stands in its pipeline: ``place`` are the numbers of inputs that lead to it from the end."""
+
+    __slots__ = ("pipeline", "place")
+
+    def __init__(self, pipeline: Pipeline, place: tuple[int, ...] = ()) -> None:
+        self.pipeline = pipeline
+        self.place = place
+
+    def inner(self, number: int) -> Context:
+        """The context of an iterator's input."""
+        return Context(self.pipeline, (*self.place, number))
+
+    def keep(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What is made once for the pipeline, whichever iterator asks first."""
+        kept = self.pipeline.kept
+        value = kept.get(key)
+        return kept.setdefault(key, make()) if value is None else value
+
+
+class Dataset:
+    """A stage of a pipeline: base of those that :func:`stage` registers.
+
+    ``op`` is the operation that made it, ``types`` and ``shapes`` are those of its elements' components.
+    """
+
+    iterator: ClassVar[type[Iterator]]
+    shape = ()
+    ndim = 0
+    size = 1
+    dtype = np.dtype(object)
+    table: tuple[Any, ...] | None = None
+    """The columns (arrays, or what is indexed like them) whose rows all elements are, if it only chooses rows."""
+
+    def __init__(self, ctx: Any, attrs: dict[str, Any], operands: dict[str, Any]) -> None:
+        self.op = ctx.op
+        self.types: tuple[dtypes.DType, ...] = attrs.get("output_types") or attrs.get("Toutput_types") or ()
+        self.shapes: tuple[shapes.RawShape, ...] = attrs.get("output_shapes") or ()
+        inputs: list[Dataset] = []
+        for name in ("input_dataset", "input_datasets", "another_dataset"):
+            given = operands.pop(name, ())
+            inputs += given if isinstance(given, list | tuple) else [given]
+        for item in inputs:
+            ctx.check(
+                isinstance(item, Dataset), errors.InvalidArgumentError, f"a {type(item).__name__} in place of a dataset"
+            )
+        self.inputs = tuple(inputs)
+        self.configure(ctx, attrs, **operands)
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        """Keep and check what the stage is made from: its operands besides the datasets, by name."""
+
+    def iterate(self, context: Context) -> Iterator:
+        """An iterator at the beginning."""
+        return self.iterator(self, context)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} dataset of {len(self.types)} components>"
+
+
+class Iterator:
+    """A place in the sequence of a dataset's elements."""
+
+    fields: ClassVar[tuple[str, ...]] = ()
+    """Names of the attributes that are its place: numbers, bytes, arrays, and lists or dictionaries of these."""
+
+    def __init__(self, dataset: Any, context: Context) -> None:
+        self.dataset = dataset
+        self.context = context
+        self.inputs: list[Iterator] = [item.iterate(context.inner(i)) for i, item in enumerate(dataset.inputs)]
+        self.start()
+
+    def start(self) -> None:
+        """Set up what the iterator needs, at the beginning of the sequence."""
+
+    def next(self) -> Element | None:
+        """The next element; None at the end, and from then on."""
+        raise NotImplementedError
+
+    def take(self, count: int) -> Sequence[Any] | None:
+        """The next ``count`` elements, or as many as there are, as an array for each component; None at the end."""
+        return stacked(self.gather(count), self.dataset)
+
+    def gather(self, count: int) -> list[Element]:
+        """The next ``count`` elements, or as many as there are."""
+        elements = []
+        for _ in range(count):
+            element = self.next()
+            if element is None:
+                break
+            elements.append(element)
+        return elements
+
+    def save(self) -> dict[str, Any]:
+        """The place, as what :meth:`restore` takes."""
+        state: dict[str, Any] = {name: copied(getattr(self, name)) for name in self.fields}
+        state["inputs"] = [item.save() for item in self.inputs]
+        return state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go to a saved place."""
+        for name in self.fields:
+            setattr(self, name, copied(state[name]))
+        for item, inner in zip(self.inputs, state["inputs"], strict=True):
+            item.restore(inner)
+
+    def close(self) -> None:
+        """Let go of threads and files."""
+        for item in self.inputs:
+            item.close()
+
+
+def copied(value: Any) -> Any:
+    """A copy of the lists and dictionaries of a place; nobody writes to what is in them."""
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    return {key: copied(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+class RowIterator(Iterator):
+    """An iterator over rows of a table."""
+
+    def __init__(self, dataset: Any, context: Context) -> None:
+        self._columns: tuple[Any, ...] = dataset.table
+        self.ahead: list[int] = []
+        """Rows that it has asked for and not given out, the next one last."""
+        super().__init__(dataset, context)
+
+    def rows(self, count: int) -> Rows:
+        """The next ``count`` rows, or as many as there are."""
+        raise NotImplementedError
+
+    def next(self) -> Element | None:
+        ahead = self.ahead
+        if not ahead:
+            rows = self.rows(ROWS_AHEAD)
+            ahead.extend(reversed(rows if isinstance(rows, range) else rows.tolist()))
+            if not ahead:
+                return None
+        row = ahead.pop()
+        return tuple([column[row, ...] for column in self._columns])
+
+    def take(self, count: int) -> Sequence[Any] | None:
+        rows: Rows
+        if self.ahead:
+            before = self.ahead[-1 : -count - 1 : -1]
+            del self.ahead[-count:]
+            rows = joined([before, self.rows(count - len(before))])
+        else:
+            rows = self.rows(count)
+        return [gathered(column, rows) for column in self._columns] if len(rows) else None
+
+    def save(self) -> dict[str, Any]:
+        return {**super().save(), "ahead": [int(row) for row in self.ahead]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.ahead = list(state["ahead"])
+
+
+def joined(parts: Sequence[Any]) -> Rows:
+    """Rows of several parts in a row."""
+    filled = [part for part in parts if len(part)]
+    if len(filled) == 1 and not isinstance(filled[0], list):
+        only: Rows = filled[0]
+        return only
+    return np.concatenate([np.asarray(part, np.int64) for part in filled]) if filled else range(0)
+
+
+def gathered(column: Any, rows: Rows) -> Any:
+    """Rows of a column; those in a row are not copied."""
+    if isinstance(rows, range):
+        return column[rows.start : rows.stop]
+    return column.take(rows, axis=0)
+
+
+def stacked(elements: Sequence[Element], dataset: Dataset) -> list[Any] | None:
+    """Elements as an array for each component; None if there are none."""
+    if not elements:
+        return None
+    batch = []
+    for i, parts in enumerate(zip(*elements, strict=True)):
+        first = parts[0].shape
+        for part in parts:
+            if part.shape != first:
+                raise errors.InvalidArgumentError(
+                    None,
+                    dataset.op,
+                    "Cannot batch tensors with different shapes in component "
+                    f"{i}. First element had shape {shapes.show(first)} and element "
+                    f"{next(n for n, other in enumerate(parts) if other.shape != first)} had shape "
+                    f"{shapes.show(next(other.shape for other in parts if other.shape != first))}.",
+                )
+        batch.append(stack(parts))
+    return batch
+
+
+def stack(parts: Sequence[Any]) -> np.ndarray:
+    """Values of one shape as rows of an array."""
+    first = parts[0]
+    if not isinstance(first, np.ndarray | np.generic):  # datasets, optionals: objects
+        array = np.empty(len(parts), object)
+        array[:] = parts
+        return array
+    array = np.empty((len(parts), *first.shape), first.dtype)
+    for i, part in enumerate(parts):
+        array[i, ...] = part
+    return array
+
+
+# ----------------------------------------------------------------------------------------------------------- functions
+class Function:
+    """A function that a stage holds: a body and the values that it captures."""
+
+    def __init__(self, body: Any, captured: Sequence[Any]) -> None:
+        self.body = body
+        self.captured = tuple(captured)
+
+    def prepare(self, context: Context, at_end: bool = False) -> Callable[[Sequence[Any]], list[Any]]:
+        """What calls it with the other arguments; ``at_end`` also when the pipeline has been cancelled."""
+        pipeline = context.pipeline
+        call = pipeline.functions.prepare(self.body, self.captured)
+        if at_end:
+            return lambda element: call(element, CancellationToken())
+        return lambda element: call(element, pipeline.current_token)
+
+
+# --------------------------------------------------------------------------------------------------------- registering
+def stage(
+    type_name: str, inputs: str, attrs: dict[str, Attr] | None = None, output: str = "handle"
+) -> Callable[[type[Dataset]], type[Dataset]]:
+    """Decorator of a :class:`Dataset`: the op type that makes it.
+
+    Args:
+        type_name: TensorFlow's op type.
+        inputs: the left side of its signature.
+        attrs: its attributes; those of its elements (:data:`ELEMENTS`) and metadata if None.
+        output: the name of its output.
+    """
+
+    def register(cls: type[Dataset]) -> type[Dataset]:
+        def kernel(ctx: Any, values: Sequence[Any], given: dict[str, Any]) -> Dataset:
+            operands = {}
+            for spec in definition.inputs:
+                bounds = definition.input_range(spec.name, given)
+                operands[spec.name] = tuple(values[bounds]) if spec.is_list else values[bounds.start]
+            return cls(ctx, given, operands)
+
+        definition = define(
+            type_name,
+            cls.__doc__,
+            signature=f"{inputs} -> {output}: variant",
+            attrs={**ELEMENTS, **METADATA} if attrs is None else attrs,
+            effect=PURE,
+            shape=scalar_shape,
+            host_kernel=kernel,
+            gradient=NO_GRADIENT,
+        )
+        return cls
+
+    return register
+
+
+def number(ctx: Any, value: Any, name: str, minimum: int | None = None) -> int:
+    """A scalar operand as an integer."""
+    ctx.check(np.ndim(value) == 0, errors.InvalidArgumentError, f"{name} must be a scalar")
+    result = int(value)
+    if minimum is not None:
+        least = "greater than zero" if minimum == 1 else f"at least {minimum}"
+        ctx.check(result >= minimum, errors.InvalidArgumentError, f"{name} must be {least}, but is {result}.")
+    return result
+
+
+def owned(array: Any) -> Any:
+    """An array that nobody writes to: a copy if somebody could."""
+    if isinstance(array, np.ndarray) and array.flags.writeable:
+        array = array.copy()
+        array.flags.writeable = False
+    return array

@@ -1,0 +1,307 @@
+"""Stages that say which elements come, and how often: repeat, take, skip, shard, concatenate, zip.
+
+Each has a form for tables (see :mod:`anabranch.ops.data.pipeline`) where it only chooses rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.opdef import Bool, Int
+from anabranch.ops.data.pipeline import (
+    ELEMENTS,
+    METADATA,
+    Context,
+    Dataset,
+    Element,
+    Iterator,
+    RowIterator,
+    Rows,
+    joined,
+    number,
+    stage,
+)
+
+
+class OverRows(Dataset):
+    """A stage that has a form for tables: its iterator over elements, and the one over rows."""
+
+    over_rows: type[RowIterator]
+
+    def __init__(self, ctx: Any, attrs: dict[str, Any], operands: dict[str, Any]) -> None:
+        super().__init__(ctx, attrs, operands)
+        self.table = self.inputs[0].table
+
+    def iterate(self, context: Context) -> Iterator:
+        """An iterator over rows if there is a table."""
+        return (self.iterator if self.table is None else self.over_rows)(self, context)
+
+
+# --------------------------------------------------------------------------------------------------------------- repeat
+class _Repeated(Iterator):
+    fields = ("passes", "fresh")
+
+    def start(self) -> None:
+        self.passes = 0
+        """Passes that are over."""
+        self.fresh = True
+        """Whether the current pass has given nothing yet."""
+
+    @property
+    def _over(self) -> bool:
+        return 0 <= self.dataset.count <= self.passes
+
+    def _begin_again(self) -> None:
+        self.inputs[0].close()
+        self.inputs[0] = self.dataset.inputs[0].iterate(self.context.inner(0))
+        self.fresh = True
+
+    def _end_pass(self) -> bool:
+        """Go to the next pass; whether there is one. Endless repetition of nothing ends."""
+        self.passes += 1
+        if self._over or (self.dataset.count < 0 and self.fresh):
+            self.passes = max(self.passes, 0) if self._over else self.passes
+            return False
+        self._begin_again()
+        return True
+
+    def next(self) -> Element | None:
+        while not self._over:
+            element = self.inputs[0].next()
+            if element is not None:
+                self.fresh = False
+                return element
+            if not self._end_pass():
+                break
+        return None
+
+
+class _RepeatedRows(RowIterator, _Repeated):
+    def rows(self, count: int) -> Rows:
+        parts: list[Rows] = []
+        missing = count
+        while missing and not self._over:
+            source: Any = self.inputs[0]
+            part = source.rows(missing)
+            missing -= len(part)
+            if len(part):
+                self.fresh = False
+                parts.append(part)
+            if missing and not self._end_pass():
+                break
+        return joined(parts)
+
+
+@stage("RepeatDataset", "input_dataset: variant, count: int64")
+class Repeat(OverRows):
+    """All elements of the input ``count`` times over; without end if it is negative."""
+
+    iterator = _Repeated
+    over_rows = _RepeatedRows
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        self.count = number(ctx, operands["count"], "count")
+
+
+# ----------------------------------------------------------------------------------------------------------------- take
+class _Taken(Iterator):
+    fields = ("given",)
+
+    def start(self) -> None:
+        self.given = 0
+
+    def _left(self, count: int) -> int:
+        most = self.dataset.count
+        return count if most < 0 else min(count, most - self.given)
+
+    def next(self) -> Element | None:
+        if not self._left(1):
+            return None
+        element = self.inputs[0].next()
+        self.given += element is not None
+        return element
+
+    def take(self, count: int) -> Sequence[Any] | None:
+        batch = self.inputs[0].take(self._left(count)) if self._left(count) else None
+        self.given += len(batch[0]) if batch is not None else 0
+        return batch
+
+
+class _TakenRows(RowIterator, _Taken):
+    def rows(self, count: int) -> Rows:
+        source: Any = self.inputs[0]
+        rows: Rows = source.rows(self._left(count))
+        self.given += len(rows)
+        return rows
+
+
+@stage("TakeDataset", "input_dataset: variant, count: int64")
+class Take(OverRows):
+    """The first ``count`` elements of the input; all if it is negative."""
+
+    iterator = _Taken
+    over_rows = _TakenRows
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        self.count = number(ctx, operands["count"], "count")
+
+
+# ----------------------------------------------------------------------------------------------------------------- skip
+class _Skipped(Iterator):
+    fields = ("skipped",)
+
+    def start(self) -> None:
+        self.skipped = False
+
+    def _skip(self) -> None:
+        self.skipped = True
+        count = self.dataset.count
+        if count < 0:
+            while self.inputs[0].next() is not None:
+                pass
+        for _ in range(count):
+            if self.inputs[0].next() is None:
+                break
+
+    def next(self) -> Element | None:
+        if not self.skipped:
+            self._skip()
+        return None if self.dataset.count < 0 else self.inputs[0].next()
+
+    def take(self, count: int) -> Sequence[Any] | None:
+        if not self.skipped:
+            self._skip()
+        return None if self.dataset.count < 0 else self.inputs[0].take(count)
+
+
+class _SkippedRows(RowIterator):
+    fields = ("skipped",)
+
+    def start(self) -> None:
+        self.skipped = False
+
+    def rows(self, count: int) -> Rows:
+        source: Any = self.inputs[0]
+        if self.dataset.count < 0:
+            return range(0)
+        if not self.skipped:
+            self.skipped = True
+            source.rows(self.dataset.count)
+        rows: Rows = source.rows(count)
+        return rows
+
+
+@stage("SkipDataset", "input_dataset: variant, count: int64")
+class Skip(OverRows):
+    """What follows the first ``count`` elements of the input; nothing if it is negative."""
+
+    iterator = _Skipped
+    over_rows = _SkippedRows
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        self.count = number(ctx, operands["count"], "count")
+
+
+# ---------------------------------------------------------------------------------------------------------------- shard
+class _Shard(Iterator):
+    fields = ("position",)
+
+    def start(self) -> None:
+        self.position = 0
+
+    def next(self) -> Element | None:
+        while (element := self.inputs[0].next()) is not None:
+            self.position += 1
+            if (self.position - 1) % self.dataset.count == self.dataset.index:
+                return element
+        return None
+
+
+class _ShardRows(RowIterator, _Shard):
+    def rows(self, count: int) -> Rows:
+        source: Any = self.inputs[0]
+        shards, index = self.dataset.count, self.dataset.index
+        parts: list[Any] = []
+        missing = count
+        while missing:
+            first = (index - self.position) % shards
+            rows = source.rows(first + 1 + (missing - 1) * shards)
+            self.position += len(rows)
+            own = np.asarray(rows, np.int64)[first::shards]
+            if not len(own):
+                break
+            parts.append(own)
+            missing -= len(own)
+        return joined(parts)
+
+
+@stage(
+    "ShardDataset",
+    "input_dataset: variant, num_shards: int64, index: int64",
+    {"require_non_empty": Bool(False), **ELEMENTS, **METADATA},
+)
+class Shard(OverRows):
+    """Each ``num_shards``-th element of the input, from number ``index`` on."""
+
+    iterator = _Shard
+    over_rows = _ShardRows
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        self.count = number(ctx, operands["num_shards"], "num_shards", 1)
+        self.index = number(ctx, operands["index"], "index")
+        ctx.check(
+            0 <= self.index < self.count,
+            errors.InvalidArgumentError,
+            f"Index must be between 0 and {self.count - 1} but got {self.index}",
+        )
+
+
+# --------------------------------------------------------------------------------------------------- several inputs
+class _Concatenated(Iterator):
+    fields = ("current",)
+
+    def start(self) -> None:
+        self.current = 0
+
+    def next(self) -> Element | None:
+        while self.current < len(self.inputs):
+            element = self.inputs[self.current].next()
+            if element is not None:
+                return element
+            self.current += 1
+        return None
+
+
+@stage("ConcatenateDataset", "input_dataset: variant, another_dataset: variant")
+class Concatenate(Dataset):
+    """The elements of the first input, then those of the second."""
+
+    iterator = _Concatenated
+
+
+class _Zipped(Iterator):
+    fields = ("over",)
+
+    def start(self) -> None:
+        self.over = False
+
+    def next(self) -> Element | None:
+        element: list[Any] = []
+        for item in self.inputs:
+            part = None if self.over else item.next()
+            if part is None:
+                self.over = True
+                return None
+            element += part
+        return tuple(element)
+
+
+@stage("ZipDataset", "input_datasets: N * variant", {**ELEMENTS, "N": Int(minimum=1), **METADATA})
+class Zip(Dataset):
+    """Elements with the components of one element of each input, as long as all inputs have one."""
+
+    iterator = _Zipped

@@ -1,0 +1,171 @@
+"""Datasets made from tensors: one element, the rows of arrays, the elements of a sparse tensor, numbers in a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.opdef import Bool, List, Type
+from anabranch.core.values import dtypes, shapes
+from anabranch.ops.data.pipeline import (
+    ELEMENTS,
+    METADATA,
+    Dataset,
+    Element,
+    Iterator,
+    RowIterator,
+    Rows,
+    number,
+    owned,
+    stage,
+)
+
+_TENSORS = {"Toutput_types": List("type", minimum=1), "output_shapes": List("shape", minimum=1)}
+
+
+class _OneElement(Iterator):
+    fields = ("done",)
+
+    def start(self) -> None:
+        self.done = False
+
+    def next(self) -> Element | None:
+        if self.done:
+            return None
+        self.done = True
+        element: Element = self.dataset.components
+        return element
+
+
+@stage("TensorDataset", "components: [Toutput_types]", {**_TENSORS, **METADATA})
+class Tensors(Dataset):
+    """One element: the components."""
+
+    iterator = _OneElement
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        self.components = tuple([owned(item) for item in operands["components"]])
+
+
+class _RowsInOrder(RowIterator):
+    fields = ("position",)
+
+    def start(self) -> None:
+        self.position = 0
+
+    def rows(self, count: int) -> Rows:
+        start = self.position
+        self.position = min(start + count, self.dataset.length)
+        return range(start, self.position)
+
+
+@stage(
+    "TensorSliceDataset",
+    "components: [Toutput_types]",
+    {**_TENSORS, "is_files": Bool(False), **METADATA, "replicate_on_split": Bool(False)},
+)
+class TensorSlices(Dataset):
+    """The rows of the components along dimension 0, which has one size."""
+
+    iterator = _RowsInOrder
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        self.table = tuple([owned(item) for item in operands["components"]])
+        for i, column in enumerate(self.table):
+            ctx.check(np.ndim(column) > 0, errors.InvalidArgumentError, "All components must be at least 1-dimensional")
+            ctx.check(
+                len(column) == len(self.table[0]),
+                errors.InvalidArgumentError,
+                "All components must have the same size in the 0th dimension, but component "
+                f"{i} has {len(column)} and component 0 has {len(self.table[0])}",
+            )
+        self.length = len(self.table[0])
+
+
+class NumberColumn:
+    """The numbers ``start + step * row`` as a column of a table."""
+
+    def __init__(self, start: int, step: int) -> None:
+        self._start = start
+        self._step = step
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        if isinstance(key, slice):
+            return self.take(np.arange(key.start, key.stop))
+        return np.array(self._start + self._step * key[0])
+
+    def take(self, rows: np.ndarray, axis: int = 0) -> np.ndarray:
+        """The numbers at ``rows``."""
+        return self._start + self._step * rows
+
+
+@stage(
+    "RangeDataset",
+    "start: int64, stop: int64, step: int64",
+    {**ELEMENTS, **METADATA, "replicate_on_split": Bool(False)},
+)
+class Numbers(Dataset):
+    """The int64 numbers from ``start`` on, ``step`` apart, up to ``stop`` exclusively."""
+
+    iterator = _RowsInOrder
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        start, stop, step = (number(ctx, operands[name], name) for name in ("start", "stop", "step"))
+        ctx.check(step != 0, errors.InvalidArgumentError, "step must be a non-zero integer.")
+        self.length = len(range(start, stop, step))
+        self.table = (NumberColumn(start, step),)
+
+
+class _SparseRows(Iterator):
+    fields = ("position",)
+
+    def start(self) -> None:
+        self.position = 0
+
+    def next(self) -> Element | None:
+        dataset = self.dataset
+        if self.position == dataset.length:
+            return None
+        start, end = dataset.ends[self.position : self.position + 2]
+        self.position += 1
+        return dataset.indices[start:end, 1:], dataset.values[start:end], dataset.sizes[1:]
+
+
+@stage("SparseTensorSliceDataset", "indices: int64, values: Tvalues, dense_shape: int64", {"Tvalues": Type()})
+class SparseSlices(Dataset):
+    """The rows of a sparse tensor along dimension 0: indices, values and dense shape of each."""
+
+    iterator = _SparseRows
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        indices, values, sizes = (owned(operands[name]) for name in ("indices", "values", "dense_shape"))
+        ctx.check(
+            indices.ndim == 2,
+            errors.InvalidArgumentError,
+            f"Input indices should be a matrix but received shape {shapes.show(indices.shape)}",
+        )
+        ctx.check(
+            values.ndim == 1,
+            errors.InvalidArgumentError,
+            f"Input values should be a vector but received shape {shapes.show(values.shape)}",
+        )
+        ctx.check(
+            sizes.ndim == 1,
+            errors.InvalidArgumentError,
+            f"Input shape should be a vector but received shape {shapes.show(sizes.shape)}",
+        )
+        rows = indices[:, 0]
+        ctx.check(
+            bool(np.all(rows[1:] >= rows[:-1])),
+            errors.UnimplementedError,
+            "The SparseTensor must be ordered in the batch dimension; handling arbitrarily ordered input is not "
+            "currently supported.",
+        )
+        self.types = (dtypes.int64, attrs["Tvalues"], dtypes.int64)
+        self.shapes = ((None, len(sizes) - 1), (None,), (len(sizes) - 1,))
+        self.indices, self.values, self.sizes = indices, values, sizes
+        self.length = int(sizes[0])
+        self.ends = np.searchsorted(rows, np.arange(self.length + 1)).tolist()
+        self.ends[-1] = len(rows)

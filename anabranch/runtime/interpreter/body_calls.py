@@ -1,0 +1,72 @@
+"""Functions that kernels call: bodies that run outside of a step's transaction, element after element.
+
+A body is planned once. A cheap one that only computes becomes straight code (:mod:`straight_line`), a call of which
+takes little more than NumPy does. One that does more (draws, reads or writes variables, has bodies of its own), or that
+costs more than a call of a program, runs by the executor in segments of its own, and is compiled by the policy that
+chooses the tier of steps. Values and errors are the same either way.
+
+A call sees what is committed, like a step of another thread. Calls of one function may come from several threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from anabranch.core.cancellation import CancellationToken
+from anabranch.core.contract import faults, kernels
+from anabranch.core.graph.body import Body
+from anabranch.runtime.plans import policy
+from anabranch.runtime.step import Step
+from anabranch.runtime.values import to_host
+
+
+class BodyCalls(kernels.Functions):
+    """Calls of bodies with the resources of a worker."""
+
+    def __init__(self, runner: Any) -> None:
+        self._type = type(runner)
+        self._bodies = runner.bodies
+        self._manager = runner.manager.shared
+
+    def prepare(self, body: Body, captured: Sequence[Any]) -> BodyFunction:
+        """The function of ``body``, with a plan of its own as long as somebody holds it."""
+        plan = self._bodies.of(body, tuple(range(len(body.outputs))))
+        return BodyFunction(self._type(plan, self._manager, self._bodies), body, captured)
+
+
+class BodyFunction:
+    """A body with what it captures, to be called any number of times."""
+
+    __slots__ = ("_captured", "_count", "_manager", "_plan", "_runner", "_straight", "_tier")
+
+    def __init__(self, runner: Any, body: Body, captured: Sequence[Any]) -> None:
+        self._runner = runner
+        self._manager = runner.manager
+        self._plan = runner.plan
+        self._captured = list(captured)
+        self._count = len(body.outputs)
+        self._tier = self._plan.options.tier
+        straight = runner.bodies.straight(self._plan)
+        # What reads variables goes by the executor, which pins them.
+        self._straight = straight if straight is not None and not straight.reads else None
+
+    def __call__(self, operands: Sequence[Any], token: CancellationToken) -> list[Any]:
+        values = [*operands, *self._captured]
+        plan = self._plan
+        if plan.tier != "compiled":
+            straight = self._straight
+            if straight is None or straight.cost > policy.FUNCTION_RUN:
+                self._runner.prepare(self._tier)
+            plan.runs += 1
+            if straight is not None and plan.tier == "interpreted":
+                found = straight.run(values)
+                if found is not None:
+                    return found[0][: self._count]
+        step = Step(self._manager, token)
+        results = self._runner.run(values, step)
+        if self._straight is not None and self._straight.bug is not None:
+            faults.warn(self._straight.bug, "straight")
+        if step.nested_cost[0]:
+            self._runner.bodies.spend(plan, step.nested_cost[0])
+        return [to_host(value) for value in results[: self._count]]
