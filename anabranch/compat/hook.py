@@ -19,7 +19,7 @@ import sys
 import threading
 import types
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import anabranch
 from anabranch.compat import internals, versions
@@ -27,6 +27,14 @@ from anabranch.core import errors
 from anabranch.core.contract import api
 
 NAME = "tensorflow"
+
+
+class Elsewhere(NamedTuple):
+    """An internal module that another one has under its own name."""
+
+    path: str
+
+
 INTERNAL: Any = type("Internal", (), {"__repr__": lambda self: "INTERNAL"})()
 
 
@@ -73,6 +81,8 @@ def resolve(module: str, name: str) -> Any:
     """
     full = f"{module}.{name}" if module else name
     value = resolve_value(module, name)
+    if isinstance(value, Elsewhere):
+        return _facade(value.path)
     return _facade(full) if value is INTERNAL or (isinstance(value, types.ModuleType) and _is_ours(value)) else value
 
 
@@ -94,6 +104,10 @@ def resolve_value(module: str, name: str) -> Any:
             continue
     if internals.places(full) is not None:
         return INTERNAL
+    if inside and module.startswith("python."):  # TensorFlow's modules import each other
+        for folder in ("python.ops", "python.framework", "python.util", "python.training"):
+            if internals.places(f"{folder}.{name}"):
+                return Elsewhere(f"{folder}.{name}")
     told = f"module {NAME + '.' + module if module else NAME!r} has no attribute {name!r}\n"
     raise api.UnknownNameError(lambda: told + versions.explain(full), name=name)
 

@@ -30,17 +30,21 @@ def _table(text: str, prefix: str = "") -> None:
 
 _table(
     """
-ops: top @core.graph.graph @core.graph.convert @core.graph.indexed_slices @core.graph.operation
+ops: top @compat.internal.ops @core.graph.graph @core.graph.convert @core.graph.indexed_slices @core.graph.operation
 dtypes: dtypes top @core.values.dtypes
 tensor_shape: top @core.values.shapes
-tensor_util: contrib.util top @core.values.tensor_proto
-tensor_spec sparse_tensor constant_op random_seed importer versions meta_graph common_shapes: top
+device_spec: top @compat.internal.helpers
+tensor_util: contrib.util top @core.values.tensor_proto @compat.internal.helpers
+constant_op: top @compat.internal.helpers
+meta_graph: top train @train.meta_graph
+load_library: top
+sparse_tensor random_seed common_shapes: top @compat.internal.helpers @core.graph.sparse_tensor
+tensor_spec importer versions: top
 smart_cond: =layer_utilities
 errors errors_impl: errors
-graph_util graph_util_impl: graph_util
+graph_util graph_util_impl: graph_util @core.graphdef.graph_util
 device: top @core.device
-function: top
-load_library: top
+function: top @ops.control.public_defun @compat.internal.helpers
 graph_io: train
 test_util: =test_utilities test @testing.test_case
 op_def_registry: =registry
@@ -50,28 +54,49 @@ registry indexed_slices type_spec composite_tensor: top
 )
 _table(
     f"""
-array_ops math_ops linalg_ops check_ops special_math_ops clip_ops numerics: top {_OPS}
-control_flow_ops: control_flow_ops top {_OPS}
-gradients gradients_impl gradients_util functional_ops map_fn script_ops logging_ops histogram_ops: top {_OPS}
-tensor_array_ops template session_ops confusion_matrix sparse_ops: top {_OPS}
+array_ops: top {_OPS} @compat.internal.helpers
+math_ops linalg_ops check_ops special_math_ops clip_ops numerics: top {_OPS} @compat.internal.helpers
+control_flow_util: @compat.internal.control_flow_util
+functional_ops: @compat.internal.functional_ops top
+inplace_ops: @ops.array.public_inplace
+op_selector: contrib.graph_editor top
+control_flow_ops: control_flow_ops top {_OPS} @compat.internal.control_flow_util =layer_utilities
+gradients gradients_impl gradients_util: top {_OPS} @compat.internal.helpers
+map_fn script_ops logging_ops histogram_ops: top {_OPS} @compat.internal.helpers
+tensor_array_ops session_ops confusion_matrix sparse_ops: top {_OPS} @compat.internal.helpers @core.graph.sparse_tensor
+template: top @variables.template
 sets_impl spectral_ops parsing_ops string_ops bitwise_ops: top {_OPS} spectral signal bitwise io
-random_ops stateless_random_ops: top random
-nn nn_ops nn_impl nn_grad embedding_ops candidate_sampling_ops ctc_ops: nn top
-variables variable_scope partitioned_variables state_ops: top @variables.variable
-resource_variable_ops: top @variables.variable @variables.resource_variable
+random_ops stateless_random_ops: top random contrib.random
+nn nn_ops nn_impl nn_grad embedding_ops candidate_sampling_ops ctc_ops: nn top contrib.nn @compat.internal.helpers
+resource_variable_ops: top @variables.resource_variable @compat.internal.helpers =generated
+variables partitioned_variables: top @compat.internal.helpers @variables.variable @variables.ref_variable
+variable_scope state_ops: top @compat.internal.helpers @variables.variable
 init_ops init_ops_v2: initializers top @variables.initializers
-rnn: nn contrib.rnn
-rnn_cell rnn_cell_impl: nn.rnn_cell contrib.rnn
+rnn: nn contrib.rnn @compat.internal.helpers
+rnn_cell rnn_cell_impl: nn.rnn_cell contrib.rnn @compat.internal.helpers
 seq2seq: contrib.legacy_seq2seq
 lookup_ops: contrib.lookup top lookup
 data_flow_ops: top queue
-io_ops: top io
+io_ops: top io =generated
 image_ops image_ops_impl: image top
-metrics metrics_impl: metrics
-losses losses.losses losses.losses_impl losses.util: losses
+metrics metrics_impl: metrics @compat.internal.helpers
+losses losses.losses losses.losses_impl losses.util: losses @compat.internal.helpers
 summary_ops summary_ops_v2: contrib.summary
 standard_ops custom_gradient op_selector: top
-distributions.distribution distributions.normal: distributions
+distributions.distribution distributions.normal distributions.bernoulli distributions.beta: distributions
+distributions.categorical distributions.dirichlet distributions.dirichlet_multinomial: distributions
+distributions.exponential: distributions
+distributions.gamma distributions.laplace distributions.multinomial distributions.student_t: distributions
+distributions.uniform distributions.distributions distributions.kullback_leibler: distributions contrib.distributions
+distributions.bijector distributions.bijector_impl distributions.identity_bijector: contrib.distributions
+distributions.transformed_distribution: contrib.distributions
+distributions.util: contrib.distributions
+linalg.linalg linalg.linalg_impl linalg.linear_operator linalg.linear_operator_diag: linalg
+linalg.linear_operator_identity linalg.linear_operator_full_matrix linalg.linear_operator_block_diag: linalg
+linalg.linear_operator_lower_triangular linalg.linear_operator_composition linalg.linear_operator_kronecker: linalg
+linalg.linear_operator_low_rank_update linalg.linear_operator_adjoint linalg.linear_operator_inversion: linalg
+signal.signal signal.fft_ops signal.window_ops signal.shape_ops signal.spectral_ops signal.mel_ops: signal
+signal.mfcc_ops signal.dct_ops signal.reconstruction_ops: signal
 weights_broadcast_ops: losses metrics
 """,
     "python.ops.",
@@ -81,14 +106,15 @@ _table(
 moving_averages: train @train.moving_averages
 optimizer adam momentum gradient_descent rmsprop adagrad adadelta ftrl proximal_adagrad: train @train.optimizer
 proximal_gradient_descent adagrad_da slot_creator: train @train.slots
-training training_util saver checkpoint_management checkpoint_utils warm_starting_util learning_rate_decay: train
+training_util: train @compat.internal.helpers
+training saver checkpoint_management checkpoint_utils warm_starting_util learning_rate_decay: train
 learning_rate_decay_v2 session_run_hook basic_session_run_hooks monitored_session session_manager supervisor: train
 queue_runner queue_runner_impl coordinator input evaluation device_setter server_lib sync_replicas_optimizer: train
 saver_pb2 checkpoint_state_pb2: =protos
-training_ops: =generated
+training_ops gen_training_ops: =generated
 py_checkpoint_reader: train
 summary_io: summary train
-distribution_strategy_context: distribute
+distribution_strategy_context distribute: @compat.internal.distribution
 """,
     "python.training.",
 )
@@ -101,7 +127,7 @@ platform.tf_logging platform.logging: logging
 platform.googletest platform.test platform.benchmark: test
 platform.resource_loader: resource_loader
 platform.sysconfig: sysconfig
-util.nest data.util.nest: nest contrib.framework.nest
+util.nest data.util.nest: nest contrib.framework.nest @core.values.nest
 util.compat: compat
 util.tf_inspect: =inspect
 util.all_util util.tf_export util.deprecation util.function_utils util.tf_decorator util.tf_contextlib: =utilities
@@ -109,7 +135,8 @@ util.tf_should_use util.keyword_args util.serialization: =utilities
 client.session: top @session
 client.device_lib: =devices
 client.timeline: =timeline
-layers.base layers.core layers.convolutional layers.normalization layers.pooling layers.layers: layers
+layers.base layers.core layers.layers: layers @compat.internal.layer_names
+layers.convolutional layers.normalization layers.pooling: layers @compat.internal.layer_names
 layers.utils: =layer_utilities
 lib.io.file_io: =file_io
 lib.io.tf_record lib.io.python_io: python_io io
@@ -124,7 +151,13 @@ summary.summary summary.writer.writer summary.writer.event_file_writer summary.w
 summary.plugin_asset: summary
 eager.context eager.backprop eager.def_function eager.function: =eager top
 tf2 compat.v2_compat: =eager
-tools.freeze_graph tools.optimize_for_inference_lib tools.strip_unused_lib: graph_util
+tools.freeze_graph: @compat.tools.freeze_graph graph_util
+tools.strip_unused_lib: @compat.tools.strip_unused_lib
+tools.optimize_for_inference_lib: @compat.tools.optimize_for_inference_lib
+tools.inspect_checkpoint: @compat.tools.inspect_checkpoint
+distribute.distribution_strategy_context: @compat.internal.distribution
+util.tf_stack util.object_identity util.lazy_loader: @compat.internal.python_utilities
+util.deprecation_wrapper util.module_wrapper: @compat.internal.python_utilities
 autograph.impl.api: autograph =utilities
 data.ops.dataset_ops data.ops.iterator_ops: data
 """,
@@ -160,6 +193,8 @@ data.prefetch_queue: contrib.slim.prefetch_queue
 """,
     "contrib.slim.python.slim.",
 )
+# Where modules of some parts of tf.contrib look besides.
+_BESIDE_CONTRIB = {"rnn": ["nn.rnn_cell", "@compat.internal.helpers"], "slim": ["contrib.layers"]}
 _PROTO = re.compile(r"(core|python|compiler|contrib)\.(\w+\.)*\w+_pb2$")
 _GENERATED = re.compile(r"python\.ops\.gen_\w+_ops$")
 _CONTRIB = re.compile(r"contrib\.(\w+)\.python(\.\w+)*$")
@@ -178,6 +213,7 @@ _WORDS = frozenset(
         "beam_search_ops",
         "bucket_ops",
         "checkpoint_utils",
+        "core_rnn",
         "core_rnn_cell",
         "core_rnn_cell_impl",
         "crf",
@@ -240,7 +276,7 @@ def places(module: str) -> list[str] | None:
         return ["=generated"]
     match = _CONTRIB.match(module)
     if match and module.rpartition(".")[2] in _WORDS:
-        return [f"contrib.{match[1]}", *{"rnn": ["nn.rnn_cell"], "slim": ["contrib.layers"]}.get(match[1], [])]
+        return [f"contrib.{match[1]}", *_BESIDE_CONTRIB.get(match[1], [])]
     if module in ("python", "core", "examples") or re.match(r"core\.\w+$", module):
         return []
     if module.startswith(("python.", "examples.")) and any(known.startswith(module + ".") for known in MODULES):

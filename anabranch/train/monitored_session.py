@@ -371,6 +371,10 @@ class SingularMonitoredSession(_Monitored):
         creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir, checkpoint_filename_with_path)
         super().__init__(creator, hooks, False, stop_grace_period_secs)
 
+    @property
+    def _tf_sess(self) -> Any:
+        return self._session
+
     def raw_session(self) -> Any:
         """The session, without hooks."""
         return self._session

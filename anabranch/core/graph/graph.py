@@ -35,6 +35,7 @@ from anabranch.core.contract.opdef import REQUIRED, OpDefinition
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph import body_ops, default_graph
 from anabranch.core.graph.body import Body
+from anabranch.core.graph.body_context import BodyContext, context_of
 from anabranch.core.graph.default_graph import get_default_graph, reset_default_graph
 from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
 from anabranch.core.graph.scopes import _VALID_NAME, GraphScopes, _Scopes
@@ -428,6 +429,32 @@ class Graph(GraphScopes):
                     op._control_inputs.append(control)
                     control._control_outputs.append(op)
             self._note_change(op)
+
+    def _remove_all_control_inputs(self, op: Operation) -> None:
+        self._check_not_finalized()
+        for control in op._control_inputs:
+            control._control_outputs.remove(op)
+        op._control_inputs.clear()
+        self._note_change(op)
+
+    def _get_control_flow_context(self) -> BodyContext | None:
+        return context_of(self.current_body)
+
+    def _apply_device_functions(self, op: Operation) -> None:
+        """Give ``op`` the device that the device scopes in force say."""
+        op._device = devices.resolve(self._scopes.devices, op)
+        self._note_change(op)
+
+    @property
+    def _nodes_by_name(self) -> dict[str, Operation]:
+        return {op.name: op for op in self._operations}
+
+    @property
+    def _nodes_by_id(self) -> dict[int, Operation]:
+        return {op._id: op for op in self._operations}
+
+    def _get_operation_by_name_unsafe(self, name: str) -> Operation:
+        return self.get_operation_by_name(name)
 
     def _update_input(self, op: Operation, index: int, tensor: Tensor) -> None:
         self._check_not_finalized()

@@ -15,6 +15,7 @@ from anabranch.core import errors
 from anabranch.core.contract import hooks
 from anabranch.core.contract.inference import _UNSET, HandleData
 from anabranch.core.contract.opdef import REQUIRED, OpDefinition
+from anabranch.core.graph.body_context import BodyContext, context_of
 from anabranch.core.graph.tensor import OpView, Tensor
 from anabranch.core.values import shapes
 from anabranch.core.values.dtypes import DType
@@ -83,6 +84,21 @@ class GraphTensor(Tensor):
     def consumers(self) -> list[Operation]:
         """Operations that take this tensor as an input, each once."""
         return list(dict.fromkeys(self._consumers))
+
+    def _shape_as_list(self) -> list[int | None] | None:
+        return None if self._shape is None else list(self._shape)
+
+    @property
+    def _op(self) -> Operation:
+        return self.op
+
+    @property
+    def _dtype(self) -> DType:
+        return self.dtype
+
+    @property
+    def _id(self) -> int:
+        return id(self)
 
     def _as_node_def_input(self) -> str:
         return self.op.name if self.value_index == 0 else f"{self.op.name}:{self.value_index}"
@@ -255,8 +271,45 @@ class Operation(OpView):
     def _update_input(self, index: int, tensor: Tensor) -> None:
         self.graph._update_input(self, index, tensor)
 
+    def _remove_all_control_inputs(self) -> None:
+        self.graph._remove_all_control_inputs(self)
+
     def _set_device(self, device: Any) -> None:
         self.graph._set_device(self, device)
+
+    # What libraries read of TensorFlow's own fields.
+    def _get_control_flow_context(self) -> BodyContext | None:
+        return context_of(self.body)
+
+    _control_flow_context = property(_get_control_flow_context)
+
+    @property
+    def _node_def(self) -> Any:
+        return self.node_def
+
+    @property
+    def _op_def(self) -> Any:
+        return self.op_def
+
+    @property
+    def _graph(self) -> Graph:
+        return self.graph
+
+    @property
+    def _id_value(self) -> int:
+        return self._id
+
+    @property
+    def _traceback(self) -> list[Any]:
+        return self.traceback
+
+    @property
+    def _output_types(self) -> list[int]:
+        return [tensor.dtype.as_datatype_enum for tensor in self._outputs]
+
+    @property
+    def _input_types(self) -> list[DType]:
+        return [tensor.dtype.base for tensor in self._inputs]
 
     def values(self) -> tuple[Tensor, ...]:
         """Output tensors as a tuple."""

@@ -381,6 +381,10 @@ class TensorShape:
 
     rank = ndims
 
+    @property
+    def _dims(self) -> list[Dimension] | None:
+        return self.dims
+
     def as_list(self) -> list[int | None]:
         """Return the dimensions as a list of int and None; ValueError if the rank is unknown."""
         return list(self._known("as_list()"))

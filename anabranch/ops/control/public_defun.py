@@ -40,6 +40,7 @@ class Defun:
         out_names: names of the results.
         shape_func: function of the call's operation that returns the shape of each result.
         noinline: whether other programs may inline the calls; kept in the graph.
+        compiled, separate_compiled_gradients: have no effect: every function is compiled with its step.
 
     Example:
         >>> import anabranch as tf
@@ -110,7 +111,10 @@ class DefinedFunction:
         out_names: Sequence[str] | None = None,
         shape_func: Callable[[Operation], Sequence[Any]] | None = None,
         noinline: bool | None = None,
+        compiled: bool = False,
+        separate_compiled_gradients: bool = False,
     ) -> None:
+        del compiled, separate_compiled_gradients
         if grad_func is not None and python_grad_func is not None:
             raise ValueError(
                 "Gradient defined twice for function\n"

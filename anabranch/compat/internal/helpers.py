@@ -1,0 +1,348 @@
+"""Helpers of arrays, layers, losses, metrics and training that libraries import from TensorFlow's internal modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import anabranch as tf
+from anabranch.core import errors
+from anabranch.losses.weighted import squeezed_last
+from anabranch.metrics.state import metric_variable
+from anabranch.ops.control.public_defun import DefinedFunction
+from anabranch.rnn.cells import assert_like_rnncell, concat, zero_state_tensors
+from anabranch.rnn.dynamic import best_effort_batch, infer_dtype, transposed
+from anabranch.rnn.wrappers import linear as _linear_of
+from anabranch.variables.store import VariableStore, variable_store
+from anabranch.variables.variable import make_variable
+
+_WEIGHTS_VARIABLE_NAME = "kernel"
+_BIAS_VARIABLE_NAME = "bias"
+__all__ = ["assert_like_rnncell", "metric_variable"]
+# Functions of ours under the names that TensorFlow has for its own.
+_concat = concat
+_zero_state_tensors = zero_state_tensors
+_transpose_batch_time = transposed
+_best_effort_input_batch_size = best_effort_batch
+_infer_state_dtype = infer_dtype
+_VariableStore = VariableStore
+_get_default_variable_store = variable_store
+_ReuseMode = type(tf.AUTO_REUSE)
+newaxis = NewAxis = None
+_DefinedFunction = DefinedFunction
+constant_v1 = tf.constant
+DeviceSpecV1 = DeviceSpecV2 = tf.DeviceSpec
+print_v2 = tf.print
+DEFAULT_GRAPH_SEED = 87654321
+ASSERT_LIKE_RNNCELL_ERROR_REGEXP = "is not an RNNCell"
+
+
+# -------------------------------------------------------------------------------------------------------------- arrays
+def shape_internal(input: Any, name: str | None = None, optimize: bool = True, out_type: Any = tf.int32) -> Any:
+    """The shape of a tensor: a constant if it is known, unless ``optimize`` is False."""
+    if optimize or isinstance(input, (tf.SparseTensor, tf.SparseTensorValue)):
+        return tf.shape(input, name=name, out_type=out_type)
+    return tf.build_op("Shape", tf.convert_to_tensor(input), out_type=out_type, name=name)
+
+
+def size_internal(input: Any, name: str | None = None, optimize: bool = True, out_type: Any = tf.int32) -> Any:
+    """The number of elements of a tensor: a constant if it is known, unless ``optimize`` is False."""
+    if optimize or isinstance(input, (tf.SparseTensor, tf.SparseTensorValue)):
+        return tf.size(input, name=name, out_type=out_type)
+    return tf.build_op("Size", tf.convert_to_tensor(input), out_type=out_type, name=name)
+
+
+def rank_internal(input: Any, name: str | None = None, optimize: bool = True) -> Any:
+    """The rank of a tensor: a constant if it is known, unless ``optimize`` is False."""
+    if optimize or isinstance(input, (tf.SparseTensor, tf.SparseTensorValue)):
+        return tf.rank(input, name=name)
+    return tf.build_op("Rank", tf.convert_to_tensor(input), name=name)
+
+
+def ones_like_impl(tensor: Any, dtype: Any, name: str | None, optimize: bool = True) -> Any:
+    """Ones of the shape of a tensor."""
+    return tf.ones_like(tensor, dtype, name, optimize)
+
+
+def expand_dims_v2(input: Any, axis: Any, name: str | None = None) -> Any:
+    """A dimension of size 1 at ``axis``."""
+    return tf.expand_dims(input, axis, name)
+
+
+def zeros_like_v2(input: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Zeros of the shape of a tensor."""
+    return tf.zeros_like(input, dtype, name)
+
+
+def ones_like_v2(input: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Ones of the shape of a tensor."""
+    return tf.ones_like(input, dtype, name)
+
+
+def argmax_v2(input: Any, axis: Any = None, output_type: Any = tf.int64, name: str | None = None) -> Any:
+    """Where the largest entry along an axis is, along the first one if None."""
+    return tf.argmax(input, 0 if axis is None else axis, name=name, output_type=output_type)
+
+
+def is_constant(tensor_or_op: Any) -> bool:
+    """Whether a tensor or an operation is a constant."""
+    return (tensor_or_op.op if isinstance(tensor_or_op, tf.Tensor) else tensor_or_op).type == "Const"
+
+
+def reduced_shape(input_shape: Any, axes: Any) -> Any:
+    """The shape that a reduction over ``axes`` leaves with ``keepdims``: sizes of 1 in their places."""
+    shape, axes = tf.cast(input_shape, tf.int32), tf.cast(axes, tf.int32)
+    axes = tf.mod(axes + tf.size(shape), tf.size(shape))
+    over = tf.reduce_any(tf.equal(tf.range(tf.size(shape))[:, None], tf.reshape(axes, [1, -1])), 1)
+    return tf.where(over, tf.ones_like(shape), shape)
+
+
+def _ReductionDims(x: Any, axis: Any, reduction_indices: Any = None) -> Any:
+    """The axes of a reduction: those that are given, or all."""
+    axis = reduction_indices if axis is None else axis
+    if axis is not None:
+        return axis
+    return tf.range(tf.rank(x)) if x.shape.ndims is None else tf.constant(np.arange(x.shape.ndims), tf.int32)
+
+
+def remove_squeezable_dimensions(
+    labels: Any, predictions: Any, expected_rank_diff: int = 0, name: str | None = None
+) -> tuple[Any, Any]:
+    """Labels and predictions without a last axis of size 1 that only one of them has.
+
+    Args:
+        labels: tensor.
+        predictions: tensor.
+        expected_rank_diff: by how much the rank of predictions ought to exceed that of labels.
+        name: name scope.
+    """
+    with tf.name_scope(name, "remove_squeezable_dimensions", [labels, predictions]):
+        labels, predictions = tf.convert_to_tensor(labels), tf.convert_to_tensor(predictions)
+        ranks = predictions.shape.ndims, labels.shape.ndims
+        if ranks[0] is not None and ranks[1] is not None:
+            beyond = ranks[0] - ranks[1] - expected_rank_diff
+            if beyond == 1:
+                predictions = tf.squeeze(predictions, [-1])
+            elif beyond == -1:
+                labels = tf.squeeze(labels, [-1])
+            return labels, predictions
+        known = tf.rank(predictions) - tf.rank(labels)
+
+        def squeezed(tensor: Any, difference: int) -> Any:
+            if tensor.shape.ndims is not None and not tensor.shape[-1:].is_compatible_with([1]):
+                return tensor
+            return tf.cond(tf.equal(known, difference), lambda: tf.squeeze(tensor, [-1]), lambda: tf.identity(tensor))
+
+        return squeezed(labels, expected_rank_diff - 1), squeezed(predictions, expected_rank_diff + 1)
+
+
+def _remove_squeezable_dimensions(predictions: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]:
+    """Predictions, labels and weights, each without a last axis of size 1 that the others do not have."""
+    predictions = tf.convert_to_tensor(predictions)
+    if labels is not None:
+        labels, predictions = remove_squeezable_dimensions(labels, predictions)
+        predictions.shape.assert_is_compatible_with(labels.shape)
+    if weights is None:
+        return predictions, labels, None
+    weights = tf.convert_to_tensor(weights)
+    if weights.shape.ndims == 0:
+        return predictions, labels, weights
+    if weights.shape.ndims is not None and predictions.shape.ndims is not None:
+        if predictions.shape.ndims - weights.shape.ndims == 1:
+            return predictions, labels, tf.expand_dims(weights, [-1])
+        return predictions, labels, squeezed_last(weights, predictions)
+    fewer = tf.equal(tf.rank(predictions) - tf.rank(weights), 1)
+    scalar = tf.equal(tf.rank(weights), 0)
+    fitted = tf.cond(
+        tf.logical_and(fewer, tf.logical_not(scalar)),
+        lambda: tf.expand_dims(weights, -1),
+        lambda: tf.cond(scalar, lambda: tf.identity(weights), lambda: squeezed_last(weights, predictions)),
+    )
+    return predictions, labels, fitted
+
+
+# --------------------------------------------------------------------------------------------------------- formulas
+def _safe_div(numerator: Any, denominator: Any, name: str | None = None) -> Any:
+    """``numerator / denominator``, and 0 where the denominator is not above 0."""
+    numerator, denominator = tf.convert_to_tensor(numerator), tf.convert_to_tensor(denominator)
+    divided = tf.div_no_nan(numerator, denominator)
+    return tf.where(tf.greater(denominator, 0), divided, tf.zeros_like(divided), name=name)
+
+
+def _safe_mean(losses: Any, num_present: Any) -> Any:
+    """The sum of losses over their number; 0 if there are none."""
+    return tf.div_no_nan(tf.reduce_sum(losses), num_present, name="value")
+
+
+def _num_elements(losses: Any) -> Any:
+    """How many losses there are, in their dtype."""
+    return tf.cast(tf.size(losses, name="num_elements"), losses.dtype)
+
+
+# ------------------------------------------------------------------------------------------------------------- layers
+def _linear(
+    args: Any, output_size: int, bias: bool, bias_initializer: Any = None, kernel_initializer: Any = None
+) -> Any:
+    """Inputs, joined along axis 1, times a matrix, with a bias if asked."""
+    return _linear_of(args, output_size, bias, bias_initializer, kernel_initializer)
+
+
+class _Linear:
+    """Inputs, joined along axis 1, times a matrix, with a bias if asked; variables are made once.
+
+    Args:
+        args: a matrix, or a list of them, ``[batch, n]``.
+        output_size: columns of the result.
+        build_bias: whether there is a bias.
+        bias_initializer: 0 if None.
+        kernel_initializer: as the variable scope says, if None.
+    """
+
+    def __init__(
+        self,
+        args: Any,
+        output_size: int,
+        build_bias: bool,
+        bias_initializer: Any = None,
+        kernel_initializer: Any = None,
+    ) -> None:
+        self._is_sequence = isinstance(args, (list, tuple))
+        flat = list(args) if self._is_sequence else [args]
+        columns: list[Any] = [one.shape.as_list()[1] if one.shape.ndims == 2 else None for one in flat]
+        if not flat or None in columns:
+            raise ValueError(
+                f"linear is expecting 2D arguments: {[one.shape for one in flat]}\n"
+                + errors.message(f"arguments of {columns} columns", "matrices [batch, known]", "set_shape")
+            )
+        dtype = flat[0].dtype.base_dtype
+        with tf.variable_scope(tf.get_variable_scope()) as scope:
+            self._weights = tf.get_variable(
+                _WEIGHTS_VARIABLE_NAME, [sum(columns), output_size], dtype, kernel_initializer
+            )
+            self._biases = None
+            if build_bias:
+                with tf.variable_scope(scope) as inner:
+                    inner.set_partitioner(None)
+                    start = bias_initializer if bias_initializer is not None else tf.zeros_initializer(dtype)
+                    self._biases = tf.get_variable(_BIAS_VARIABLE_NAME, [output_size], dtype, start)
+
+    def __call__(self, args: Any) -> Any:
+        """The product of arguments like those at the beginning."""
+        joined = tf.concat(list(args), 1) if self._is_sequence else args
+        product = tf.matmul(joined, self._weights)
+        return product if self._biases is None else tf.nn.bias_add(product, self._biases)
+
+
+def _enumerated_map_structure_up_to(
+    shallow_structure: Any, map_fn: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """``map_fn(number, ...)`` of the parts of structures, down to those of the first."""
+    numbers = iter(range(1 << 62))
+    return tf.contrib.framework.nest.map_structure_up_to(
+        shallow_structure, lambda *parts: map_fn(next(numbers), *parts, **kwargs), *args
+    )
+
+
+def _default_dropout_state_filter_visitor(substate: Any) -> Any:
+    """Which parts of a state a dropout wrapper drops: not the memory of an LSTM, and no arrays."""
+    if isinstance(substate, tf.nn.rnn_cell.LSTMStateTuple):
+        return tf.nn.rnn_cell.LSTMStateTuple(c=False, h=True)
+    return not isinstance(substate, tf.TensorArray)
+
+
+# ---------------------------------------------------------------------------------------------------------- variables
+def variable(*args: Any, **kwargs: Any) -> Any:
+    """A variable, by way of the creators in force; arguments are those of ``tf.Variable``."""
+    return make_variable(*args, **kwargs)
+
+
+def default_variable_creator(next_creator: Any = None, **kwargs: Any) -> Any:
+    """A variable; arguments are those of ``tf.Variable``."""
+    if next_creator is not None:
+        raise ValueError(
+            errors.message("default_variable_creator with a next creator", "None: it is the last one", "None")
+        )
+    return make_variable(**kwargs)
+
+
+def is_resource_variable(var: Any) -> bool:
+    """Whether a variable is behind a resource handle."""
+    return bool(getattr(var, "_is_resource", False))
+
+
+def init_variable(v: Any, init: Any, name: str = "init") -> Any:
+    """An operation that gives a variable its first value: that of a function of shape and dtype, or a tensor."""
+    with tf.name_scope(None, f"{v.op.name}/", [v, init]), tf.name_scope(name) as scope, tf.colocate_with(v):
+        value = init(v.get_shape().as_list(), v.dtype.base_dtype) if callable(init) else init
+        return tf.assign(v, value, name=scope)
+
+
+def _get_or_create_global_step_read(graph: Any = None) -> Any:
+    """The value of the global step, which is made if there is none."""
+    with (graph or tf.get_default_graph()).as_default():
+        return tf.identity(tf.train.get_or_create_global_step())
+
+
+def _increment_global_step(increment: Any, graph: Any = None) -> Any:
+    """An operation that adds to the global step."""
+    with (graph or tf.get_default_graph()).as_default():
+        step = tf.train.get_global_step()
+        if step is None:
+            raise ValueError("Global step tensor should be created by tf.train.get_or_create_global_step first.")
+        return tf.assign_add(step, tf.cast(increment, step.dtype.base_dtype))
+
+
+def _hessian_vector_product(ys: Any, xs: Sequence[Any], v: Sequence[Any]) -> list[Any]:
+    """The product of the Hessian of ``ys`` with respect to ``xs`` with the vectors ``v``."""
+    if len(xs) != len(v):
+        raise ValueError("xs and v must have the same length.")
+    slopes = tf.gradients(ys, xs)
+    products = [slope * tf.stop_gradient(one) for slope, one in zip(slopes, v, strict=True) if slope is not None]
+    return tf.gradients(products, xs)
+
+
+def is_sparse(tensor: Any) -> bool:
+    """Whether it is a sparse tensor, or the value of one."""
+    return isinstance(tensor, (tf.SparseTensor, tf.SparseTensorValue))
+
+
+# -------------------------------------------------------------------------------------------------------- shape rules
+def broadcast_shape(shape_x: Any, shape_y: Any) -> Any:
+    """The shape that two shapes broadcast to; ValueError if they do not."""
+    if shape_x.ndims is None or shape_y.ndims is None:
+        return tf.TensorShape(None)
+    return tf.broadcast_static_shape(shape_x, shape_y)
+
+
+def is_broadcast_compatible(shape_x: Any, shape_y: Any) -> bool:
+    """Whether two shapes broadcast, as far as they are known; False if a rank is not."""
+    if shape_x.ndims is None or shape_y.ndims is None:
+        return False
+    try:
+        tf.broadcast_static_shape(shape_x, shape_y)
+    except ValueError:
+        return False
+    return True
+
+
+def scalar_shape(unused_op: Any) -> list[Any]:
+    """The shapes of an operation whose result is a scalar."""
+    return [tf.TensorShape([])]
+
+
+def unchanged_shape(op: Any) -> list[Any]:
+    """The shapes of an operation whose result has the shape of its first input."""
+    return [op.inputs[0].get_shape()]
+
+
+def TensorShapeProtoToList(shape: Any) -> list[int]:
+    """The sizes of a TensorShapeProto."""
+    return [dim.size for dim in shape.dim]
+
+
+def ShapeEquals(tensor_proto: Any, shape: Any) -> bool:
+    """Whether a TensorProto has a shape."""
+    sizes = TensorShapeProtoToList(shape) if hasattr(shape, "dim") else [int(size) for size in shape]
+    return TensorShapeProtoToList(tensor_proto.tensor_shape) == sizes

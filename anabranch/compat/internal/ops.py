@@ -1,0 +1,273 @@
+"""``python.framework.ops``: what libraries take from it besides graphs, operations and tensors."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anabranch as tf
+from anabranch.autodiff import registry
+from anabranch.core import errors
+from anabranch.core.contract import opdef
+from anabranch.core.graph import builder, convert
+from anabranch.core.graph.graph import graph_of
+from anabranch.core.graph.indexed_slices import convert_n_to_tensor_or_indexed_slices
+from anabranch.core.graph.tensor import Tensor
+
+_USE_C_API = True
+_counter = itertools.count(1)
+_dense_types: list[type] = [tf.Variable]
+internal_convert_to_tensor_or_indexed_slices = tf.convert_to_tensor_or_indexed_slices
+internal_convert_n_to_tensor_or_indexed_slices = convert_n_to_tensor_or_indexed_slices
+
+
+class _TensorLikeType(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, (Tensor, tf.SparseTensor, tf.IndexedSlices))
+
+
+class _TensorLike(metaclass=_TensorLikeType):
+    """What tensors, sparse tensors and indexed slices are instances of."""
+
+
+class EagerTensor:
+    """A tensor that has its value: of a mode without graphs, so that no tensor of a graph is one."""
+
+
+def is_dense_tensor_like(t: Any) -> bool:
+    """Whether ``t`` is a tensor or a variable, or of a type that was registered."""
+    return isinstance(t, (Tensor, *_dense_types))
+
+
+def register_dense_tensor_like_type(tensor_type: type) -> None:
+    """Let :func:`is_dense_tensor_like` hold for a type, which needs the properties ``name`` and ``dtype``."""
+    for attribute in ("name", "dtype"):
+        if not isinstance(getattr(tensor_type, attribute, None), property):
+            raise TypeError(
+                f"Type {tensor_type.__name__} does not define a `{attribute}` property\n"
+                + errors.message(f"{tensor_type.__name__} without {attribute}", "a property", f"@property {attribute}")
+            )
+    _dense_types.append(tensor_type)
+
+
+def internal_convert_to_tensor(
+    value: Any,
+    dtype: Any = None,
+    name: str | None = None,
+    as_ref: bool = False,
+    preferred_dtype: Any = None,
+    ctx: Any = None,
+    accept_symbolic_tensors: bool = True,
+    accept_composite_tensors: bool = False,
+) -> Any:
+    """``tf.convert_to_tensor``; with ``as_ref`` the reference of a variable instead of its value."""
+    del ctx, accept_symbolic_tensors, accept_composite_tensors
+    if as_ref and isinstance(value, tf.Variable) and hasattr(value, "_ref"):
+        return value._ref()
+    return convert.convert_to_tensor(value, dtype, name, preferred_dtype)
+
+
+def convert_to_tensor_or_composite(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """``value`` as a tensor, or as it is if it is a sparse tensor or indexed slices."""
+    if isinstance(value, (tf.SparseTensor, tf.SparseTensorValue)):
+        return tf.convert_to_tensor_or_sparse_tensor(value, dtype, name)
+    return tf.convert_to_tensor_or_indexed_slices(value, dtype, name)
+
+
+def name_from_scope_name(name: str) -> str:
+    """A scope's name without the ``/`` at its end."""
+    return name[:-1] if name.endswith("/") else name
+
+
+_name_from_scope_name = name_from_scope_name
+
+
+def prepend_name_scope(name: str, import_scope: str | None) -> str:
+    """``name`` inside of ``import_scope``."""
+    return f"{import_scope.rstrip('/')}/{name}" if import_scope else name
+
+
+def strip_name_scope(name: str, export_scope: str | None) -> str:
+    """``name`` without ``export_scope`` before it."""
+    return name.removeprefix(f"{export_scope.rstrip('/')}/") if export_scope else name
+
+
+def _get_graph_from_inputs(op_input_list: Any, graph: Any = None) -> Any:
+    """The graph of some tensors; ValueError if they are of different ones."""
+    tensors = [one for one in op_input_list if isinstance(one, (Tensor, tf.Operation))]
+    if graph is not None:
+        for one in tensors:
+            if one.graph is not graph:
+                raise ValueError(f"{one} is not from the passed-in graph.")
+        return graph
+    return graph_of(tensors)
+
+
+def inside_function() -> bool:
+    """Whether a body is being built: a function, a branch or a loop."""
+    return tf.get_default_graph().building_function
+
+
+def uid() -> int:
+    """A number that no other call gives."""
+    return next(_counter)
+
+
+def tensor_id(tensor: Any) -> int:
+    """A number that tells tensors apart."""
+    return id(tensor)
+
+
+def get_all_collection_keys() -> list[Any]:
+    """Names of the collections of the default graph."""
+    return tf.get_default_graph().get_all_collection_keys()
+
+
+def dismantle_graph(graph: Any) -> None:
+    """Nothing: a graph goes when nobody refers to it."""
+
+
+def set_shapes_for_outputs(op: Any) -> None:
+    """Nothing: an operation has its shapes from the start."""
+
+
+def _as_graph_element(obj: Any) -> Any:
+    """What ``obj`` says stands for it in a graph; None if it does not say."""
+    method = getattr(obj, "_as_graph_element", None)
+    return method() if method is not None else None
+
+
+class RegisterShape:
+    """Decorator of a shape function; it is not used: each operation type knows its shapes."""
+
+    def __init__(self, op_type: str) -> None:
+        self._op_type = op_type
+
+    def __call__(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, as it is."""
+        return f
+
+
+class OpStats:
+    """A number that is known of an operation, such as its floating-point operations."""
+
+    def __init__(self, statistic_type: str, value: Any = None) -> None:
+        self.statistic_type = statistic_type
+        self.value = value
+
+    def __iadd__(self, other: OpStats) -> OpStats:
+        if other.statistic_type != self.statistic_type:
+            raise ValueError(
+                f"Can't add an OpStat of type {self.statistic_type} to one of {other.statistic_type}.\n"
+                + errors.message(other.statistic_type, self.statistic_type, "OpStats of one type")
+            )
+        if self.value is None:
+            self.value = other.value
+        elif other.value is not None:
+            self.value += other.value
+        return self
+
+
+_statistics: dict[tuple[str, str], Callable[..., OpStats]] = {}
+
+
+class RegisterStatistics:
+    """Decorator of a function ``(graph, node)`` that gives the :class:`OpStats` of nodes of one type."""
+
+    def __init__(self, op_type: str, statistic_type: str) -> None:
+        self._key = op_type, statistic_type
+
+    def __call__(self, f: Callable[..., OpStats]) -> Callable[..., OpStats]:
+        """Register the function; KeyError if there is one."""
+        if self._key in _statistics:
+            raise KeyError(
+                errors.message(f"a second function for {self._key}", "one for each type and statistic", "leave it out")
+            )
+        _statistics[self._key] = f
+        return f
+
+
+def get_stats_for_node_def(graph: Any, node: Any, statistic_type: str) -> OpStats:
+    """What a registered function says of a node; without one, an :class:`OpStats` without a value."""
+    function = _statistics.get((node.op, statistic_type))
+    return function(graph, node) if function is not None else OpStats(statistic_type)
+
+
+class _Gradients:
+    """Names of gradients that are taken, like a dictionary: by users, and by operation types."""
+
+    def __contains__(self, name: object) -> bool:
+        definition = opdef.find(name) if isinstance(name, str) else None
+        return name in registry._registered or (definition is not None and definition.gradient is not opdef.DERIVED)
+
+    def __iter__(self) -> Iterator[str]:
+        own = (name for name, one in opdef.all_definitions().items() if one.gradient is not opdef.DERIVED)
+        return iter({*registry._registered, *own})
+
+    def keys(self) -> list[str]:
+        """The names."""
+        return list(self)
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        return {"type": _gradient_registry.lookup(name), "location": ("", 0, name, "")}
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """Take a user's gradient out again."""
+        return registry._registered.pop(name, *default)
+
+    __delitem__ = pop
+
+
+class _GradientRegistry:
+    """TensorFlow's registry of gradients, as far as programs look into it."""
+
+    _registry = _Gradients()
+
+    def register(self, candidate: Any, name: str) -> None:
+        """Register a gradient; KeyError if the name is taken."""
+        registry.RegisterGradient(name)(candidate)
+
+    def list(self) -> list[str]:
+        """The names."""
+        return list(self._registry)
+
+    def lookup(self, name: str) -> Any:
+        """The function of a name; LookupError if there is none. It takes an operation and gradients."""
+        if name in registry._registered:
+            return registry._registered[name].function
+        definition = opdef.find(name)
+        if definition is not None and callable(definition.gradient):
+            return definition.gradient
+        if definition is not None and isinstance(definition.gradient, opdef.NotDifferentiable):
+            return None
+        raise LookupError(f"gradient registry has no entry for: {name}")
+
+
+_gradient_registry = _GradientRegistry()
+get_gradient_function = registry.get_gradient_function
+
+
+class _GraphStack:
+    """The default graphs of the thread, as far as programs look at them."""
+
+    @property
+    def stack(self) -> list[Any]:
+        """The graphs that are default, the outermost first; without the one below them all."""
+        return [one for one in builder.current_stack() if one.defers]
+
+    def is_cleared(self) -> bool:
+        """Whether only the graph below them all is default."""
+        return not self.stack
+
+    def get_default(self) -> Any:
+        """The default graph."""
+        return tf.get_default_graph()
+
+    @property
+    def enforce_nesting(self) -> bool:
+        """True: graphs stop being default in the reverse order."""
+        return True
+
+
+_default_graph_stack = _GraphStack()
