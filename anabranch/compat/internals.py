@@ -33,18 +33,18 @@ _table(
 ops: top @compat.internal.ops @core.graph.graph @core.graph.convert @core.graph.indexed_slices @core.graph.operation
 dtypes: dtypes top @core.values.dtypes
 tensor_shape: top @core.values.shapes
-device_spec: top @compat.internal.helpers
-tensor_util: contrib.util top @core.values.tensor_proto @compat.internal.helpers
-constant_op: top @compat.internal.helpers
+device_spec: top @compat.internal.private_names
+tensor_util: contrib.util top @core.values.tensor_proto @compat.internal.private_names
+constant_op: top @compat.internal.private_names
 meta_graph: top train @train.meta_graph
 load_library: top
-sparse_tensor random_seed common_shapes: top @compat.internal.helpers @core.graph.sparse_tensor
+sparse_tensor random_seed common_shapes: top @compat.internal.private_names @core.graph.sparse_tensor
 tensor_spec importer versions: top
 smart_cond: =layer_utilities
 errors errors_impl: errors
 graph_util graph_util_impl: graph_util @core.graphdef.graph_util
 device: top @core.device
-function: top @ops.control.public_defun @compat.internal.helpers
+function: top @ops.control.public_defun @compat.internal.private_names
 graph_io: train
 test_util: =test_utilities test @testing.test_case
 op_def_registry: =registry
@@ -54,33 +54,34 @@ registry indexed_slices type_spec composite_tensor: top
 )
 _table(
     f"""
-array_ops: top {_OPS} @compat.internal.helpers
-math_ops linalg_ops check_ops special_math_ops clip_ops numerics: top {_OPS} @compat.internal.helpers
-control_flow_util: @compat.internal.control_flow_util
+array_ops: top {_OPS} @compat.internal.private_names
+math_ops linalg_ops check_ops special_math_ops clip_ops numerics: top {_OPS} @compat.internal.private_names
+control_flow_util: @compat.internal.control_flow_contexts
 functional_ops: @compat.internal.functional_ops top
 inplace_ops: @ops.array.public_inplace
 op_selector: contrib.graph_editor top
-control_flow_ops: control_flow_ops top {_OPS} @compat.internal.control_flow_util =layer_utilities
-gradients gradients_impl gradients_util: top {_OPS} @compat.internal.helpers
-map_fn script_ops logging_ops histogram_ops: top {_OPS} @compat.internal.helpers
-tensor_array_ops session_ops confusion_matrix sparse_ops: top {_OPS} @compat.internal.helpers @core.graph.sparse_tensor
+control_flow_ops: control_flow_ops top {_OPS} @compat.internal.control_flow_contexts =layer_utilities
+gradients gradients_impl gradients_util: top {_OPS} @compat.internal.private_names
+map_fn script_ops logging_ops histogram_ops: top {_OPS} @compat.internal.private_names
+tensor_array_ops session_ops confusion_matrix: top {_OPS} @compat.internal.private_names
+sparse_ops: top {_OPS} @compat.internal.private_names @core.graph.sparse_tensor
 template: top @variables.template
 sets_impl spectral_ops parsing_ops string_ops bitwise_ops: top {_OPS} spectral signal bitwise io
 random_ops stateless_random_ops: top random contrib.random
-nn nn_ops nn_impl nn_grad embedding_ops candidate_sampling_ops ctc_ops: nn top contrib.nn @compat.internal.helpers
-resource_variable_ops: top @variables.resource_variable @compat.internal.helpers =generated
-variables partitioned_variables: top @compat.internal.helpers @variables.variable @variables.ref_variable
-variable_scope state_ops: top @compat.internal.helpers @variables.variable
+nn nn_ops nn_impl nn_grad embedding_ops candidate_sampling_ops ctc_ops: nn top contrib.nn @compat.internal.private_names
+resource_variable_ops: top @variables.resource_variable @compat.internal.private_names =generated
+variables partitioned_variables: top @compat.internal.private_names @variables.variable @variables.ref_variable
+variable_scope state_ops: top @compat.internal.private_names @variables.variable
 init_ops init_ops_v2: initializers top @variables.initializers
-rnn: nn contrib.rnn @compat.internal.helpers
-rnn_cell rnn_cell_impl: nn.rnn_cell contrib.rnn @compat.internal.helpers
+rnn: nn contrib.rnn @compat.internal.private_names
+rnn_cell rnn_cell_impl: nn.rnn_cell contrib.rnn @compat.internal.private_names
 seq2seq: contrib.legacy_seq2seq
 lookup_ops: contrib.lookup top lookup
 data_flow_ops: top queue
 io_ops: top io =generated
 image_ops image_ops_impl: image top
-metrics metrics_impl: metrics @compat.internal.helpers
-losses losses.losses losses.losses_impl losses.util: losses @compat.internal.helpers
+metrics metrics_impl: metrics @compat.internal.private_names
+losses losses.losses losses.losses_impl losses.util: losses @compat.internal.private_names
 summary_ops summary_ops_v2: contrib.summary
 standard_ops custom_gradient op_selector: top
 distributions.distribution distributions.normal distributions.bernoulli distributions.beta: distributions
@@ -106,7 +107,7 @@ _table(
 moving_averages: train @train.moving_averages
 optimizer adam momentum gradient_descent rmsprop adagrad adadelta ftrl proximal_adagrad: train @train.optimizer
 proximal_gradient_descent adagrad_da slot_creator: train @train.slots
-training_util: train @compat.internal.helpers
+training_util: train @compat.internal.private_names
 training saver checkpoint_management checkpoint_utils warm_starting_util learning_rate_decay: train
 learning_rate_decay_v2 session_run_hook basic_session_run_hooks monitored_session session_manager supervisor: train
 queue_runner queue_runner_impl coordinator input evaluation device_setter server_lib sync_replicas_optimizer: train
@@ -194,7 +195,7 @@ data.prefetch_queue: contrib.slim.prefetch_queue
     "contrib.slim.python.slim.",
 )
 # Where modules of some parts of tf.contrib look besides.
-_BESIDE_CONTRIB = {"rnn": ["nn.rnn_cell", "@compat.internal.helpers"], "slim": ["contrib.layers"]}
+_BESIDE_CONTRIB = {"rnn": ["nn.rnn_cell", "@compat.internal.private_names"], "slim": ["contrib.layers"]}
 _PROTO = re.compile(r"(core|python|compiler|contrib)\.(\w+\.)*\w+_pb2$")
 _GENERATED = re.compile(r"python\.ops\.gen_\w+_ops$")
 _CONTRIB = re.compile(r"contrib\.(\w+)\.python(\.\w+)*$")

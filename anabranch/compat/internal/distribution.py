@@ -8,7 +8,7 @@ from typing import Any
 
 
 class _Extended:
-    """What a strategy tells of variables: each is one."""
+    """What a strategy says about variables: each is one."""
 
     @staticmethod
     def variable_created_in_scope(v: Any) -> bool:

@@ -84,7 +84,7 @@ _name_from_scope_name = name_from_scope_name
 
 
 def prepend_name_scope(name: str, import_scope: str | None) -> str:
-    """``name`` inside of ``import_scope``."""
+    """``name`` in ``import_scope``."""
     return f"{import_scope.rstrip('/')}/{name}" if import_scope else name
 
 

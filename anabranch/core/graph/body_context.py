@@ -6,12 +6,9 @@ The answer follows from the body; nothing here runs by it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from anabranch.core.contract.roles import Role
-
-if TYPE_CHECKING:
-    from anabranch.core.graph.body import Body
 
 
 class BodyContext:
@@ -19,13 +16,13 @@ class BodyContext:
 
     __slots__ = ("body",)
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: Any) -> None:
         self.body = body
 
     @property
     def name(self) -> str:
         """Name of the body."""
-        return self.body.name
+        return str(self.body.name)
 
     @property
     def outer_context(self) -> BodyContext | None:
@@ -41,7 +38,9 @@ class BodyContext:
         """Whether it belongs to a loop."""
         owner = self.body.owner
         # Until the loop is complete, its bodies have no owner, but the name that the loop gives them.
-        return self.body.name.rsplit("/", 1)[-1].startswith("while_") if owner is None else owner.role is Role.LOOP
+        if owner is None:
+            return str(self.body.name).rsplit("/", 1)[-1].startswith("while_")
+        return owner.role is Role.LOOP
 
     def IsCondContext(self) -> bool:
         """Whether it is a branch of a conditional."""
@@ -66,6 +65,6 @@ class BodyContext:
         return f"<BodyContext {self.name!r}>"
 
 
-def context_of(body: Body | None) -> BodyContext | None:
+def context_of(body: Any) -> BodyContext | None:
     """The context of a body; None for the top of a graph."""
     return None if body is None or body.is_root else BodyContext(body)

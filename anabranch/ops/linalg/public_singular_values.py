@@ -27,7 +27,7 @@ def _matrices(a: Any, validate_args: bool) -> Any:
 
 
 def _larger_side(a: Any) -> Any:
-    """The larger one of both sizes of a matrix, in its dtype."""
+    """The larger size of a matrix, in its dtype."""
     sides = build("StridedSlice", build("Shape", a), [-2], [0], [1], end_mask=1)
     return build("Cast", build("Max", sides, [0]), DstT=a.dtype.base)
 

@@ -31,7 +31,7 @@ def _steps(kind: np.dtype) -> float:
 
 
 def _zero_level(xp: Any, low: Any, high: Any, kind: np.dtype, value: float = 0.0) -> Any:
-    """The whole number that stands for ``value``, int64; it may lie outside of the dtype."""
+    """The whole number that stands for ``value``, int64; it may lie outside the dtype."""
     steps = _steps(kind)
     low, high = xp.asarray(low).astype(_F), xp.asarray(high).astype(_F)
     wide = (high - low).astype(np.float64) * (steps / (steps - 1.0))

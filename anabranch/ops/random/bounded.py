@@ -43,7 +43,7 @@ def _drawn(ctx: Any, stream: Any, parameters: list[Any], dims: tuple[int, ...], 
     ctx.check(
         xp.all(good) if count else True,
         errors.InvalidArgumentError,
-        "Invalid parameters: deviations must be above 0, minvals below maxvals, and one of both bounds finite",
+        "Invalid parameters: deviations must be above 0, minvals below maxvals, and one bound finite",
     )
     if count == 0:
         return xp.zeros(dims, dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import anabranch as tf
-from anabranch.compat.internal import control_flow_util
+from anabranch.compat.internal import control_flow_contexts
 
 
 def test_contexts_while_a_graph_is_built():
@@ -28,16 +28,16 @@ def test_contexts_while_a_graph_is_built():
         assert seen["branch"].outer_context.outer_context is None
         inner = next(op for op in graph.get_operations() if op.name.endswith("/branch"))
         assert inner._get_control_flow_context() == seen["branch"]
-        assert control_flow_util.IsInWhileContext(inner)
-        assert control_flow_util.IsInCond(inner)
-        assert control_flow_util.GetContainingWhileContext(seen["branch"]) == seen["branch"].outer_context
-        assert control_flow_util.GetContainingWhileContext(None) is None
-        assert not control_flow_util.IsInWhileContext(top.op)
-        assert control_flow_util.IsContainingContext(seen["branch"], seen["branch"].outer_context)
-        assert control_flow_util.IsContainingContext(seen["branch"], None)
-        assert not control_flow_util.IsContainingContext(None, seen["branch"])
-        assert control_flow_util.OpInContext(inner, seen["branch"])
-        assert not control_flow_util.TensorInContext(top, seen["branch"])
+        assert control_flow_contexts.IsInWhileContext(inner)
+        assert control_flow_contexts.IsInCond(inner)
+        assert control_flow_contexts.GetContainingWhileContext(seen["branch"]) == seen["branch"].outer_context
+        assert control_flow_contexts.GetContainingWhileContext(None) is None
+        assert not control_flow_contexts.IsInWhileContext(top.op)
+        assert control_flow_contexts.IsContainingContext(seen["branch"], seen["branch"].outer_context)
+        assert control_flow_contexts.IsContainingContext(seen["branch"], None)
+        assert not control_flow_contexts.IsContainingContext(None, seen["branch"])
+        assert control_flow_contexts.OpInContext(inner, seen["branch"])
+        assert not control_flow_contexts.TensorInContext(top, seen["branch"])
 
 
 def test_old_forms_of_control_flow():
@@ -45,13 +45,13 @@ def test_old_forms_of_control_flow():
         data = tf.constant(1.0)
         false, true = tf.control_flow_ops.switch(data, tf.constant(True))
         merged = tf.control_flow_ops.merge([false, true])[0]
-        assert control_flow_util.IsSwitch(true.op)
-        assert control_flow_util.IsCondSwitch(true.op)
-        assert not control_flow_util.IsLoopSwitch(true.op)
-        assert control_flow_util.IsCondMerge(merged.op)
-        assert not control_flow_util.IsLoopMerge(merged.op)
-        assert not control_flow_util.IsLoopEnter(data.op)
-        assert not control_flow_util.IsLoopExit(data.op)
+        assert control_flow_contexts.IsSwitch(true.op)
+        assert control_flow_contexts.IsCondSwitch(true.op)
+        assert not control_flow_contexts.IsLoopSwitch(true.op)
+        assert control_flow_contexts.IsCondMerge(merged.op)
+        assert not control_flow_contexts.IsLoopMerge(merged.op)
+        assert not control_flow_contexts.IsLoopEnter(data.op)
+        assert not control_flow_contexts.IsLoopExit(data.op)
 
 
 def test_what_libraries_read_of_operations():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.compat.internal import distribution, helpers, layer_names, ops, python_utilities
+from anabranch.compat.internal import distribution, layer_names, ops, private_names, python_utilities
 from anabranch.ops.array import public_inplace
 
 
@@ -117,16 +117,16 @@ def test_statistics():
 def test_shapes_are_operations_if_asked(session):
     x = tf.zeros([2, 3])
     for function, kind, value in (
-        (helpers.shape_internal, "Shape", [2, 3]),
-        (helpers.size_internal, "Size", 6),
-        (helpers.rank_internal, "Rank", 2),
+        (private_names.shape_internal, "Shape", [2, 3]),
+        (private_names.size_internal, "Size", 6),
+        (private_names.rank_internal, "Rank", 2),
     ):
         assert function(x).op.type == "Const"
         assert function(x, optimize=False).op.type == kind
         assert session.run(function(x, optimize=False)).tolist() == value
-    assert session.run(helpers.reduced_shape([2, 3, 5], [-1, 0])).tolist() == [1, 3, 1]
-    assert session.run(helpers._ReductionDims(x, None)).tolist() == [0, 1]
-    assert helpers.argmax_v2(x).shape.as_list() == [3]
+    assert session.run(private_names.reduced_shape([2, 3, 5], [-1, 0])).tolist() == [1, 3, 1]
+    assert session.run(private_names._ReductionDims(x, None)).tolist() == [0, 1]
+    assert private_names.argmax_v2(x).shape.as_list() == [3]
 
 
 def test_rows_in_place(session):
@@ -155,22 +155,22 @@ def test_rows_in_place(session):
 def test_squeezable_dimensions(session, known, labels, predictions):
     arrays = np.ones(labels), np.ones(predictions)
     given = [tf.placeholder(tf.float64, a.shape if known else None) for a in arrays]
-    pair = helpers.remove_squeezable_dimensions(*given)
+    pair = private_names.remove_squeezable_dimensions(*given)
     feeds = dict(zip(given, arrays, strict=True))
     wanted = [4] if labels != predictions else [4, 1]
     assert [list(value.shape) for value in session.run(pair, feeds)] == [wanted, wanted]
-    first, second, weights = helpers._remove_squeezable_dimensions(given[1], given[0], tf.ones([4, 1]))
+    first, second, weights = private_names._remove_squeezable_dimensions(given[1], given[0], tf.ones([4, 1]))
     assert [list(value.shape) for value in session.run((first, second), feeds)] == [wanted, wanted]
     assert list(session.run(weights, feeds).shape) == wanted
-    assert helpers._remove_squeezable_dimensions(given[1], None, None)[1:] == (None, None)
+    assert private_names._remove_squeezable_dimensions(given[1], None, None)[1:] == (None, None)
 
 
 def test_broadcasting():
     shape = tf.TensorShape
-    assert helpers.broadcast_shape(shape([2, 1]), shape([3])).as_list() == [2, 3]
-    assert helpers.is_broadcast_compatible(shape([2, 1]), shape([3]))
-    assert not helpers.is_broadcast_compatible(shape([2]), shape([3]))
-    assert helpers.broadcast_shape(shape(None), shape([3])).ndims is None
+    assert private_names.broadcast_shape(shape([2, 1]), shape([3])).as_list() == [2, 3]
+    assert private_names.is_broadcast_compatible(shape([2, 1]), shape([3]))
+    assert not private_names.is_broadcast_compatible(shape([2]), shape([3]))
+    assert private_names.broadcast_shape(shape(None), shape([3])).ndims is None
 
 
 # -------------------------------------------------------------------------------------------------- layers and training
@@ -178,17 +178,17 @@ def test_linear_layers(session):
     x = [tf.ones([2, 3]), tf.ones([2, 1])]
     one = tf.ones_initializer()
     with tf.variable_scope("a", initializer=one):
-        layer = helpers._Linear(x, 5, True, bias_initializer=one)
+        layer = private_names._Linear(x, 5, True, bias_initializer=one)
         y, again = layer(x), layer(x)
     with tf.variable_scope("b", initializer=one):
-        z = helpers._linear(x, 5, False)
+        z = private_names._linear(x, 5, False)
     session.run(tf.global_variables_initializer())
     assert [value.tolist() for value in session.run([y, again, z])] == [[[5.0] * 5] * 2] * 2 + [[[4.0] * 5] * 2]
     assert [v.name for v in tf.global_variables()] == ["a/kernel:0", "a/bias:0", "b/kernel:0"]
     with pytest.raises(ValueError, match="linear is expecting 2D arguments"):
-        helpers._Linear(tf.ones([3]), 5, True)
+        private_names._Linear(tf.ones([3]), 5, True)
     assert layer_names.Convolution2D is tf.layers.Conv2D
-    state = helpers._default_dropout_state_filter_visitor(tf.nn.rnn_cell.LSTMStateTuple(1, 2))
+    state = private_names._default_dropout_state_filter_visitor(tf.nn.rnn_cell.LSTMStateTuple(1, 2))
     assert (state.c, state.h) == (False, True)
 
 
@@ -198,26 +198,26 @@ def test_variables_by_creators(session):
         return next_creator(**kwargs)
 
     with tf.variable_creator_scope(doubled):
-        v = helpers.variable(3.0)
-    w = helpers.default_variable_creator(None, initial_value=5.0, use_resource=True)
+        v = private_names.variable(3.0)
+    w = private_names.default_variable_creator(None, initial_value=5.0, use_resource=True)
     session.run([v.initializer, w.initializer])
     assert session.run([v, w]) == [6, 5]
-    assert [helpers.is_resource_variable(one) for one in (v, w)] == [False, True]
-    session.run(helpers.init_variable(v, tf.ones_initializer()))
+    assert [private_names.is_resource_variable(one) for one in (v, w)] == [False, True]
+    session.run(private_names.init_variable(v, tf.ones_initializer()))
     assert session.run(v) == 1
     step = tf.train.create_global_step()
     session.run(step.initializer)
-    assert session.run(helpers._increment_global_step(3)) == 3
-    assert session.run(helpers._get_or_create_global_step_read()) == 3
+    assert session.run(private_names._increment_global_step(3)) == 3
+    assert session.run(private_names._get_or_create_global_step_read()) == 3
 
 
 def test_hessians_times_vectors(session):
     x = tf.constant([1.0, 2.0])
     y = tf.reduce_sum(x**3) + x[0] * x[1]
-    product = helpers._hessian_vector_product(y, [x], [tf.constant([1.0, 10.0])])[0]
+    product = private_names._hessian_vector_product(y, [x], [tf.constant([1.0, 10.0])])[0]
     np.testing.assert_allclose(session.run(product), [6 * 1 + 10, 1 + 12 * 10])
     with pytest.raises(ValueError, match="must have the same length"):
-        helpers._hessian_vector_product(y, [x], [])
+        private_names._hessian_vector_product(y, [x], [])
 
 
 # -------------------------------------------------------------------------------------------------------------- Python

@@ -1,4 +1,4 @@
-"""Helpers of arrays, layers, losses, metrics and training that libraries import from TensorFlow's internal modules."""
+"""Names that TensorFlow's modules keep to themselves: of arrays, layers, losses, metrics and training."""
 
 from __future__ import annotations
 
