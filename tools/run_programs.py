@@ -122,6 +122,8 @@ PROGRAMS = [
             _near((1.0, 0.02), (1.1, 0.02)), "W 1.00, b 1.1"),
     Program("V3 03-X", *_LABS, "lab-03-X-minimizing_cost_tf_gradient.py", rf"100 {_NUMBER} \[\(\S+\s*{_NUMBER}\)?",
             lambda cost, weight: float(cost) < 0.003, "gradient 0.00207 at step 100"),
+    Program("V3 04-4", *_LABS, "lab-04-4-tf_reader_linear_regression.py", rf"Your score will be\s+\[\[{_NUMBER}\]\]",
+            _near((185.335, 0.01)), "score 185.335, the author's"),
     Program("V3 05-2", *_LABS, "lab-05-2-logistic_regression_diabetes.py", _ACCURACY, _at_least(0.75),
             "accuracy 0.76"),
     Program("V3 06-2", *_LABS, "lab-06-2-softmax_zoo_classifier.py", r"(?s)Acc: \S+\n(\[True\].*)",

@@ -77,7 +77,7 @@ rnn: nn contrib.rnn @compat.internal.private_names
 rnn_cell rnn_cell_impl: nn.rnn_cell contrib.rnn @compat.internal.private_names
 seq2seq: contrib.legacy_seq2seq
 lookup_ops: contrib.lookup top lookup
-data_flow_ops: top queue
+data_flow_ops: top queue @ops.queues.public_staging @ops.queues.public_barriers @ops.io.public_record_input
 io_ops: top io =generated
 image_ops image_ops_impl: image top
 metrics metrics_impl: metrics @compat.internal.private_names

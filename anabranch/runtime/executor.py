@@ -57,8 +57,8 @@ class Executor:
         """The arrangement of the plan of which it was last asked whether it has a fast path."""
         self._binding = binding.unbound()
         fetched = [fetch.op if isinstance(fetch, Tensor) else fetch for fetch in plan.fetches if fetch not in plan.fed]
-        self.queues = [op for op in fetched if op.definition.makes == "queue"]
-        """Makers that are fetched: each must agree with the queue that is there."""
+        self.shared = [op for op in fetched if op.definition.makes in ("queue", "barrier", "accumulator")]
+        """Makers that are fetched: each must agree with the object that is there."""
 
     def prepare(self, tier: str) -> None:
         """Chooses the tier of the coming run and arranges the plan if it changed."""
@@ -106,7 +106,7 @@ class Executor:
             found = fast.run(feeds, step.token, step.read_committed)
             if found is not None:
                 return found
-        for op in self.queues:
+        for op in self.shared:
             self.resource(self.plan.handle_of(op)).check_maker(op.type, op._attrs, op)
         return self.run_from(0, self.plan.start(feeds), step)
 

@@ -529,7 +529,7 @@ class Form:
 def of(runner: Executor) -> FastStep | None:
     """The plan of ``runner`` on the fast path, or None if it has something that does not go there."""
     plan = runner.plan
-    if plan.nested or plan.varying.open or plan.dynamic_on_host or plan.analysis.carried or runner.queues:
+    if plan.nested or plan.varying.open or plan.dynamic_on_host or plan.analysis.carried or runner.shared:
         return None
     for segment in plan.segments:
         if segment.calls_python or not plan.shapes_certain(segment):

@@ -28,11 +28,12 @@ def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _type_list(dtypes: Any) -> list[types.DType]:
+def type_list(dtypes: Any) -> list[types.DType]:
+    """A dtype, or a list of dtypes, as a list."""
     return [types.as_dtype(item).base for item in _as_list(dtypes)]
 
 
-def _shape_list(raw: Any, dtypes: list[types.DType], partial: bool = False, unknown_rank: bool = False) -> Any:
+def shape_list(raw: Any, dtypes: list[types.DType], partial: bool = False, unknown_rank: bool = False) -> Any:
     """Shapes as a list of TensorShapes, None if there are none."""
     if raw is None:
         return None
@@ -311,8 +312,8 @@ class FIFOQueue(QueueBase):
         shared_name: str | None = None,
         name: str | None = "fifo_queue",
     ) -> None:
-        dtypes = _type_list(dtypes)
-        shapes = _shape_list(shapes, dtypes)
+        dtypes = type_list(dtypes)
+        shapes = shape_list(shapes, dtypes)
         names = _name_list(names, dtypes)
         handle = build(
             "FIFOQueueV2",
@@ -348,23 +349,23 @@ class PaddingFIFOQueue(QueueBase):
         shared_name: str | None = None,
         name: str = "padding_fifo_queue",
     ) -> None:
-        dtypes = _type_list(dtypes)
-        shape_list = _shape_list(shapes, dtypes, partial=True)
+        dtypes = type_list(dtypes)
+        component_shapes = shape_list(shapes, dtypes, partial=True)
         names = _name_list(names, dtypes)
-        if shape_list is None:
+        if component_shapes is None:
             raise ValueError(
                 f"Shapes must be provided for all components, but received 0 shapes and {len(dtypes)} dtypes."
             )
         handle = build(
             "PaddingFIFOQueueV2",
             component_types=dtypes,
-            shapes=_raw(shape_list),
+            shapes=_raw(component_shapes),
             capacity=capacity,
             container=current_builder()._container,
             shared_name=shared_name or "",
             name=name,
         )
-        super().__init__(dtypes, shape_list, names, handle)
+        super().__init__(dtypes, component_shapes, names, handle)
 
 
 @public("RandomShuffleQueue", "queue.RandomShuffleQueue", "io.RandomShuffleQueue")
@@ -393,8 +394,8 @@ class RandomShuffleQueue(QueueBase):
         shared_name: str | None = None,
         name: str = "random_shuffle_queue",
     ) -> None:
-        dtypes = _type_list(dtypes)
-        shapes = _shape_list(shapes, dtypes)
+        dtypes = type_list(dtypes)
+        shapes = shape_list(shapes, dtypes)
         names = _name_list(names, dtypes)
         seed1, seed2 = get_seed(seed)
         if seed1 is None and seed2 is None:
@@ -442,12 +443,12 @@ class PriorityQueue(QueueBase):
         shared_name: str | None = None,
         name: str = "priority_queue",
     ) -> None:
-        dtypes = _type_list(types)
-        shape_list = _shape_list(shapes, dtypes)
+        dtypes = type_list(types)
+        component_shapes = shape_list(shapes, dtypes)
         handle = build(
             "PriorityQueueV2",
             component_types=dtypes,
-            shapes=_raw(shape_list),
+            shapes=_raw(component_shapes),
             capacity=capacity,
             container=current_builder()._container,
             shared_name=shared_name or "",
@@ -455,7 +456,10 @@ class PriorityQueue(QueueBase):
         )
         rows = [_PRIORITY, *dtypes]
         super().__init__(
-            rows, None if shape_list is None else [TensorShape([]), *shape_list], _name_list(names, rows), handle
+            rows,
+            None if component_shapes is None else [TensorShape([]), *component_shapes],
+            _name_list(names, rows),
+            handle,
         )
 
 

@@ -169,7 +169,7 @@ class Queue:
     def enqueue(self, components: Sequence[Any], token: CancellationToken | None = None, op: Any = None) -> None:
         """Put in one row, waiting for room."""
         self._check_types([dtype_of(value) for value in components], op)
-        row = tuple(_owned(value) for value in components)
+        row = tuple(owned(value) for value in components)
         for i, wanted in enumerate(self.shapes):
             self._check_shape(i, np.shape(row[i]), wanted, op)
         self._enqueue_rows([row], token, op)
@@ -193,8 +193,8 @@ class Queue:
                     f"All input tensors must have the same size in the 0th dimension. Component {i} has "
                     f"{len(value)}, and should have {count}",
                 )
-        owned = [_owned(value) for value in components]
-        self._enqueue_rows([tuple(value[i, ...] for value in owned) for i in range(count)], token, op)
+        kept = [owned(value) for value in components]
+        self._enqueue_rows([tuple(value[i, ...] for value in kept) for i in range(count)], token, op)
 
     def dequeue(self, token: CancellationToken | None = None, op: Any = None) -> Row:
         """Take out one row, waiting for it."""
@@ -355,7 +355,7 @@ def _shown(raw: Sequence[Any]) -> str:
     return "[" + ", ".join(shapes.show(shape) for shape in raw) + "]"
 
 
-def _owned(value: Any) -> Any:
+def owned(value: Any) -> Any:
     """``value`` itself if nobody can write to it, else a copy."""
     if isinstance(value, np.ndarray):
         return value.copy() if value.flags.writeable or value.base is not None else value

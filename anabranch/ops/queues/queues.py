@@ -7,7 +7,6 @@ waits.
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from anabranch.core.contract.opdef import (
     define,
 )
 from anabranch.ops.queues.queue_objects import KINDS, Queue, priority_shapes
+from anabranch.ops.queues.sharing import shared_object
 
 _NO_GRADIENT = NotDifferentiable("a queue hands values from one step to another")
 
@@ -71,21 +71,10 @@ for _kind, _doc in _MAKERS.items():
 
 
 # ------------------------------------------------------------------------------------------------------------- the ops
-_checked: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-
-
 def _queue(ctx: Any, handle: Any, attrs: dict[str, Any]) -> Queue:
     """The queue behind a handle; a maker that shares it by name must have asked for the same one."""
     ctx.check(attrs.get("timeout_ms", -1) == -1, errors.InvalidArgumentError, "Timeout not supported yet.")
-    queue = ctx.resource(handle)
-    inputs = getattr(ctx.op, "_inputs", None)
-    if inputs:
-        maker = inputs[0].op
-        if maker.definition.makes == "queue":
-            known = _checked.get(maker)
-            if known is None or known() is not queue:
-                queue.check_maker(maker.type, maker._attrs, ctx.op)
-                _checked[maker] = weakref.ref(queue)
+    queue: Queue = shared_object(ctx, handle, "queue")
     return queue
 
 
