@@ -420,7 +420,7 @@ class Form:
         self._reserves_before = None
         if is_last and any(program.call.slots for program in ending):
             self._specs = self._large_fetches(plan, ending)
-            self._reserves_before = item
+            self._reserves_before = item if self._specs is not None else None
 
     def _sources_of(self, step: FastStep, keys: Sequence[ValueKey | None]) -> list[Any]:
         for key in keys:
@@ -479,7 +479,7 @@ class Form:
             advances: list[tuple[RandomCounter, int]] = []
             reserved = None
             for item in self.items:
-                if item is self._reserves_before and self._specs is not None:
+                if item is self._reserves_before:
                     reserved = self._reserve(values, current)
                 if type(item) is _Program:
                     amounts = item.run(values, current, transaction)

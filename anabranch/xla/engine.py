@@ -13,6 +13,8 @@ import os
 import sys
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import errors
 from anabranch.xla import memory, startup
 
@@ -90,10 +92,30 @@ def serialized(compiled: Any, code: bytes | None = None) -> bytes:
 
 
 def loaded(payload: bytes, inputs: Any, outputs: Any, device: Any) -> Any:
-    """The function that :func:`serialized` was given, on a device; ``inputs`` and ``outputs`` are tree structures."""
+    """The function that :func:`serialized` was given, on a device; ``inputs`` and ``outputs`` are tree structures.
+
+    The device need not be the one that it was compiled for: what several devices do is compiled once.
+    """
+    from jax._src import compiler
     from jax.experimental import serialize_executable
 
-    return serialize_executable.deserialize_and_load(payload, inputs, outputs, device.client, [device])
+    if len(device.client.devices()) == 1:
+        return serialize_executable.deserialize_and_load(payload, inputs, outputs, device.client, [device])
+    assignment = np.array([[device.id]])
+    options = compiler.get_compile_options(num_replicas=1, num_partitions=1, device_assignment=assignment)
+
+    class Unpickler(serialize_executable._JaxPjrtUnpickler):
+        def persistent_load(self, reference: Any) -> Any:
+            if reference[0] == "device":
+                return device
+            if reference[0] == "exec":
+                return device.client.deserialize_executable(
+                    reference[1], executable_devices=self.execution_devices, compile_options=options
+                )
+            return super().persistent_load(reference)
+
+    unloaded, arguments, no_kwargs = Unpickler(io.BytesIO(payload), device.client, [device]).load()
+    return jax().stages.Compiled(unloaded.load(), [], inputs.unflatten(arguments), outputs, no_kwargs=no_kwargs)
 
 
 def x64() -> Any:

@@ -319,7 +319,8 @@ class Program:
                     if refusal is not None:
                         raise refusal.with_traceback(None)
                     structure = (self._structure(), key)
-                    forms = _shared.get(structure)
+                    shared = (self.device, structure)
+                    forms = _shared.get(shared)
                     found = forms.executable() if forms is not None else None
                     if found is None:
                         stored = stored_programs.key(
@@ -341,7 +342,7 @@ class Program:
                             bug = faults.KernelBug(None, problem)
                             self._refused.put(key, bug)
                             raise bug from problem
-                        _shared.put(structure, forms)
+                        _shared.put(shared, forms)
                         found = forms.executable()
                         del source  # from here on the executable holds it, as long as it is a draft
                     assert found is not None
@@ -417,7 +418,7 @@ class Program:
                 tuple([(numbers[base], numbers[final]) for base, final in self.donated.items()]),
                 (tuple(ranks), len(self.group.checked)),
                 tuple(sorted([numbers[tensor] for tensor in self.group.awaited])),
-                (self.platform, self.device, self.precision, self.sizes_change, self.may_draft),
+                (self.platform, self.precision, self.sizes_change, self.may_draft),
             )
         return self._structure_key
 
