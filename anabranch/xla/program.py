@@ -319,8 +319,7 @@ class Program:
                     if refusal is not None:
                         raise refusal.with_traceback(None)
                     structure = (self._structure(), key)
-                    shared = (self.device, structure)
-                    forms = _shared.get(shared)
+                    forms = _shared.get((self.device, structure))
                     found = forms.executable() if forms is not None else None
                     if found is None:
                         stored = stored_programs.key(
@@ -342,7 +341,7 @@ class Program:
                             bug = faults.KernelBug(None, problem)
                             self._refused.put(key, bug)
                             raise bug from problem
-                        _shared.put(shared, forms)
+                        _shared.put((self.device, structure), forms)
                         found = forms.executable()
                         del source  # from here on the executable holds it, as long as it is a draft
                     assert found is not None
