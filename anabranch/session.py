@@ -21,7 +21,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
 from anabranch.core.live_set import LiveSet
-from anabranch.runtime import fetching, interrupts, pipeline
+from anabranch.runtime import fetching, interrupts, partial_run, pipeline
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.worker import LocalStep, RegisteredStep, Worker
@@ -105,6 +105,7 @@ class BaseSession:
         self._steps: Cache[Any, RegisteredStep] = Cache("steps", bound)
         self._callables: LiveSet[fetching.FetchPlan] = LiveSet()
         """What callables fetch: each knows a step."""
+        self._partial_runs: dict[str, partial_run.PartialRun] = {}
         timeout = getattr(self._config, "operation_timeout_in_ms", 0)
         self._default_timeout = timeout / 1000 if timeout else None
         _sessions.add(self)
@@ -185,6 +186,67 @@ class BaseSession:
         else:
             names, values = (), ()
         return fetch_plan.build(self._run(fetch_plan, names, values, options, run_metadata))
+
+    @sites.filtered_traceback
+    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
+        """Prepare a step that runs in parts: what will be fetched from what, and a handle for :meth:`partial_run`.
+
+        Args:
+            fetches: all that will be fetched, in a structure that ``run`` takes.
+            feeds: a list of all tensors that will be fed, or None.
+
+        Raises:
+            RuntimeError: the session is closed. InvalidArgumentError: nothing is to be fetched.
+
+        Example:
+            >>> import anabranch as tf
+            >>> a, b = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [])
+            >>> total, product = a + 1.0, (a + 1.0) * b
+            >>> with tf.Session() as session:
+            ...     handle = session.partial_run_setup([total, product], [a, b])
+            ...     first = session.partial_run(handle, total, {a: 1.0})
+            ...     float(session.partial_run(handle, product, {b: 10.0 * first}))
+            40.0
+        """
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        fetch_plan = self._new_fetch_plan(fetches)
+        tensors = fetching.feed_keys(self._graph, feeds)
+        part = partial_run.PartialRun(self._worker, self._graph, fetch_plan.unique, tensors)
+        self._partial_runs[part.handle] = part
+        return part.handle
+
+    @sites.filtered_traceback
+    def partial_run(self, handle: str, fetches: Any, feed_dict: Any = None) -> Any:
+        """Go on with a step that runs in parts: feed some of what is missing, and fetch some of what was not fetched.
+
+        Every operation that can run by now does, once; each tensor is fed once, and fetched once.
+
+        Args:
+            handle: what :meth:`partial_run_setup` gave.
+            fetches: part of what was named there, in any structure.
+            feed_dict: values for part of the tensors that were named there.
+
+        Raises:
+            RuntimeError: the session is closed. InvalidArgumentError: something was not named, or was fed or fetched
+                before, or cannot be computed yet.
+        """
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        part = self._partial_runs.get(handle)
+        if part is None:
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                errors.message(f"the handle {handle!r}", "one of a run that is not over", "session.partial_run_setup")
+                + "\nMust run 'setup' before performing partial runs!",
+            )
+        fetch_plan = self._new_fetch_plan(fetches)
+        names, values = self._bind(feed_dict) if feed_dict else ((), ())
+        results = part.run(fetch_plan.unique, list(zip(names, values, strict=True)), self._default_timeout)
+        if part.is_over:
+            del self._partial_runs[handle]
+        return fetch_plan.build(results)
 
     def _fetch_plan(self, fetches: Any) -> fetching.FetchPlan:
         kind = type(fetches)
@@ -351,22 +413,6 @@ class BaseSession:
             return fetch_plan.build(self._run(fetch_plan, names, values, options, run_metadata))
 
         return call
-
-    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
-        """Not supported: a step is a transaction."""
-        raise NotImplementedError(
-            errors.message(
-                "partial_run_setup", "one run per step", "split the graph at the tensors that you wanted to feed later"
-            )
-        )
-
-    def partial_run(self, handle: Any, fetches: Any, feed_dict: Any = None) -> Any:
-        """Not supported: a step is a transaction."""
-        raise NotImplementedError(
-            errors.message(
-                "partial_run", "one run per step", "split the graph at the tensors that you wanted to feed later"
-            )
-        )
 
     # ---------------------------------------------------------------------------------------------------------- closing
     def close(self) -> None:

@@ -22,6 +22,7 @@ Contract = Callable[[Any], Any]
 _expansions: list[
     tuple[type, Callable[[Any], tuple[Sequence[Any], Contract]], Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None]
 ] = []
+_partial_expansions: dict[type, Callable[[Any], Sequence[Any]]] = {}
 
 
 @public("register_session_run_conversion_functions")
@@ -34,8 +35,7 @@ def register_session_run_conversion_functions(
         tensor_type: the class.
         fetch_function: ``obj -> (list of tensors, function from their values to the fetched value)``.
         feed_function: ``(obj, value) -> list of (tensor, value)``.
-        feed_function_for_partial_run: ``obj -> list of tensors``; kept for compatibility, partial runs are not
-            supported.
+        feed_function_for_partial_run: ``obj -> list of tensors`` that a partial run is fed for it.
 
     Raises:
         ValueError: the class, or one of its bases, is registered already.
@@ -44,6 +44,8 @@ def register_session_run_conversion_functions(
         if issubclass(tensor_type, known):
             raise ValueError(f"{tensor_type} has already been registered so ignore it.")
     _expansions.insert(0, (tensor_type, fetch_function, feed_function))
+    if feed_function_for_partial_run is not None:
+        _partial_expansions[tensor_type] = feed_function_for_partial_run
 
 
 def _slices_fetch(slices: IndexedSlices) -> tuple[list[Any], Contract]:
@@ -183,6 +185,41 @@ def flat_feeds(graph: Graph, feed_dict: Any) -> list[tuple[Tensor, Any]]:
                 raise TypeError(f"Cannot interpret feed_dict key as Tensor: {told}") from None
             pairs.append((tensor, part))
     return pairs
+
+
+def feed_keys(graph: Graph, feeds: Any) -> list[Tensor]:
+    """The tensors that a list of things to feed stands for.
+
+    Raises:
+        TypeError: one is not a tensor of this graph. ValueError: one may not be fed.
+    """
+    keys: list[Tensor] = []
+    for feed in feeds or ():
+        expanded: Sequence[Any] = (feed,)
+        if isinstance(feed, SparseTensor):
+            expanded = (feed.indices, feed.values, feed.dense_shape)
+        elif isinstance(feed, IndexedSlices):
+            expanded = [part for part in (feed.values, feed.indices, feed.dense_shape) if part is not None]
+        elif not isinstance(feed, (Tensor, str)) and (listed := _partial_keys(feed)) is not None:
+            expanded = listed
+        for item in expanded:
+            try:
+                tensor = graph.as_graph_element(item, allow_operation=False)
+            except Exception as problem:
+                reason = problem.args[0] if problem.args else problem
+                raise TypeError(f"Cannot interpret feed key as Tensor: {reason}") from None
+            if not graph.is_feedable(tensor):
+                raise ValueError(f"Tensor {tensor} may not be fed.")
+            keys.append(tensor)
+    return keys
+
+
+def _partial_keys(feed: Any) -> Sequence[Any] | None:
+    """What a registered class says is fed for one of its objects in a partial run."""
+    for kind, function in _partial_expansions.items():
+        if isinstance(feed, kind):
+            return function(feed)
+    return None
 
 
 def _flat_items(feed_dict: Any) -> list[tuple[Any, Any]]:

@@ -241,11 +241,6 @@ def test_devices():
         assert session.run(y) == 2.0
 
 
-def test_partial_runs_are_refused_with_advice(session):
-    with pytest.raises(NotImplementedError, match=r"partial_run(.|\n)*Instead"):
-        session.partial_run_setup([tf.constant(1.0)])
-
-
 def test_run_metadata_of_a_program():
     x = tf.placeholder(tf.float32, [2])
     y = tf.reduce_sum(x * 3.0)
