@@ -21,7 +21,7 @@ from anabranch.core import errors
 class CancellationToken:
     """The right to go on. ``timeout`` (seconds) sets a deadline."""
 
-    __slots__ = ("__weakref__", "_callbacks", "_error", "at", "commits", "committing", "deadline", "left")
+    __slots__ = ("__weakref__", "_callbacks", "_error", "at", "brief", "commits", "committing", "deadline", "left")
 
     _lock = threading.Lock()
     """Of all tokens: each step has one, few are ever waited on, and it is held for an instant."""
@@ -32,6 +32,8 @@ class CancellationToken:
         self.deadline = None if timeout is None else time.monotonic() + timeout
         self.at: Any = None
         """The op that the step has come to, as far as that is noted."""
+        self.brief = False
+        """Whether the step is to give up rather than to last, as nobody can stop it."""
         self.committing = False
         self.commits = 0
         """How many segments of the step have committed."""

@@ -42,6 +42,8 @@ MAX_FORMS = 8
 """Forms of a segment that are kept, for values of different shapes."""
 MAX_FORMS_MADE = 64
 """After so many a segment makes no more: its shapes hardly come back."""
+MOST_OVERRUNS = 3
+"""After a step ran so often twice, since its loops took long, it runs on a thread of its own."""
 MAX_REFUSALS = 4
 """After a segment went so often in a way that has no form, it is taken to go on like that."""
 _NOTHING: frozenset[Any] = frozenset()
@@ -75,6 +77,11 @@ class FastStep:
                 self.given.append(value)
         self._count = len(self.places)
         self.stages: list[_Stage] = []
+        self.limited = False
+        """Whether programs of it have loops that may last, see :mod:`anabranch.xla.loop_limits`."""
+        self.apart = plan.acts_outside
+        """Whether it is to run on a thread of its own in any case."""
+        self._overran = 0
         for segment in plan.segments:
             inputs = [
                 key
@@ -177,6 +184,16 @@ class FastStep:
                 stage.refused += 1
                 continue
             stage.keep(signature, form)
+            for budget in form.budgets:
+                self.limited = True
+                self.apart |= (
+                    not budget or len(self.stages) > 1
+                )  # a step in its caller's thread may have to be repeated
+
+    def overran(self) -> None:
+        """Notes that loops had not enough with what they may take in the thread of a caller."""
+        self._overran += 1
+        self.apart |= self._overran >= MOST_OVERRUNS
 
     def _keys(self, places: Sequence[int]) -> list[ValueKey]:
         wanted = set(places)
@@ -447,6 +464,16 @@ class Form:
                 specs[key] = None if value is None else (value.shape, value.dtype)
         found = [results.large(specs[key]) if key in specs else True for key in plan.fetch_keys]
         return found if any(found) else None
+
+    @property
+    def budgets(self) -> list[int]:
+        """For each program with loops that may last, how often these may run in a caller's thread: of those that run
+        beside others not at all, as one that stops must not leave the others alone.
+        """
+        alone = [item.call for item in self.items if type(item) is _Program]
+        beside = [program.call for item in self.items if type(item) is _Wave for program in item.programs]
+        budgets = [call.executable.facts.budget for call in alone if call.limited]
+        return [*budgets, *(0 for call in beside if call.limited)]
 
     def with_executable(self, executable: Any) -> _Program:
         """The one program of the form in another variant, which waits for nothing."""

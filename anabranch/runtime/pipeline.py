@@ -25,7 +25,7 @@ from anabranch.core import errors
 from anabranch.core.cache import Cache
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.operation import Tensor
-from anabranch.runtime import results
+from anabranch.runtime import results, step_threads
 from anabranch.runtime.fast_path import FastStep, Form
 from anabranch.runtime.state.resources import RandomCounter, ResourceManager, Slot, Version
 from anabranch.runtime.step import Call, OtherLayout, Transaction, device_failure, random_words
@@ -119,6 +119,11 @@ class Pipeline:
                 for step in self._steps
             )
 
+    @property
+    def pending(self) -> int:
+        """How many steps are in flight."""
+        return len(self._steps)
+
     def settle(self, last: StepInFlight | None = None) -> None:
         """Waits for the steps in flight, up to ``last`` if it is given."""
         if last is not None and not last.waits:
@@ -181,7 +186,10 @@ class Pipeline:
         gated = step.gated
         assert gated is not None
         try:
-            failed = int(np.asarray(step.flags[0]))
+            first = step.flags[0]
+            # In the main thread Ctrl-C is heard only while it waits in Python.
+            waits = threading.current_thread() is threading.main_thread() and not first.is_ready()
+            failed = int(step_threads.wait(lambda: np.asarray(first)) if waits else np.asarray(first))
             if failed == kernel_context.PASSED:
                 return None
             if failed == kernel_context.NOT_TRIED:

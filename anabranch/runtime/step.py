@@ -26,8 +26,9 @@ variables that they replace, and only its commit publishes.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,7 @@ from anabranch.placement.devices import LOCAL_TASK
 from anabranch.runtime.interrupts import Interrupts
 from anabranch.runtime.state import spare_buffers
 from anabranch.runtime.state.resources import Claim, Layout, RandomCounter, ResourceManager, Slot, Version
-from anabranch.xla import engine
+from anabranch.xla import engine, loop_limits
 
 NO_RNG = np.zeros((0, 6), np.uint32)
 MAX_EARLY_COPY = 1 << 20
@@ -179,7 +180,19 @@ class Call:
         gated: whether it takes the first flag of the program before it.
     """
 
-    __slots__ = ("constants", "executable", "far", "gated", "program", "shows", "slots", "waits", "whole", "wide")
+    __slots__ = (
+        "constants",
+        "executable",
+        "far",
+        "gated",
+        "limited",
+        "program",
+        "shows",
+        "slots",
+        "waits",
+        "whole",
+        "wide",
+    )
 
     def __init__(
         self,
@@ -202,6 +215,8 @@ class Call:
         self.gated = gated
         self.far = program.platform != "cpu"
         self.constants = program.device_constants()
+        self.limited = executable.facts.budget is not None and not gated
+        """Whether it has loops that may last, which the step's token ends."""
 
     def run(
         self, transaction: Transaction, arguments: tuple[Any, ...], rng: np.ndarray, gate: tuple[Any, ...] = ()
@@ -211,13 +226,35 @@ class Call:
         A gated call does not wait: its flags are looked at later.
 
         Raises:
-            OpError: a check failed, or the device did.
+            OpError: a check failed, or the device did. TooLong: a step that is to be brief has a loop that lasts.
         """
-        returned = self.begin(transaction, arguments, rng, gate)
+        if self.limited:
+            with self.limits(transaction.token) as constants:
+                returned = self.begin(transaction, arguments, rng, (), constants)
+                return self.end(transaction, arguments, returned)
+        returned = self.begin(transaction, arguments, rng, gate, self.constants)
         return returned if self.gated else self.end(transaction, arguments, returned)
 
+    @contextlib.contextmanager
+    def limits(self, token: CancellationToken) -> Iterator[tuple[Any, ...]]:
+        """Its constants, with a limit of loops that holds inside of the block: a budget for a step that is to be brief,
+        else one that ends when the step is cancelled.
+        """
+        if not self.limited:
+            yield self.constants
+        elif token.brief:
+            yield (*self.constants[:-1], loop_limits.fixed(self.executable.facts.budget))
+        else:
+            with loop_limits.ended_by(token) as limit:
+                yield (*self.constants[:-1], limit)
+
     def begin(
-        self, transaction: Transaction, arguments: tuple[Any, ...], rng: np.ndarray, gate: tuple[Any, ...] = ()
+        self,
+        transaction: Transaction,
+        arguments: tuple[Any, ...],
+        rng: np.ndarray,
+        gate: tuple[Any, ...],
+        constants: tuple[Any, ...],
     ) -> tuple[Any, Any, Any]:
         """Takes and calls; what the program returns, as soon as it is dispatched.
 
@@ -240,10 +277,10 @@ class Call:
                     function, donated = self._handed(manager, versions, arguments, rng)
             if self.wide:
                 with engine.x64():
-                    returned = function(donated, arguments, self.constants, rng, *gate)
+                    returned = function(donated, arguments, constants, rng, *gate)
             else:
                 engine.refuse_after_fork()
-                returned = function(donated, arguments, self.constants, rng, *gate)
+                returned = function(donated, arguments, constants, rng, *gate)
         except Exception as problem:
             self._raise_if_in_device(problem)
             raise
@@ -277,7 +314,10 @@ class Call:
             if slots and not transaction.shown and not transaction.may_be_left:  # what it owned is current again
                 transaction.manager.publish(list(zip(slots, finals, strict=True)))
             size = 0 if self.executable.facts.batch is None else int(arguments[-1])
-            raise self.program.failure(self.executable, int(flags[0]), np.asarray(flags[1]), size)
+            failure = self.program.failure(self.executable, int(flags[0]), np.asarray(flags[1]), size)
+            if isinstance(failure, loop_limits.Stopped):
+                failure = transaction.token.error(failure.op) or loop_limits.TooLong()
+            raise failure
         return results, finals, flags
 
     def _raise_if_in_device(self, problem: Exception, transaction: Transaction | None = None) -> None:
@@ -311,17 +351,19 @@ def run_wave(
     """
     failures: list[errors.OpError] = []
     begun = []
-    try:
-        for call, arguments, rng in calls:
-            begun.append(call.begin(transaction, arguments, rng))
-    except errors.OpError as problem:
-        failures.append(problem)
-    returned = []
-    for (call, arguments, _), values in zip(calls, begun, strict=False):
+    with contextlib.ExitStack() as limits:
         try:
-            returned.append(call.end(transaction, arguments, values))
+            for call, arguments, rng in calls:
+                constants = limits.enter_context(call.limits(transaction.token))
+                begun.append(call.begin(transaction, arguments, rng, (), constants))
         except errors.OpError as problem:
             failures.append(problem)
+        returned = []
+        for (call, arguments, _), values in zip(calls, begun, strict=False):
+            try:
+                returned.append(call.end(transaction, arguments, values))
+            except errors.OpError as problem:
+                failures.append(problem)
     if failures:
         raise min(failures, key=rank)
     return returned

@@ -51,11 +51,18 @@ class Ended(BaseException):
     """Raised in a Python function whose step was interrupted, or whose process ends."""
 
 
+class NoThread(RuntimeError):
+    """The process can have no further thread."""
+
+
 class _Handed:
     """A step that was handed to a thread."""
 
-    def __init__(self, work: Callable[[], Any], token: CancellationToken) -> None:
+    def __init__(self, work: Callable[[], Any], token: CancellationToken, describe: Callable[[], str]) -> None:
         self._work: Callable[[], Any] | None = work
+        self._describe = describe
+        self.silent = False
+        """Whether nobody wants to know what became of it."""
         self._surrounded = thread_context.capture()
         self._result: Any = None
         self._problem: BaseException | None = None
@@ -86,12 +93,14 @@ class _Handed:
             self._problem = problem
 
     def _refuse_interrupts(self) -> None:
-        while True:
+        while self._ident is not None:
             with contextlib.suppress(Ended):  # one that came in this moment
                 with _lock:
-                    ident, self._ident = self._ident, None
-                _raise_in(ident, None)
-                return
+                    self._ident = None
+                # An exception that is on its way is raised where the interpreter next looks, which loops do. (To take
+                # it back, by raising NULL, leaves Python 3.11 looking for one at every step from then on.)
+                for _ in range(8):
+                    pass
 
     def finish(self) -> None:
         """Says that the step has ended: to its caller, or, if that has gone, in the log."""
@@ -99,7 +108,7 @@ class _Handed:
             self.ended = True
             _running.discard(self)
             left = self.left
-        if left:
+        if left and not self.silent:
             _log.warning("%s has ended: %s", self, self._outcome())
             self._result = self._problem = None
         self.ring()
@@ -152,7 +161,9 @@ class _Handed:
     def __str__(self) -> str:
         at = getattr(self.token.at, "name", None)
         where = f" in {self.token.at.type} {at!r}" if at is not None else ""
-        return f"a step that was {self.reason} {time.monotonic() - self.left:.1f} s ago{where}"
+        if self.left:
+            return f"{self._describe()}, {self.reason} {time.monotonic() - self.left:.1f} s ago{where},"
+        return f"{self._describe()}, begun {time.monotonic() - self.started:.1f} s ago{where},"
 
     def interrupt(self) -> None:
         """Raises an exception in the Python function that a cancelled step is in, if it is in one; it comes with the
@@ -161,21 +172,14 @@ class _Handed:
         with _lock:
             # A step notes what it does next, or that it commits, before it asks whether it is cancelled. So what it
             # has noted by now it does not go beyond.
-            if self.in_python and not self.token.committing:
-                _raise_in(self._ident, Ended)
+            if self._ident is not None and self.in_python and not self.token.committing:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._ident), ctypes.py_object(Ended))
 
     @property
     def in_python(self) -> bool:
         """Whether the step is in a Python function, or in something else that only the host does."""
         definition = getattr(self.token.at, "definition", None)
         return definition is not None and definition.kernel is None and definition.effect.kind in ("io", "pure")
-
-
-def _raise_in(ident: int | None, kind: type[BaseException] | None) -> None:
-    """Has a thread raise an exception at its next bytecode; None takes back one that it has not raised yet."""
-    if ident is not None:
-        given = ctypes.py_object(kind) if kind is not None else None
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), given)
 
 
 class _StepThread:
@@ -213,21 +217,42 @@ class _StepThread:
         return stays
 
 
-def run(work: Callable[[], Any], token: CancellationToken, on_leave: Callable[[errors.OpError], None]) -> Any:
+def wait(work: Callable[[], Any]) -> Any:
+    """What ``work`` returns, which only waits for something, and can be left without any consequence."""
+    handed = _Handed(work, CancellationToken(), lambda: "a wait for a step in flight")
+    handed.silent = True
+    try:
+        _hand_over(handed)
+        while not handed.ended:
+            handed.wait()
+    except BaseException:
+        handed.leave("interrupted")
+        raise
+    return handed.outcome()
+
+
+def run(
+    work: Callable[[], Any],
+    token: CancellationToken,
+    on_leave: Callable[[errors.OpError], None],
+    describe: Callable[[], str],
+) -> Any:
     """Runs a step on a thread and waits for it.
 
     Args:
         work: runs the step; called in any case, also if the step is cancelled before it begins.
         token: the step's.
         on_leave: called when a cancelled step is left, with the error that the caller gets.
+        describe: says which step it is.
 
     Returns:
         What ``work`` returns.
 
     Raises:
-        OpError: the step failed, or was cancelled, or its deadline has passed.
+        OpError: the step failed, or was cancelled, or its deadline has passed. NoThread: it has not begun, as the
+        process can have no further thread.
     """
-    handed = _Handed(work, token)
+    handed = _Handed(work, token, describe)
     try:
         with token.on_cancel(handed.ring):
             _hand_over(handed)
@@ -243,7 +268,7 @@ def run(work: Callable[[], Any], token: CancellationToken, on_leave: Callable[[e
                         assert problem is not None
                         on_leave(problem)
                         raise problem
-    except errors.OpError:
+    except (errors.OpError, NoThread):
         raise
     except BaseException as interrupt:  # Ctrl-C, or what another signal's handler raises
         token.cancel(errors.CancelledError(None, None, "Step was interrupted."))
@@ -270,14 +295,10 @@ def _hand_over(handed: _Handed) -> None:
     atexit.register(_end)
     try:
         _StepThread(handed).start()
-    except RuntimeError as problem:  # there can be no further thread
-        handed.token.cancel(
-            errors.ResourceExhaustedError(
-                None, None, f"A step with a deadline, or one that may last, runs on a thread of its own, and {problem}"
-            )
-        )
-        handed.execute()
-        handed.finish()
+    except RuntimeError as problem:
+        with _lock:
+            _running.discard(handed)
+        raise NoThread(f"a step that may last runs on a thread of its own, and {problem}") from problem
 
 
 # ------------------------------------------------------------------------------------------------ the process's end
@@ -305,20 +326,14 @@ def _wait_for_end(handed: _Handed, soon: float) -> None:
     while not handed.ended:
         now = time.monotonic()
         if handed.in_python and now > since + LAST_WAIT:
-            _log.warning("The process ends while %s still runs", _described(handed))
+            _log.warning("The process ends while %s still runs", handed)
             return
         if now >= say:
-            _log.warning("The process waits for %s to end; so far for %.1f s", _described(handed), now - since)
+            _log.warning("The process waits for %s to end; so far for %.1f s", handed, now - since)
             say = now + _SAY_AGAIN
         time.sleep(0.01)
     if say > soon:
         _log.warning("The process goes on to end, after %.1f s", time.monotonic() - since)
-
-
-def _described(handed: _Handed) -> str:
-    if handed.left:
-        return str(handed)
-    return f"a step that began {time.monotonic() - handed.started:.1f} s ago"
 
 
 def _after_fork() -> None:

@@ -5,6 +5,12 @@ has for what it feeds: values come and go by position. A step is registered once
 (:class:`LocalStep`) or by the bytes that another process has made of them (:mod:`anabranch.runtime.portable_plan`), and
 has a number from then on. For the worker the two are the same: a graph that came as bytes is a graph.
 
+A step that may last runs on a thread of its own (:mod:`anabranch.runtime.step_threads`), so that its caller hears of
+deadlines, of ``close`` and of Ctrl-C: every step with a deadline; the first run of what is compiled, as compiling takes
+long; a step whose last run took more than `LASTS`, or whose modelled price is more; one that calls Python functions or
+acts on files; one with bodies that run on the host. All others, which are most, run in the thread that asks for them,
+and cost nothing more. Loops of these that may last have a budget (:mod:`anabranch.xla.loop_limits`).
+
 What a step needs (a plan for the shapes of its feeds, in a tier) is found, or made, when it runs. A step that runs has
 a token in :attr:`Worker.running`. A worker that is closed cancels these, and frees what it owns when the last has
 ended.
@@ -16,7 +22,9 @@ can be pickled, and says the same in another process.
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -38,7 +46,13 @@ from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.resources import ResourceHandle, ResourceManager
 from anabranch.runtime.step import Step
 from anabranch.runtime.v1 import plans as version_one
-from anabranch.xla import engine, memory, startup
+from anabranch.xla import engine, loop_limits, memory, startup
+
+_log = logging.getLogger("anabranch")
+PATIENCE = 1.0
+"""Seconds after which something says what it waits for."""
+LASTS = 0.05
+"""Seconds: a step that took longer runs on a thread of its own the next time."""
 
 
 class LocalStep(NamedTuple):
@@ -72,6 +86,12 @@ class RegisteredStep:
     def feeds(self) -> int:
         """How many values it is fed."""
         return len(self.step.feeds)
+
+    def describe(self) -> str:
+        """What the step is, for people."""
+        names = [getattr(fetch, "name", str(fetch)) for fetch in self.step.fetches]
+        more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+        return f"the step of {', '.join(map(repr, names[:2]))}{more}"
 
     def __repr__(self) -> str:
         return f"<step {self.number}: {len(self.step.fetches)} fetches, {self.feeds} feeds>"
@@ -198,10 +218,14 @@ class Worker:
                 plan.runs += 1
         else:
             plan.runs += 1
+        fast = getattr(runner, "fast", None)
+        apart = timeout is not None or self._may_last(plan, fast)
         token = self._entered(timeout)
+        token.brief = not apart and fast is not None and fast.limited
         step = Step(self.manager, token, self._read_committed)
 
         def work() -> list[Any]:
+            started = time.perf_counter()
             try:
                 if run_metadata is not None:
                     step.stats = []
@@ -215,11 +239,35 @@ class Worker:
                     registered.last = fast_path.repetition(changes, registered.step.feeds, values, plan, runner)
                 return results
             finally:
+                plan.took = time.perf_counter() - started
                 self._left(token)
 
-        if timeout is None:
+        if apart:
+            return self._run_apart(registered, work, token, lambda problem: self._leave(step, runner, problem))
+        try:
             return work()
-        return step_threads.run(work, token, lambda problem: self._leave(step, runner, problem))
+        except loop_limits.TooLong:
+            assert fast is not None
+            fast.overran()
+            step.token = token = self._entered(None)
+            return self._run_apart(registered, work, token, lambda problem: self._leave(step, runner, problem))
+
+    @staticmethod
+    def _may_last(plan: Any, fast: fast_path.FastStep | None) -> bool:
+        """Whether a step is to run on a thread of its own, as it may last: see the policy above."""
+        if plan.took > LASTS or plan.acts_outside:
+            return True
+        return fast.apart if fast is not None and fast.has_forms else bool(plan.held_bodies)
+
+    def _run_apart(
+        self, registered: RegisteredStep, work: Any, token: CancellationToken, leave: Callable[[errors.OpError], None]
+    ) -> Any:
+        """Runs a step on a thread of its own."""
+        try:
+            return step_threads.run(work, token, leave, registered.describe)
+        except step_threads.NoThread as problem:
+            self._left(token)
+            raise errors.ResourceExhaustedError(None, None, str(problem)) from problem
 
     def repeat(self, registered: RegisteredStep, values: Sequence[Any], timeout: float | None) -> list[Any] | None:
         """Runs a step like the last time, if ``values`` are of the same kinds; None if it can no longer go that way."""
@@ -229,13 +277,43 @@ class Worker:
         fast = last.runner.fast
         if fast is None or fast is not last.fast or last.changes != registered.step.graph._changes:
             return None
-        token = self._entered(timeout)
+        plan = last.plan
+        if plan.took > LASTS or fast.apart:
+            return self._repeat_apart(registered, last, values)
+        token = self._entered(None)
+        token.brief = fast.limited
+        started = time.perf_counter()
         try:
             results = fast.run(values, token, self._read_committed)
-            last.plan.runs += results is not None
+            plan.runs += results is not None
             return results
+        except loop_limits.TooLong:
+            fast.overran()
         finally:
+            plan.took = time.perf_counter() - started
             self._left(token)
+        return self._repeat_apart(registered, last, values)
+
+    def _repeat_apart(
+        self, registered: RegisteredStep, last: fast_path.Repetition, values: Sequence[Any]
+    ) -> list[Any] | None:
+        """The same on a thread of its own."""
+        token = self._entered(None)
+        plan, fast = last.plan, last.fast
+        assert fast is not None
+
+        def work() -> list[Any] | None:
+            started = time.perf_counter()
+            try:
+                results = fast.run(values, token, self._read_committed)
+                plan.runs += results is not None
+                return results
+            finally:
+                plan.took = time.perf_counter() - started
+                self._left(token)
+
+        found: list[Any] | None = self._run_apart(registered, work, token, lambda problem: None)
+        return found
 
     def start(
         self,
@@ -250,15 +328,25 @@ class Worker:
             return None
         plan, runner = self._plan(registered, values)
         fast = getattr(runner, "fast", None)
-        if plan.tier != "compiled" or fast is None:
+        if plan.tier != "compiled" or fast is None or fast.limited:
             return None
         token = self._entered(timeout)
-        try:
-            step = line.start(fast, values, build, token, self._read_committed)
-            plan.runs += step is not None
-            return step
-        finally:
-            self._left(token)
+
+        def work() -> pipeline.StepInFlight | None:
+            started = time.perf_counter()
+            try:
+                step = line.start(fast, values, build, token, self._read_committed)
+                plan.runs += step is not None
+                return step
+            finally:
+                if engine.waits_in_caller():
+                    plan.took = time.perf_counter() - started
+                self._left(token)
+
+        if not (engine.waits_in_caller() and self._may_last(plan, fast)):
+            return work()
+        found: pipeline.StepInFlight | None = self._run_apart(registered, work, token, lambda problem: None)
+        return found
 
     def add_pipeline(self, line: pipeline.Pipeline) -> None:
         """Takes part of a pipeline's life: it is settled when the worker closes."""
@@ -369,15 +457,31 @@ class Worker:
         if self.closed:
             return
         self.closed = True
-        lines = list(self._pipelines)
-        for line in lines:
-            line.settle()
         for token in list(self.running):
             token.cancel(errors.CancelledError(None, None, "Session was closed."))
+        lines = list(self._pipelines)
+        self._settle(lines)
         if not self.running:  # else the last step that ends does it
             self._free()
         for line in lines:
             line.raise_failure()
+
+    def _settle(self, lines: Sequence[pipeline.Pipeline]) -> None:
+        """Waits for steps in flight, and says so if that takes long."""
+        count = sum(line.pending for line in lines)
+        if not count:
+            return
+        started = time.monotonic()
+        say = threading.Timer(PATIENCE, _log.warning, ("Session.close waits for %d steps in flight to end", count))
+        say.daemon = True
+        say.start()
+        try:
+            for line in lines:
+                line.settle()
+        finally:
+            say.cancel()
+        if time.monotonic() - started > PATIENCE:
+            _log.warning("Session.close waited %.1f s for steps in flight", time.monotonic() - started)
 
     def _free(self) -> None:
         for registered in list(self._by_number.values()):

@@ -24,9 +24,27 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey
 from anabranch.core.values import dtypes
 from anabranch.core.values.list_values import TracedList
-from anabranch.xla import capacities, deferred_products, engine, kernel_context, lists, padded_arrays, trip_counts
+from anabranch.xla import (
+    capacities,
+    deferred_products,
+    engine,
+    kernel_context,
+    lists,
+    loop_limits,
+    padded_arrays,
+    trip_counts,
+)
 from anabranch.xla.lists import TracedOptional
-from anabranch.xla.lowering import BoundNeeded, CutNeeded, HostNeeded, Scope, Streams, Wiring, lowerings
+from anabranch.xla.lowering import (
+    BoundNeeded,
+    CutNeeded,
+    HostNeeded,
+    Scope,
+    Streams,
+    Wiring,
+    checked_loops,
+    lowerings,
+)
 
 OPTIONALS = frozenset((Role.OPTIONAL_NONE, Role.OPTIONAL_WRAP, Role.OPTIONAL_UNWRAP, Role.OPTIONAL_TEST))
 """Roles of the ops without bodies that are traced here."""
@@ -67,14 +85,16 @@ class _Staged:
         self.upper: dict[int, int] = {}
         dynamic, rebuild = lists.split([args, [entry[maker] for maker in entry], [taken[op] for op in self.random_ops]])
 
-        def function(words: Any, *values: Any) -> Any:
+        def function(shared: tuple[Any, ...], *values: Any) -> Any:
             given_args, given_entry, given_taken = rebuild(values)
             checks: list[kernel_context.Check] = []
             context = kernel_context.TraceContext(
                 checks, scope.context.platform, scope.context.precision, scope.context.recorder
             )
             context.places = scope.context.places
-            streams = Streams(scope.streams.ops, words, dict(zip(self.random_ops, given_taken, strict=True)))
+            words, *limit = shared
+            counts = dict(zip(self.random_ops, given_taken, strict=True))
+            streams = Streams(scope.streams.ops, words, counts, *limit)
             env: dict[Any, Any] = {
                 arg: value for arg, value in zip(body.args, given_args, strict=True) if value is not None
             }
@@ -89,6 +109,8 @@ class _Staged:
                 rank_of=self.view.analysis.position,
             )
             inner.room = scope.room
+            inner.limits = scope.limits
+            inner.in_loop = scope.in_loop or op.role is Role.LOOP
             inner.can_ask = lambda tensor: (
                 (outer := _from_outside(op, body, index_offset, tensor)) is not None and scope.can_ask(outer)
             )
@@ -116,7 +138,7 @@ class _Staged:
             self.finals = tuple(finals)
             return leaves, flags
 
-        closed, shape = jax.make_jaxpr(function, return_shape=True)(scope.streams.words, *dynamic)
+        closed, shape = jax.make_jaxpr(function, return_shape=True)(scope.streams.shared, *dynamic)
         self.closed = closed
         self.leaf_shapes, self.leaf_flags = shape
         self._out_tree = jax.tree_util.tree_structure(shape)
@@ -126,11 +148,13 @@ class _Staged:
         """How many words the payloads of its checks take."""
         return 0 if self.leaf_flags is None else int(self.leaf_flags[1].shape[0])
 
-    def call(self, words: Any, args: Sequence[Any], entry: Sequence[Any], taken: Sequence[Any]) -> tuple[_Result, Any]:
+    def call(
+        self, shared: tuple[Any, ...], args: Sequence[Any], entry: Sequence[Any], taken: Sequence[Any]
+    ) -> tuple[_Result, Any]:
         """Runs it on values of the same structure; returns what it leaves, and flags or None."""
         jax = engine.jax()
         dynamic, _ = lists.split([args, list(entry), list(taken)])
-        flat = engine.jaxpr_as_function(self.closed)(words, *dynamic)
+        flat = engine.jaxpr_as_function(self.closed)(*shared, *dynamic)
         leaves, flags = jax.tree_util.tree_unflatten(self._out_tree, flat)
         return self._result(leaves), flags
 
@@ -271,6 +295,13 @@ def _add_check(
         )
 
 
+def _add_own_check(scope: Scope, op: Operation, ok: Any, error: Any, text: str, *payload: Any) -> None:
+    """Adds a check that is the loop's own, not one of an op inside of it."""
+    scope._enter(op)
+    scope.context.checks.append(kernel_context.Check(scope.context.rank, ok, error, text, payload, 1, op))
+    checked_loops.add(op)
+
+
 # ------------------------------------------------------------------------------------------------- conditionals, calls
 def conditional(scope: Scope, op: Operation, ok: Any) -> None:
     """If and Case."""
@@ -303,9 +334,9 @@ def conditional(scope: Scope, op: Operation, ok: Any) -> None:
 
     def run(staged: _Staged, inner_entry: dict[Operation, Any], offset: int) -> Callable[..., Any]:
         def branch(given: Any) -> Any:
-            words, args, state, counts = given
+            shared, args, state, counts = given
             values = dict(zip(entry, state, strict=True))
-            result, flags = staged.call(words, rebuild(args), [values[maker] for maker in inner_entry], counts)
+            result, flags = staged.call(shared, rebuild(args), [values[maker] for maker in inner_entry], counts)
             outputs = [lists.fit(kind, value) for kind, value in zip(common, result.outputs, strict=True)]
             finals = [jnp.asarray(result.finals.get(maker, values[maker])) for maker in written]
             failed, payload = jnp.int32(-1), jnp.zeros((size,), jnp.int64)
@@ -324,7 +355,7 @@ def conditional(scope: Scope, op: Operation, ok: Any) -> None:
         offset += len(staged.records)
         records += staged.records
     given = (
-        scope.streams.words,
+        scope.streams.shared,
         dynamic,
         list(entry.values()),
         list(taken.values()),
@@ -376,7 +407,9 @@ def _call(scope: Scope, op: Operation, body: Body, first: int, live: list[int], 
     assert scope.view is not None
     inner_entry = _entry_of(scope.view(body, tuple(outputs)), entry)
     staged = _staged(scope, op, body, first, outputs, operands[first:], inner_entry, taken)
-    result, flags = staged.call(scope.streams.words, operands[first:], list(inner_entry.values()), list(taken.values()))
+    result, flags = staged.call(
+        scope.streams.shared, operands[first:], list(inner_entry.values()), list(taken.values())
+    )
     _finish(scope, op, live, result.outputs, result.finals, entry, result.taken, ok)
     for place, bound in staged.upper.items():
         scope.upper[op._outputs[live[place]]] = bound
@@ -442,6 +475,13 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
     # A condition that does more than compare runs once for each decision: its result is carried.
     rotated = bool(test.finals or test.records or _drawn(scope, condition))
     size = max(part.payload_size for part in (staged, test))
+    limit = scope.streams.limit
+    if limit is not None:
+        iteration = loop_limits.price(staged.closed.jaxpr) + loop_limits.price(test.closed.jaxpr)
+        if bound is not None and guess is None and bound * iteration < loop_limits.SHORT:
+            limit = None
+        else:
+            scope.limits.add(iteration, scope.in_loop)
 
     class Carry(NamedTuple):
         values: Any
@@ -456,7 +496,7 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
     def execute(part: _Staged, view: Any, carry: Carry, offset: int) -> tuple[_Result, Carry]:
         current = dict(zip(written, carry.variables, strict=True))
         result, flags = part.call(
-            scope.streams.words,
+            scope.streams.shared,
             arguments(carry.values),
             list(_entry_of(view, {**entry, **current}).values()),
             carry.counts,
@@ -490,6 +530,9 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
     def within(carry: Carry) -> Any:
         return True if guess is None or runs_on else carry.done < guess
 
+    def permitted(carry: Carry) -> Any:
+        return True if limit is None else loop_limits.permits(limit, carry.done)
+
     start = Carry(
         initial,
         variables,
@@ -503,12 +546,12 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
     if rotated:
         go, start = predicate(start)
         start = start._replace(go=go)
-        end = jax.lax.while_loop(lambda carry: carry.go & within(carry), iterate, start)
+        end = jax.lax.while_loop(lambda carry: carry.go & within(carry) & permitted(carry), iterate, start)
     else:
-        end = jax.lax.while_loop(lambda carry: predicate(carry)[0] & within(carry), iterate, start)
-    ended = None
-    if guess is not None and not runs_on:  # asked of the lists before anything changes their form
-        ended = ~(end.go if rotated else predicate(end)[0])
+        end = jax.lax.while_loop(lambda carry: predicate(carry)[0] & within(carry) & permitted(carry), iterate, start)
+    goes_on: Any = None
+    if limit is not None or (guess is not None and not runs_on):  # asked before lists carry out the writes that wait
+        goes_on = end.go if rotated else predicate(end)[0]
     live = _live_outputs(scope, op)
     by_index = {
         i: value.released() if isinstance(value, TracedList) and not operands[i].reserved else value
@@ -520,6 +563,9 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
     _finish(scope, op, live, results, dict(zip(written, end.variables, strict=True)), entry,
             dict(zip(counts, end.counts, strict=True)), None)  # fmt: skip
     trip_counts.learn(scope, op, operands, bound)
+    if limit is not None:
+        # What ended it was the limit if, but for that, it would go on.
+        _add_own_check(scope, op, ~(goes_on & within(end)), loop_limits.Stopped, "the loop was stopped")
     if guess is not None:
         if runs_on:
             needed = end.done if more is None or bound == guess else jnp.int32(0)
@@ -528,11 +574,8 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
                 needed = jnp.maximum(needed, end.values[place].size - initial[place].size)
             enough = needed <= guess
         else:
-            enough, needed = ended, jnp.int32(guess * capacities.MOST_WASTE)
-        scope._enter(op)
-        scope.context.checks.append(
-            kernel_context.Check(scope.context.rank, enough, capacities.Exceeded, "{0}", (needed,), 1, op)
-        )
+            enough, needed = ~goes_on, jnp.int32(guess * capacities.MOST_WASTE)
+        _add_own_check(scope, op, enough, capacities.Exceeded, "{0}", needed)
     _add_check(scope, op, end.failed, end.payload, (*staged.records, *test.records))
 
 

@@ -131,6 +131,11 @@ def _start_devices() -> None:
     startup.start(jax(), _imported_before)
 
 
+def waits_in_caller() -> bool:
+    """Whether programs for the default device run in the thread that calls them."""
+    return default_platform() == "cpu" and startup.choices.dispatches_inline
+
+
 @functools.cache
 def devices(platform: str) -> tuple[Any, ...]:
     """JAX devices of a platform (``cpu``, ``gpu``, ``tpu``); empty if there are none."""

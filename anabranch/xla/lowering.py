@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -25,13 +26,16 @@ from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes
-from anabranch.xla import capacities, elementwise_chains, engine, kernel_context, single_op
+from anabranch.xla import capacities, elementwise_chains, engine, kernel_context, loop_limits, single_op
 
 MAX_EMBEDDED_CONSTANT = 1024
 """Constants with more elements are passed as arguments: XLA copies and folds large literals slowly."""
 
 emits_checks: set[str] = set()
 """Op types whose kernels were seen to call ``ctx.check``; learnt while tracing."""
+
+checked_loops: weakref.WeakSet[Operation] = weakref.WeakSet()
+"""Loops that were seen to have checks besides those of their ops: of their limits."""
 
 lowerings: dict[Role, Callable[[Scope, Operation, Any], None]] = {}
 """How ops with bodies, and optionals, are traced: filled by :mod:`anabranch.xla.control`."""
@@ -87,6 +91,7 @@ def may_check(op: Operation) -> bool:
     return (
         op.definition.checks is not None
         or op.type in emits_checks
+        or op in checked_loops
         or any(may_check(inner) for use in bodies_of(op) for inner in use.body.operations)
     )
 
@@ -125,6 +130,13 @@ class Streams:
     ops: Sequence[Operation]
     words: Any
     taken: dict[Operation, Any] = dataclasses.field(default_factory=dict)
+    limit: Any = None
+    """What limits the program's loops (:mod:`anabranch.xla.loop_limits`), if something does."""
+
+    @property
+    def shared(self) -> tuple[Any, ...]:
+        """What bodies take of them, whatever else they are given: the words, and the limit if there is one."""
+        return (self.words,) if self.limit is None else (self.words, self.limit)
 
     def block(self, op: Operation, xp: Any) -> tuple[Any, Any]:
         """Key and counter of the next block of ``op``."""
@@ -177,6 +189,9 @@ class Scope:
         self.most: dict[Tensor, tuple[int, ...]] = {}
         """Upper bounds of the elements of vectors, such as the shape of a padded array."""
         self.room = capacities.Room({}, False)
+        self.limits = loop_limits.Limits()
+        self.in_loop = False
+        """Whether it is the body of a loop, or inside of one."""
         self.can_ask: Callable[[Tensor], bool] = lambda tensor: True
         """Whether a bound of a tensor can be had by :class:`BoundNeeded`."""
 

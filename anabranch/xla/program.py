@@ -40,6 +40,7 @@ from anabranch.xla import (
     engine,
     kernel_context,
     lists,
+    loop_limits,
     lowering,
     memory,
     repeated_blocks,
@@ -93,6 +94,8 @@ class _Facts:
         """Shape and dtype of each result; None for what is not an array."""
         self.guessed = False
         """Whether it has loops that were given room by a guess."""
+        self.budget: int | None = None
+        """How often loops may run in the thread of a caller; 0 for not at all, None if no loop has a limit."""
         self.recorder: batches.Recorder | None = None
         """What notes all that the trace derives from shapes, if it is one of several sizes."""
         self.batch: batches.Facts | None = None
@@ -132,7 +135,7 @@ class _Facts:
         return found
 
 
-_PLAIN_FACTS = ("consumed", "traced_outputs", "tentative", "dynamic", "loops", "guessed")
+_PLAIN_FACTS = ("consumed", "traced_outputs", "tentative", "dynamic", "loops", "guessed", "budget")
 
 
 class _OnDisk(drafts.Disk):
@@ -224,6 +227,8 @@ class Program:
             produced.update(group.writes.get(op, ()))
         for op in group.checked:
             needed.update(dict.fromkeys(key for key in group.sources[op] if key is not None and key not in produced))
+        self.limits_loops = platform == "cpu" and device is None and any(op.role is Role.LOOP for op in self.flat_ops)
+        """Whether its last large constant is what limits its loops."""
         self.donated_keys = tuple(self.donated)
         self.inputs: tuple[ValueKey, ...] = tuple(key for key in needed if key not in self.donated)
         self.open_axes.update(rows.open_inputs(group, self.inputs))
@@ -389,16 +394,14 @@ class Program:
         return found
 
     def device_constants(self) -> tuple[Any, ...]:
-        """Large constants, on the device, as trailing arguments."""
+        """Large constants, on the device, as trailing arguments; then the limit of loops, if there is one."""
         if self._device_constants is None:
-            if not self.constants:
-                self._device_constants = ()
-            else:
-                with engine.x64():
-                    self._device_constants = tuple(
-                        engine.jax().device_put(value, engine.jax_device(self.device))
-                        for value in self.constants.values()
-                    )
+            with engine.x64() if self.constants else contextlib.nullcontext():
+                constants = [
+                    engine.jax().device_put(value, engine.jax_device(self.device)) for value in self.constants.values()
+                ]
+            limit = (loop_limits.fixed(loop_limits.ANY),) if self.limits_loops else ()
+            self._device_constants = (*constants, *limit)
         return self._device_constants
 
     def _structure(self) -> Any:
@@ -542,7 +545,7 @@ class Program:
     ) -> tuple[Any, ...]:
         """A tree like that of the program's arguments."""
         dynamic = tuple(value for i, value in enumerate(inputs) if i not in static)
-        like = engine.jax().tree.map(lambda _: 0, (tuple(donated), dynamic, tuple(self.constants.values()), rng))
+        like = engine.jax().tree.map(lambda _: 0, (tuple(donated), dynamic, self.device_constants(), rng))
         return (*like, *((0,) if gated else ()))
 
     @contextlib.contextmanager
@@ -641,7 +644,8 @@ class Program:
         rest = iter(inputs)
         for i, key in enumerate(self.inputs):
             env[key] = static[i] if i in static else next(rest)
-        env.update(zip(self.constants, constants, strict=True))
+        limit = constants[-1] if self.limits_loops else None
+        env.update(zip(self.constants, constants, strict=not self.limits_loops))
         state_inputs = {id(value) for key, value in env.items() if isinstance(key, StateKey)}
         checks: list[kernel_context.Check] = []
         context = kernel_context.TraceContext(checks, self.platform, self.precision, facts.recorder)
@@ -652,7 +656,7 @@ class Program:
             lowering.Wiring(self.group.sources, self.group.writes, self.group.fed, frozenset(self.constants)),
             env,
             context,
-            lowering.Streams(self.random_ops, rng),
+            lowering.Streams(self.random_ops, rng, limit=limit),
             {base.maker: base for base in self.donated},
             self.group.view,
             self._used,
@@ -709,6 +713,7 @@ class Program:
         facts.consumed = []
         facts.dynamic = []
         facts.guessed = bool(run.room.used)
+        facts.budget = run.limits.budget if run.limits.used else None
         facts.loops = env.loops
         counts = [run.streams.taken.get(op, 0) for op in self.random_ops]
         for i, count in enumerate(counts):

@@ -53,6 +53,8 @@ class Choices:
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
     """Variables that JAX reads when its devices start, where the program's own environment does not set them."""
     started: bool = False
+    dispatches_inline: bool = False
+    """Whether programs on the CPU run in the thread that calls them, now that the devices have started."""
 
 
 choices = Choices()
@@ -123,6 +125,7 @@ def start(module: Any, imported_before: bool) -> None:
     with _environment(choices.environment), _inline_dispatch(module, dispatch == "inline"):
         module.devices()
     choices.started = True
+    choices.dispatches_inline = not module.config.values.get(_JAX_DISPATCH, False) or dispatch == "inline"
     with contextlib.suppress(RuntimeError):  # JAX_PLATFORMS without the CPU
         choices.cpu_devices = len(module.devices("cpu"))
     require_cpu_devices(wanted)

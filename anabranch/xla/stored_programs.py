@@ -38,7 +38,7 @@ from anabranch.core.contract import attrs, opdef
 from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.graph.operation import Operation
 from anabranch.core.values.dtypes import DType
-from anabranch.xla import capacities, disk_cache, engine, kernel_context
+from anabranch.xla import capacities, disk_cache, engine, kernel_context, loop_limits
 
 FIRST, FINAL = "first", "final"
 _log = logging.getLogger("anabranch")
@@ -214,6 +214,7 @@ def read(value: Any) -> Any:
 _FAILURES = {
     **{name: value for name, value in vars(errors).items() if isinstance(value, type)},
     "Exceeded": capacities.Exceeded,
+    "Stopped": loop_limits.Stopped,
 }
 
 

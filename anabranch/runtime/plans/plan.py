@@ -201,6 +201,13 @@ class Plan:
         self.why = ""
         self.arrangements = 0
         """How often its items have been arranged."""
+        self.took = math.inf
+        """Seconds that its last run took; before the first in its tier what is known of that."""
+        self.acts_outside = any(segment.calls_python for segment in self.segments) or any(
+            op.definition.kernel is None and not op.definition.deterministic and op.definition.effect.kind == "pure"
+            for op in self.analysis.order
+        )
+        """Whether it calls Python functions, or the like: nobody knows how long these take."""
         self._arranging = threading.RLock()
 
     # ------------------------------------------------------------------------------------------------------ structure
@@ -367,6 +374,7 @@ class Plan:
             for segment, items in zip(self.segments, found, strict=True):
                 segment.items = items
             self.arrangements += 1
+            self.took = math.inf if tier == "compiled" or self.cost.start else self.cost.run * 1e-6
             self.tier = tier  # last: who sees it finds the items
 
     def require(self, need: Exception, segment: Segment, items: list[Any]) -> None:

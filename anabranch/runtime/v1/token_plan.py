@@ -35,6 +35,8 @@ class TokenPlan:
         self.spent = 0.0
         self.accepted: dict[Operation, tuple[Any, ...]] = {}
         """As in a plan."""
+        self.took = 0.0
+        self.acts_outside = True  # what its loops do is seen when they run
         self.held_bodies = ()
         self.caches = ()
         ops = [fetch.op if isinstance(fetch, Tensor) else fetch for fetch in fetches if fetch not in self.fed]
