@@ -785,21 +785,8 @@ class Program:
                 if isinstance(indices, capacities.Padded):
                     indices = capacities.filled(jnp, indices, np.iinfo(indices.dtype).max)
                 indices = jnp.asarray(indices)
-                row = _row_index(op, indices)
+                row = rows.row_index(op, indices)
                 before = old[row]
-                final = final.at[_masked_row_index(op, indices, ok)].set(before, mode="drop")
+                final = final.at[rows.masked_row_index(op, indices, ok)].set(before, mode="drop")
             return final
         return jnp.where(ok, final, old)
-
-
-def _row_index(op: Operation, indices: Any) -> Any:
-    """Index of the rows that a row write touches: rows of dimension 0, or tuples of coordinates."""
-    assert op.definition.predication is not None
-    if op.definition.predication.coordinates:
-        return tuple(indices[..., i] for i in range(indices.shape[-1]))
-    return indices
-
-
-def _masked_row_index(op: Operation, indices: Any, ok: Any) -> Any:
-    jnp = engine.jax().numpy
-    return _row_index(op, jnp.where(ok, np.iinfo(indices.dtype).max, indices))

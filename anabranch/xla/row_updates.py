@@ -225,3 +225,18 @@ def row_operands(scope: Scope, op: Operation, operands: Sequence[Any]) -> tuple[
 
 
 scopes.row_operands.append(row_operands)
+
+
+# ------------------------------------------------------------------------------------------- rows that are taken back
+def row_index(op: Operation, indices: Any) -> Any:
+    """Index of the rows that a row write touches: rows of dimension 0, or tuples of coordinates."""
+    assert op.definition.predication is not None
+    if op.definition.predication.coordinates:
+        return tuple(indices[..., i] for i in range(indices.shape[-1]))
+    return indices
+
+
+def masked_row_index(op: Operation, indices: Any, ok: Any) -> Any:
+    """The same, out of range if ``ok`` holds."""
+    jnp = engine.jax().numpy
+    return row_index(op, jnp.where(ok, np.iinfo(indices.dtype).max, indices))
