@@ -78,7 +78,7 @@ class FastStep:
         self._count = len(self.places)
         self.stages: list[_Stage] = []
         self.limited = False
-        """Whether programs of it have loops that may last, see :mod:`anabranch.xla.loop_limits`."""
+        """Whether programs of it have loops that may last, see :mod:`anabranch.xla.loops.loop_limits`."""
         self.apart = plan.acts_outside
         """Whether it is to run on a thread of its own in any case."""
         self._overran = 0

@@ -40,7 +40,8 @@ from anabranch.placement.devices import LOCAL_TASK
 from anabranch.runtime.interrupts import Interrupts
 from anabranch.runtime.state import spare_buffers
 from anabranch.runtime.state.resources import Claim, Layout, RandomCounter, ResourceManager, Slot, Version
-from anabranch.xla import engine, loop_limits
+from anabranch.xla import engine
+from anabranch.xla.loops import loop_limits
 
 NO_RNG = np.zeros((0, 6), np.uint32)
 MAX_EARLY_COPY = 1 << 20

@@ -9,7 +9,7 @@ A step that may last runs on a thread of its own (:mod:`anabranch.runtime.step_t
 deadlines, of ``close`` and of Ctrl-C: every step with a deadline; the first run of what is compiled, as compiling takes
 long; a step whose last run took more than `LASTS`, or whose modelled price is more; one that calls Python functions or
 acts on files; one with bodies that run on the host. All others, which are most, run in the thread that asks for them,
-and cost nothing more. Loops of these that may last have a budget (:mod:`anabranch.xla.loop_limits`).
+and cost nothing more. Loops of these that may last have a budget (:mod:`anabranch.xla.loops.loop_limits`).
 
 What a step needs (a plan for the shapes of its feeds, in a tier) is found, or made, when it runs. A step that runs has
 a token in :attr:`Worker.running`. A worker that is closed cancels these, and frees what it owns when the last has
@@ -46,7 +46,8 @@ from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.resources import ResourceHandle, ResourceManager
 from anabranch.runtime.step import Step
 from anabranch.runtime.v1 import plans as version_one
-from anabranch.xla import engine, loop_limits, memory, startup
+from anabranch.xla import engine, memory, startup
+from anabranch.xla.loops import loop_limits
 
 _log = logging.getLogger("anabranch")
 PATIENCE = 1.0

@@ -7,7 +7,7 @@ it fails; its checks are one check of the program, with the order of the program
 outputs of a conditional and variables of a loop that nobody reads cost nothing.
 
 Lists that grow in a loop are arrays of a fixed capacity there, which follows from how often the loop can run:
-:mod:`anabranch.xla.trip_counts`.
+:mod:`anabranch.xla.loops.trip_counts`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ from anabranch.core.values import dtypes
 from anabranch.core.values.list_values import TracedList
 from anabranch.xla import (
     capacities,
-    deferred_products,
     engine,
     kernel_context,
     lists,
-    loop_limits,
     padded_arrays,
-    trip_counts,
 )
 from anabranch.xla.lists import TracedOptional
+from anabranch.xla.loops import deferred_products, loop_limits, trip_counts
 from anabranch.xla.lowering import (
     BoundNeeded,
     CutNeeded,

@@ -26,7 +26,8 @@ from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes
-from anabranch.xla import capacities, elementwise_chains, engine, kernel_context, loop_limits, single_op
+from anabranch.xla import capacities, elementwise_chains, engine, kernel_context, single_op
+from anabranch.xla.loops import loop_limits
 
 MAX_EMBEDDED_CONSTANT = 1024
 """Constants with more elements are passed as arguments: XLA copies and folds large literals slowly."""
@@ -131,7 +132,7 @@ class Streams:
     words: Any
     taken: dict[Operation, Any] = dataclasses.field(default_factory=dict)
     limit: Any = None
-    """What limits the program's loops (:mod:`anabranch.xla.loop_limits`), if something does."""
+    """What limits the program's loops (:mod:`anabranch.xla.loops.loop_limits`), if something does."""
 
     @property
     def shared(self) -> tuple[Any, ...]:

@@ -40,7 +40,6 @@ from anabranch.xla import (
     engine,
     kernel_context,
     lists,
-    loop_limits,
     lowering,
     memory,
     repeated_blocks,
@@ -49,6 +48,7 @@ from anabranch.xla import (
 )
 from anabranch.xla import row_updates as rows
 from anabranch.xla.drafts import Executable
+from anabranch.xla.loops import loop_limits
 from anabranch.xla.lowering import MAX_EMBEDDED_CONSTANT
 
 UNTRACEABLE = (errors.OpError, NotImplementedError, faults.KernelBug)

@@ -38,7 +38,8 @@ from anabranch.core.contract import attrs, opdef
 from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.graph.operation import Operation
 from anabranch.core.values.dtypes import DType
-from anabranch.xla import capacities, disk_cache, engine, kernel_context, loop_limits
+from anabranch.xla import capacities, disk_cache, engine, kernel_context
+from anabranch.xla.loops import loop_limits
 
 FIRST, FINAL = "first", "final"
 _log = logging.getLogger("anabranch")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.xla import loop_limits
+from anabranch.xla.loops import loop_limits
 
 ENDLESS = 2_000_000_000
 """Iterations that take longer than anybody waits."""
