@@ -1,13 +1,16 @@
-"""Images as files in memory: JPEG, PNG, GIF and BMP, read and written by Pillow on the host.
+"""Images as files in memory: JPEG, PNG, GIF and BMP, read and written on the host.
 
-Pillow is not needed by anything else and loads when the first image is decoded. PNG of 16 bits a channel is read and
-written for one channel, as Pillow has it.
+simplejpeg (libjpeg-turbo) reads JPEG with TensorFlow's own pixels: the fast transform and smooth chroma unless the
+attributes say otherwise. Pillow reads PNG and GIF and writes all; BMP is rows of bytes behind a header. Both libraries
+load when the first image comes. As in TensorFlow the ops for JPEG, PNG and GIF read each other's files. PNG of 16 bits
+a channel is read and written for one channel, as Pillow has it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,13 +36,25 @@ def _pillow() -> Any:
     return PIL.Image
 
 
+def _simplejpeg() -> Any:
+    try:
+        import simplejpeg
+    except ImportError as problem:
+        raise errors.UnimplementedError(
+            None,
+            None,
+            errors.message("a JPEG file, without simplejpeg", "simplejpeg to read it", "pip install simplejpeg"),
+        ) from problem
+    return simplejpeg
+
+
 def _bad(given: str, expected: str, instead: str) -> errors.InvalidArgumentError:
     return errors.InvalidArgumentError(None, None, errors.message(given, expected, instead))
 
 
 @contextlib.contextmanager
 def _reading(given: str, expected: str, instead: str) -> Iterator[None]:
-    """Refuse a file that Pillow cannot read: its parsers raise whatever they meet in damaged data."""
+    """Refuse a file that cannot be read: parsers raise whatever they meet in damaged data."""
     try:
         yield
     except (MemoryError, errors.OpError):
@@ -48,11 +63,27 @@ def _reading(given: str, expected: str, instead: str) -> Iterator[None]:
         raise _bad(f"{given} ({problem})", expected, instead) from None
 
 
-def _opened(contents: Any, kinds: tuple[str, ...]) -> Any:
-    data, pillow = np.asarray(contents, object).item(), _pillow()
-    given = f"{len(data)} bytes that begin with {data[:8]!r}"
-    with _reading(given, f"an image: {', '.join(kinds)}", "tf.read_file(path)"):
-        return pillow.open(io.BytesIO(data), formats=kinds)
+def _kind(data: bytes) -> str:
+    """The format of a file, from its first bytes; empty if it is none that is read here."""
+    starts = ((b"\xff\xd8\xff", "JPEG"), (b"\x89PNG\r\n\x1a\n", "PNG"), (b"GIF8", "GIF"), (b"BM", "BMP"))
+    return next((kind for start, kind in starts if data.startswith(start)), "")
+
+
+def _file(contents: Any, *kinds: str) -> tuple[bytes, str]:
+    """The bytes of a file and its format, one of ``kinds``."""
+    data = np.asarray(contents, object).item()
+    kind = _kind(data)
+    if kind not in kinds:
+        given = f"{len(data)} bytes that begin with {data[:8]!r}{f', a {kind} file' if kind else ''}"
+        instead = f"tf.image.decode_{kind.lower()}(x)" if kind else "tf.read_file(path)"
+        raise _bad(given, f"an image: {', '.join(kinds)}", instead)
+    return data, kind
+
+
+def _opened(data: bytes, kind: str) -> Any:
+    pillow = _pillow()
+    with _reading(f"a {kind} file of {len(data)} bytes", "a whole file", "write it anew"):
+        return pillow.open(io.BytesIO(data), formats=(kind,))
 
 
 def _channels_of(image: Any) -> int:
@@ -67,22 +98,27 @@ def _pixels(image: Any, channels: int, dtype: np.dtype) -> np.ndarray:
     """The array ``[height, width, channels]`` of an opened image; its own number of channels if 0."""
     with _reading("an image file that ends early or is damaged", "a whole file", "try_recover_truncated=True"):
         image.load()
-    sixteen = image.mode in ("I", "I;16", "I;16B")
+    channels = channels or _channels_of(image)
+    if image.mode in ("I", "I;16", "I;16B"):
+        return _of_sixteen_bits(np.asarray(image).astype(np.uint16), channels, dtype)
     if dtype == np.uint16:
-        if not sixteen:
-            return _pixels(image, channels, np.dtype(np.uint8)).astype(np.uint16) * 257
-        if channels not in (0, 1):
-            raise errors.UnimplementedError(
-                None, None, errors.message(f"{channels} channels of 16 bits", "one channel", "dtype=tf.uint8")
-            )
-        return np.asarray(image).astype(np.uint16)[..., None]
-    if sixteen:
-        grey = (np.asarray(image).astype(np.uint32) >> 8).astype(np.uint8)
-        return np.repeat(grey[..., None], channels or 1, 2)
-    mode = _MODES[channels or _channels_of(image)]
-    converted = image if image.mode == mode else image.convert(mode)
-    pixels = np.asarray(converted)
+        return _pixels(image, channels, np.dtype(np.uint8)).astype(np.uint16) * 257
+    if channels == 1 and image.mode not in ("1", "L", "LA"):
+        red, green, blue = (np.asarray(image.convert("RGB"))[..., i].astype(np.uint32) for i in range(3))
+        return ((9798 * red + 19235 * green + 3735 * blue) >> 15).astype(np.uint8)[..., None]  # libpng's weights
+    mode = _MODES[channels]
+    source = image.convert("L") if image.mode == "1" and channels > 1 else image
+    pixels = np.asarray(source if source.mode == mode else source.convert(mode))
     return np.array(pixels[..., None] if pixels.ndim == 2 else pixels)
+
+
+def _of_sixteen_bits(grey: np.ndarray, channels: int, dtype: np.dtype) -> np.ndarray:
+    """Grey of 16 bits in some number of channels, the last of 2 or 4 being full opacity."""
+    values = grey if dtype == np.uint16 else (grey >> 8).astype(np.uint8)
+    pixels = np.repeat(values[..., None], channels, 2)
+    if channels in (2, 4):
+        pixels[..., -1] = np.iinfo(dtype).max
+    return pixels
 
 
 def _channel_size(c: Any, allowed: tuple[int, ...]) -> int | None:
@@ -110,42 +146,102 @@ _JPEG = {
 }
 
 
-def _jpeg(contents: Any, attrs: Any) -> np.ndarray:
-    ratio = attrs["ratio"]
+def _jpeg(data: bytes, attrs: Any) -> np.ndarray:
+    """The pixels of a JPEG file."""
+    ratio, channels = attrs.get("ratio", 1), attrs["channels"]
     if ratio not in (1, 2, 4, 8):
         raise _bad(f"ratio={ratio}", "1, 2, 4 or 8", "ratio=1")
-    if not attrs["fancy_upscaling"]:
-        raise errors.UnimplementedError(
-            None,
-            None,
-            errors.message("fancy_upscaling=False", "smooth chroma, as Pillow has it", "fancy_upscaling=True"),
+    if channels not in (0, 1, 3):
+        raise _bad(f"channels must be 0, 1, or 3 for JPEG, got {channels}", "0, 1 or 3", "channels=3")
+    method = attrs.get("dct_method", "")
+    if method not in ("", "INTEGER_FAST", "INTEGER_ACCURATE"):
+        raise _bad(f"dct_method={method!r}", "'', 'INTEGER_FAST' or 'INTEGER_ACCURATE'", "dct_method=''")
+    recover = attrs.get("try_recover_truncated", False)
+    jpeg = _simplejpeg()
+    given = f"invalid JPEG data, {len(data)} bytes"
+    instead = "try_recover_truncated=True reads what is there"
+    if attrs.get("acceptable_fraction", 1.0) < 1:
+        instead += ", where acceptable_fraction counts no rows"
+    with _reading(given, "a whole file", instead):
+        height, width, space, _ = jpeg.decode_jpeg_header(data)
+        printing = space in ("CMYK", "YCCK")
+        if printing and channels == 1:
+            raise _bad("channels=1 of a JPEG file in CMYK", "0 or 3", "tf.image.rgb_to_grayscale")
+        grey = channels == 1 or (channels == 0 and space.upper() == "GRAY")
+        pixels = jpeg.decode_jpeg(
+            data,
+            colorspace="CMYK" if printing else "GRAY" if grey else "RGB",
+            fastdct=method != "INTEGER_ACCURATE",
+            fastupsample=not attrs.get("fancy_upscaling", True),
+            min_height=-(-height // ratio) if ratio > 1 else 0,
+            min_width=-(-width // ratio) if ratio > 1 else 0,
+            strict=not recover,
         )
-    image = _opened(contents, ("JPEG",))
-    if ratio > 1:
-        image.draft(None, (-(-image.width // ratio), -(-image.height // ratio)))
-    if attrs["try_recover_truncated"] or attrs["acceptable_fraction"] < 1:
-        from PIL import ImageFile
+    if printing:
+        wide = pixels.astype(np.uint16)
+        pixels = (wide[..., :3] * wide[..., 3:] // 255).astype(np.uint8)
+    return np.asarray(pixels)
 
-        before = ImageFile.LOAD_TRUNCATED_IMAGES
-        ImageFile.LOAD_TRUNCATED_IMAGES = True
-        try:
-            return _pixels(image, attrs["channels"], np.dtype(np.uint8))
-        finally:
-            ImageFile.LOAD_TRUNCATED_IMAGES = before
-    return _pixels(image, attrs["channels"], np.dtype(np.uint8))
+
+def _bmp(data: bytes, channels: int) -> np.ndarray:
+    """The pixels of an uncompressed BMP file of 8, 24 or 32 bits a pixel; those of 8 bits are taken for grey."""
+    if len(data) < 32:
+        raise _bad(f"a BMP file of {len(data)} bytes", "at least its header, 32 bytes", "tf.read_file(path)")
+    start, _, width, height = struct.unpack_from("<IIii", data, 10)
+    bits = struct.unpack_from("<H", data, 28)[0]
+    own = bits // 8
+    if bits not in (8, 24, 32):
+        raise _bad(f"a BMP file of {bits} bits a pixel", "8, 24 or 32 bits", "write it with 24 bits a pixel")
+    if channels not in (0, own):
+        raise _bad(f"channels attribute {channels} for a BMP file of {own} channels", f"0 or {own}", "channels=0")
+    rows, row = abs(height), (own * max(width, 0) + 3) // 4 * 4
+    if width <= 0 or not rows or start < 0 or start + rows * row > len(data):
+        raise _bad(
+            f"a BMP file of {len(data)} bytes that says {width} by {rows} pixels from byte {start}",
+            "a file with all of its rows",
+            "write it anew",
+        )
+    lines = np.frombuffer(data, np.uint8, rows * row, start).reshape(rows, row)
+    pixels = lines[:: 1 if height < 0 else -1, : width * own].reshape(rows, width, own)
+    if own >= 3:
+        pixels = pixels[..., [2, 1, 0, 3][:own]]
+    return np.ascontiguousarray(pixels)
+
+
+def _still(data: bytes, kind: str, attrs: Any, dtype: Any = np.uint8) -> np.ndarray:
+    """The pixels of one image in a JPEG, PNG or GIF file, whichever of their ops asks."""
+    channels = attrs["channels"]
+    if channels not in (0, 1, 3, 4):
+        raise _bad(f"channels must be 0, 1, 3, or 4, got {channels}", "0, 1, 3 or 4", "channels=3")
+    if dtype != np.uint8 and kind != "PNG":
+        raise _bad(f"a {kind} file as {np.dtype(dtype).name}", "a PNG file, which alone has 16 bits", "dtype=tf.uint8")
+    if kind == "JPEG":
+        return _jpeg(data, attrs)
+    image = _opened(data, kind)
+    if kind == "PNG":
+        return _pixels(image, channels, np.dtype(dtype))
+    if channels not in (0, 3):
+        raise _bad(f"channels must be 0 or 3 for GIF, got {channels}", "0 or 3", "channels=3")
+    if getattr(image, "n_frames", 1) != 1:
+        raise _bad(
+            f"a GIF file of {image.n_frames} frames", "one frame, where an op gives one image", "tf.image.decode_gif"
+        )
+    return _frames(image, 1)[0]
 
 
 class DecodeJpeg(Op):
-    """The pixels of a JPEG file, uint8 ``[height, width, channels]``; ``ratio`` makes them smaller."""
+    """The pixels of a JPEG file, uint8 ``[height, width, channels]``; ``ratio`` makes them smaller. PNG and GIF of one
+    frame are read, too.
+    """
 
     signature = "contents: string -> image: uint8"
     attrs = _JPEG
     effect = PURE
-    shape = _decoded(1, 3)
+    shape = _decoded(1, 3, 4)
     gradient = _NO_GRADIENT
 
     def host_kernel(ctx, inputs, attrs):
-        return _jpeg(inputs[0], attrs)
+        return _still(*_file(inputs[0], "JPEG", "PNG", "GIF"), attrs)
 
 
 class DecodeAndCropJpeg(Op):
@@ -164,7 +260,7 @@ class DecodeAndCropJpeg(Op):
 
     def host_kernel(ctx, inputs, attrs):
         y, x, height, width = (int(value) for value in inputs[1])
-        whole = _jpeg(inputs[0], attrs)
+        whole = _jpeg(_file(inputs[0], "JPEG")[0], attrs)
         if min(y, x) < 0 or min(height, width) <= 0 or y + height > whole.shape[0] or x + width > whole.shape[1]:
             raise _bad(
                 f"crop window {[y, x, height, width]}", f"one inside {whole.shape[0]} by {whole.shape[1]}", "a part"
@@ -185,21 +281,24 @@ class ExtractJpegShape(Op):
         return (3,)
 
     def host_kernel(ctx, inputs, attrs):
-        image = _opened(inputs[0], ("JPEG",))
-        return np.array([image.height, image.width, len(image.getbands())], attrs["output_type"].as_numpy_dtype)
+        data, _ = _file(inputs[0], "JPEG")
+        with _reading(f"invalid JPEG data, {len(data)} bytes", "a whole header", "tf.read_file(path)"):
+            height, width, space, _ = _simplejpeg().decode_jpeg_header(data)
+        channels = {"GRAY": 1, "CMYK": 4, "YCCK": 4}.get(space.upper(), 3)
+        return np.array([height, width, channels], attrs["output_type"].as_numpy_dtype)
 
 
 class DecodePng(Op):
-    """The pixels of a PNG file, ``[height, width, channels]``."""
+    """The pixels of a PNG file, ``[height, width, channels]``. JPEG and GIF of one frame are read, too."""
 
     signature = "contents: string -> image: dtype"
     attrs = {"channels": Int(0), "dtype": Type("uint16 uint8", "uint8")}
     effect = PURE
-    shape = _decoded(1, 2, 3, 4)
+    shape = _decoded(1, 3, 4)
     gradient = _NO_GRADIENT
 
     def host_kernel(ctx, inputs, attrs):
-        return _pixels(_opened(inputs[0], ("PNG",)), attrs["channels"], np.dtype(attrs["dtype"].as_numpy_dtype))
+        return _still(*_file(inputs[0], "JPEG", "PNG", "GIF"), attrs, attrs["dtype"].as_numpy_dtype)
 
 
 class DecodeBmp(Op):
@@ -212,7 +311,7 @@ class DecodeBmp(Op):
     gradient = _NO_GRADIENT
 
     def host_kernel(ctx, inputs, attrs):
-        return _pixels(_opened(inputs[0], ("BMP",)), attrs["channels"], np.dtype(np.uint8))
+        return _bmp(_file(inputs[0], "BMP")[0], attrs["channels"])
 
 
 def _frames(image: Any, most: int | None = None) -> np.ndarray:
@@ -229,7 +328,7 @@ def _frames(image: Any, most: int | None = None) -> np.ndarray:
 
 
 class DecodeGif(Op):
-    """All frames of a GIF file, uint8 ``[frames, height, width, 3]``."""
+    """All frames of a GIF file, uint8 ``[frames, height, width, 3]``. JPEG and PNG are read as one frame, too."""
 
     signature = "contents: string -> image: uint8"
     effect = PURE
@@ -240,7 +339,8 @@ class DecodeGif(Op):
         return (None, None, None, 3)
 
     def host_kernel(ctx, inputs, attrs):
-        return _frames(_opened(inputs[0], ("GIF",)))
+        data, kind = _file(inputs[0], "JPEG", "PNG", "GIF")
+        return _frames(_opened(data, kind)) if kind == "GIF" else _still(data, kind, {"channels": 3})[None]
 
 
 class DecodeImage(Op):
@@ -257,13 +357,16 @@ class DecodeImage(Op):
         return None if c.attrs["expand_animations"] else (None, None, channels)
 
     def host_kernel(ctx, inputs, attrs):
-        image = _opened(inputs[0], ("JPEG", "PNG", "GIF", "BMP"))
-        if image.format == "GIF":
-            if attrs["channels"] not in (0, 3):
-                raise _bad(f"channels={attrs['channels']} of a GIF", "0 or 3", "channels=3")
+        data, kind = _file(inputs[0], "JPEG", "PNG", "GIF", "BMP")
+        channels = attrs["channels"]
+        allowed = {"JPEG": (0, 1, 3), "GIF": (0, 3), "BMP": (0, 3, 4), "PNG": (0, 1, 3, 4)}[kind]
+        if channels not in allowed:
+            raise _bad(f"channels={channels} of a {kind} file", f"one of {allowed}", "channels=3")
+        if kind == "GIF":
+            image = _opened(data, kind)
             pixels = _frames(image) if attrs["expand_animations"] else _frames(image, 1)[0]
         else:
-            pixels = _pixels(image, attrs["channels"], np.dtype(np.uint8))
+            pixels = _bmp(data, 0) if kind == "BMP" else _still(data, kind, attrs)
         if attrs["dtype"].name == "uint16":
             return pixels.astype(np.uint16) * 257
         return pixels.astype(np.float32) / np.float32(255) if attrs["dtype"].name == "float32" else pixels

@@ -123,7 +123,7 @@ def test_jpeg_goes_there_and_back() -> None:
     found, _ = evaluate(
         "tf.image.decode_jpeg(tf.image.encode_jpeg(smooth(16, 16, 3), quality=100, chroma_downsampling=False))"
     )
-    assert np.abs(found.astype(int) - smooth(16, 16, 3)).max() <= 4
+    assert np.abs(found.astype(int) - smooth(16, 16, 3)).max() <= 7
 
 
 def written(kind: str, **options: Any) -> bytes:
@@ -148,7 +148,7 @@ def test_other_formats() -> None:
 @pytest.mark.parametrize(
     ("code", "error", "text"),
     [
-        ("tf.image.decode_png(b'no image')", tf.errors.InvalidArgumentError, "an image: PNG"),
+        ("tf.image.decode_png(b'no image')", tf.errors.InvalidArgumentError, "an image: JPEG, PNG, GIF"),
         (
             "tf.image.decode_jpeg(FILES['rgb.jpg'][:60])",
             tf.errors.InvalidArgumentError,
@@ -253,7 +253,7 @@ def _damaged(kind: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"), [("PNG", "ends early or is damaged .*IHDR"), ("BMP", "exceeds limit of 178956970 pixels")]
+    ("kind", "told"), [("PNG", "ends early or is damaged .*IHDR"), ("BMP", "says 50000 by 40000 pixels from byte 54")]
 )
 def test_damaged_files_are_refused(kind: str, told: str) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=told):
