@@ -275,8 +275,8 @@ def run(
         handed.interrupt()
         if not handed.ends_by(time.monotonic() + GRACE) and handed.leave("interrupted"):
             interrupt.add_note(
-                "The interrupted step goes on until its program, or function, returns; the next one that uses its "
-                "variables waits for it. A warning tells whether it was done."
+                "The interrupted step goes on until its program, or function, returns; whoever needs variables that it "
+                "holds waits for it. A warning tells whether it was done."
             )
         raise
     return handed.outcome()
