@@ -32,7 +32,7 @@ WAITS = 300
 """Milliseconds that a step may wait for others: nobody comes."""
 _LEFT_OUT = frozenset(("Abort", "Print", "PrintV2", "LogMatrixDeterminant_"))
 """What ends the process as it says it does, or fills the screen."""
-_MAKERS_BY_NAME = ("FIFOQueue", "HashTable", "RandomShuffleQueue", "Barrier", "WholeFileReader", "TensorArray", "Stack")
+_MAKERS_BY_NAME = ("FIFOQueue", "HashTable", "RandomShuffleQueue", "WholeFileReader", "TensorArray", "Stack")
 _TEXTS = (
     "a b 1 0 -1.5 1e999 nan 0x1p99999 a,b,,c 1,2,3 \u00e9t\u00e9\U0001f600 ( (a+)+$ [^a \\1 %s %d{}{0} { [[1]] "
     "/nowhere/at/all ../x a*?[ VALID SAME NHWC NCHW add UTF-8 UTF-16-BE ij,jk->ik ...i,i...->... AAAA _-8= "
@@ -69,6 +69,9 @@ class Maker:
     def op(self, definition: Any) -> str:
         """Adds an op with operands and attributes of its own."""
         attrs = {name: self.attr(attr) for name, attr in definition.attrs.items()}
+        for spec in (*definition.inputs, *definition.outputs):
+            if spec.number_attr is not None:
+                attrs[spec.number_attr] = min(attrs[spec.number_attr], 5)  # as many must be there
         inputs: list[str] = []
         for spec in definition.inputs:
             for dtype in spec.dtypes(attrs):

@@ -172,7 +172,7 @@ def _include(found: Summary, op: Operation) -> None:
     owned = definition.resource_positions(op._attrs) if effect.kind in ("read", "write") else ()
     for position, tensor in enumerate(op._inputs):
         if position in owned:
-            maker = reach.maker_of(tensor)
+            maker = reach.owned_by(op, position)
             if effect.reads and not effect.presence and not definition.allows_uninitialized:
                 found.needs.add(maker)
             if effect.kind == "write":

@@ -52,6 +52,28 @@ def maker_of(tensor: Tensor) -> Operation:
             )
 
 
+def owned_by(op: Operation, position: int) -> Operation:
+    """The maker of the resource that an op reads or writes.
+
+    Raises:
+        InvalidArgumentError: it makes something else than the op is for.
+    """
+    maker = maker_of(op._inputs[position])
+    wanted = op.definition.effect.of
+    if wanted and maker.definition.makes != wanted:
+        made = (maker.definition.makes or "resource").replace("_", " ")
+        raise errors.InvalidArgumentError(
+            None,
+            op,
+            errors.message(
+                f"{maker.name!r} ({maker.type}), a {made}, for {op.name!r} ({op.type})",
+                f"a {wanted.replace('_', ' ')}",
+                f"pass the handle of a {wanted.replace('_', ' ')}",
+            ),
+        )
+    return maker
+
+
 def needed_ops(fetches: Iterable[Operation], fed: frozenset[Tensor]) -> set[Operation]:
     """Operations that must run for ``fetches``, given that ``fed`` tensors have values."""
     needed: set[Operation] = set()

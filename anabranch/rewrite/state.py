@@ -221,7 +221,7 @@ def _touched(op: Operation, result: Analysis, instead: dict[Operation, Tensor]) 
     positions = (
         definition.resource_positions(op._attrs) if effect.resources and effect.kind in ("read", "write") else ()
     )
-    owned = {position: result.variable(op._inputs[position]) for position in positions}
+    owned = {position: result.variables.of(reach.owned_by(op, position)) for position in positions}
     values = {}
     floating: set[Operation] = set()
     for position, tensor in enumerate(op._inputs):

@@ -227,6 +227,8 @@ class Lists:
             place.lists[key] = build("TensorListPushBack", current, value)
             return [inputs[1]]
         if kind == "Pop":
+            if "elem_type" not in attrs:
+                raise IrregularError(f"what {op.name!r} takes is not a stack")
             dtype = _kept(attrs["elem_type"])
             inner = self.key_of(op._outputs[0], place)
             popped = () if inner is not None else op._outputs[0]._shape
@@ -237,6 +239,8 @@ class Lists:
             item._handle = HandleData(told["dtype"], told["element_shape"])
             place.lists.setdefault(inner, item)
             return [None]
+        if "dtype" not in attrs:
+            raise IrregularError(f"what {op.name!r} takes is not an array")
         dtype = attrs["dtype"]
         if kind in _CHANGES:
             changed = self._changed(kind, key, current, inputs, attrs)

@@ -49,6 +49,9 @@ def run(attempt: Attempt, item: HostItem) -> None:
         counter = attempt.state.counters.get(op)
         philox = None
         if counter is not None:
+            refused = refused_by_shape(runner, op, operands)
+            if refused is not None:
+                raise refused
             philox = counter.words()
             assert definition.consumes is not None
             consumed = int(definition.consumes(lowering.TraceShapes(op, operands)))
@@ -96,24 +99,32 @@ def interpret(attempt: Attempt, ops: Iterable[Operation]) -> None:
 def call(
     runner: Executor, op: Operation, operands: list[Any], token: CancellationToken, philox: Any = None
 ) -> list[Any]:
-    """What the kernel of an op gives; an error tells of the op.
+    """What the kernel of an op gives; an error tells of the op."""
+    definition = op.definition
+    precision = runner.plan.options.precision
+
+    def kernel() -> list[Any]:
+        if kernels.needs_lax(definition):
+            return list(single_op.run_compiled(definition, operands, op._attrs, op, philox, precision))
+        context = _StepContext(op, runner)
+        context.cancellation = token
+        context.philox = philox
+        context.precision = precision
+        return kernels.run_on_host(definition, operands, op._attrs, context)
+
+    return framed(runner, op, operands, kernel)
+
+
+def framed(runner: Executor, op: Operation, operands: list[Any], kernel: Callable[[], Any]) -> Any:
+    """What a call of an op's kernel with these operands gives.
 
     The one frame around host kernels: :mod:`anabranch.core.contract.faults` says what becomes of what they raise.
     """
-    definition = op.definition
-    refused = _refused(runner, op, operands)
-    if refused is not None and definition.effect.kind in ("channel", "io"):
+    refused = refused_by_shape(runner, op, operands)
+    if refused is not None and op.definition.effect.kind in ("channel", "io"):
         raise refused
-    precision = runner.plan.options.precision
     try:
-        if kernels.needs_lax(definition):
-            results = list(single_op.run_compiled(definition, operands, op._attrs, op, philox, precision))
-        else:
-            context = _StepContext(op, runner)
-            context.cancellation = token
-            context.philox = philox
-            context.precision = precision
-            results = kernels.run_on_host(definition, operands, op._attrs, context)
+        results = kernel()
     except errors.OpError as problem:  # also of one that is refused: the kernel may say more
         if problem._op is None:
             problem._op = op
@@ -148,7 +159,7 @@ def require_room(op: Operation, operands: Sequence[Any], blocks: int) -> None:
         raise faults.too_large(op, specs)
 
 
-def _refused(runner: Executor, op: Operation, operands: Sequence[Any]) -> errors.OpError | None:
+def refused_by_shape(runner: Executor, op: Operation, operands: Sequence[Any]) -> errors.OpError | None:
     """What the shape rule of an op says of its operands, unless it has accepted such shapes before."""
     accepted = runner.plan.accepted
     forms = tuple([getattr(value, "shape", None) for value in operands])

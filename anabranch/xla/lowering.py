@@ -203,7 +203,9 @@ class Scope:
         """The checks of a write whose kernel comes later."""
         if op.definition.checks is not None:
             with self._telling(op):
-                self._check(op, self._taken(op)[0])
+                checked = self._taken(op)[0]
+                self._refuse(op, checked)
+                self._check(op, checked)
 
     def _taken(self, op: Operation) -> tuple[list[Any], list[Any]]:
         """The operands of ``op`` as its checks are to see them, and as its kernel is."""
@@ -243,6 +245,12 @@ class Scope:
             return errors.InvalidArgumentError(None, op, str(problem))  # it fails a check, as the step will say
         return self._refusal(op) or faults.KernelBug(op, problem)
 
+    def _refuse(self, op: Operation, operands: Sequence[Any]) -> None:
+        if not faults.as_built(op, operands):
+            refused = self._refusal(op)
+            if refused is not None:
+                raise refused
+
     def _refusal(self, op: Operation) -> errors.OpError | None:
         operands = [None if key is None else self.env.get(key) for key in self.wiring.sources[op]]
         return faults.refusal(op, TraceShapes(op, operands, self.partial))
@@ -273,10 +281,7 @@ class Scope:
             return
         if definition.kernel is None or definition.data_dependent_shape:
             raise HostNeeded(op, "what it takes is not known when the program is compiled")
-        if not faults.as_built(op, operands):
-            refused = self._refusal(op)
-            if refused is not None:
-                raise refused
+        self._refuse(op, operands)
         shape_context: TraceShapes | None = None
         if definition.compile_time:
             shape_context = TraceShapes(op, operands, self.partial)
@@ -425,6 +430,8 @@ class TraceShapes(inference.ShapeContext):
     """Shape context over values that have concrete shapes."""
 
     __slots__ = ("_operands_", "_partial_")
+
+    of_values = True
 
     def __init__(self, op: Operation, operands: Sequence[Any], partial: dict[Tensor, tuple[Any, ...]] | None = None):
         super().__init__(op.definition, op._attrs, op._inputs, [getattr(value, "shape", None) for value in operands])

@@ -16,7 +16,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract import kernels
-from anabranch.core.contract.opdef import Op, OpDefinition  # noqa: F401  (Op is re-exported for rule authors)
+from anabranch.core.contract.opdef import AtLeast, Op, OpDefinition  # noqa: F401  (Op is re-exported for rule authors)
 from anabranch.core.contract.roles import Role
 from anabranch.core.values import dtypes, shapes
 
@@ -37,6 +37,9 @@ class ShapeContext:
     """What a shape or value rule may ask about one op. Operands are given by flat position or by name."""
 
     __slots__ = ("_tensors", "attrs", "definition", "output_handles", "shapes")
+
+    of_values = False
+    """Whether operands are values: the shape of a resource is then that of what is behind it."""
 
     def __init__(
         self, definition: OpDefinition, attrs: dict[str, Any], tensors: Sequence[Any], input_shapes: list[RawShape]
@@ -164,6 +167,8 @@ def infer(definition: OpDefinition, context: ShapeContext, count: int) -> list[R
         ValueError, TypeError: the op cannot have such inputs.
         InternalError: the rule has a bug.
     """
+    if definition.ranks:
+        _check_ranks(definition, context)
     inferred = _asked(definition, definition.shape, context)
     result = inferred if isinstance(inferred, list) else [inferred]
     if len(result) != count:
@@ -174,6 +179,28 @@ def infer(definition: OpDefinition, context: ShapeContext, count: int) -> list[R
             f"return a list with one raw shape per output"
         )
     return result
+
+
+def _check_ranks(definition: OpDefinition, context: ShapeContext) -> None:
+    for operand, rank in definition.ranks.items():
+        for position in context.positions(operand):
+            if context._tensors[position].dtype.base is dtypes.resource and not context.of_values:
+                behind = context.handle(position)
+                shape = None if behind is None else behind.shape
+            else:
+                shape = context.shapes[position]
+            if shape is None:
+                continue
+            least = isinstance(rank, AtLeast)
+            wanted = rank.rank if isinstance(rank, AtLeast) else rank
+            if len(shape) < wanted or (len(shape) > wanted and not least):
+                raise ValueError(
+                    errors.message(
+                        f"input {operand!r} of op type {definition.type_name!r} has shape {shapes.show(shape)}",
+                        f"rank at least {wanted}" if least else f"rank {wanted}" if wanted else "a scalar",
+                        "reshape or expand it",
+                    )
+                )
 
 
 def known_value(definition: OpDefinition, context: ShapeContext) -> Any:

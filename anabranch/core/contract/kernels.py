@@ -104,6 +104,16 @@ def show_payload(values: Sequence[Any], summarize: int = 1) -> list[str]:
     return shown
 
 
+def of_kind(ctx: KernelContext, thing: Any, kind: type, what: str) -> Any:
+    """The object behind a handle, which must be of a class; ``what`` that is, with its article."""
+    if not isinstance(thing, kind):
+        text = errors.message(
+            f"a handle of {type(thing).__name__}", f"a handle of {what}", f"pass what makes {what} to this operation"
+        )
+        raise errors.InvalidArgumentError(None, ctx.op, text)
+    return thing
+
+
 class HostContext(KernelContext):
     """The interpreted tier: NumPy, checks raise at once."""
 

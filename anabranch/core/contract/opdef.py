@@ -49,7 +49,8 @@ from anabranch.core.contract.roles import BODIES, SYMBOLS, Cost, Role
 from anabranch.core.values import dtypes
 
 __all__ = [
-    "BODY", "DERIVED", "IO", "PURE", "PURE_BODY", "RANDOM", "REQUIRED", "SELECT", "ArgSpec", "Attr", "Bool", "Cost",
+    "BODY", "DERIVED", "IO", "PURE", "PURE_BODY", "RANDOM", "REQUIRED", "SELECT", "ArgSpec", "AtLeast", "Attr", "Bool",
+    "Cost",
     "Effect", "Float", "Func", "Int", "List", "NotDifferentiable", "Op", "OpDefinition", "Predication", "Role",
     "Shape", "String", "TensorAttr", "Type", "all_definitions", "attr_key", "channel", "define", "find", "lookup",
     "pass_gradient", "read", "rows", "set_family_loader", "write",
@@ -65,7 +66,7 @@ class Effect:
     flow op, which has the effects of the bodies it holds). ``resources`` names the operands that
     hold the resource. ``reads`` (writes only): whether the kernel needs the old value. ``presence`` (reads only): the
     kernel is given whether the variable is initialised instead of its value. ``stateless`` (bodies only): they have
-    no effect.
+    no effect. ``of`` (reads and writes): what must make the resource, as ``makes`` of its maker says.
     """
 
     kind: str
@@ -73,6 +74,7 @@ class Effect:
     reads: bool = True
     presence: bool = False
     stateless: bool = False
+    of: str = ""
 
     @property
     def is_stateful(self) -> bool:
@@ -86,14 +88,14 @@ BODY = Effect("body")
 PURE_BODY = Effect("body", stateless=True)
 
 
-def read(*operands: str, presence: bool = False) -> Effect:
+def read(*operands: str, presence: bool = False, of: str = "variable") -> Effect:
     """Effect of an op that reads the state behind ``operands``."""
-    return Effect("read", operands, presence=presence)
+    return Effect("read", operands, presence=presence, of=of)
 
 
-def write(*operands: str, reads: bool = True) -> Effect:
+def write(*operands: str, reads: bool = True, of: str = "variable") -> Effect:
     """Effect of an op that writes the state behind ``operands``; ``reads=False`` if it never looks at the old value."""
-    return Effect("write", operands, reads=reads)
+    return Effect("write", operands, reads=reads, of=of)
 
 
 def channel(*operands: str) -> Effect:
@@ -126,6 +128,14 @@ def rows(indices: str = "indices", coordinates: bool = False) -> Predication:
     With ``coordinates`` its last dimension holds the coordinates of a slice.
     """
     return Predication("rows", indices, coordinates)
+
+
+# -------------------------------------------------------------------------------------------------------------- ranks
+@dataclasses.dataclass(frozen=True)
+class AtLeast:
+    """The rank of an operand that must have so many dimensions or more."""
+
+    rank: int
 
 
 # ---------------------------------------------------------------------------------------------------------- gradients
@@ -164,6 +174,7 @@ class OpDefinition:
     effect: Effect
     shape: Callable[..., Any]
     gradient: Any
+    ranks: dict[str, int | AtLeast] = dataclasses.field(default_factory=dict)
     kernel: Callable[..., Any] | None = None
     host_kernel: Callable[..., Any] | None = None
     checks: Callable[..., Any] | None = None
@@ -462,6 +473,9 @@ def define(type_name: str, doc: str | None, *, signature: str, **fields: Any) ->
         _refuse(type_name, f"a derived gradient of a {effect.kind} op", "a pure op", "write the rule by hand")
     if gradient is DERIVED and fields.get("kernel") is None:
         _refuse(type_name, "a derived gradient of a host-only op", "a kernel", "write the rule by hand")
+    for name in fields.get("ranks", ()):
+        if name not in names:
+            _refuse(type_name, f"the rank of {name!r}", f"inputs among {sorted(names)}", "name an input")
     compile_time = tuple(fields.get("compile_time", ()))
     for name in compile_time:
         if name not in names:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.contract.opdef import PURE, Int, NotDifferentiable, Op, Role, Type
+from anabranch.core.contract.opdef import PURE, AtLeast, Int, NotDifferentiable, Op, Role, Type
 from anabranch.core.contract.opdef import Shape as ShapeAttr
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
@@ -452,6 +452,7 @@ class SplitV(Op):
     signature = "value: T, size_splits: Tlen, split_dim: int32 -> output: num_split * T"
     attrs = {"num_split": Int(minimum=1), "T": Type(), "Tlen": Type("int8 int32 int64", "int64")}
     effect = PURE
+    ranks = {"value": AtLeast(1), "size_splits": 1}
     moves = True
     compile_time = ("size_splits", "split_dim")
 

@@ -213,7 +213,15 @@ class _Arg(Op):
     shape = inference.unknown
 
     def host_kernel(ctx, inputs, attrs):
-        raise errors.InternalError(None, ctx.op, f"argument {ctx.op.name!r} of a body ran outside a call")
+        raise errors.InvalidArgumentError(
+            None,
+            ctx.op,
+            errors.message(
+                f"{ctx.op.name!r}, an argument of a function, outside of any",
+                "an _Arg in a function",
+                "tf.placeholder(dtype)",
+            ),
+        )
 
 
 # ------------------------------------------------------------------------------------------------------------ public

@@ -255,7 +255,13 @@ class DecodeAndCropJpeg(Op):
     def shape(c):
         c.with_rank("contents", 0)
         c.with_rank("crop_window", 1)
-        window = c.vector("crop_window") or [None] * 4
+        window = c.vector("crop_window")
+        if window is None:
+            window = [None] * 4
+        if len(window) != 4:
+            raise ValueError(
+                errors.message(f"a crop_window of {len(window)} numbers", "[y, x, height, width]", "give four numbers")
+            )
         return (window[2], window[3], _channel_size(c, (1, 3)))
 
     def host_kernel(ctx, inputs, attrs):

@@ -205,7 +205,7 @@ class RestoreSlice(Op):
 
     def shape(c):
         spec = c.value("shape_and_slice")
-        return None if spec is None else slice_shape(_text(spec))
+        return None if spec is None or spec.size != 1 else slice_shape(_text(spec))
 
     def host_kernel(ctx, inputs, attrs):
         name, spec = _one(ctx, inputs[1], "tensor_name"), _one(ctx, inputs[2], "shape_and_slice")
@@ -246,6 +246,7 @@ class ShardedFilename(Op):
 
     signature = "basename: string, shard: int32, num_shards: int32 -> filename: string"
     effect = PURE
+    ranks = {"basename": 0, "shard": 0, "num_shards": 0}
     gradient = _NO_GRADIENT
     shape = inference.scalar
 
@@ -259,6 +260,7 @@ class ShardedFilespec(Op):
 
     signature = "basename: string, num_shards: int32 -> filename: string"
     effect = PURE
+    ranks = {"basename": 0, "num_shards": 0}
     gradient = _NO_GRADIENT
     shape = inference.scalar
 

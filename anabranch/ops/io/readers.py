@@ -13,9 +13,11 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract import inference
 from anabranch.core.contract.inference import RawShape, ShapeContext
+from anabranch.core.contract.kernels import of_kind
 from anabranch.core.contract.opdef import PURE, Int, NotDifferentiable, Op, String, channel, define
 from anabranch.core.values import shapes
 from anabranch.ops.io.reader_objects import KINDS, Reader
+from anabranch.ops.queues.queue_objects import Queue
 
 _NO_GRADIENT = NotDifferentiable("records are read from files")
 
@@ -81,14 +83,13 @@ class FakeQueue(Op):
 
 # ------------------------------------------------------------------------------------------------------------- the ops
 def _reader(ctx: Any, handle: Any) -> Reader:
-    reader = ctx.resource(handle)
-    ctx.check(isinstance(reader, Reader), errors.InvalidArgumentError, "the handle is not that of a reader")
+    reader: Reader = of_kind(ctx, ctx.resource(handle), Reader, "a reader")
     return reader
 
 
 def _units(ctx: Any, handle: Any) -> Any:
     """What takes a unit of work from the queue behind a handle."""
-    queue = ctx.resource(handle)
+    queue: Queue = of_kind(ctx, ctx.resource(handle), Queue, "a queue")
 
     def take() -> bytes:
         row = queue.dequeue(ctx.cancellation, ctx.op)

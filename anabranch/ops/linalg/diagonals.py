@@ -384,6 +384,7 @@ for _version in ("V2", "V3"):
         moves=True,
         shape=_diag_range_shape,
         compile_time=("k", "num_rows", "num_cols"),
+        ranks={"num_rows": 0, "num_cols": 0},
         kernel=_diag_range_kernel,
         gradient=_diag_range_gradient,
     )

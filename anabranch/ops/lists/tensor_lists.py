@@ -139,6 +139,7 @@ class EmptyTensorList(Op):
     signature = "element_shape: shape_type, max_num_elements: int32 -> handle: variant"
     attrs = {"element_dtype": Type(), "shape_type": Type(INDEX)}
     effect = PURE
+    ranks = {"max_num_elements": 0}
     role = Role.LIST_EMPTY
     compile_time = ("element_shape", "max_num_elements")
     kernel = lowerings.traced_empty
@@ -158,6 +159,7 @@ class TensorListReserve(Op):
     signature = "element_shape: shape_type, num_elements: int32 -> handle: variant"
     attrs = {"element_dtype": Type(), "shape_type": Type(INDEX)}
     effect = PURE
+    ranks = {"num_elements": 0}
     role = Role.LIST_NEW
     compile_time = ("element_shape", "num_elements")
     kernel = lowerings.traced_reserve
@@ -293,6 +295,7 @@ class TensorListScatterV2(Op):
     )
     attrs = {"element_dtype": Type(), "shape_type": Type(INDEX)}
     effect = PURE
+    ranks = {"num_elements": 0}
     compile_time = ("element_shape", "num_elements")
     kernel = lowerings.traced_scatter
     host_kernel = kernels.host_scatter

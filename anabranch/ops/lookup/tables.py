@@ -314,7 +314,7 @@ for _name, _suffixes, _rest, _attrs, _effect, _shape, _kernel, _doc in _OPS:
             _doc,
             signature=f"table_handle: {'resource' if _suffix else 'Ref(string)'} {_rest}",
             attrs=_attrs,
-            effect=write("table_handle") if _effect == "write" else read("table_handle"),
+            effect=write("table_handle", of="table") if _effect == "write" else read("table_handle", of="table"),
             shape=_shape,
             host_kernel=_kernel,
             gradient=_NO_GRADIENT,

@@ -234,7 +234,8 @@ def _by_axis(xp: Any, value: Any, axis: int, rank: int) -> Any:
 
 def _check_bounds(c: Any) -> Any:
     axis = c.attrs["axis"]
-    size = c.shapes[0][axis] if axis >= 0 and c.shapes[0] is not None else None
+    raw = c.with_rank_at_least(0, axis + 1)
+    size = raw[axis] if axis >= 0 and raw is not None else None
     for name in ("min_range", "max_range"):
         if axis < 0:
             raw = c.shape(name)

@@ -137,6 +137,7 @@ class QuantizedReshape(Op):
     )
     attrs = {"T": Type(), "Tshape": Type("int32 int64", "int32")}
     effect = PURE
+    ranks = {"shape": 1}
     compile_time = ("shape",)
     gradient = GRID
 

@@ -59,7 +59,7 @@ for _name, _handle, _kind, _doc in _MAKERS:
 
 
 def _accumulator(ctx: Any, handle: Any) -> Accumulator:
-    accumulator: Accumulator = shared_object(ctx, handle, "accumulator")
+    accumulator: Accumulator = shared_object(ctx, handle, "accumulator", Accumulator)
     return accumulator
 
 

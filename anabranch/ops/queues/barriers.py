@@ -17,7 +17,7 @@ _NO_GRADIENT = NotDifferentiable("a barrier hands values from one step to anothe
 
 
 def _barrier(ctx: Any, handle: Any) -> BarrierObject:
-    barrier: BarrierObject = shared_object(ctx, handle, "barrier")
+    barrier: BarrierObject = shared_object(ctx, handle, "barrier", BarrierObject)
     return barrier
 
 

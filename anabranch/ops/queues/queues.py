@@ -74,7 +74,7 @@ for _kind, _doc in _MAKERS.items():
 def _queue(ctx: Any, handle: Any, attrs: dict[str, Any]) -> Queue:
     """The queue behind a handle; a maker that shares it by name must have asked for the same one."""
     ctx.check(attrs.get("timeout_ms", -1) == -1, errors.InvalidArgumentError, "Timeout not supported yet.")
-    queue: Queue = shared_object(ctx, handle, "queue")
+    queue: Queue = shared_object(ctx, handle, "queue", Queue)
     return queue
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.contract.opdef import PURE, Int, NotDifferentiable, Op, String, Type
+from anabranch.core.contract.opdef import PURE, AtLeast, Int, NotDifferentiable, Op, String, Type
 from anabranch.core.graph.build import build, build_operation
 from anabranch.core.values import shapes
 from anabranch.ops.ragged.to_dense import checked_splits
@@ -174,6 +174,7 @@ class RaggedTensorToSparse(Op):
     )
     attrs = {"RAGGED_RANK": Int(minimum=1), "T": Type(), "Tsplits": Type("int32 int64", default="int64")}
     effect = PURE
+    ranks = {"rt_nested_splits": 1, "rt_dense_values": AtLeast(1)}
 
     def shape(c):
         values = c.shape("rt_dense_values")
@@ -218,6 +219,7 @@ class UnsortedSegmentJoin(Op):
         "Tnumsegments": Type("int32 int64", default="int32"),
     }
     effect = PURE
+    ranks = {"num_segments": 0}
     compile_time = ("num_segments",)
     gradient = NotDifferentiable("a string has no gradient")
 

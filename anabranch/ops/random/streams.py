@@ -194,6 +194,7 @@ class Multinomial(Op):
         "output_dtype": Type("int32 int64", default="int64"),
     }
     effect = RANDOM
+    ranks = {"logits": 2, "num_samples": 0}
     compile_time = ("num_samples",)
     gradient = DRAWN
 

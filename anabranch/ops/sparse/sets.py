@@ -148,6 +148,7 @@ class SetSize(Op):
     signature = "set_indices: int64, set_values: T, set_shape: int64 -> size: int32"
     attrs = {"validate_indices": Bool(True), "T": Type(_TYPES)}
     effect = PURE
+    ranks = {"set_indices": 2, "set_values": 1, "set_shape": 1}
     compile_time = ("set_shape",)
     gradient = _CHOICE
 

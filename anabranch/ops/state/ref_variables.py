@@ -13,6 +13,7 @@ from anabranch.core.contract import inference
 from anabranch.core.contract.opdef import (
     PURE,
     SELECT,
+    AtLeast,
     Bool,
     Int,
     NotDifferentiable,
@@ -168,8 +169,8 @@ class CountUpTo(Op):
 
 
 # ------------------------------------------------------------------------------------------------------------ scatters
-def row_fields(mode: str) -> dict[str, Any]:
-    """Checks and kernel of a row scatter; operands are variable, indices, update."""
+def row_fields(mode: str, variable: str) -> dict[str, Any]:
+    """Checks and kernel of a row scatter to ``variable``; operands are variable, indices, update."""
 
     def checks(ctx, inputs, attrs):
         scatter_rules.check_rows(ctx, inputs[1], inputs[0].shape[0])
@@ -179,7 +180,8 @@ def row_fields(mode: str) -> dict[str, Any]:
     def kernel(ctx, inputs, attrs):
         return scatter_rules.scatter_rows(ctx, mode, *inputs)
 
-    return {"checks": checks, "kernel": kernel, "predication": rows("indices"), "gradient": _WRITES}
+    ranks = {} if variable == "ref" else {variable: AtLeast(1)}  # of a reference the shape rule says it
+    return {"checks": checks, "kernel": kernel, "predication": rows("indices"), "gradient": _WRITES, "ranks": ranks}
 
 
 def slice_fields(mode: str) -> dict[str, Any]:
@@ -193,7 +195,8 @@ def slice_fields(mode: str) -> dict[str, Any]:
         return scatter_rules.scatter_slices(ctx, mode, *inputs, drop=attrs["bad_indices_policy"] == "IGNORE")
 
     predication = rows("indices", coordinates=True)
-    return {"checks": checks, "kernel": kernel, "predication": predication, "gradient": _WRITES}
+    ranks = {"indices": AtLeast(1)}
+    return {"checks": checks, "kernel": kernel, "predication": predication, "gradient": _WRITES, "ranks": ranks}
 
 
 def _row_shape(c):
@@ -226,7 +229,7 @@ for _mode in scatter_rules.ROW_MODES:
         attrs={"T": Type(_allowed), "Tindices": Type("int32 int64"), "use_locking": Bool(_mode == "Update")},
         effect=write("ref"),
         shape=_row_shape,
-        **row_fields(_mode),
+        **row_fields(_mode, "ref"),
     )
 
 for _mode in scatter_rules.SLICE_MODES:

@@ -16,6 +16,7 @@ from anabranch.core.contract.kernels import borrows
 from anabranch.core.contract.opdef import (
     PURE,
     SELECT,
+    AtLeast,
     Bool,
     Cost,
     Int,
@@ -249,6 +250,7 @@ class ResourceGather(Op):
     signature = "resource: resource, indices: Tindices -> output: dtype"
     attrs = {"batch_dims": Int(0), "validate_indices": Bool(True), "dtype": Type(), "Tindices": Type("int32 int64")}
     effect = read("resource")
+    ranks = {"resource": AtLeast(1)}
     role = Role.ROWS
     cost = Cost.INDEXED
 
@@ -259,7 +261,14 @@ class ResourceGather(Op):
 
     def checks(ctx, inputs, attrs):
         # TensorFlow refuses indices out of range whatever validate_indices says.
-        scatter_rules.check_rows(ctx, inputs[1], inputs[0].shape[_batch_dims(inputs[1], attrs)])
+        dims = _batch_dims(inputs[1], attrs)
+        ctx.check(
+            0 <= dims < inputs[0].ndim and dims <= inputs[1].ndim,
+            errors.InvalidArgumentError,
+            f"batch_dims {dims} must be less than rank(params) = {inputs[0].ndim}, and no more than rank(indices)",
+        )
+        if dims < inputs[0].ndim:
+            scatter_rules.check_rows(ctx, inputs[1], inputs[0].shape[dims])
 
     @borrows
     def kernel(ctx, inputs, attrs):
@@ -292,6 +301,7 @@ class ResourceGatherNd(Op):
     signature = "resource: resource, indices: Tindices -> output: dtype"
     attrs = {"dtype": Type(), "Tindices": Type("int32 int64")}
     effect = read("resource")
+    ranks = {"indices": AtLeast(1)}
     cost = Cost.INDEXED
 
     def shape(c):
@@ -337,7 +347,7 @@ for _mode in scatter_rules.ROW_MODES:
         attrs={"dtype": Type(None if _mode == "Update" else NUMBERS), "Tindices": Type("int32 int64")},
         effect=write("resource"),
         shape=_row_shape,
-        **row_fields(_mode),
+        **row_fields(_mode, "resource"),
     )
 
 for _mode in scatter_rules.SLICE_MODES:

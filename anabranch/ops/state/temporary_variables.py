@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anabranch.core import errors
 from anabranch.core.contract.opdef import PURE, NotDifferentiable, Op, Shape, String, Type, read
 
 
@@ -49,6 +50,9 @@ class RefIdentity(Op):
         return c.shapes[0]
 
     def kernel(ctx, inputs, attrs):
+        if ctx.host and inputs[0] is None:
+            source = ctx.op._inputs[0].op.name
+            raise errors.FailedPreconditionError(None, ctx.op, f"Attempting to use uninitialized value {source}")
         return inputs[0]
 
     def gradient(op, grad):

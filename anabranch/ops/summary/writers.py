@@ -6,6 +6,7 @@ Policy. The file is a channel: what a step wrote before it failed stays written.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract import hooks, inference
+from anabranch.core.contract.kernels import of_kind
 from anabranch.core.contract.opdef import PURE, Int, NotDifferentiable, Op, String, Type, channel, define
 from anabranch.core.protos import event_pb2, summary_pb2
 from anabranch.ops.summary.messages import (
@@ -87,9 +89,12 @@ def _text(value: Any) -> str:
     return text.decode() if isinstance(text, bytes) else str(text)
 
 
+_SCALARS = ("step", "tag", "sample_rate", "logdir", "max_queue", "flush_millis", "filename_suffix")
+
+
 def _action(name: str, doc: str, inputs: str, act: Callable[..., Any], **attrs: Any) -> None:
     def host_kernel(ctx, values, given):
-        act(ctx, ctx.resource(values[0]), values[1:], given)
+        act(ctx, of_kind(ctx, ctx.resource(values[0]), Writer, "a summary writer"), values[1:], given)
 
     define(
         name,
@@ -97,6 +102,7 @@ def _action(name: str, doc: str, inputs: str, act: Callable[..., Any], **attrs: 
         signature=f"writer: resource{inputs} ->",
         attrs=attrs,
         effect=channel("writer"),
+        ranks={operand: 0 for operand in re.findall(r"(\w+):", inputs) if operand in _SCALARS},
         shape=inference.no_outputs,
         host_kernel=host_kernel,
         gradient=_NO_GRADIENT,

@@ -8,6 +8,7 @@ reference to a string, a string, a resource) and in what they return.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,12 +16,15 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.inference import ShapeContext
+from anabranch.core.contract.kernels import of_kind
 from anabranch.core.contract.opdef import PURE, Bool, Effect, NotDifferentiable, Shape, String, Type, channel, define
 from anabranch.core.values import shapes
 from anabranch.ops.v1 import array_objects
 
 _BY_VIEW = NotDifferentiable("its gradient is that of the list which it is in the functional view")
 
+_RANKS = {"size": 0, "max_size": 0, "index": 0, "indices": 1, "lengths": 1, "shape_to_prepend": 1}
+"""What kernels count on, by the names of operands."""
 TYPES: set[str] = set()
 """Op types that run only in a functional view or by tokens."""
 MAKERS: dict[str, Callable[[Any, Any, str], Any]] = {}
@@ -41,6 +45,8 @@ def _define(
     TYPES.add(name)
     effect: Effect = PURE if makes or not stateful else channel("handle")
     fields: dict[str, Any] = {"makes": makes, "create": _create} if makes else {"host_kernel": kernel}
+    operands = re.findall(r"(\w+):", signature.partition("->")[0])
+    fields["ranks"] = {operand: _RANKS[operand] for operand in operands if operand in _RANKS}
     define(name, doc, signature=signature, attrs=attrs, effect=effect, shape=shape, gradient=_BY_VIEW, **fields)
 
 
@@ -71,17 +77,22 @@ def _make_stack(inputs: Any, attrs: Any, name: str) -> array_objects.Stack:
     return array_objects.Stack(attrs["elem_type"], int(inputs[0]) if inputs else -1)
 
 
+def _stack(ctx: Any, inputs: Sequence[Any]) -> array_objects.Stack:
+    stack: array_objects.Stack = of_kind(ctx, ctx.resource(inputs[0]), array_objects.Stack, "a stack")
+    return stack
+
+
 def _push(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
-    ctx.resource(inputs[0]).push(ctx.op, inputs[1])
+    _stack(ctx, inputs).push(ctx.op, inputs[1])
     return inputs[1]
 
 
 def _pop(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
-    return ctx.resource(inputs[0]).pop(ctx.op)
+    return _stack(ctx, inputs).pop(ctx.op)
 
 
 def _close(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
-    ctx.resource(inputs[0]).close()
+    _stack(ctx, inputs).close()
     return []
 
 
@@ -174,8 +185,13 @@ def _concat_shapes(c: ShapeContext) -> list[Any]:
 
 
 def _object(ctx: Any, inputs: Sequence[Any]) -> array_objects.TensorArray:
-    array: array_objects.TensorArray = ctx.resource(inputs[0])
+    kind = array_objects.TensorArray
+    array: array_objects.TensorArray = of_kind(ctx, ctx.resource(inputs[0]), kind, "a TensorArray")
     return array
+
+
+def _rows(ctx: Any, value: Any) -> None:
+    ctx.check(np.ndim(value) > 0, errors.InvalidArgumentError, "value must have rows, but is a scalar")
 
 
 def _write(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
@@ -192,6 +208,7 @@ def _gather(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
 
 
 def _scatter(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
+    _rows(ctx, inputs[2])
     _object(ctx, inputs).scatter(ctx.op, inputs[1], inputs[2])
     return inputs[3]
 
@@ -202,6 +219,7 @@ def _pack(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
 
 
 def _unpack(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
+    _rows(ctx, inputs[1])
     _object(ctx, inputs).scatter(ctx.op, range(inputs[1].shape[0]), inputs[1])
     return inputs[2]
 
@@ -211,8 +229,14 @@ def _concat(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
 
 
 def _split(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
+    _rows(ctx, inputs[1])
     _object(ctx, inputs).split(ctx.op, inputs[1], inputs[2])
     return inputs[3]
+
+
+def _close_array(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
+    _object(ctx, inputs).close()
+    return []
 
 
 def _size_of(ctx: Any, inputs: Sequence[Any], attrs: Any) -> Any:
@@ -309,7 +333,7 @@ for _suffix, _handle in (("", "Ref(string)"), ("V2", "string"), ("V3", "resource
             _split,
         ),
         ("Size", "The number of elements.", f"{_in}, flow_in: float -> size: int32", {}, _flow_shape, _size_of),
-        ("Close", "Drops the array.", f"{_in} ->", {}, _nothing, _close),
+        ("Close", "Drops the array.", f"{_in} ->", {}, _nothing, _close_array),
     ):
         _define(f"TensorArray{_name}{_suffix}", _doc, _signature, _attrs, _shape, _kernel, stateful=_stateful)
 

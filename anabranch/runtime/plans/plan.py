@@ -213,13 +213,13 @@ class Plan:
     # ------------------------------------------------------------------------------------------------------ structure
     def _refuse_unfed(self) -> None:
         for op in self.analysis.order:
-            if (
-                op.definition.effect.kind == "feed"
-                and op.role is not Role.ARGUMENT
-                and any(output not in self.fed for output in op._outputs)
-            ):
-                assert op.definition.host_kernel is not None
-                op.definition.host_kernel(kernels.HostContext(op), (), op._attrs)
+            sources = [op] if self.nested else [op, *(tensor.op for tensor in op._inputs if tensor not in self.fed)]
+            for source in sources:
+                if source.definition.effect.kind != "feed" or self.fed.issuperset(source._outputs):
+                    continue
+                if source.role is not Role.ARGUMENT or not self.nested:
+                    assert source.definition.host_kernel is not None
+                    source.definition.host_kernel(kernels.HostContext(source), (), source._attrs)
 
     @functools.cached_property
     def consumers(self) -> dict[ValueKey, list[Operation]]:

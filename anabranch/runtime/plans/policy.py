@@ -115,8 +115,8 @@ def cost_of(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> f
         context = _PlanShapes(op, plan, known)
         try:
             flops = float(definition.flops(context))
-        except (TypeError, ValueError):
-            flops = 0.0
+        except (TypeError, ValueError, LookupError, ArithmeticError):
+            flops = 0.0  # of shapes that the op refuses when it runs
     per_element = HOST_PER_DRAW if definition.effect.kind == "random" else HOST_PER_ELEMENT
     per_flop = HOST_PER_INDEXED_FLOP if definition.cost is roles.Cost.INDEXED else HOST_PER_FLOP
     return HOST_OP + elements * per_element + flops * per_flop

@@ -35,7 +35,7 @@ from anabranch.rewrite import effects
 from anabranch.runtime import executor, host_ops, results
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.plans import binding
-from anabranch.runtime.state.resources import RandomCounter, Slot
+from anabranch.runtime.state.resources import RandomCounter, ResourceHandle, Slot
 from anabranch.runtime.step import Step, Transaction
 from anabranch.runtime.v1.token_plan import PASS, STATE, TokenPlan
 from anabranch.runtime.values import to_host
@@ -263,6 +263,22 @@ class _Run:
             value = item.slot.current(op)
         return to_host(value)
 
+    def _owner(self, op: Operation, value: Any) -> Operation:
+        """The maker of the variable or table that an op is given."""
+        wanted = op.definition.effect.of
+        maker = value.maker if isinstance(value, Ref) else None
+        if maker is None and isinstance(value, ResourceHandle):
+            maker = self.plan.variables.get(value)
+        if maker is None or maker not in self.variables or maker.definition.makes != wanted:
+            raise errors.InvalidArgumentError(
+                None,
+                op,
+                errors.message(
+                    f"what is no {wanted} as the {wanted} of {op.name!r} ({op.type})", f"a {wanted}", f"pass a {wanted}"
+                ),
+            )
+        return maker
+
     def _last(self, maker: Operation, op: Operation) -> Any:
         item = self.variables[maker]
         item.read = True
@@ -460,6 +476,14 @@ class _Run:
         if not dead and frame is self.root:
             self.ran.add(op)
         if kind in NEXTS:
+            if frame.parent is None:
+                raise errors.InvalidArgumentError(
+                    None,
+                    op,
+                    errors.message(
+                        f"{op.name!r} ({kind}) outside of a loop", "a frame that Enter makes", "tf.while_loop"
+                    ),
+                )
             if not dead:
                 self._next(op, Token(slot.operands[0], False, reach), frame, iteration)
             return
@@ -481,7 +505,12 @@ class _Run:
             tokens = [chosen, Token(np.int32(slot.live), False, reach)]
         elif kind in SWITCHES:
             count = len(op._outputs)
-            index = int(self._operand(op, 1, slot, iteration))
+            operand = self._operand(op, 1, slot, iteration)
+            if np.ndim(operand) != 0:
+                raise errors.InvalidArgumentError(
+                    None, op, f"The second input must be a scalar, but it has shape {list(np.shape(operand))}"
+                )
+            index = int(operand)
             index = index if 0 <= index < count else count - 1
             tokens = [Token(slot.operands[0] if i == index else None, i != index, reach) for i in range(count)]
         else:
@@ -506,7 +535,9 @@ class _Run:
         reach = slot.reach
         kind = op.type
         if kind in tensor_arrays.MAKERS:
-            made = tensor_arrays.MAKERS[kind]([to_host(item) for item in slot.operands], op._attrs, op.name)
+            given = [to_host(item) for item in slot.operands]
+            make = tensor_arrays.MAKERS[kind]
+            (made,) = host_ops.framed(self.base, op, given, lambda: [make(given, op._attrs, op.name)])
             values = [made, np.float32(0.0)][: len(op._outputs)]
             return [Token(value, False, reach) for value in values]
         if kind in PASS or (kind == "Identity" and not op._control_inputs and isinstance(slot.operands[0], Ref)):
@@ -524,7 +555,7 @@ class _Run:
             if position not in owned:
                 operands.append(self._operand(op, position, slot, iteration))
                 continue
-            maker = value.maker if isinstance(value, Ref) else self.plan.variables[value]
+            maker = self._owner(op, value)
             makers.append(maker)
             if effect.kind == "read":
                 found = self._read(maker, op, iteration, reach)
@@ -534,6 +565,9 @@ class _Run:
         philox = None
         counter = self.counters.get(op)
         if counter is not None:
+            refused = host_ops.refused_by_shape(self.base, op, operands)
+            if refused is not None:
+                raise refused
             philox = counter.words()
             assert definition.consumes is not None
             consumed = int(definition.consumes(lowering.TraceShapes(op, operands)))

@@ -62,5 +62,8 @@ def test_a_stack_in_a_loop_of_today_is_refused():
             return i + 1
 
     count = tf.while_loop(lambda i: i < 3, body, [tf.constant(0)])
-    with tf.Session() as session, pytest.raises(NotImplementedError, match=r"(?s)'Stack'.*Instead: tf.TensorArray"):
+    with (
+        tf.Session() as session,
+        pytest.raises(tf.errors.UnimplementedError, match=r"(?s)'Stack'.*Instead: tf.TensorArray"),
+    ):
         session.run(count)

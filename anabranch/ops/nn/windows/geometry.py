@@ -77,6 +77,14 @@ def output_size(
     Raises:
         ValueError: the window does not fit.
     """
+    if stride < 1 or dilation < 1 or (window is not None and window < 1):
+        raise ValueError(
+            errors.message(
+                f"a window of {window} entries, with stride {stride} and dilation {dilation}",
+                "numbers of at least 1",
+                "give positive sizes of windows, strides and dilations",
+            )
+        )
     if size is None:
         return None
     if padding == "SAME":

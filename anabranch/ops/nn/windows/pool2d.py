@@ -170,6 +170,7 @@ class MaxPoolV2(Op):
     signature = "input: T, ksize: int32, strides: int32 -> output: T"
     attrs = {"T": Type(_MAX_TYPES, "float")} | _V2_FORMAT | _format("NHWC NCHW NCHW_VECT_C")
     effect = PURE
+    ranks = {"ksize": 1, "strides": 1}
     compile_time = ("ksize", "strides")
 
     def shape(c):
@@ -192,6 +193,7 @@ class MaxPoolGradV2(Op):
     signature = "orig_input: T, orig_output: T, grad: T, ksize: int32, strides: int32 -> output: T"
     attrs = _V2_FORMAT | _format() | {"T": Type(_REALS, "float")}
     effect = PURE
+    ranks = {"ksize": 1, "strides": 1}
     compile_time = ("ksize", "strides")
 
     def shape(c):
@@ -212,6 +214,7 @@ class MaxPoolGradGradV2(Op):
     signature = "orig_input: T, orig_output: T, grad: T, ksize: int32, strides: int32 -> output: T"
     attrs = _V2_FORMAT | _format() | {"T": Type(_REALS)}
     effect = PURE
+    ranks = {"ksize": 1, "strides": 1}
     compile_time = ("ksize", "strides")
 
     def shape(c):
