@@ -171,9 +171,7 @@ class CheckRecord(NamedTuple):
             values.append(full.reshape(item.shape))
         if self.inner:
             return self.inner[int(values[0])].failure(values[1])
-        return self.error(
-            None, self.op, self.text.format(*kernels.show_payload(values, self.summarize), name=self.op.name)
-        )
+        return self.error(None, self.op, kernels.check_text(self.text, values, self.summarize, self.op.name))
 
 
 class PackedValue(NamedTuple):

@@ -95,6 +95,14 @@ class Functions:
         raise NotImplementedError
 
 
+def check_text(text: str, payload: Sequence[Any], summarize: int = 1, name: str = "") -> str:
+    """The text of a failed check with its payload; one that has the program's own braces in it, as it stands."""
+    try:
+        return text.format(*show_payload(payload, summarize), name=name)
+    except (LookupError, ValueError, AttributeError):
+        return text
+
+
 def show_payload(values: Sequence[Any], summarize: int = 1) -> list[str]:
     """Texts for the placeholders of a check's message: scalars, and arrays in brackets."""
     shown = []
@@ -130,7 +138,7 @@ class HostContext(KernelContext):
             raise make(
                 getattr(self.op, "node_def_or_none", None),
                 self.op,
-                text.format(*show_payload(payload, summarize), name=getattr(self.op, "name", "")),
+                check_text(text, payload, summarize, getattr(self.op, "name", "")),
             )
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from anabranch.core import errors
@@ -60,11 +62,7 @@ class OptionalGetValue(Op):
         return list(c.attrs["output_shapes"])
 
     def host_kernel(ctx, inputs, attrs):
-        (optional,) = inputs
-        if not isinstance(optional, HostOptional):
-            raise errors.InvalidArgumentError(
-                None, ctx.op, f"a {type(optional).__name__} where an optional is expected"
-            )
+        optional = _optional(ctx, inputs[0])
         ctx.check(
             optional.values is not None,
             errors.InvalidArgumentError,
@@ -74,6 +72,12 @@ class OptionalGetValue(Op):
 
     def gradient(op, *grads):
         return build("OptionalFromValue", list(grads))
+
+
+def _optional(ctx: Any, value: Any) -> HostOptional:
+    if not isinstance(value, HostOptional):
+        raise errors.InvalidArgumentError(None, ctx.op, f"a {type(value).__name__} where an optional is expected")
+    return value
 
 
 class OptionalHasValue(Op):
@@ -88,4 +92,4 @@ class OptionalHasValue(Op):
         return ()
 
     def host_kernel(ctx, inputs, attrs):
-        return np.asarray(inputs[0].values is not None)
+        return np.asarray(_optional(ctx, inputs[0]).values is not None)

@@ -79,6 +79,7 @@ class LSTMBlockCell(Op):
     signature = f"x: T, cs_prev: T, h_prev: T, w: T, wci: T, wcf: T, wco: T, b: T -> {_OUTPUTS}"
     attrs = {"forget_bias": Float(1.0), "cell_clip": Float(3.0), "use_peephole": Bool(False), "T": _FLOATS}
     effect = PURE
+    ranks = {"cs_prev": 2, "h_prev": 2, "w": 2, "b": 1}
     gradient = DERIVED
 
     def shape(c):

@@ -8,6 +8,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.inference import partial_value
+from anabranch.core.contract.kernels import check_text
 from anabranch.core.contract.opdef import Type
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
@@ -69,7 +70,7 @@ def require(ctx: Any, ok: bool, text: str, *payload: Any) -> None:
     """
     if not ok:
         ctx.check(False, errors.InvalidArgumentError, text, *payload)
-        raise errors.InvalidArgumentError(None, ctx.op, text.format(*payload))
+        raise errors.InvalidArgumentError(None, ctx.op, check_text(text, payload))
 
 
 def ints(value: Any) -> tuple[int, ...]:

@@ -85,6 +85,7 @@ class SparseCross(Op):
         "internal_type": Type("int64 string"),
     }
     effect = PURE
+    ranks = {"indices": 2, "values": 1, "shapes": 1, "dense_inputs": 2}
     gradient = NotDifferentiable("features are strings and integers")
     bound = unbounded
 
