@@ -22,7 +22,7 @@ from anabranch.core import errors
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import shapes
-from anabranch.runtime import channel_ops, fast_path, host_ops, program_items, results
+from anabranch.runtime import channel_ops, fast_path, first_failure, host_ops, program_items, results
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.interpreter.python_results import Recorded
@@ -247,8 +247,10 @@ class Executor:
     def _run_items(self, attempt: Attempt) -> None:
         segment, stats = attempt.segment, attempt.step.stats
         items = segment.items
+        reached = 0
         try:
             for wave in _waves(items):
+                reached += len(wave)
                 attempt.step.token.raise_if_cancelled()
                 started = time.time() if stats is not None else 0.0
                 if len(wave) > 1:
@@ -278,6 +280,10 @@ class Executor:
         ) as cut:
             self.plan.require(cut, segment, items)
             raise _CutAnew from None
+        except errors.OpError as problem:
+            if self.plan.tier == "interpreted":
+                raise
+            raise first_failure.of(attempt, items[reached:], problem) from problem.__cause__
         if self.plan.tier == "interpreted" and not self.plan.nested:
             shape_families.observe(self.plan, attempt.env)
 

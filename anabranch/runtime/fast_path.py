@@ -26,7 +26,7 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes
-from anabranch.runtime import host_ops, results
+from anabranch.runtime import first_failure, host_ops, results
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.plans.plan import HostItem, Plan, ProgramItem, Segment
 from anabranch.runtime.state.borrowing import lent, may_borrow
@@ -387,6 +387,7 @@ class Form:
         self.layout = state.layout
         self.manager = runner.manager
         self.writes = bool(segment.written or segment.random_ops)
+        self._in_order = first_failure.in_order(plan, segment.items)
         self.items: list[Any] = []
         self.read_slots: list[Slot] = []
         self._read: dict[ValueKey, int] = {}
@@ -522,6 +523,12 @@ class Form:
             return fetched
         except (OtherLayout, _OtherShapes):
             del values[begun:]
+            return None
+        except errors.OpError as problem:
+            transaction.fail()
+            if self._in_order or problem._op is None:
+                raise
+            del values[begun:]  # the executor finds out which failure comes first
             return None
         except BaseException:
             transaction.fail()

@@ -166,6 +166,32 @@ def test_a_failure_in_a_tower_changes_nothing_and_the_first_wins():
                 np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+@pytest.mark.parametrize("runs", [0, 2])
+def test_the_first_failure_in_the_order_of_effects_wins_across_waves(tier, runs):
+    x = tf.placeholder(tf.float32, [3])
+    with tf.device("/cpu:2"):
+        doubled = x * 2.0
+    with tf.device("/cpu:1"):  # in a later wave, as what it checks comes from another device
+        first = tf.check_numerics(doubled, "the first")
+    with tf.device("/cpu:3"):
+        second = tf.check_numerics(x, "the second")
+    with tf.device("/cpu:4"):
+        after = second + 1.0
+    with tf.device("/cpu:5"):
+        last = after * 3.0
+    with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        for _ in range(runs):
+            session.run([last, first], {x: np.ones(3)})
+        with pytest.raises(tf.errors.InvalidArgumentError, match="the first"):
+            session.run([last, first], {x: np.full(3, np.nan)})
+        with pytest.raises(tf.errors.InvalidArgumentError, match="the second"):
+            session.run(last, {x: np.full(3, np.nan)})
+        with pytest.raises(tf.errors.InvalidArgumentError, match="the second"):
+            session.run([last, first], {x: np.full(3, np.nan), doubled: np.ones(3)})
+        np.testing.assert_array_equal(session.run([last, first], {x: np.ones(3)}), [[6.0] * 3, [2.0] * 3])
+
+
 def test_towers_fed_by_a_queue():
     queue = tf.FIFOQueue(9, tf.float32, [[4]])
     x = tf.placeholder(tf.float32, [4])

@@ -314,7 +314,7 @@ class Plan:
                     ops,
                     list(base),
                     written,
-                    calls_python=any(self._calls_python(op) for op in ops),
+                    calls_python=any(self.calls_python(op) for op in ops),
                     random_ops=[inner for op in ops for inner in effects.random_ops_of(op)],
                     channel=channel,
                     carried=tuple(key for key in analysis.carried if key.segment == index),
@@ -323,7 +323,8 @@ class Plan:
         return found
 
     @staticmethod
-    def _calls_python(op: Operation) -> bool:
+    def calls_python(op: Operation) -> bool:
+        """Whether an op, or one of its bodies, calls Python functions, or may block."""
         within = effects.summary(op)
         if within is not None:
             return within.io or within.may_block
@@ -578,7 +579,7 @@ class Plan:
             for first in before[op]:
                 if on_host[first] or on_host[op] or self.device[first] == self.device[op]:
                     links.setdefault(first, False)  # else all effects of both commit together, in any order
-            if self.analysis.kind[op] == "io" or self._calls_python(op):
+            if self.analysis.kind[op] == "io" or self.calls_python(op):
                 if last_io is not None:
                     links.setdefault(last_io, False)
                 last_io = op
@@ -591,7 +592,7 @@ class Plan:
             return static or self.device[maker] != self.device[child]
 
         def early(op: Operation) -> bool:
-            return self.analysis.kind[op] == "pure" and not self._calls_python(op)
+            return self.analysis.kind[op] == "pure" and not self.calls_python(op)
 
         order = layers.Ordering(parents, children, on_host, apart, early)
         if several:
