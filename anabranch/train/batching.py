@@ -39,7 +39,8 @@ from anabranch.train.coordinator import QueueRunner, add_queue_runner
 
 
 # ------------------------------------------------------------------------------------------- sets of tensors, as lists
-def _as_list(tensors: Any) -> list[Any]:
+def as_list(tensors: Any) -> list[Any]:
+    """The tensors of a list, or those of a dictionary in the order of its keys."""
     return [tensors[key] for key in sorted(tensors, key=str)] if isinstance(tensors, dict) else list(tensors)
 
 
@@ -57,17 +58,18 @@ def _as_lists(tensors_list: Sequence[Any]) -> list[list[Any]]:
                     "All dictionaries in tensors_list must have the same keys\n"
                     + errors.message(f"keys {sorted(other)}", f"keys {sorted(first)}", "the same keys for each thread")
                 )
-    return [_as_list(tensors) for tensors in tensors_list]
+    return [as_list(tensors) for tensors in tensors_list]
 
 
-def _as_given(original: Any, components: Any) -> Any:
+def as_given(original: Any, components: Any) -> Any:
     """Components of a batch in the form in which its tensors were given."""
     if not isinstance(original, dict):
         return components[0] if len(components) == 1 else components
     return dict(zip(sorted(original, key=str), components, strict=True))
 
 
-def _converted(tensors: list[Any], function: str) -> list[Any]:
+def converted(tensors: list[Any], function: str) -> list[Any]:
+    """One set of tensors, converted; ``function`` is what refuses an empty one."""
     if not tensors:
         raise ValueError(
             f"Expected at least one tensor in {function}().\n"
@@ -77,7 +79,8 @@ def _converted(tensors: list[Any], function: str) -> list[Any]:
     return [tensor if isinstance(tensor, ready) else convert.convert_to_tensor(tensor) for tensor in tensors]
 
 
-def _checked_keep_input(keep_input: Any, enqueue_many: bool) -> Tensor:
+def checked_keep_input(keep_input: Any, enqueue_many: bool) -> Tensor:
+    """``keep_input`` as a tensor, a scalar or where many rows go in a vector."""
     keep = convert.convert_to_tensor(keep_input)
     rank = keep.shape.ndims
     if rank is None:
@@ -99,7 +102,7 @@ def _checked_keep_input(keep_input: Any, enqueue_many: bool) -> Tensor:
 
 
 # ----------------------------------------------------------------------------------------------------- sparse tensors
-class _Stored(NamedTuple):
+class Stored(NamedTuple):
     """A component that goes through the queue as numbers of a map."""
 
     shared_name: str
@@ -108,18 +111,19 @@ class _Stored(NamedTuple):
     """Rank of one element."""
 
 
-def _stored_as(tensor: Any, enqueue_many: bool) -> _Stored | None:
+def stored_as(tensor: Any, enqueue_many: bool) -> Stored | None:
+    """How a sparse component goes through the queue; None for a dense one."""
     if not isinstance(tensor, SparseTensor):
         return None
     rank = shapes.as_dimension(tensor.dense_shape.shape.with_rank(1)[0]).value
     name = current_builder().unique_name("sparse_tensors", mark_as_used=True)
-    return _Stored(name, tensor.dtype, rank - 1 if enqueue_many and rank is not None else rank)
+    return Stored(name, tensor.dtype, rank - 1 if enqueue_many and rank is not None else rank)
 
 
-def _join_stored(stored: list[_Stored | None], tensors: list[Any], enqueue_many: bool) -> None:
+def _join_stored(stored: list[Stored | None], tensors: list[Any], enqueue_many: bool) -> None:
     """Refuse a set of tensors whose sparse ones are others than those of the first set."""
     for own, tensor in zip(stored, tensors, strict=True):
-        other = _stored_as(tensor, enqueue_many)
+        other = stored_as(tensor, enqueue_many)
         same = (own is None) == (other is None)
         if own is not None and other is not None:
             same = own.rank is None or other.rank is None or own.rank == other.rank
@@ -134,7 +138,7 @@ def _join_stored(stored: list[_Stored | None], tensors: list[Any], enqueue_many:
             )
 
 
-def _numbers(tensor: SparseTensor, stored: _Stored, enqueue_many: bool, keep: Tensor) -> Tensor:
+def numbers_of(tensor: SparseTensor, stored: Stored, enqueue_many: bool, keep: Tensor) -> Tensor:
     """Put a sparse tensor into its map, if it is kept; the number of its entry ``[1]``, or of its rows ``[n, 1]``."""
     if keep.shape.ndims == 1:
         kept = sparse_retain(tensor, gather(keep, tensor.indices[:, 0]))
@@ -156,17 +160,17 @@ def _numbers(tensor: SparseTensor, stored: _Stored, enqueue_many: bool, keep: Te
     return expand_dims(numbers, [-1])
 
 
-def _taken(components: list[Tensor], stored: list[_Stored | None]) -> list[Any]:
+def taken(components: list[Tensor], stored: list[Stored | None]) -> list[Any]:
     """Components of a batch; those that are numbers of a map are taken out of it."""
     if not any(stored):
         return components
-    taken = [
+    parts = [
         part
         if own is None
         else take_sparse(squeeze(part, [1]), own.dtype, own.shared_name, None if own.rank is None else own.rank + 1)
         for part, own in zip(components, stored, strict=True)
     ]
-    every = [part.values if isinstance(part, SparseTensor) else part for part in taken]
+    every = [part.values if isinstance(part, SparseTensor) else part for part in parts]
 
     def with_all(part: Any) -> Any:
         return with_dependencies(every, part)
@@ -175,12 +179,13 @@ def _taken(components: list[Tensor], stored: list[_Stored | None]) -> list[Any]:
         SparseTensor(with_all(part.indices), with_all(part.values), with_all(part.dense_shape))
         if isinstance(part, SparseTensor)
         else with_all(part)
-        for part in taken
+        for part in parts
     ]
 
 
 # ---------------------------------------------------------------------------------------------------------- the queue
-def _component_types(sets: list[list[Any]]) -> list[dtypes.DType]:
+def component_types(sets: list[list[Any]]) -> list[dtypes.DType]:
+    """Dtypes of an element's components, which must agree in all sets."""
     first = [tensor.dtype.base_dtype for tensor in sets[0]]
     for tensors in sets[1:]:
         other = [tensor.dtype.base_dtype for tensor in tensors]
@@ -193,11 +198,11 @@ def _component_types(sets: list[list[Any]]) -> list[dtypes.DType]:
     return first
 
 
-def _component_shapes(sets: list[list[Any]], given: Any, enqueue_many: bool, varying: bool) -> Any:
+def component_shapes(sets: list[list[Any]], given: Any, enqueue_many: bool, varying: bool) -> Any:
     """Shapes of an element's components, which must agree; ``varying`` leaves open what one set leaves open."""
     if given is not None:
         return given
-    component_shapes = []
+    merged_shapes = []
     for tensors in zip(*sets, strict=True):
         merged: TensorShape | None = None
         for tensor in tensors:
@@ -214,8 +219,8 @@ def _component_shapes(sets: list[list[Any]], given: Any, enqueue_many: bool, var
             else:
                 both = merged.merge_with(own)
                 merged = merged.most_specific_compatible_shape(own) if varying else both
-        component_shapes.append(merged)
-    return component_shapes
+        merged_shapes.append(merged)
+    return merged_shapes
 
 
 def _kept_rows(tensors: list[Any], keep: Tensor) -> list[Tensor]:
@@ -258,7 +263,7 @@ def _batches(
     sets = _as_lists(tensors_list)
     many = request.enqueue_many
     with name_scope(request.name, function, [*(tensor for tensors in sets for tensor in tensors), keep_input]) as scope:
-        sets = [_converted(tensors, function) for tensors in sets]
+        sets = [converted(tensors, function) for tensors in sets]
         for tensors in sets[1:]:
             if len(tensors) != len(sets[0]):
                 raise ValueError(
@@ -266,18 +271,18 @@ def _batches(
                         f"a set of {len(tensors)} tensors", f"{len(sets[0])}, as in the first set", "batch_join([a, b])"
                     )
                 )
-        keep = _checked_keep_input(keep_input, many)
-        stored = [_stored_as(tensor, many) for tensor in sets[0]]
+        keep = checked_keep_input(keep_input, many)
+        stored = [stored_as(tensor, many) for tensor in sets[0]]
         for tensors in sets[1:]:
             _join_stored(stored, tensors, many)
         sets = [
             [
-                tensor if own is None else _numbers(tensor, own, many, keep)
+                tensor if own is None else numbers_of(tensor, own, many, keep)
                 for tensor, own in zip(tensors, stored, strict=True)
             ]
             for tensors in sets
         ]
-        queue = make_queue(_component_types(sets), _component_shapes(sets, request.shapes, many, varying))
+        queue = make_queue(component_types(sets), component_shapes(sets, request.shapes, many, varying))
         put = queue.enqueue_many if many else queue.enqueue
         enqueue_ops = []
         for tensors in sets:
@@ -290,7 +295,7 @@ def _batches(
         take = queue.dequeue_up_to if request.smaller_final_batch else queue.dequeue_many
         batch_of = take(request.batch_size, name=scope)
         components = batch_of if isinstance(batch_of, list) else [batch_of]
-        return _as_given(tensors_list[0], _taken(components, stored))
+        return as_given(tensors_list[0], taken(components, stored))
 
 
 def _in_order(
@@ -305,8 +310,8 @@ def _in_order(
 ) -> Any:
     kind = PaddingFIFOQueue if dynamic_pad else FIFOQueue
 
-    def make(types: list[dtypes.DType], component_shapes: Any) -> QueueBase:
-        return kind(capacity, types, component_shapes, shared_name=shared_name)
+    def make(types: list[dtypes.DType], row_shapes: Any) -> QueueBase:
+        return kind(capacity, types, row_shapes, shared_name=shared_name)
 
     def fullness(queue: QueueBase) -> tuple[str, Any]:
         rows = build("Cast", queue.size(), DstT=dtypes.float32)
@@ -336,8 +341,8 @@ def _shuffled(
             )
         )
 
-    def make(types: list[dtypes.DType], component_shapes: Any) -> QueueBase:
-        return RandomShuffleQueue(capacity, held_back, types, component_shapes, seed=seed, shared_name=shared_name)
+    def make(types: list[dtypes.DType], row_shapes: Any) -> QueueBase:
+        return RandomShuffleQueue(capacity, held_back, types, row_shapes, seed=seed, shared_name=shared_name)
 
     def fullness(queue: QueueBase) -> tuple[str, Any]:
         room = capacity - held_back
