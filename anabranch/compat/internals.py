@@ -75,6 +75,7 @@ variable_scope state_ops: top @compat.internal.private_names @variables.variable
 init_ops init_ops_v2: initializers top @variables.initializers
 rnn: nn contrib.rnn @compat.internal.private_names
 rnn_cell rnn_cell_impl: nn.rnn_cell contrib.rnn @compat.internal.private_names
+nccl_ops: contrib.nccl
 seq2seq: contrib.legacy_seq2seq
 lookup_ops: contrib.lookup top lookup
 data_flow_ops: top queue @ops.queues.public_staging @ops.queues.public_barriers @ops.io.public_record_input

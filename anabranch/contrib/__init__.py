@@ -30,7 +30,6 @@ ELSEWHERE = {
     "gan": "losses and optimizers used directly",
     "keras": "tf.layers",
     "learn": "a training loop with tf.train.MonitoredTrainingSession",
-    "nccl": "tf.add_n: copies are added on one device",
     "quantize": "float graphs",
     "tensor_forest": "scikit-learn",
     "tensorrt": "the session, which XLA compiles",
