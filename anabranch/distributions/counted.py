@@ -197,10 +197,10 @@ class Poisson(Distribution):
         self,
         rate: Any = None,
         log_rate: Any = None,
-        interpolate_nondiscrete: bool = True,
         validate_args: bool = False,
         allow_nan_stats: bool = True,
         name: str = "Poisson",
+        interpolate_nondiscrete: bool = True,
     ) -> None:
         parameters = dict(locals())
         if (rate is None) == (log_rate is None):

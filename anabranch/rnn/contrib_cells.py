@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
@@ -204,6 +205,8 @@ class CoupledInputForgetGateLSTMCell(RNNCell):
         initializer: how weights start.
         num_proj: size of the output after a projection; none if None.
         proj_clip: clip the projected output.
+        num_unit_shards: must be 1.
+        num_proj_shards: must be 1.
         forget_bias: added to the forget gate.
         state_is_tuple: the state is an `LSTMStateTuple`; else one tensor.
         activation: function of the new value.
@@ -217,11 +220,25 @@ class CoupledInputForgetGateLSTMCell(RNNCell):
         initializer: Any = None,
         num_proj: int | None = None,
         proj_clip: float | None = None,
+        num_unit_shards: int = 1,
+        num_proj_shards: int = 1,
         forget_bias: float = 1.0,
         state_is_tuple: bool = True,
         activation: Any = None,
         reuse: Any = None,
+        layer_norm: bool = False,
+        norm_gain: float = 1.0,
+        norm_shift: float = 0.0,
     ) -> None:
+        if num_unit_shards != 1 or num_proj_shards != 1 or layer_norm:
+            raise NotImplementedError(
+                errors.message(
+                    f"num_unit_shards={num_unit_shards}, num_proj_shards={num_proj_shards}, layer_norm={layer_norm}",
+                    "whole variables, and no layer normalisation",
+                    "tf.contrib.rnn.LayerNormBasicLSTMCell",
+                )
+            )
+        del norm_gain, norm_shift
         super().__init__(_reuse=reuse)
         self._num_units = num_units
         self._use_peepholes = use_peepholes

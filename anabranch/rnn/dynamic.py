@@ -43,14 +43,14 @@ def transposed(x: Any) -> Any:
     return build("Transpose", x, [1, 0, *range(2, len(shape))], name="transpose")  # fetched as `rnn/transpose_1`
 
 
-def best_effort_batch(flat: list[Any]) -> Any:
+def best_effort_batch(flat_input: list[Any]) -> Any:
     """Batch size of time-major inputs: a number if one of them knows it, else a tensor."""
-    for tensor in flat:
+    for tensor in flat_input:
         if tensor._shape is None or len(tensor._shape) < 2:
             continue
         if tensor._shape[1] is not None:
             return tensor._shape[1]
-    return build("StridedSlice", build("Shape", flat[0]), [1], [2], [1], shrink_axis_mask=1)
+    return build("StridedSlice", build("Shape", flat_input[0]), [1], [2], [1], shrink_axis_mask=1)
 
 
 def flat_sizes(sizes: Any) -> list[list[int | None]]:

@@ -326,8 +326,11 @@ class _Scoped(_Wrapper):
 class InputProjectionWrapper(_Scoped):
     """A cell whose inputs are projected first to ``num_proj`` (or ``input_size``) features."""
 
-    def __init__(self, cell: Any, num_proj: int, activation: Any = None, input_size: Any = None) -> None:
+    def __init__(
+        self, cell: Any, num_proj: int, activation: Any = None, input_size: Any = None, reuse: Any = None
+    ) -> None:
         super().__init__(cell)
+        self._reuse = reuse
         if input_size is not None:
             raise ValueError("The input_size parameter is deprecated.")
         self._num_proj = num_proj

@@ -130,10 +130,18 @@ def create_file_writer(
 
 
 @public("contrib.summary.create_db_writer")
-def create_db_writer(*args: Any, **options: Any) -> SummaryWriter:
+def create_db_writer(
+    db_uri: str,
+    experiment_name: str | None = None,
+    run_name: str | None = None,
+    user_name: str | None = None,
+    name: str | None = None,
+) -> SummaryWriter:
     """A writer to a database, which is not supported; raises NotImplementedError."""
     raise NotImplementedError(
-        errors.message("create_db_writer", "a writer of event files", "tf.contrib.summary.create_file_writer(logdir)")
+        errors.message(
+            f"create_db_writer({db_uri!r})", "a writer of event files", "tf.contrib.summary.create_file_writer(logdir)"
+        )
     )
 
 

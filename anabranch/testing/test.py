@@ -87,13 +87,16 @@ def is_built_with_rocm() -> bool:
 
 
 @public("test.assert_equal_graph_def")
-def assert_equal_graph_def(actual: Any, expected: Any, checkpoint_v2: bool = False) -> None:
+def assert_equal_graph_def(
+    actual: Any, expected: Any, checkpoint_v2: bool = False, hash_table_shared_name: bool = False
+) -> None:
     """Raise AssertionError unless two GraphDefs have the same nodes, in whatever order.
 
     Args:
         actual: a GraphDef.
         expected: a GraphDef.
         checkpoint_v2: leave the random names of temporary checkpoint files out of the comparison.
+        hash_table_shared_name: leave the shared names of tables out of it.
     """
     for given in (actual, expected):
         if not hasattr(given, "node"):
@@ -102,6 +105,9 @@ def assert_equal_graph_def(actual: Any, expected: Any, checkpoint_v2: bool = Fal
     for given in (actual, expected):
         nodes = {}
         for node in given.node:
+            if hash_table_shared_name and node.op in ("HashTable", "HashTableV2"):
+                node = type(node).FromString(node.SerializeToString())
+                node.attr.pop("shared_name", None)
             text = str(node)
             if checkpoint_v2:
                 text = re.sub(r"_temp_[0-9a-f]+", "_temp", text)

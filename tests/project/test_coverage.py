@@ -31,6 +31,7 @@ DIFFERENT = {
     "tf.variance_scaling_initializer": "1.15's default; `normal` is its old name and means the same",
     "tf.initializers.variance_scaling": "1.15's default; `normal` is its old name and means the same",
     "tf.string_split": "1.15's order; `sep` takes the place that `delimiter` had, with the same meaning",
+    "tf.nn.weighted_cross_entropy_with_logits": "1.15's order; `labels` takes the place that `targets` had",
     "tf.sparse_reduce_sum": "1.15's order: the newer spellings come first",
 }
 

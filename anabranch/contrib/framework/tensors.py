@@ -12,15 +12,16 @@ import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.contract.api import public, publish_as
 from anabranch.core.graph.operation import Tensor
-from anabranch.core.values import dtypes, shapes
+from anabranch.core.values import dtypes, nest, shapes
+from anabranch.losses.weighted import squeezed_last
 
-for _name in ("assert_same_float_dtype", "sort", "argsort", "is_tensor", "TensorSpec", "CriticalSection", "py_func"):
+for _name in ("assert_same_float_dtype", "sort", "argsort", "is_tensor", "TensorSpec", "CriticalSection"):
     publish_as(f"contrib.framework.{_name}", getattr(tf, _name))
 
 
 @public("contrib.framework.assert_scalar")
-def assert_scalar(tensor: Any, name: str | None = None) -> Tensor:
-    """The tensor, checked to have no dimension; ValueError otherwise."""
+def assert_scalar(tensor: Any, name: str | None = None, message: str | None = None) -> Tensor:
+    """The tensor, checked to have no dimension; ValueError otherwise, which begins with ``message``."""
     with tf.name_scope(name, "assert_scalar", [tensor]) as scope:
         tensor = tf.convert_to_tensor(tensor, name=scope)
         if tensor.shape.ndims is not None and tensor.shape.ndims != 0:
@@ -118,27 +119,11 @@ def with_same_shape(expected_tensor: Any, tensor: Any) -> Tensor:
 
 
 @public("contrib.framework.remove_squeezable_dimensions")
-def remove_squeezable_dimensions(
-    labels: Any, predictions: Any, expected_rank_diff: int = 0, name: str | None = None
-) -> Any:
-    """``labels`` and ``predictions``, the last dimension of one squeezed if it is 1 and the ranks differ by one."""
+def remove_squeezable_dimensions(predictions: Any, labels: Any, name: str | None = None) -> Any:
+    """Labels and predictions, the last dimension of one squeezed if it is 1 and the ranks differ by one."""
     with tf.name_scope(name, "remove_squeezable_dimensions", [labels, predictions]):
         predictions, labels = tf.convert_to_tensor(predictions), tf.convert_to_tensor(labels)
-        of_predictions, of_labels = predictions.shape.ndims, labels.shape.ndims
-        if of_predictions is not None and of_labels is not None:
-            difference = of_predictions - of_labels
-            if difference == expected_rank_diff + 1 and predictions.shape.dims[-1].is_compatible_with(1):
-                predictions = tf.squeeze(predictions, [-1])
-            elif difference == expected_rank_diff - 1 and labels.shape.dims[-1].is_compatible_with(1):
-                labels = tf.squeeze(labels, [-1])
-            return labels, predictions
-        raise NotImplementedError(
-            errors.message(
-                "labels or predictions of unknown rank",
-                "known ranks",
-                "labels.set_shape(...) and predictions.set_shape(...)",
-            )
-        )
+        return squeezed_last(labels, predictions), squeezed_last(predictions, labels)
 
 
 @public("contrib.framework.reduce_sum_n")
@@ -186,19 +171,25 @@ def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> C
 
 
 @public("contrib.framework.deprecated_args")
-def deprecated_args(date: str | None, instructions: str, *names: Any, **options: Any) -> Callable[..., Any]:
+def deprecated_args(
+    date: str | None, instructions: str, *deprecated_arg_names_or_tuples: Any, **kwargs: Any
+) -> Callable[..., Any]:
     """Decorator of a function some of whose arguments are to go: it warns when they are given.
 
     Args:
         date: after which they go; None: some time.
         instructions: what to use instead.
-        *names: the arguments, or pairs of an argument and the value for which there is no warning.
-        **options: ``warn_once``.
+        *deprecated_arg_names_or_tuples: the arguments, or pairs of an argument and the value for which there is no
+            warning.
+        **kwargs: ``warn_once``.
     """
-    quiet = {name if isinstance(name, str) else name[0]: () if isinstance(name, str) else name[1:] for name in names}
-    once = options.pop("warn_once", True)
-    if options:
-        raise TypeError(errors.message(f"options {sorted(options)}", "only the option warn_once", "leave them out"))
+    quiet = {
+        name if isinstance(name, str) else name[0]: () if isinstance(name, str) else name[1:]
+        for name in deprecated_arg_names_or_tuples
+    }
+    once = kwargs.pop("warn_once", True)
+    if kwargs:
+        raise TypeError(errors.message(f"options {sorted(kwargs)}", "only the option warn_once", "leave them out"))
 
     def decorate(func: Any) -> Any:
         signature = inspect.signature(func)
@@ -298,3 +289,78 @@ def strip_name_scope(name: str, export_scope: str | None) -> str:
 def get_placeholders(graph: Any) -> list[Tensor]:
     """The placeholders of a graph."""
     return [op.outputs[0] for op in graph.get_operations() if op.type == "Placeholder"]
+
+
+@public("contrib.framework.py_func")
+def py_func(
+    func: Callable[..., Any],
+    args: Any = (),
+    kwargs: Any = None,
+    output_types: Any = None,
+    output_shapes: Any = None,
+    stateful: bool = True,
+    name: str | None = None,
+) -> Any:
+    """The result of a Python function of arrays, with arguments and results in any structure.
+
+    Args:
+        func: the function; it is called with arrays in the structures of ``args`` and ``kwargs``.
+        args: a list of structures of tensors and other values.
+        kwargs: a dictionary of such.
+        output_types: structure of the dtypes of what it returns; None for nothing.
+        output_shapes: structure of its shapes, or one shape for all; unknown if None.
+        stateful: whether it may give other values for the same arguments.
+        name: name of the operation.
+
+    Returns:
+        Tensors in the structure of ``output_types``; an operation if that is None.
+    """
+    given = {"args": list(args), "kwargs": dict(kwargs or {})}
+    leaves = tf.nest.flatten(given)
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (Tensor, tf.Variable))]
+
+    def call(*arrays: Any) -> Any:
+        filled = list(leaves)
+        for place, array in zip(places, arrays, strict=True):
+            filled[place] = array
+        packed = tf.nest.pack_sequence_as(given, filled)
+        returned = func(*packed["args"], **packed["kwargs"])
+        return [] if output_types is None else tf.nest.flatten(returned)
+
+    inputs = [leaves[place] for place in places]
+    if output_types is None:
+        return tf.py_func(call, inputs, [], stateful, name)
+    kinds = tf.nest.flatten(output_types)
+    results = tf.py_func(call, inputs, kinds, stateful, name)
+    shapes: list[Any] = [output_shapes] * len(kinds)
+    if nest.is_nested(output_types) and type(output_shapes) is type(output_types) and len(output_shapes) == len(kinds):
+        shapes = [tf.TensorShape(shape) for shape in nest.flatten_up_to(output_types, output_shapes)]
+    for result, shape in zip(results, shapes, strict=True):
+        if shape is not None:
+            result.set_shape(shape)
+    return tf.nest.pack_sequence_as(output_types, results)
+
+
+# Checkpoints under the argument names that `tf.contrib` had.
+@public("contrib.framework.load_checkpoint")
+def load_checkpoint(filepattern: Any) -> Any:
+    """A reader for a checkpoint, or for the newest one of a folder."""
+    return tf.train.load_checkpoint(filepattern)
+
+
+@public("contrib.framework.list_variables")
+def list_variables(checkpoint_dir: Any) -> list[tuple[str, list[int]]]:
+    """Names and shapes of a checkpoint's variables, by name; the newest one of a folder."""
+    return tf.train.list_variables(checkpoint_dir)
+
+
+@public("contrib.framework.load_variable")
+def load_variable(checkpoint_dir: Any, name: str) -> Any:
+    """The value of a checkpoint's variable; the newest one of a folder."""
+    return tf.train.load_variable(checkpoint_dir, name)
+
+
+@public("contrib.framework.init_from_checkpoint")
+def init_from_checkpoint(checkpoint_dir: Any, assignment_map: Any) -> None:
+    """Make the initial values of variables those of a checkpoint; see ``tf.train.init_from_checkpoint``."""
+    tf.train.init_from_checkpoint(checkpoint_dir, assignment_map)

@@ -137,7 +137,8 @@ def public_op(
         type_name: the op.
         published: dotted public names.
         arguments: blank-separated argument names in order, if they differ from inputs followed by attributes that
-            are not inferred. ``old=new`` gives the op's argument ``old`` the public name ``new``.
+            are not inferred. ``old=new`` gives the op's argument ``old`` the public name ``new``; ``name`` is the
+            last one unless it is among them.
         defaults: defaults of arguments that the op's attributes do not have.
     """
     definition = opdef.lookup(type_name)
@@ -151,6 +152,9 @@ def public_op(
     renamed: dict[str, str] = {}
     parameters = []
     for item in order:
+        if item == "name":
+            parameters.append(inspect.Parameter("name", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None))
+            continue
         own, _, shown = item.partition("=")
         shown = shown or own
         renamed[shown] = own
@@ -162,7 +166,8 @@ def public_op(
         ):
             default = definition.attrs[own].default
         parameters.append(inspect.Parameter(shown, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
-    parameters.append(inspect.Parameter("name", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None))
+    if "name" not in order:
+        parameters.append(inspect.Parameter("name", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None))
     order_shown = [parameter.name for parameter in parameters]
     signature = inspect.Signature(parameters)
     default_of = {

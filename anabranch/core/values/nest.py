@@ -15,9 +15,16 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 
 
-@public("nest.is_nested", "contrib.framework.nest.is_sequence", "contrib.framework.nest.is_nested")
-def is_nested(structure: Any) -> bool:
+@public("contrib.framework.nest.is_sequence")
+def is_sequence(o: Any) -> bool:
+    """Another name of :func:`is_nested`."""
+    return is_nested(o)
+
+
+@public("nest.is_nested", "contrib.framework.nest.is_nested")
+def is_nested(seq: Any) -> bool:
     """Whether a value has parts: a list, tuple, mapping or attrs object, but no string, array or tensor."""
+    structure = seq
     if isinstance(structure, list | tuple):
         return True
     return (
@@ -219,13 +226,22 @@ def _same_types(first: Any, second: Any, mappings: bool) -> bool:
 
 
 @public("contrib.framework.nest.assert_shallow_structure")
-def assert_shallow_structure(shallow_tree: Any, input_tree: Any, check_types: bool = True) -> None:
+def assert_shallow_structure(
+    shallow_tree: Any,
+    input_tree: Any,
+    check_types: bool = True,
+    expand_composites: bool = False,
+    check_subtrees_length: bool = True,
+) -> None:
     """Raise unless ``input_tree`` has the form of ``shallow_tree`` as far down as that goes.
+
+    With ``check_subtrees_length=False`` a part of ``input_tree`` may have more entries than that of ``shallow_tree``.
 
     Raises:
         ValueError: numbers of parts or keys differ.
         TypeError: a leaf stands where ``shallow_tree`` has parts, or types differ and ``check_types``.
     """
+    _no_composites(expand_composites)
     if not is_nested(shallow_tree):
         return
     parts_of_message = (
@@ -243,17 +259,24 @@ def assert_shallow_structure(shallow_tree: Any, input_tree: Any, check_types: bo
         )
     if mappings and set(shallow_tree) - set(input_tree):
         raise ValueError(errors.message(*parts_of_message, f"keys {sorted(set(shallow_tree) - set(input_tree))}"))
-    if not mappings and len(parts(shallow_tree)) != len(parts(input_tree)):
+    missing = len(parts(shallow_tree)) - len(parts(input_tree))
+    if not mappings and (missing if check_subtrees_length else missing > 0):
         raise ValueError(errors.message(*parts_of_message, f"{len(parts(shallow_tree))} parts"))
     for key, part in _items(shallow_tree):
         inner = input_tree[key] if mappings else dict(_items(input_tree))[key]
-        assert_shallow_structure(part, inner, check_types)
+        assert_shallow_structure(part, inner, check_types, check_subtrees_length=check_subtrees_length)
 
 
 @public("contrib.framework.nest.flatten_up_to")
-def flatten_up_to(shallow_tree: Any, input_tree: Any, check_types: bool = True) -> list[Any]:
+def flatten_up_to(
+    shallow_tree: Any,
+    input_tree: Any,
+    check_types: bool = True,
+    expand_composites: bool = False,
+    check_subtrees_length: bool = True,
+) -> list[Any]:
     """The parts of ``input_tree`` that stand at the leaves of ``shallow_tree``."""
-    assert_shallow_structure(shallow_tree, input_tree, check_types)
+    assert_shallow_structure(shallow_tree, input_tree, check_types, expand_composites, check_subtrees_length)
 
     def walk(shallow: Any, deep: Any) -> Iterator[Any]:
         if not is_nested(shallow):

@@ -45,8 +45,12 @@ _FIELDS = {
 }
 
 
-def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False) -> TensorProto:
+def make_tensor_proto(
+    values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False, allow_broadcast: bool = False
+) -> TensorProto:
     """Return a TensorProto of values, converted as `tf.constant` converts them; a TensorProto is returned as it is.
+
+    With `allow_broadcast` only a single value may be fewer than the shape holds: TypeError otherwise.
 
     >>> make_tensor_proto([1.5], shape=[1000]).float_val
     [1.5]
@@ -59,6 +63,11 @@ def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None, verify_
         sizes = array.shape
     else:
         check_size(array, sizes, verify_shape)
+        if allow_broadcast and array.size not in (1, math.prod(sizes)):
+            raise TypeError(
+                f"Expected Tensor's shape: {tuple(sizes)}, got {array.shape}.\n"
+                + message(f"{array.size} values for the shape {list(sizes)}", "one value, or as many", "np.resize")
+            )
     return array_to_proto(array, dtype, sizes)
 
 

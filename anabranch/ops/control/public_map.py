@@ -129,7 +129,7 @@ def map_fn(
     fn: Callable[..., Any],
     elems: Any,
     dtype: Any = None,
-    parallel_iterations: int | None = 10,
+    parallel_iterations: int | None = None,
     back_prop: bool = True,
     swap_memory: bool = False,
     infer_shape: bool = True,

@@ -313,7 +313,7 @@ def py_func(func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True
 
 @public("numpy_function")
 def numpy_function(
-    func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True, name: str | None = None
+    func: Callable[..., Any], inp: Any, Tout: Any, name: str | None = None, stateful: bool = True
 ) -> Any:
     """Another name of ``tf.py_func``."""
     return _call(func, inp, Tout, stateful, name)

@@ -76,19 +76,34 @@ def _known(*sizes: Any) -> list[int | None]:
 
 
 # -------------------------------------------------------------------------------------------------- adjoint and inverse
+def _hint(name: str, given: bool | None, known: bool | None) -> bool | None:
+    """What a caller says of an operator, or what is known of it; ValueError if they contradict."""
+    if given is not None and known is not None and given != known:
+        raise ValueError(errors.message(f"{name}={given}", f"{name}={known}, as of the operator", f"leave {name} out"))
+    return known if given is None else given
+
+
 @public("linalg.LinearOperatorAdjoint")
 class LinearOperatorAdjoint(LinearOperator):
     """The conjugate transpose of an operator."""
 
-    def __init__(self, operator: LinearOperator, name: str | None = None) -> None:
+    def __init__(
+        self,
+        operator: LinearOperator,
+        is_non_singular: bool | None = None,
+        is_self_adjoint: bool | None = None,
+        is_positive_definite: bool | None = None,
+        is_square: bool | None = None,
+        name: str | None = None,
+    ) -> None:
         self._operator = operator
         super().__init__(
             operator.dtype,
             operator.graph_parents,
-            operator.is_non_singular,
-            operator.is_self_adjoint,
-            operator.is_positive_definite,
-            operator.is_square,
+            _hint("is_non_singular", is_non_singular, operator.is_non_singular),
+            _hint("is_self_adjoint", is_self_adjoint, operator.is_self_adjoint),
+            _hint("is_positive_definite", is_positive_definite, operator.is_positive_definite),
+            _hint("is_square", is_square, operator.is_square),
             name or f"{operator.name}_adjoint",
         )
 
@@ -129,15 +144,23 @@ class LinearOperatorAdjoint(LinearOperator):
 class LinearOperatorInversion(LinearOperator):
     """The inverse of an operator: products are solutions, and the other way round."""
 
-    def __init__(self, operator: LinearOperator, name: str | None = None) -> None:
+    def __init__(
+        self,
+        operator: LinearOperator,
+        is_non_singular: bool | None = None,
+        is_self_adjoint: bool | None = None,
+        is_positive_definite: bool | None = None,
+        is_square: bool | None = None,
+        name: str | None = None,
+    ) -> None:
         self._operator = operator
         super().__init__(
             operator.dtype,
             operator.graph_parents,
-            True,
-            operator.is_self_adjoint,
-            operator.is_positive_definite,
-            True,
+            _hint("is_non_singular", is_non_singular, True),
+            _hint("is_self_adjoint", is_self_adjoint, operator.is_self_adjoint),
+            _hint("is_positive_definite", is_positive_definite, operator.is_positive_definite),
+            _hint("is_square", is_square, True),
             name or f"{operator.name}_inv",
         )
 

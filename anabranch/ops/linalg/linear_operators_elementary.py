@@ -354,8 +354,29 @@ class LinearOperatorZeros(_Scaled):
     """Square matrices ``[*batch_shape, num_rows, num_rows]`` of zeros."""
 
     def __init__(
-        self, num_rows: Any, batch_shape: Any = None, dtype: Any = None, name: str = "LinearOperatorZeros"
+        self,
+        num_rows: Any,
+        num_columns: Any = None,
+        batch_shape: Any = None,
+        dtype: Any = None,
+        is_non_singular: bool = False,
+        is_self_adjoint: bool = True,
+        is_positive_definite: bool = False,
+        is_square: bool = True,
+        assert_proper_shapes: bool = False,
+        name: str = "LinearOperatorZeros",
     ) -> None:
+        if is_non_singular or is_positive_definite or not is_self_adjoint or not is_square:
+            raise ValueError(
+                errors.message(
+                    "zeros that are called regular, definite, or not symmetric", "square zeros", "leave the hints out"
+                )
+            )
+        if num_columns is not None and int(num_columns) != int(num_rows):
+            raise NotImplementedError(
+                errors.message(f"{num_rows} rows and {num_columns} columns", "square zeros", "num_columns=None")
+            )
+        del assert_proper_shapes
         super().__init__(dtypes.float32 if dtype is None else dtype, [], False, True, False, True, name)
         self._num_rows = _rows(num_rows)
         self._batch = [int(n) for n in (() if batch_shape is None else batch_shape)]

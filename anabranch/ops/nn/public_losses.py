@@ -320,12 +320,12 @@ def sigmoid_cross_entropy_with_logits(
 
 @public("nn.weighted_cross_entropy_with_logits")
 def weighted_cross_entropy_with_logits(
-    targets: Any = None, logits: Any = None, pos_weight: Any = None, name: str | None = None, labels: Any = None
+    labels: Any = None, logits: Any = None, pos_weight: Any = None, name: str | None = None, targets: Any = None
 ) -> Any:
     """Sigmoid cross entropy in which positive targets count ``pos_weight`` times.
 
     Args:
-        targets: floats of the shape and dtype of ``logits``; ``labels`` is its other name.
+        labels: floats of the shape and dtype of ``logits``; ``targets`` is its other name.
         logits: unscaled log odds.
         pos_weight: number or tensor that broadcasts against ``logits``.
         name: name of the op.

@@ -207,17 +207,41 @@ def batch_normalization(
 
 @public("nn.batch_norm_with_global_normalization")
 def batch_norm_with_global_normalization(
-    t: Any,
-    m: Any,
-    v: Any,
-    beta: Any,
-    gamma: Any,
-    variance_epsilon: float,
-    scale_after_normalization: bool,
+    t: Any = None,
+    m: Any = None,
+    v: Any = None,
+    beta: Any = None,
+    gamma: Any = None,
+    variance_epsilon: Any = None,
+    scale_after_normalization: Any = None,
     name: str | None = None,
+    input: Any = None,
+    mean: Any = None,
+    variance: Any = None,
 ) -> Any:
-    """:func:`batch_normalization` of NHWC input, with ``gamma`` only if ``scale_after_normalization``."""
-    return batch_normalization(t, m, v, beta, gamma if scale_after_normalization else None, variance_epsilon, name)
+    """:func:`batch_normalization` of NHWC input, with ``gamma`` only if ``scale_after_normalization``.
+
+    ``input``, ``mean`` and ``variance`` are other names of ``t``, ``m`` and ``v``.
+    """
+    values = []
+    for old, new, old_name, new_name in (
+        (t, input, "t", "input"),
+        (m, mean, "m", "mean"),
+        (v, variance, "v", "variance"),
+    ):
+        if (old is None) == (new is None):
+            raise ValueError(
+                (f"Cannot specify both '{old_name}' and '{new_name}'\n" if old is not None else "")
+                + errors.message(
+                    f"{'both' if old is not None else 'neither'} of {old_name}= and {new_name}=",
+                    "one of the two arguments, which mean the same",
+                    f"{new_name}= alone",
+                )
+            )
+        values.append(new if old is None else old)
+    x, means, variances = values
+    factor = gamma if scale_after_normalization else None
+    return batch_normalization(x, means, variances, beta, factor, variance_epsilon, name)
 
 
 @public("nn.fused_batch_norm")

@@ -344,7 +344,15 @@ def stateless_truncated_normal(
     return _stateless("StatelessTruncatedNormal", "stateless_truncated_normal", shape, seed, mean, stddev, dtype, name)
 
 
-@public("random.stateless_categorical", "random.stateless_multinomial", "random.experimental.stateless_categorical")
+@public("random.stateless_multinomial")
+def stateless_multinomial(
+    logits: Any, num_samples: Any, seed: Any, output_dtype: Any = dtypes.int64, name: str | None = None
+) -> Tensor:
+    """Another name of :func:`stateless_categorical`."""
+    return stateless_categorical(logits, num_samples, seed, output_dtype, name)
+
+
+@public("random.stateless_categorical", "random.experimental.stateless_categorical")
 def stateless_categorical(
     logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64, name: str | None = None
 ) -> Tensor:

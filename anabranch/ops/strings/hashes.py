@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core.contract.api import public_op
+from anabranch.core.contract.api import public, public_op
 from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op
+from anabranch.core.graph.build import build
+from anabranch.ops.strings.text import one_spelling
 
 _MASK = (1 << 64) - 1
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
@@ -221,6 +223,11 @@ string_to_hash_bucket_fast = public_op(
 string_to_hash_bucket_strong = public_op(
     "StringToHashBucketStrong", "string_to_hash_bucket_strong", "strings.to_hash_bucket_strong"
 )
-string_to_hash_bucket = public_op(
-    "StringToHashBucket", "string_to_hash_bucket", "strings.to_hash_bucket", arguments="string_tensor num_buckets"
-)
+
+
+@public("string_to_hash_bucket", "strings.to_hash_bucket")
+def string_to_hash_bucket(
+    string_tensor: Any = None, num_buckets: Any = None, name: str | None = None, input: Any = None
+) -> Any:
+    """The bucket of each string by the old hash, int64; ``input`` is another name of ``string_tensor``."""
+    return build("StringToHashBucket", one_spelling(string_tensor, input), num_buckets=num_buckets, name=name)

@@ -23,7 +23,7 @@ from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.sparse_tensor import SparseTensor
-from anabranch.core.values import shapes
+from anabranch.core.values import dtypes, shapes
 
 _NO_GRADIENT = NotDifferentiable("a string has no gradient")
 _UNIT = String("BYTE", "BYTE UTF8_CHAR")
@@ -351,10 +351,30 @@ class StringSplitV2(Op):
 string_lower = public_op("StringLower", "strings.lower", arguments="input encoding")
 string_upper = public_op("StringUpper", "strings.upper", arguments="input encoding")
 string_strip = public_op("StringStrip", "string_strip", "strings.strip")
-substr = public_op("Substr", "substr", "strings.substr", arguments="input pos len unit")
-string_to_number = public_op(
-    "StringToNumber", "string_to_number", "strings.to_number", arguments="string_tensor out_type"
-)
+substr = public_op("Substr", "substr", "strings.substr", arguments="input pos len name unit")
+
+
+@public("string_to_number", "strings.to_number")
+def string_to_number(
+    string_tensor: Any = None, out_type: Any = dtypes.float32, name: str | None = None, input: Any = None
+) -> Any:
+    """The number that each string spells, of dtype ``out_type``; ``input`` is another name of ``string_tensor``."""
+    return build("StringToNumber", one_spelling(string_tensor, input), out_type=out_type, name=name)
+
+
+def one_spelling(string_tensor: Any, input: Any) -> Any:
+    """The argument that is called ``string_tensor`` or ``input``."""
+    if (string_tensor is None) == (input is None):
+        raise ValueError(
+            errors.message(
+                f"{'both' if input is not None else 'neither'} of string_tensor= and input=",
+                "one of the two arguments, which mean the same",
+                "input= alone",
+            )
+        )
+    return input if string_tensor is None else string_tensor
+
+
 encode_base64 = public_op("EncodeBase64", "encode_base64", "io.encode_base64", arguments="input pad")
 decode_base64 = public_op("DecodeBase64", "decode_base64", "io.decode_base64")
 

@@ -16,7 +16,7 @@ from anabranch.variables.store import variable_store
 from anabranch.variables.variable import Variable
 
 
-@public("train.init_from_checkpoint", "contrib.framework.init_from_checkpoint")
+@public("train.init_from_checkpoint")
 def init_from_checkpoint(ckpt_dir_or_file: Any, assignment_map: Any) -> None:
     """Make the initial values of variables those of a checkpoint; their initializers then read it.
 

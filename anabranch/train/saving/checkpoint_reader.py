@@ -93,19 +93,19 @@ def checkpoint_path(ckpt_dir_or_file: Any) -> str:
     return newest
 
 
-@public("train.load_checkpoint", "contrib.framework.load_checkpoint")
+@public("train.load_checkpoint")
 def load_checkpoint(ckpt_dir_or_file: Any) -> CheckpointReader:
     """A reader for a checkpoint, or for the newest one of a folder."""
     return CheckpointReader(checkpoint_path(ckpt_dir_or_file))
 
 
-@public("train.list_variables", "contrib.framework.list_variables")
+@public("train.list_variables")
 def list_variables(ckpt_dir_or_file: Any) -> list[tuple[str, list[int]]]:
     """Names and shapes of the tensors of a checkpoint (or of the newest of a folder), sorted by name."""
     return sorted(load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map().items())
 
 
-@public("train.load_variable", "contrib.framework.load_variable")
+@public("train.load_variable")
 def load_variable(ckpt_dir_or_file: Any, name: str) -> np.ndarray:
     """The value of one tensor of a checkpoint (or of the newest of a folder)."""
     return load_checkpoint(ckpt_dir_or_file).get_tensor(name.removesuffix(":0"))

@@ -171,7 +171,7 @@ def test_operators_of_operators() -> None:
         wide = L.LinearOperatorFullMatrix(RANDOM.normal(size=(2, 3)))
         assert session.run(wide.diag_part()).shape == (2,)
         assert session.run(wide.matmul(np.ones((3, 1)))).shape == (2, 1)
-        zeros = L.LinearOperatorZeros(2, [3])
+        zeros = L.LinearOperatorZeros(2, batch_shape=[3])
         assert not session.run(zeros.matmul(np.ones((2, 2), np.float32))).any()
         session.run([full(B).assert_non_singular(), full(S).assert_self_adjoint(), full(S).assert_positive_definite()])
 

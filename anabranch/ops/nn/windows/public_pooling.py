@@ -39,7 +39,7 @@ def _pool(
     )
 
 
-@public("nn.max_pool", "nn.max_pool2d")
+@public("nn.max_pool")
 def max_pool(
     value: Any = None,
     ksize: Any = None,
@@ -68,6 +68,15 @@ def max_pool(
     value = either(input, value, "input", "value")
     with name_scope(name, "MaxPool", [value]) as scope:
         return _pool("MaxPool", value, 2, ksize, strides, padding, data_format, scope)
+
+
+@public("nn.max_pool2d")
+def max_pool2d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None
+) -> Any:
+    """The maximum of each window of images; arguments are those of :func:`max_pool`."""
+    with name_scope(name, "MaxPool2d", [input]) as scope:
+        return _pool("MaxPool", input, 2, ksize, strides, padding, data_format, scope)
 
 
 @public("nn.avg_pool", "nn.avg_pool2d")
