@@ -168,6 +168,12 @@ data.ops.dataset_ops data.ops.iterator_ops: data
 _table("examples.tutorials.mnist.input_data examples.tutorials.mnist.mnist: @compat.mnist")
 _table("contrib.learn.python.learn.datasets.mnist contrib.learn.datasets.mnist: @compat.mnist")
 _table("contrib.learn.datasets:")
+_table(
+    """
+util select subgraph reroute edit transform: contrib.graph_editor
+""",
+    "contrib.graph_editor.",
+)
 _table("contrib.layers.python.layers.utils: contrib.layers.utils contrib.layers")
 _table(
     """
