@@ -195,6 +195,8 @@ summaries: contrib.slim.summaries
 queues: contrib.slim.queues
 data: contrib.slim.data
 data.dataset: contrib.slim.dataset
+data.data_provider: contrib.slim.data_provider
+data.dataset_data_provider: contrib.slim.dataset_data_provider
 data.tfexample_decoder: contrib.slim.tfexample_decoder
 data.parallel_reader: contrib.slim.parallel_reader
 data.prefetch_queue: contrib.slim.prefetch_queue

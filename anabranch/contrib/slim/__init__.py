@@ -4,11 +4,13 @@ import types
 
 from anabranch.contrib import framework, layers, losses, metrics
 from anabranch.contrib.slim import (
+    data_provider,
     dataset,
     evaluation,
     learning,
     model_analyzer,
     nets,
+    parallel_reader,
     queues,
     summaries,
     tfexample_decoder,
@@ -52,12 +54,23 @@ for _home in ("contrib.slim", "contrib.slim.python.slim"):
     for _module in (evaluation, learning, model_analyzer, nets, queues, summaries):
         api.publish_as(f"{_home}.{_module.__name__.rpartition('.')[2]}", _module)
 for _home in ("contrib.slim", "contrib.slim.data", "contrib.slim.python.slim.data"):
-    for _module in (dataset, tfexample_decoder):
+    for _module in (data_provider, dataset, parallel_reader, tfexample_decoder):
         api.publish_as(f"{_home}.{_module.__name__.rpartition('.')[2]}", _module)
+    api.publish_as(f"{_home}.dataset_data_provider.DatasetDataProvider", data_provider.DatasetDataProvider)
     api.publish_as(f"{_home}.prefetch_queue.prefetch_queue", queues.prefetch_queue)
-    api.publish_as(f"{_home}.parallel_reader.get_data_files", dataset.get_data_files)
 api.publish_as("contrib.slim.losses", losses)
 api.publish_as("contrib.slim.metrics", metrics)
 
-__all__ = ["dataset", "evaluation", "learning", "model_analyzer", "nets", "queues", "summaries", "tfexample_decoder"]
+__all__ = [
+    "data_provider",
+    "dataset",
+    "evaluation",
+    "learning",
+    "model_analyzer",
+    "nets",
+    "parallel_reader",
+    "queues",
+    "summaries",
+    "tfexample_decoder",
+]
 __getattr__, __dir__ = api.module_attributes("contrib.slim")
