@@ -129,7 +129,7 @@ class BatchNormalization(Layer):
         if self.fused and self.adjustment is not None:
             raise ValueError(
                 "When using fused batch norm, adjustment must be None\n"
-                + errors.message("fused=True with an adjustment", "one of the two", "fused=False")
+                + errors.message("fused=True with an adjustment", "an adjustment or the fused op", "fused=False")
             )
         if self.adjustment is not None or (self.fused and rank != 4):
             self.fused = False  # as TensorFlow 1 does: the fused op is for images

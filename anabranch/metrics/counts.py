@@ -53,7 +53,7 @@ def counted(kind: str, labels: Any, predictions: Any, weights: Any, where_to: tu
 def at_thresholds(
     labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any, kinds: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Counts at each threshold: values and updates by kind. An update refuses predictions outside of [0, 1]."""
+    """Counts at each threshold: values and updates by kind. An update refuses predictions outside [0, 1]."""
     labels, predictions = cast(convert_to_tensor(labels), dtypes.bool), convert_to_tensor(predictions)
     predictions = cast(predictions, dtypes.float32)
     in_range = [

@@ -214,7 +214,7 @@ class _Linear:
         if not flat or None in columns:
             raise ValueError(
                 f"linear is expecting 2D arguments: {[one.shape for one in flat]}\n"
-                + errors.message(f"arguments of {columns} columns", "matrices [batch, known]", "set_shape")
+                + errors.message(f"arguments of {columns} columns", "matrices [batch, known]", "x.set_shape([None, n])")
             )
         dtype = flat[0].dtype.base_dtype
         with tf.variable_scope(tf.get_variable_scope()) as scope:
@@ -262,7 +262,11 @@ def default_variable_creator(next_creator: Any = None, **kwargs: Any) -> Any:
     """A variable; arguments are those of ``tf.Variable``."""
     if next_creator is not None:
         raise ValueError(
-            errors.message("default_variable_creator with a next creator", "None: it is the last one", "None")
+            errors.message(
+                "default_variable_creator with a next creator",
+                "no next creator: it is the last one",
+                "next_creator=None",
+            )
         )
     return make_variable(**kwargs)
 

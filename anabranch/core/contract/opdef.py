@@ -133,7 +133,7 @@ def rows(indices: str = "indices", coordinates: bool = False) -> Predication:
 # -------------------------------------------------------------------------------------------------------------- ranks
 @dataclasses.dataclass(frozen=True)
 class AtLeast:
-    """The rank of an operand that must have so many dimensions or more."""
+    """The least rank of an operand that may have more."""
 
     rank: int
 

@@ -55,7 +55,7 @@ class Body:
         self.outer_control_inputs: dict[Operation, None] = {}
         """Operations of enclosing bodies that must run before the owner."""
         self.called: Body | None = None if parent is None else parent.called
-        """The function that it is, or is in, of those that kernels call: later, and outside of the owner's step."""
+        """The function that it is, or is in, of those that kernels call: later, and outside the owner's step."""
         self.created = 0
         """Of such a function, how many operations have been made in it."""
         self.function: NamedAttrs | None = None
@@ -121,7 +121,7 @@ class Body:
         if self.by_value and outer.dtype.is_ref:
             raise ValueError(
                 errors.message(
-                    f"the reference {outer.name!r} in function {self.name!r}, which is called outside of the step",
+                    f"the reference {outer.name!r} in function {self.name!r}, which is called outside the step",
                     "a value, or a variable that has a handle",
                     "tf.get_variable(..., use_resource=True)",
                     at=outer.op.user_site,

@@ -1,6 +1,6 @@
 """Where an operation stands, in the words of TensorFlow's control flow contexts.
 
-Libraries ask an operation or a graph for its context to find out whether they build inside of a loop or a conditional.
+Libraries ask an operation or a graph for its context to find out whether they build inside a loop or a conditional.
 The answer follows from the body; nothing here runs by it.
 """
 

@@ -287,7 +287,7 @@ def _grow_owner(body: Body, outer: Tensor) -> Tensor:
             errors.message(
                 f"tensor {outer.name!r} used in function {body.name!r}, which {owner.name!r} holds already",
                 "tensors of the function, and what it captured when it was made",
-                "use the tensor inside of the Python function",
+                "use the tensor inside the Python function",
                 at=outer.op.user_site,
             )
         )

@@ -217,7 +217,7 @@ class _Arg(Op):
             None,
             ctx.op,
             errors.message(
-                f"{ctx.op.name!r}, an argument of a function, outside of any",
+                f"{ctx.op.name!r}, an argument of a function, outside any",
                 "an _Arg in a function",
                 "tf.placeholder(dtype)",
             ),
