@@ -22,8 +22,8 @@ could not run. Threads and memory are hints, as in TensorFlow: the session that 
 Dispatch. With one CPU device a program runs in the thread that calls it, as whoever waits for its results anyway then
 waits for no thread to be woken, twice a step, which takes as long as many a step does (20 to 50 µs). Steps in flight,
 and several CPU devices, need JAX's own threads: there a call returns at once and the programs of several devices
-overlap (two of 0.44 ms take 0.49 ms on two cores; called inline 0.85; from two threads of our own 0.6 to 0.9). If the
-program has imported JAX itself, JAX's behaviour is the program's own.
+overlap (two of 0.45 ms take 0.48 ms on two cores; called inline 0.86; from two threads of our own 0.52 to 0.61). If
+the program has imported JAX itself, JAX's behaviour is the program's own.
 """
 
 from __future__ import annotations
