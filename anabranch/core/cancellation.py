@@ -21,7 +21,18 @@ from anabranch.core import errors
 class CancellationToken:
     """The right to go on. ``timeout`` (seconds) sets a deadline."""
 
-    __slots__ = ("__weakref__", "_callbacks", "_error", "at", "brief", "commits", "committing", "deadline", "left")
+    __slots__ = (
+        "__weakref__",
+        "_callbacks",
+        "_error",
+        "at",
+        "brief",
+        "commits",
+        "committing",
+        "deadline",
+        "left",
+        "reached",
+    )
 
     _lock = threading.Lock()
     """Of all tokens: each step has one, few are ever waited on, and it is held for an instant."""
@@ -37,6 +48,8 @@ class CancellationToken:
         self.committing = False
         self.commits = 0
         """How many segments of the step have committed."""
+        self.reached: Any = None
+        """The segment that the step has come to, and whether that has committed and its channel op has begun."""
         self.left: Any = None
         """What is to be said of the step (as a string) if its caller went away while it runs."""
 

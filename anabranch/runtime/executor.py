@@ -101,7 +101,7 @@ class Executor:
     # ------------------------------------------------------------------------------------------------------------- runs
     def run(self, feeds: Sequence[Any], step: Step) -> list[Any]:
         """Runs the plan and returns a value per fetch: NumPy arrays, None for operations."""
-        fast = self.fast if step.stats is None and step.token.deadline is None else None
+        fast = self.fast if step.stats is None else None
         if fast is not None:
             found = fast.run(feeds, step.token, step.read_committed)
             if found is not None:
@@ -116,21 +116,25 @@ class Executor:
         fetched: list[Any] = []
         attempts: list[Attempt] = []
         for segment in plan.segments[first:]:
-            step.segment, step.channel_done = segment, False
+            channel_done = False
+            if not plan.nested:
+                step.token.reached = segment, False
             step.token.raise_if_cancelled()
             try:
                 attempt, fetched = self._run_segment(segment, env, step)
                 attempts.append(attempt)
                 env = attempt.env
-                step.channel_done = segment.channel is not None
+                channel_done = segment.channel is not None
                 if segment.channel is not None:
+                    if not plan.nested:
+                        step.token.reached = segment, True
                     step.token.raise_if_cancelled()
                     started = time.time() if step.stats is not None else 0.0
                     channel_ops.run(self, segment.channel, env, step)
                     if step.stats is not None:
                         step.stats.append(ItemTime((segment.channel,), False, started, time.time()))
             except errors.OpError as problem:
-                self.tell_what_stands(problem, segment, step.channel_done)
+                self.tell_what_stands(problem, segment, channel_done)
                 raise
         if plan.tier == "compiled":
             self._learn(attempts)

@@ -128,6 +128,7 @@ class FastStep:
         fetched: list[Any] | None = None
         for stage in stages:
             channel_done = False
+            token.reached = stage.segment, False
             try:
                 if stage.index:
                     token.raise_if_cancelled()
@@ -137,6 +138,8 @@ class FastStep:
                     break
                 if stage.channel is not None:
                     channel_done = True
+                    token.reached = stage.segment, True
+                    token.raise_if_cancelled()
                     stage.channel.run(values, (), token)
             except errors.OpError as problem:
                 self.runner.tell_what_stands(problem, stage.segment, channel_done)
@@ -430,9 +433,12 @@ class Form:
             item = next(item for item in reversed(self.items) if not isinstance(item, _HostOp))
             ending = item.programs if isinstance(item, _Wave) else [item]
         self.shows = any(program.call.shows for program in ending)
+        self.held = [slot for _, slot, _ in state.base]
+        """Variables of whose versions the segment sees something, or whose buffers it is given."""
+        self.writes_at = [(slot, places[key]) for key, slot in state.written]
         self.updates: list[tuple[Slot, int]] = []
         if not self.shows:
-            self.updates = [(slot, places[key]) for key, slot in state.written]
+            self.updates = self.writes_at
         self.fetches: list[int | None] = self._sources_of(step, plan.fetch_keys) if is_last else []
         self._specs = None
         self._reserves_before = None
@@ -489,6 +495,8 @@ class Form:
         if self.writes:
             reads = _NOTHING if read_committed else self.state.claim_reads
             transaction.claim(reads, self.state.claim_writes, by)
+            if transaction.may_be_left:  # the claim may end before the step does
+                transaction.read(self.held, None, by)
         transaction.require(self.layout)
         if not self.read_slots:
             return ()
@@ -518,8 +526,11 @@ class Form:
                 else:
                     item.run(values, current, token)
             fetched = self.collect(values, current, reserved)
-            if self.updates or advances:
-                transaction.commit([(slot, values[at]) for slot, at in self.updates], advances)
+            updates = self.writes_at if transaction.may_be_left else self.updates
+            if updates or advances:
+                transaction.commit([(slot, values[at]) for slot, at in updates], advances)
+            elif transaction.may_be_left:
+                token.raise_if_cancelled()
             return fetched
         except (OtherLayout, _OtherShapes):
             del values[begun:]

@@ -72,10 +72,6 @@ class Step:
     read_committed: bool = False
     stats: list[ItemTime] | None = None
     """Where to note what ran and when, if somebody asked for it."""
-    segment: Any = None
-    """The segment that it has come to."""
-    channel_done: bool = False
-    """Whether that segment has committed, and its channel op is next or done."""
     nested_cost: list[float] = dataclasses.field(default_factory=lambda: [0.0])
     """Modelled microseconds of the interpreted runs of nested bodies, shared by the steps inside this one."""
 

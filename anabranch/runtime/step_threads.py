@@ -80,7 +80,7 @@ class _Handed:
 
     # ------------------------------------------------------------------------------------------- in the step's thread
     def execute(self) -> None:
-        """Runs the step; what it gives, or raises, is the caller's."""
+        """Run the step; what it gives, or raises, is the caller's."""
         work, self._work = self._work, None
         assert work is not None
         try:
@@ -103,7 +103,7 @@ class _Handed:
                     pass
 
     def finish(self) -> None:
-        """Says that the step has ended: to its caller, or, if that has gone, in the log."""
+        """Say that the step has ended: to its caller, or, if that has gone, in the log."""
         with _lock:
             self.ended = True
             _running.discard(self)
@@ -122,12 +122,12 @@ class _Handed:
 
     # ------------------------------------------------------------------------------------------ in the caller's thread
     def ring(self) -> None:
-        """Wakes the caller."""
+        """Wake the caller."""
         with contextlib.suppress(RuntimeError):  # it is awake
             self._bell.release()
 
     def wait(self, until: float | None = None) -> None:
-        """Waits until the bell is rung, or until a moment of the monotonic clock."""
+        """Wait until the bell is rung, or until a moment of the monotonic clock."""
         self._bell.acquire(True, -1 if until is None else max(0.0, until - time.monotonic()))
 
     def ends_by(self, moment: float) -> bool:
@@ -137,7 +137,7 @@ class _Handed:
         return self.ended
 
     def leave(self, reason: str) -> bool:
-        """Goes away from the step; False if it has ended."""
+        """Go away from the step; False if it has ended."""
         while self.token.committing and not self.ended:
             time.sleep(0.0005)  # that takes no longer than to publish a few values
         with _lock:
@@ -166,7 +166,7 @@ class _Handed:
         return f"{self._describe()}, begun {time.monotonic() - self.started:.1f} s ago{where},"
 
     def interrupt(self) -> None:
-        """Raises an exception in the Python function that a cancelled step is in, if it is in one; it comes with the
+        """Raise an exception in the Python function that a cancelled step is in, if it is in one; it comes with the
         function's next line.
         """
         with _lock:
@@ -190,7 +190,7 @@ class _StepThread:
         self.wake = _thread.allocate_lock()
 
     def start(self) -> None:
-        """Starts the thread."""
+        """Start the thread."""
         self.wake.acquire()
         threading.Thread(target=self._work, name="anabranch-step", daemon=True).start()
 
@@ -204,7 +204,7 @@ class _StepThread:
                         return
 
     def _one(self) -> bool:
-        """Runs the step that was handed in; whether there may be another."""
+        """Run the step that was handed in; whether there may be another."""
         handed = self.handed
         assert handed is not None
         handed.execute()
@@ -237,7 +237,7 @@ def run(
     on_leave: Callable[[errors.OpError], None],
     describe: Callable[[], str],
 ) -> Any:
-    """Runs a step on a thread and waits for it.
+    """Run a step on a thread and waits for it.
 
     Args:
         work: runs the step; called in any case, also if the step is cancelled before it begins.

@@ -244,14 +244,14 @@ class Worker:
                 self._left(token)
 
         if apart:
-            return self._run_apart(registered, work, token, lambda problem: self._leave(step, runner, problem))
+            return self._run_apart(registered, work, token, lambda problem: self._leave(token, runner, problem))
         try:
             return work()
         except loop_limits.TooLong:
             assert fast is not None
             fast.overran()
             step.token = token = self._entered(None)
-            return self._run_apart(registered, work, token, lambda problem: self._leave(step, runner, problem))
+            return self._run_apart(registered, work, token, lambda problem: self._leave(token, runner, problem))
 
     @staticmethod
     def _may_last(plan: Any, fast: fast_path.FastStep | None) -> bool:
@@ -273,14 +273,14 @@ class Worker:
     def repeat(self, registered: RegisteredStep, values: Sequence[Any], timeout: float | None) -> list[Any] | None:
         """Runs a step like the last time, if ``values`` are of the same kinds; None if it can no longer go that way."""
         last = registered.last
-        if last is None or timeout is not None:
+        if last is None:
             return None
         fast = last.runner.fast
         if fast is None or fast is not last.fast or last.changes != registered.step.graph._changes:
             return None
         plan = last.plan
-        if plan.took > LASTS or fast.apart:
-            return self._repeat_apart(registered, last, values)
+        if timeout is not None or plan.took > LASTS or fast.apart:
+            return self._repeat_apart(registered, last, values, timeout)
         token = self._entered(None)
         token.brief = fast.limited
         started = time.perf_counter()
@@ -293,14 +293,14 @@ class Worker:
         finally:
             plan.took = time.perf_counter() - started
             self._left(token)
-        return self._repeat_apart(registered, last, values)
+        return self._repeat_apart(registered, last, values, None)
 
     def _repeat_apart(
-        self, registered: RegisteredStep, last: fast_path.Repetition, values: Sequence[Any]
+        self, registered: RegisteredStep, last: fast_path.Repetition, values: Sequence[Any], timeout: float | None
     ) -> list[Any] | None:
         """The same on a thread of its own."""
-        token = self._entered(None)
-        plan, fast = last.plan, last.fast
+        token = self._entered(timeout)
+        plan, fast, runner = last.plan, last.fast, last.runner
         assert fast is not None
 
         def work() -> list[Any] | None:
@@ -313,7 +313,9 @@ class Worker:
                 plan.took = time.perf_counter() - started
                 self._left(token)
 
-        found: list[Any] | None = self._run_apart(registered, work, token, lambda problem: None)
+        found: list[Any] | None = self._run_apart(
+            registered, work, token, lambda problem: self._leave(token, runner, problem)
+        )
         return found
 
     def start(
@@ -370,12 +372,12 @@ class Worker:
             raise RuntimeError("Attempted to use a closed Session.")
         return token
 
-    def _leave(self, step: Step, runner: Any, problem: errors.OpError) -> None:
+    def _leave(self, token: CancellationToken, runner: Any, problem: errors.OpError) -> None:
         """The caller of a step goes away, with an error, before the step has ended."""
-        if step.token.deadline is not None:  # it will not commit, and gives nothing away
-            self.manager.give_up(step.token)
-        if step.segment is not None:
-            runner.tell_what_stands(problem, step.segment, step.channel_done)
+        if token.deadline is not None:  # it will not commit, and gives nothing away
+            self.manager.give_up(token)
+        if token.reached is not None:
+            runner.tell_what_stands(problem, *token.reached)
 
     def _left(self, token: CancellationToken) -> None:
         self.running.discard(token)

@@ -66,7 +66,7 @@ class Limits:
         """How many iterations are a budget's worth; 0 if no such number holds for all loops."""
 
     def add(self, iteration: float, inside: bool) -> None:
-        """Notes a loop whose iterations take so many seconds; ``inside`` another loop, counts begin anew each time."""
+        """Note a loop whose iterations take so many seconds; ``inside`` another loop, counts begin anew each time."""
         self.used = True
         budget = 0 if inside else max(1, int(BUDGET / max(iteration, 1e-9)))
         self.budget = min(self.budget, 1 << budget.bit_length() - 1 if budget else 0)
@@ -125,7 +125,7 @@ class _Numbers:
             raise errors.InternalError(None, None, "XLA has copied the limits of loops, which then cannot be changed")
 
     def stop(self) -> None:
-        """Ends all loops that look here."""
+        """End all loops that look here."""
         self.numbers[:] = NONE
 
 
