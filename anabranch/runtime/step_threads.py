@@ -237,7 +237,7 @@ def run(
     on_leave: Callable[[errors.OpError], None],
     describe: Callable[[], str],
 ) -> Any:
-    """Run a step on a thread and waits for it.
+    """Run a step on a thread and wait for it.
 
     Args:
         work: runs the step; called in any case, also if the step is cancelled before it begins.
