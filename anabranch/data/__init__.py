@@ -6,7 +6,29 @@ becomes one that a stage calls. What runs stands in :mod:`anabranch.ops.data`.
 """
 
 from anabranch.core.contract import api
-from anabranch.data import dataset, experimental, iterators, options
+from anabranch.data import (
+    choosing,
+    dataset,
+    experimental,
+    grouping,
+    iterators,
+    optionals,
+    options,
+    placing,
+    scanning,
+    transformations,
+)
 
 __getattr__, __dir__ = api.module_attributes("data")
-__all__ = ["dataset", "experimental", "iterators", "options"]
+__all__ = [
+    "choosing",
+    "dataset",
+    "experimental",
+    "grouping",
+    "iterators",
+    "optionals",
+    "options",
+    "placing",
+    "scanning",
+    "transformations",
+]

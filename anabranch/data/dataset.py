@@ -141,7 +141,7 @@ class Dataset:
     def from_tensors(tensors: Any) -> Dataset:
         """A dataset of one element, ``tensors``."""
         with name_scope("normalize_element"):
-            element, spec = _normalized(tensors)
+            element, spec = normalized(tensors)
             parts = structure.to_tensors(spec, element)
         return _of_components("TensorDataset", parts, spec)
 
@@ -156,7 +156,7 @@ class Dataset:
             (TensorShape([]), TensorShape([1]))
         """
         with name_scope("normalize_element"):
-            element, whole = _normalized(tensors)
+            element, whole = normalized(tensors)
             for component in nest.flatten(whole):
                 if component.legacy_shape.ndims == 0:
                     raise ValueError(
@@ -341,6 +341,16 @@ class Dataset:
 
     map_with_legacy_function = map
 
+    def _calling_several(
+        self, type_name: str, functions: dict[str, function_bodies.Traced], spec: Any, *operands: Any, **attrs: Any
+    ) -> Dataset:
+        """This dataset behind a stage that calls several functions, given by their attributes."""
+        captured = [traced.captured for traced in functions.values()]
+        bodies = {name: traced.body for name, traced in functions.items()}
+        dataset = self._stage(type_name, *captured, *operands, spec=spec, **bodies, **attrs)
+        function_bodies.own(dataset._variant_tensor.op)
+        return dataset
+
     def _calling(
         self,
         type_name: str,
@@ -368,7 +378,7 @@ class Dataset:
     def flat_map(self, map_func: Callable[..., Any]) -> Dataset:
         """The elements of the datasets that ``map_func`` makes of its elements, one dataset after the other."""
         traced = function_bodies.trace(map_func, self._spec, "Dataset.flat_map()")
-        return self._calling("FlatMapDataset", traced, "f", spec=_inner_spec(traced))
+        return self._calling("FlatMapDataset", traced, "f", spec=inner_spec(traced))
 
     def interleave(
         self,
@@ -390,9 +400,9 @@ class Dataset:
             cycle_length = AUTOTUNED_CYCLE
         operands: tuple[Any, ...] = number(cycle_length, "cycle_length"), number(block_length, "block_length")
         if num_parallel_calls is None:
-            return self._calling("InterleaveDataset", traced, "f", spec=_inner_spec(traced), operands=operands)
+            return self._calling("InterleaveDataset", traced, "f", spec=inner_spec(traced), operands=operands)
         operands = (*operands, number(num_parallel_calls, "num_parallel_calls"))
-        return self._calling("ParallelInterleaveDatasetV2", traced, "f", spec=_inner_spec(traced), operands=operands)
+        return self._calling("ParallelInterleaveDatasetV2", traced, "f", spec=inner_spec(traced), operands=operands)
 
     # ---------------------------------------------------------------------------------------------------------- batches
     def batch(self, batch_size: Any, drop_remainder: Any = False) -> Dataset:
@@ -402,7 +412,7 @@ class Dataset:
         """
         size = number(batch_size, "batch_size")
         drop = convert_to_tensor(drop_remainder, dtypes.bool_, name="drop_remainder")
-        static = _static_size(size, drop)
+        static = static_size(size, drop)
         spec = nest.map_structure(lambda component: component.batched(static), self._spec)
         return self._stage("BatchDatasetV2", size, drop, spec=spec)
 
@@ -436,7 +446,7 @@ class Dataset:
             _padding_value(value, component.dtype) for value, component in zip(given_values, components, strict=True)
         ]
         drop = convert_to_tensor(drop_remainder, dtypes.bool_, name="drop_remainder")
-        static = _static_size(size, drop)
+        static = static_size(size, drop)
         spec = nest.pack_sequence_as(
             self._spec,
             [
@@ -450,6 +460,31 @@ class Dataset:
         }
         variant = build("PaddedBatchDatasetV2", self._variant_tensor, size, padded, values, drop, **attrs)
         return Dataset(variant, spec, (self,))
+
+    def window(self, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: Any = False) -> Dataset:
+        """Windows of ``size`` elements, each component a dataset of its own.
+
+        Args:
+            size: how many elements a window holds.
+            shift: how far the next one begins behind it; ``size`` if None.
+            stride: which of the elements it takes: each ``stride``-th.
+            drop_remainder: whether windows at the end that have fewer are left out.
+
+        Example:
+            >>> import anabranch as tf
+            >>> windows = tf.data.Dataset.range(5).window(3, shift=1, drop_remainder=True)
+            >>> element = windows.flat_map(lambda window: window.batch(3)).make_one_shot_iterator().get_next()
+            >>> with tf.Session() as session:
+            ...     print(session.run(element), session.run(element))
+            [0 1 2] [1 2 3]
+        """
+        operands = [
+            number(value, name)
+            for value, name in ((size, "size"), (size if shift is None else shift, "shift"), (stride, "stride"))
+        ]
+        drop = convert_to_tensor(drop_remainder, dtypes.bool_, name="drop_remainder")
+        spec = nest.map_structure(lambda component: DatasetComponent(component, of_variant), self._spec)
+        return self._stage("WindowDataset", *operands, drop, spec=spec)
 
     def unbatch(self) -> Dataset:
         """The rows of its elements, one after the other."""
@@ -481,14 +516,9 @@ class Dataset:
             np.int64(10)
         """
         with name_scope("normalize_element"):
-            state, spec = _normalized(initial_state)
+            state, spec = normalized(initial_state)
             tensors = structure.to_tensors(spec, state)
-        while True:  # until the state's static shapes are those of what the function returns, too
-            traced = function_bodies.trace_arguments(reduce_func, (spec, self._spec), "Dataset.reduce()")
-            wider = _common_spec(spec, traced.spec)
-            if wider == spec:
-                break
-            spec = wider
+        traced, spec = function_bodies.trace_state(reduce_func, spec, self._spec, "Dataset.reduce()")
         outputs = build(
             "ReduceDataset",
             self._variant_tensor,
@@ -552,7 +582,7 @@ AUTOTUNED_CYCLE = 10
 """Datasets that an interleave opens if it is left to us."""
 
 
-def _normalized(tensors: Any) -> tuple[Any, Any]:
+def normalized(tensors: Any) -> tuple[Any, Any]:
     """What a program gives as an element, its leaves converted, and its structure."""
     leaves: list[Any] = []
     for i, leaf in enumerate(nest.flatten(tensors)):
@@ -571,31 +601,18 @@ def _of_components(type_name: str, parts: list[Tensor], spec: Any) -> Dataset:
     return Dataset(build(type_name, parts, output_shapes=attrs["output_shapes"]), spec)
 
 
-def _inner_spec(traced: function_bodies.Traced) -> Any:
+def inner_spec(traced: function_bodies.Traced, name: str = "map_func") -> Any:
+    """The structure of elements of the dataset that a function returns."""
     if not isinstance(traced.spec, DatasetComponent):
         raise TypeError(
-            "`map_func` must return a `Dataset` object.\n"
+            f"`{name}` must return a `Dataset` object.\n"
             + errors.message(f"{traced.spec!r}", "a dataset", "Dataset.from_tensors(x)")
         )
     return traced.spec.spec
 
 
-def _common_spec(spec: Any, returned: Any) -> Any:
-    """The structure of a state and of what a function returns for it; TypeError if there is none."""
-    nest.assert_same_structure(spec, returned)
-    components: list[Component] = []
-    for mine, other in zip(nest.flatten(spec), nest.flatten(returned), strict=True):
-        if type(mine) is not type(other) or mine.legacy_type != other.legacy_type:
-            raise TypeError(
-                f"The element types for the new state must match the initial state. Expected {mine!r}; got {other!r}.\n"
-                + errors.message(f"{other!r}", f"{mine!r}", "tf.cast(x, ...) what the function returns")
-            )
-        shape = mine.shape.most_specific_compatible_shape(other.shape)
-        components.append(type(mine)(mine.dtype, shape))
-    return nest.pack_sequence_as(spec, components)
-
-
-def _static_size(size: Tensor, drop: Tensor) -> int | None:
+def static_size(size: Tensor, drop: Tensor) -> int | None:
+    """The size of all batches, if it is known that none has fewer elements."""
     known, drops = partial_value(size), partial_value(drop)
     if isinstance(known, np.ndarray) and isinstance(drops, np.ndarray) and bool(drops):
         return int(known)
@@ -705,4 +722,4 @@ def get_output_classes(dataset_or_iterator: Any) -> Any:
     return dataset_or_iterator.output_classes
 
 
-__all__ = ["AUTOTUNE", "Dataset", "number", "of_variant", "seeds"]
+__all__ = ["AUTOTUNE", "Dataset", "inner_spec", "normalized", "number", "of_variant", "seeds", "static_size"]

@@ -68,6 +68,32 @@ def trace_arguments(function: Callable[..., Any], specs: tuple[Any, ...], transf
     return Traced(body, body_ops.line_up([body]), spec)
 
 
+def trace_state(
+    function: Callable[..., Any],
+    state: Any,
+    element: Any,
+    transformation: str,
+    state_of: Callable[[Any], Any] = lambda returned: returned,
+) -> tuple[Traced, Any]:
+    """The body of a function of a state and an element, and the structure that the state always has.
+
+    The function is traced anew until the state's static shapes are those of what it returns, too.
+
+    Args:
+        function: called with a state and an element.
+        state: the structure of the state at the beginning.
+        element: the structure of an element.
+        transformation: what it is for.
+        state_of: the part of the structure of what the function returns that is the next state.
+    """
+    while True:
+        traced = trace_arguments(function, (state, element), transformation)
+        wider = structure.common_spec(state, state_of(traced.spec))
+        if wider == state:
+            return traced, state
+        state = wider
+
+
 def _leaf(value: Any, function: Any, transformation: str) -> Any:
     try:
         if isinstance(value, Operation):

@@ -263,6 +263,27 @@ def from_legacy(types: Any, element_shapes: Any, classes: Any) -> Any:
     return nest.pack_sequence_as(types, components)
 
 
+def common_spec(spec: Any, returned: Any) -> Any:
+    """The structure of a state and of what a function returns for it; TypeError if there is none."""
+    nest.assert_same_structure(spec, returned)
+    components: list[Component] = []
+    for mine, other in zip(nest.flatten(spec), nest.flatten(returned), strict=True):
+        if type(mine) is not type(other):
+            raise TypeError(
+                "The element classes for the new state must match the initial state. Expected "
+                f"{mine!r}; got {other!r}.\n"
+                + errors.message(f"{other!r}", f"{mine!r}", "return what the state was, a tensor or a sparse tensor")
+            )
+        if mine.legacy_type != other.legacy_type:
+            raise TypeError(
+                f"The element types for the new state must match the initial state. Expected {mine!r}; got {other!r}.\n"
+                + errors.message(f"{other!r}", f"{mine!r}", "tf.cast(x, ...) what the function returns")
+            )
+        shape = mine.shape.most_specific_compatible_shape(other.shape)
+        components.append(type(mine)(mine.dtype, shape))
+    return nest.pack_sequence_as(spec, components)
+
+
 def is_compatible(spec: Any, other: Any) -> bool:
     """Whether two structures are of one form, with equal dtypes and shapes that go together."""
     try:

@@ -58,7 +58,9 @@ def elements(tf, text, passes):
 def main():
     """Writes the file."""
     import tensorflow as tf
+    from tensorflow import contrib  # for the names in `tf.contrib.data`
 
+    tf.compat.v1.contrib = contrib
     lines = []
     for name, text in CASES.items():
         found = elements(tf.compat.v1, text, 2 if name in AGAIN else 1)

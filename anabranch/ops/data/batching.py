@@ -1,4 +1,4 @@
-"""Stages that put several elements into one: batch, padded batch; and the one that takes batches apart."""
+"""Stages that put several elements into one (batch, padded, sparse), and the one that takes batches apart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool, Int, List
 from anabranch.core.values import shapes
-from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Dataset, Element, Iterator, number, stage
+from anabranch.ops.data.mapping import ARGUMENTS, FUNCTION, Calling
+from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Dataset, Element, Iterator, number, stacked, stage
 
 
 class _Batches(Iterator):
@@ -145,7 +146,146 @@ class _Unbatched(Iterator):
 
 
 @stage("UnbatchDataset", "input_dataset: variant")
+@stage("ExperimentalUnbatchDataset", "input_dataset: variant", ELEMENTS)
 class Unbatch(Dataset):
     """The rows of the input's elements, one after the other."""
 
     iterator = _Unbatched
+
+
+# ------------------------------------------------------------------------------------------------------ sparse batches
+class _SparseBatches(Iterator):
+    fields = ("over",)
+
+    def start(self) -> None:
+        self.over = False
+
+    def next(self) -> Element | None:
+        elements = [] if self.over else self.inputs[0].gather(self.dataset.batch_size)
+        if not elements:
+            self.over = True
+            return None
+        parts = [element[0] for element in elements]
+        for part in parts:
+            self._check(part)
+        sizes = [
+            max(part.shape[i] for part in parts) if size < 0 else size for i, size in enumerate(self.dataset.row_shape)
+        ]
+        indices = [
+            np.column_stack([np.full(part.size, row), *map(np.ravel, np.indices(part.shape))])
+            for row, part in enumerate(parts)
+        ]
+        tensor = np.empty(3, object)
+        tensor[0] = np.concatenate(indices).astype(np.int64)
+        tensor[1] = np.concatenate([part.ravel() for part in parts])
+        tensor[2] = np.array([len(parts), *sizes], np.int64)
+        return (tensor,)
+
+    def _check(self, part: np.ndarray) -> None:
+        row_shape = self.dataset.row_shape
+        told = shapes.show(part.shape), shapes.show([None if size < 0 else size for size in row_shape])
+        if part.ndim != len(row_shape):
+            raise errors.InvalidArgumentError(
+                None,
+                self.dataset.op,
+                f"Input element had shape ({told[0]}) that is incompatible with the row shape ({told[1]}).",
+            )
+        if any(own > size >= 0 for own, size in zip(part.shape, row_shape, strict=True)):
+            raise errors.DataLossError(
+                None,
+                self.dataset.op,
+                f"Input element had shape {told[0]} that is larger than the row shape ({told[1]}).",
+            )
+
+
+_SPARSE = "input_dataset: variant, batch_size: int64, row_shape: int64"
+
+
+@stage("DenseToSparseBatchDataset", _SPARSE, ELEMENTS)
+@stage("ExperimentalDenseToSparseBatchDataset", _SPARSE, ELEMENTS)
+class DenseToSparseBatch(Dataset):
+    """Sparse tensors that hold ``batch_size`` elements as rows, which need not have one shape.
+
+    A size of -1 in ``row_shape`` is the largest of the batch; elements may be smaller than the others.
+    """
+
+    iterator = _SparseBatches
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        self.batch_size = number(ctx, operands["batch_size"], "Batch size", 1)
+        ctx.check(np.ndim(operands["row_shape"]) == 1, errors.InvalidArgumentError, "row_shape must be a vector")
+        ctx.check(
+            len(self.inputs[0].types) == 1,
+            errors.InvalidArgumentError,
+            "DenseToSparseDataset only supports inputs with a single component.",
+        )
+        self.row_shape = [int(size) for size in operands["row_shape"]]
+
+
+# ---------------------------------------------------------------------------------------------------- batches of a map
+class _MappedBatches(Iterator):
+    fields = ("over",)
+
+    def start(self) -> None:
+        self.over = False
+        self._call = self.dataset.function.prepare(self.context)
+
+    def next(self) -> Element | None:
+        """The next batch. If a call fails, so does its batch, and the one after it comes next."""
+        size = self.dataset.batch_size
+        elements: list[Element] = []
+        failure: errors.OpError | None = None
+        for _ in range(0 if self.over else size):
+            element = self.inputs[0].next()
+            if element is None:
+                break
+            try:
+                elements.append(tuple(self._call(element)))
+            except errors.OutOfRangeError as end:
+                if not self.dataset.keeps_count:
+                    break
+                failure = failure or errors.InvalidArgumentError(
+                    None, self.dataset.op, f"Function invocation produced OutOfRangeError: {end.message}"
+                )
+            except errors.OpError as problem:
+                failure = failure or problem
+        if failure is not None:
+            raise failure
+        self.over = len(elements) < size
+        if not elements or (self.over and self.dataset.drop_remainder):
+            return None
+        for parts in zip(*elements, strict=True):
+            self._check(parts)
+        return tuple(stacked(elements, self.dataset) or ())
+
+    def _check(self, parts: Any) -> None:
+        for part in parts:
+            if part.shape != parts[0].shape:
+                raise errors.InvalidArgumentError(
+                    None,
+                    self.dataset.op,
+                    "Cannot add tensor to the batch: number of elements does not match. Shapes are: [tensor]: "
+                    f"{shapes.show(part.shape)}, [batch]: {shapes.show(parts[0].shape)}",
+                )
+
+
+_MAP_BATCH = f"{ARGUMENTS}, batch_size: int64, num_parallel_calls: int64, drop_remainder: bool"
+_MAP_BATCH_ATTRS = {**FUNCTION, **ELEMENTS, "preserve_cardinality": Bool(False)}
+
+
+@stage("MapAndBatchDataset", _MAP_BATCH, {**_MAP_BATCH_ATTRS, **METADATA})
+@stage("ExperimentalMapAndBatchDataset", _MAP_BATCH, _MAP_BATCH_ATTRS)
+class MapAndBatch(Calling):
+    """Batches of what ``f`` gives for each element of the input, in order, whatever the number of calls at a time."""
+
+    iterator = _MappedBatches
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        super().configure(ctx, attrs, **operands)
+        self.batch_size = number(ctx, operands["batch_size"], "batch_size", 1)
+        self.drop_remainder = bool(operands["drop_remainder"])
+        self.keeps_count = bool(attrs["preserve_cardinality"])
+        calls = number(ctx, operands["num_parallel_calls"], "num_parallel_calls")
+        ctx.check(
+            calls > 0 or calls == -1, errors.InvalidArgumentError, "num_parallel_calls must be greater than zero."
+        )

@@ -165,6 +165,15 @@ class FilterByLastComponent(Dataset):
 
 
 # --------------------------------------------------------------------------------------- datasets that a function makes
+def inner_dataset(op: Any, value: Any) -> Dataset:
+    """The dataset that a stage's function returned."""
+    if not isinstance(value, Dataset):
+        raise errors.InvalidArgumentError(
+            None, op, f"The function must return a dataset, but returned {type(value).__name__}"
+        )
+    return value
+
+
 class _Nested(Iterator):
     """An iterator over datasets that a function makes of the input's elements."""
 
@@ -178,11 +187,7 @@ class _Nested(Iterator):
         has its own, of an interleave each slot of the cycle.
         """
         (inner,) = self._call(element)
-        if not isinstance(inner, Dataset):
-            raise errors.InvalidArgumentError(
-                None, self.dataset.op, f"The function must return a dataset, but returned {type(inner).__name__}"
-            )
-        return inner.iterate(Context.inner(self.context, number))
+        return inner_dataset(self.dataset.op, inner).iterate(Context.inner(self.context, number))
 
     def open_next(self, number: int) -> tuple[Element, Iterator] | None:
         """The next element of the input and the dataset made of it; None at the input's end."""
@@ -312,6 +317,36 @@ _CYCLE = f"{ARGUMENTS}, cycle_length: int64, block_length: int64"
 @stage("InterleaveDataset", _CYCLE, {**FUNCTION, **ELEMENTS, **METADATA})
 class Interleave(_Interleaving):
     """Blocks of elements of ``cycle_length`` datasets at a time, which ``f`` makes of the input's elements."""
+
+
+_AHEAD = "buffer_output_elements: int64, prefetch_input_elements: int64"
+
+
+@stage("ParallelInterleaveDataset", f"{_CYCLE}, sloppy: bool, {_AHEAD}", {**FUNCTION, **ELEMENTS, **METADATA})
+@stage("ExperimentalParallelInterleaveDataset", f"{_CYCLE}, sloppy: bool, {_AHEAD}", {**FUNCTION, **ELEMENTS})
+@stage(
+    "LegacyParallelInterleaveDatasetV2",
+    f"{_CYCLE}, {_AHEAD}",
+    {
+        "f": FUNCTION["f"],
+        "deterministic": String("default"),
+        "Targuments": FUNCTION["Targuments"],
+        **ELEMENTS,
+        **METADATA,
+    },
+)
+class LegacyParallelInterleave(_Interleaving):
+    """Like ``InterleaveDataset``, in the same order, which a sloppy one may have, too."""
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        super().configure(ctx, attrs, **operands)
+        for name, least in (("buffer_output_elements", 1), ("prefetch_input_elements", 0)):
+            value = number(ctx, operands[name], name)
+            ctx.check(
+                value >= least,
+                errors.InvalidArgumentError,
+                f"`{name}` must be {'> 0' if least else '>= 0'}, but is {value}",
+            )
 
 
 @stage(

@@ -41,6 +41,8 @@ ROWS_AHEAD = 64
 NO_GRADIENT = NotDifferentiable("a dataset is not a number")
 ELEMENTS: dict[str, Attr] = {"output_types": List("type", minimum=1), "output_shapes": List("shape", minimum=1)}
 METADATA: dict[str, Attr] = {"metadata": String("")}
+DATASETS = "input_dataset", "input_datasets", "another_dataset", "selector_input_dataset", "data_input_datasets"
+"""Names of operands that are a stage's inputs."""
 
 
 class Worker:
@@ -153,7 +155,7 @@ class Dataset:
         self.types: tuple[dtypes.DType, ...] = attrs.get("output_types") or attrs.get("Toutput_types") or ()
         self.shapes: tuple[shapes.RawShape, ...] = attrs.get("output_shapes") or ()
         inputs: list[Dataset] = []
-        for name in ("input_dataset", "input_datasets", "another_dataset"):
+        for name in DATASETS:
             given = operands.pop(name, ())
             inputs += given if isinstance(given, list | tuple) else [given]
         for item in inputs:

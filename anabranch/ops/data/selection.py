@@ -1,4 +1,4 @@
-"""Stages that say which elements come, and how often: repeat, take, skip, shard, concatenate, zip.
+"""Stages that say which elements come, and how often: repeat, take, skip, shard, concatenate, zip, choices.
 
 Each has a form for tables (see :mod:`anabranch.ops.data.pipeline`) where it only chooses rows.
 """
@@ -305,3 +305,51 @@ class Zip(Dataset):
     """Elements with the components of one element of each input, as long as all inputs have one."""
 
     iterator = _Zipped
+
+
+class _Directed(Iterator):
+    fields = ("ended",)
+
+    def start(self) -> None:
+        self.ended: list[int] = []
+        """Which of the inputs have nothing more."""
+
+    def next(self) -> Element | None:
+        selector, *sources = self.inputs
+        while len(self.ended) < len(sources):
+            choice = selector.next()
+            if choice is None:
+                return None
+            selected = int(choice[0])
+            if not 0 <= selected < len(sources):
+                raise errors.InvalidArgumentError(
+                    None, self.dataset.op, f"Selector index out of range: {selected} >= {len(sources)}"
+                )
+            if selected in self.ended:
+                continue
+            element = sources[selected].next()
+            if element is not None:
+                return element
+            self.ended = [*range(len(sources))] if self.dataset.stops else [*self.ended, selected]
+        return None
+
+
+_DIRECTED = "selector_input_dataset: variant, data_input_datasets: N * variant"
+
+
+@stage(
+    "DirectedInterleaveDataset",
+    _DIRECTED,
+    {**ELEMENTS, "N": Int(minimum=1), "stop_on_empty_dataset": Bool(False)},
+)
+@stage("ExperimentalDirectedInterleaveDataset", _DIRECTED, {**ELEMENTS, "N": Int(minimum=1)})
+class DirectedInterleave(Dataset):
+    """An element of one of the data inputs for each number that the selector gives; those that have ended are left out.
+
+    It ends with the selector, or when all data inputs have; with ``stop_on_empty_dataset``, when one has that is asked.
+    """
+
+    iterator = _Directed
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        self.stops = bool(attrs.get("stop_on_empty_dataset", False))

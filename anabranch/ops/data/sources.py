@@ -1,7 +1,8 @@
-"""Datasets made from tensors: one element, the rows of arrays, the elements of a sparse tensor, numbers in a row."""
+"""Datasets without inputs: one element, rows of arrays, those of a sparse tensor, numbers in a row, random words."""
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from anabranch.ops.data.pipeline import (
     owned,
     stage,
 )
+from anabranch.ops.data.random_words import RandomWords
 
 _TENSORS = {"Toutput_types": List("type", minimum=1), "output_shapes": List("shape", minimum=1)}
 
@@ -116,6 +118,42 @@ class Numbers(Dataset):
         ctx.check(step != 0, errors.InvalidArgumentError, "step must be a non-zero integer.")
         self.length = len(range(start, stop, step))
         self.table = (NumberColumn(start, step),)
+
+
+class _Random(Iterator):
+    fields = ("seeds",)
+
+    def start(self) -> None:
+        self.seeds = list(self.dataset.seeds)
+        if not any(self.seeds):  # at this place in the pipeline: others, but the same for each pass
+            place = "random", self.context.place
+            self.seeds = list(self.context.keep(place, lambda: (secrets.randbits(64), secrets.randbits(64))))
+        self._words = RandomWords(*self.seeds)
+
+    def next(self) -> Element | None:
+        return (self._words.take(1)[0],)
+
+    def save(self) -> dict[str, Any]:
+        return {**super().save(), "drawn": self._words.drawn}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self._words = RandomWords(*self.seeds)
+        self._words.go_to(state["drawn"])
+
+
+_SEEDS = "seed: int64, seed2: int64"
+
+
+@stage("RandomDataset", _SEEDS, {**ELEMENTS, **METADATA})
+@stage("ExperimentalRandomDataset", _SEEDS, ELEMENTS)
+class Random(Dataset):
+    """The 32-bit words of TensorFlow's generator for two seeds as int64 numbers, without end; 0 and 0 draw others."""
+
+    iterator = _Random
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        self.seeds = tuple(number(ctx, operands[name], name) for name in ("seed", "seed2"))
 
 
 class _SparseRows(Iterator):

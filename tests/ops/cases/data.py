@@ -5,6 +5,7 @@ from __future__ import annotations
 from anabranch.testing.op_cases import elsewhere
 
 GOLDEN = "tools/golden/dataset_cases.py"
+GROUPS = "tests/ops/data/test_groups.py"
 STAGES = "tests/ops/data/test_stages.py"
 ITERATORS = "tests/data/test_iterators.py"
 
@@ -37,6 +38,31 @@ ROWS = [
     elsewhere("GeneratorDataset", GOLDEN, "from_generator("),
     elsewhere("CacheDataset", GOLDEN, ".cache("),
     elsewhere("PrefetchDataset", GOLDEN, ".prefetch("),
+    elsewhere("WindowDataset", GOLDEN, ".window("),
+    elsewhere("SlidingWindowDataset", GOLDEN, "sliding_window_batch("),
+    elsewhere("GroupByWindowDataset", GOLDEN, "group_by_window("),
+    elsewhere("ExperimentalGroupByReducerDataset", GOLDEN, "group_by_reducer("),
+    elsewhere("DirectedInterleaveDataset", GOLDEN, "choose_from_datasets("),
+    elsewhere("RandomDataset", GOLDEN, "RandomDataset("),
+    elsewhere("ScanDataset", GOLDEN, "experimental.scan("),
+    elsewhere("TakeWhileDataset", GOLDEN, "take_while("),
+    elsewhere("UniqueDataset", GOLDEN, "unique("),
+    elsewhere("DenseToSparseBatchDataset", GOLDEN, "dense_to_sparse_batch("),
+    elsewhere("MapAndBatchDataset", GOLDEN, "map_and_batch("),
+    elsewhere("ParallelInterleaveDataset", GOLDEN, "parallel_interleave("),
+    elsewhere("ExperimentalSlidingWindowDataset", GROUPS, '"ExperimentalSlidingWindowDataset"'),
+    elsewhere("ExperimentalGroupByWindowDataset", GROUPS, '"ExperimentalGroupByWindowDataset"'),
+    elsewhere("GroupByReducerDataset", GROUPS, '"GroupByReducerDataset"'),
+    elsewhere("ExperimentalDirectedInterleaveDataset", GROUPS, '"ExperimentalDirectedInterleaveDataset"'),
+    elsewhere("ExperimentalRandomDataset", GROUPS, '"ExperimentalRandomDataset"'),
+    elsewhere("ExperimentalScanDataset", GROUPS, '"ExperimentalScanDataset"'),
+    elsewhere("ExperimentalTakeWhileDataset", GROUPS, '"ExperimentalTakeWhileDataset"'),
+    elsewhere("ExperimentalUniqueDataset", GROUPS, '"ExperimentalUniqueDataset"'),
+    elsewhere("ExperimentalDenseToSparseBatchDataset", GROUPS, '"ExperimentalDenseToSparseBatchDataset"'),
+    elsewhere("ExperimentalMapAndBatchDataset", GROUPS, '"ExperimentalMapAndBatchDataset"'),
+    elsewhere("ExperimentalParallelInterleaveDataset", GROUPS, '"ExperimentalParallelInterleaveDataset"'),
+    elsewhere("LegacyParallelInterleaveDatasetV2", GROUPS, '"LegacyParallelInterleaveDatasetV2"'),
+    elsewhere("ExperimentalUnbatchDataset", GROUPS, '"ExperimentalUnbatchDataset"'),
     elsewhere("OptimizeDataset", "tests/data/test_dataset.py", "OptimizeDataset"),
     elsewhere("OptimizeDatasetV2", STAGES, '"OptimizeDatasetV2"'),
     elsewhere("ModelDataset", "tests/data/test_dataset.py", "ModelDataset"),

@@ -1,0 +1,119 @@
+"""``tf.data.experimental.Optional``: a value that may be there, as a tensor; an iterator's next element as one."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
+from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.values.shapes import TensorShape
+from anabranch.data import nest, structure
+from anabranch.data.dataset import normalized
+from anabranch.data.iterators import Iterator
+from anabranch.data.structure import Component
+
+
+@public("data.experimental.Optional", "contrib.data.Optional")
+class Optional:
+    """A structure of tensors that may be there.
+
+    Made by ``from_value``, ``none_from_structure`` and ``get_next_as_optional``; elements of datasets may hold it.
+
+    Example:
+        >>> import anabranch as tf
+        >>> optional = tf.data.experimental.Optional.from_value(tf.constant(3))
+        >>> with tf.Session() as session:
+        ...     session.run((optional.has_value(), optional.get_value()))
+        (np.True_, np.int32(3))
+    """
+
+    def __init__(self, variant_tensor: Tensor, value_structure: Any) -> None:
+        self._variant_tensor = variant_tensor
+        self._spec = value_structure
+
+    @staticmethod
+    def from_value(value: Any) -> Optional:
+        """The optional that holds a structure of tensors."""
+        with name_scope("optional") as scope:
+            with name_scope("value"):
+                element, spec = normalized(value)
+                parts = structure.to_tensors(spec, element)
+            return Optional(build("OptionalFromValue", parts, name=scope), spec)
+
+    @staticmethod
+    def none_from_structure(value_structure: Any) -> Optional:
+        """The optional that holds nothing; ``value_structure`` is that of what another could hold."""
+        return Optional(build("OptionalNone"), value_structure)
+
+    def has_value(self, name: str | None = None) -> Tensor:
+        """Whether there is a value, a bool scalar."""
+        tensor: Tensor = build("OptionalHasValue", self._variant_tensor, name=name)
+        return tensor
+
+    def get_value(self, name: str | None = None) -> Any:
+        """The value; a step raises InvalidArgumentError if there is none."""
+        with name_scope(name, "OptionalGetValue") as scope:
+            tensors = build("OptionalGetValue", self._variant_tensor, name=scope, **structure.attrs_of(self._spec))
+            return structure.from_tensors(self._spec, tensors if isinstance(tensors, list) else [tensors])
+
+    @property
+    def value_structure(self) -> Any:
+        """The structure of the value: a component for each leaf."""
+        return self._spec
+
+
+@public("data.experimental.OptionalStructure")
+@dataclasses.dataclass(frozen=True)
+class OptionalComponent(Component):
+    """An optional that holds a structure of components."""
+
+    value_structure: Any
+    value_class = Optional
+
+    @property
+    def legacy_type(self) -> Any:
+        return self
+
+    legacy_shape = legacy_class = legacy_type
+
+    @property
+    def flat_shape(self) -> TensorShape:
+        return TensorShape([])
+
+    @staticmethod
+    def from_value(value: Optional) -> OptionalComponent:
+        """The component of an optional."""
+        return OptionalComponent(value.value_structure)
+
+    def to_tensor(self, value: Any) -> Tensor:
+        tensor: Tensor = value._variant_tensor
+        return tensor
+
+    def from_tensor(self, tensor: Tensor) -> Optional:
+        return Optional(tensor, self.value_structure)
+
+    def batched(self, size: int | None) -> Component:
+        raise NotImplementedError(
+            errors.message("a batch of optionals", "a batch of tensors", "dataset.map(lambda x: x.get_value())")
+        )
+
+
+def _component_of(value: Any) -> Component | None:
+    return OptionalComponent.from_value(value) if isinstance(value, Optional) else None
+
+
+structure.add_component(_component_of)
+
+
+@public("data.experimental.get_next_as_optional", "contrib.data.get_next_as_optional")
+def get_next_as_optional(iterator: Iterator) -> Optional:
+    """An iterator's next element as an optional, which has no value at the end."""
+    if not isinstance(iterator, Iterator):
+        raise TypeError(errors.message(type(iterator).__name__, "an iterator", "dataset.make_one_shot_iterator()"))
+    attrs = structure.attrs_of(iterator.element_spec)
+    variant = build("IteratorGetNextAsOptional", iterator._iterator_resource, **attrs)
+    return Optional(variant, nest.map_structure(lambda component: component, iterator.element_spec))
