@@ -1,7 +1,7 @@
 """Elements on devices: what TensorFlow's ``copy_to_device`` and ``prefetch_to_device`` ask for.
 
 Elements are made on the host, and the step that takes one moves it to the device of the operations that use it. So a
-copy is no stage here: the transformations check the names of devices, and prefetch.
+copy needs no stage: the transformations check the names of devices, and prefetch.
 """
 
 from __future__ import annotations

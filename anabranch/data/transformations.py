@@ -51,9 +51,8 @@ def map_and_batch(
         if num_parallel_calls is not None:
             calls = number(num_parallel_calls, "num_parallel_calls")
         else:
-            calls = (
-                size if num_parallel_batches is None else build("Mul", size, number(num_parallel_batches, "batches"))
-            )
+            batches = number(1 if num_parallel_batches is None else num_parallel_batches, "num_parallel_batches")
+            calls = build("Mul", size, batches)
         drop = convert_to_tensor(drop_remainder, dtypes.bool_, name="drop_remainder")
         static = static_size(size, drop)
         spec = nest.map_structure(lambda component: component.batched(static), traced.spec)
@@ -182,15 +181,9 @@ def parallel_interleave(
         name = "tf.data.experimental.parallel_interleave()"
         traced = function_bodies.trace(map_func, dataset.element_spec, name)
         cycle, block = number(cycle_length, "cycle_length"), number(block_length, "block_length")
-        ahead = (
-            build("Mul", block, np.int64(2))
-            if buffer_output_elements is None
-            else number(buffer_output_elements, "buffer")
-        )
-        inputs = (
-            build("Mul", cycle, np.int64(2))
-            if prefetch_input_elements is None
-            else number(prefetch_input_elements, "prefetch")
+        ahead, inputs = (
+            build("Mul", least, np.int64(2)) if value is None else number(value, "ahead")
+            for value, least in ((buffer_output_elements, block), (prefetch_input_elements, cycle))
         )
         operands = cycle, block, convert_to_tensor(sloppy, dtypes.bool_), ahead, inputs
         return dataset._calling("ParallelInterleaveDataset", traced, "f", spec=inner_spec(traced), operands=operands)

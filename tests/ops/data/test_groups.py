@@ -382,12 +382,8 @@ def test_an_iterator_goes_on_from_a_saved_place(name):
 def test_elements_for_a_device():
     numbers = D.range(4)
     assert elements(numbers.apply(E.copy_to_device("/gpu:0")).apply(E.prefetch_to_device("/gpu:0", 2))) == [0, 1, 2, 3]
-    assert elements(numbers.apply(E.prefetch_to_device(tf.DeviceSpec(device_type="GPU", device_index=0)))) == [
-        0,
-        1,
-        2,
-        3,
-    ]
+    device = tf.DeviceSpec(device_type="GPU", device_index=0)
+    assert elements(numbers.apply(E.prefetch_to_device(device))) == [0, 1, 2, 3]
     with pytest.raises(ValueError, match="device"):
         E.copy_to_device("/gpu:first")
 
