@@ -183,7 +183,7 @@ class _SparseBatches(Iterator):
 
     def _check(self, part: np.ndarray) -> None:
         row_shape = self.dataset.row_shape
-        told = shapes.show(part.shape), shapes.show([None if size < 0 else size for size in row_shape])
+        told = shapes.show(part.shape), shapes.show(tuple(None if size < 0 else size for size in row_shape))
         if part.ndim != len(row_shape):
             raise errors.InvalidArgumentError(
                 None,
