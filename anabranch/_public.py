@@ -13,13 +13,12 @@ import importlib
 import importlib.machinery
 import os
 import sys
-import threading
 import types
 from collections.abc import Sequence
 from typing import Any
 
 from anabranch import ops
-from anabranch.core import errors, framework
+from anabranch.core import errors, framework, interrupts, one_time
 from anabranch.core.contract import api, hooks, opdef
 
 PACKAGE = "anabranch"
@@ -42,8 +41,6 @@ _LIBRARIES = (
     "testing",
 )
 
-_lock = threading.RLock()
-_loaded = False
 _parts = {
     entry.removesuffix(".py")
     for folder in sys.modules[PACKAGE].__path__
@@ -52,31 +49,26 @@ _parts = {
 }
 
 
-def _load() -> None:
-    """Imports everything that publishes names."""
-    global _loaded
-    if _loaded:
-        return
-    with _lock:
-        if not _loaded:
-            for module in (
-                "public_protos",
-                "graphdef.graph_def",
-                "graphdef.import_graph",
-                "graphdef.graph_util",
-            ):  # loads protobuf, 30 ms
-                importlib.import_module(f"{PACKAGE}.core.{module}")
-            ops.load_all()
-            for part in _LIBRARIES:
-                if part in _parts:
-                    importlib.import_module(f"{PACKAGE}.{part}")
-            importlib.import_module(f"{PACKAGE}.compat.behaviour")
-            importlib.import_module(f"{PACKAGE}.compat.later_names")
-            importlib.import_module(f"{PACKAGE}.compat.later_summary")
-            importlib.import_module(f"{PACKAGE}.compat.old_names")  # last: what a part has under an old name stands
-            _loaded = True
+def _load_everything_named() -> None:
+    for module in (
+        "public_protos",
+        "graphdef.graph_def",
+        "graphdef.import_graph",
+        "graphdef.graph_util",
+    ):  # loads protobuf, 30 ms
+        importlib.import_module(f"{PACKAGE}.core.{module}")
+    ops.load_all()
+    for part in _LIBRARIES:
+        if part in _parts:
+            importlib.import_module(f"{PACKAGE}.{part}")
+    importlib.import_module(f"{PACKAGE}.compat.behaviour")
+    importlib.import_module(f"{PACKAGE}.compat.later_names")
+    importlib.import_module(f"{PACKAGE}.compat.later_summary")
+    importlib.import_module(f"{PACKAGE}.compat.old_names")  # last: what a part has under an old name stands
 
 
+_load = one_time.Once(_load_everything_named, "import")
+"""Imports everything that publishes names."""
 _known_namespaces: tuple[int, frozenset[str]] = (-1, frozenset())
 
 
@@ -102,7 +94,7 @@ def _resolve(prefix: str, name: str) -> Any:
         raise AttributeError(f"module {PACKAGE!r} has no attribute {name!r}")
     full = f"{prefix}.{name}" if prefix else name
     if full in _HOMES:
-        importlib.import_module(f"{PACKAGE}.{_HOMES[full]}")
+        _import(f"{PACKAGE}.{_HOMES[full]}")
     is_part = full in _ALIASES or (not prefix and name in _parts)
     if full not in api.names() and not is_part and full not in _namespaces():
         try:
@@ -113,10 +105,15 @@ def _resolve(prefix: str, name: str) -> Any:
     if found is api:
         if not is_part and full not in _namespaces():
             raise _unknown(prefix, name)
-        found = importlib.import_module(f"{PACKAGE}.{full}")
-    home = importlib.import_module(f"{PACKAGE}.{prefix}" if prefix else PACKAGE)
+        found = _import(f"{PACKAGE}.{full}")
+    home = _import(f"{PACKAGE}.{prefix}" if prefix else PACKAGE)
     setattr(home, name, found)
     return found
+
+
+def _import(module: str) -> Any:
+    with interrupts.held():
+        return importlib.import_module(module)
 
 
 def _unknown(prefix: str, name: str) -> AttributeError:

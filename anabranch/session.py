@@ -14,14 +14,14 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from anabranch.core import cache, errors, sites, thread_context
+from anabranch.core import cache, errors, interrupts, sites, thread_context
 from anabranch.core.cache import Cache
 from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
 from anabranch.core.live_set import LiveSet
-from anabranch.runtime import fetching, interrupts, partial_run, pipeline
+from anabranch.runtime import fetching, partial_run, pipeline
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.worker import LocalStep, RegisteredStep, Worker

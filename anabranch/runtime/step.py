@@ -36,8 +36,8 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.operation import Operation
+from anabranch.core.interrupts import Interrupts
 from anabranch.placement.devices import LOCAL_TASK
-from anabranch.runtime.interrupts import Interrupts
 from anabranch.runtime.state import spare_buffers
 from anabranch.runtime.state.resources import Claim, Layout, RandomCounter, ResourceManager, Slot, Version
 from anabranch.xla import engine

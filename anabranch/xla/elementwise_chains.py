@@ -49,7 +49,5 @@ def _identity() -> Any:
 
 
 def _apart(value: Any) -> Any:
-    from jax.experimental.xla_metadata import set_xla_metadata
-
-    with set_xla_metadata(inlineable="false"):
+    with engine.jax().experimental.xla_metadata.set_xla_metadata(inlineable="false"):
         return _identity()(value)

@@ -16,16 +16,18 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
+from anabranch.core.one_time import Once
 from anabranch.xla import memory, startup
 
 
-@functools.cache
-def jax() -> Any:
-    """The jax module, imported on first use."""
+def _import() -> Any:
     global _imported_before
     memory.keep_if_asked()
     _imported_before = "jax" in sys.modules
     import jax as module
+    import jax.experimental.serialize_executable
+    import jax.experimental.xla_metadata
+    import jax.extend.core
 
     # It tells at INFO, which absl's programs show, that there is no TPU: nobody who has none wants to know.
     bridge = logging.getLogger("jax._src.xla_bridge")
@@ -34,6 +36,15 @@ def jax() -> Any:
     for start in _when_loaded:
         start(module)
     return module
+
+
+_imported_module = Once(_import, "import-of-jax")
+
+
+@functools.cache
+def jax() -> Any:
+    """The jax module, imported on first use."""
+    return _imported_module()
 
 
 _imported_before = False
@@ -57,9 +68,7 @@ def wait_for(value: Any) -> None:
 
 def jaxpr_as_function(closed: Any) -> Any:
     """The function that a traced one has become."""
-    import jax.extend.core
-
-    return jax.extend.core.jaxpr_as_fun(closed)
+    return jax().extend.core.jaxpr_as_fun(closed)
 
 
 def jaxlib_version() -> str:
@@ -125,10 +134,8 @@ def x64() -> Any:
     return jax().enable_x64(True)
 
 
-@functools.cache
-def _start_devices() -> None:
-    """Starts JAX's devices, if nobody has."""
-    startup.start(jax(), _imported_before)
+_start_devices = Once(lambda: startup.start(jax(), _imported_before), "start-of-devices")
+"""Starts JAX's devices, if nobody has."""
 
 
 def waits_in_caller() -> bool:

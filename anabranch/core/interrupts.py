@@ -1,4 +1,4 @@
-"""Ctrl-C at a bad moment: held back while variables have given their buffers away.
+"""Ctrl-C at a bad moment: held back while variables have given their buffers away, or a module is half imported.
 
 A Python signal handler runs between two bytecodes, and a call into the compiled program is one bytecode: an interrupt
 that arrives during it is raised before the program's results are stored anywhere. For a program that owns the buffers
@@ -8,13 +8,19 @@ the new versions are current, and handled then. Other threads than the main one 
 The handler that does so stays in place between steps, where it hands on at once to the one that was there before:
 setting and resetting it costs a step 80 µs when the program has emptied the caches. It goes with the last session.
 Whoever sets a handler of their own has it wrapped by the next step.
+
+Our own modules are imported, when a name is first used, with interrupts held back (:func:`held`): an import that an
+exception cuts short leaves tables half filled. That takes a third of a second; what takes longer is
+:mod:`anabranch.core.one_time`'s.
 """
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # (no stubs)
+import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 # The C functions behind the module's: the wrappers' conversions to enums take ten times as long as the calls.
@@ -80,6 +86,17 @@ class Interrupts:
             if _held.seen is not None and not _held.steps:
                 (previous, number, frame), _held.seen = _held.seen, None
                 previous(number, frame)
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """A block in which interrupts are only noted; one that came is handled at its end."""
+    interrupts = Interrupts()
+    interrupts.hold()
+    try:
+        yield
+    finally:
+        interrupts.release()
 
 
 def restore() -> None:

@@ -1,0 +1,104 @@
+"""What is done once for the process and must not be cut short: long imports, and the start of devices.
+
+An exception that Ctrl-C raises in the middle of an import leaves packages that keep state of their own (JAX, NumPy)
+unusable for the rest of the process. Two ways out. What takes less than half a second runs with interrupts held back
+(:func:`anabranch.core.interrupts.held`). What takes longer runs on a thread of its own, which no signal handler enters:
+the caller waits in Python, where Ctrl-C ends the wait, not the work. Who needs the result next waits for the rest.
+
+The thread is waited for when the process ends: one that comes back from C into an interpreter that is gone would take
+the process down.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from anabranch.core import interrupts
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """A piece of work that is done once, whatever interrupts those who wait for it.
+
+    Example:
+        >>> from anabranch.core.one_time import Once
+        >>> numbers = Once(lambda: list(range(3)), "numbers")
+        >>> numbers() is numbers()
+        True
+    """
+
+    def __init__(self, work: Callable[[], T], name: str) -> None:
+        self._work = work
+        self._name = name
+        self._lock = threading.Lock()
+        self._under_way: _Attempt[T] | None = None
+        self._attempt: _Attempt[T] | None = None
+        """The one that succeeded."""
+
+    def __call__(self) -> T:
+        """What the work gave; what it raised, if it failed, and then it is tried again the next time."""
+        if self._attempt is not None:
+            return self._attempt.result()
+        with interrupts.held():
+            with self._lock:
+                attempt = self._under_way
+                begins = attempt is None
+                if attempt is None:
+                    attempt = self._under_way = _Attempt(self._work)
+            if begins:
+                self._begin(attempt)
+        if attempt.worker == threading.get_ident():
+            return self._work()  # the work asks for itself, as an import may
+        attempt.ended.wait()
+        return attempt.result()
+
+    def _begin(self, attempt: _Attempt[T]) -> None:
+        def run() -> None:
+            attempt.run()
+            with self._lock:
+                self._under_way = None
+                if attempt.problem is None:
+                    self._attempt = attempt
+            attempt.ended.set()
+
+        if threading.current_thread() is not threading.main_thread():
+            run()  # no signal handler runs here
+            return
+        try:
+            threading.Thread(target=run, name=f"anabranch-{self._name}").start()
+        except RuntimeError:  # there can be no further thread
+            run()
+
+    @property
+    def done(self) -> bool:
+        """Whether the work has been done."""
+        return self._attempt is not None
+
+
+class _Attempt(Generic[T]):
+    """One time that the work is done."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self.worker: int | None = None
+        self.problem: BaseException | None = None
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        """Does it."""
+        self.worker = threading.get_ident()
+        try:
+            self._result = self._work()
+        except BaseException as problem:
+            self.problem = problem
+        finally:
+            self.worker = None
+
+    def result(self) -> T:
+        """What it gave, or raised."""
+        if self.problem is not None:
+            raise self.problem
+        return self._result
