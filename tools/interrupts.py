@@ -41,6 +41,7 @@ import faulthandler, json, signal, sys, time
 import numpy as np  # its own import is not ours to protect
 
 faulthandler.register(signal.SIGUSR1, all_threads=True)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
 
 def tell(**what):
     print(json.dumps(what), flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -130,7 +131,13 @@ def test_an_interrupt_ends_the_wait_and_not_the_work():
         return goes_on.wait(10)
 
     once = one_time.Once(work, "test")
-    waiter = threading.Timer(0.05, lambda: (started.wait(10), interrupts.signal.raise_signal(interrupts.signal.SIGINT)))
+    main = threading.main_thread().ident
+
+    def interrupt():
+        started.wait(10)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    waiter = threading.Thread(target=interrupt)
     waiter.start()
     with pytest.raises(KeyboardInterrupt, match=r"^$"):
         once()
