@@ -37,11 +37,13 @@ FIRST, LATER = 4.0, 2.5
 """Seconds within which the first interrupt of a program comes, and each other one."""
 
 PROGRAM = """
-import faulthandler, json, signal, sys, time
+import faulthandler, json, os, signal, sys, time
 import numpy as np  # its own import is not ours to protect
 
 faulthandler.register(signal.SIGUSR1, all_threads=True)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+
+parent = os.getppid()
 
 def tell(**what):
     print(json.dumps(what), flush=True)
@@ -52,6 +54,8 @@ rounds = 0
 
 def round_of_a_program(folder, quick=False):
     global at, session, check, rounds
+    if os.getppid() != parent:
+        os._exit(0)
     rounds += 1
     at = "start"
     import anabranch as tf

@@ -13,6 +13,7 @@ longer held, or if the plan was arranged anew for what a program turned out to n
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Iterator, Sequence
@@ -137,7 +138,8 @@ class Executor:
                 self.tell_what_stands(problem, segment, channel_done)
                 raise
         if plan.tier == "compiled":
-            self._learn(attempts)
+            with contextlib.suppress(MemoryError):  # the step is done: the next one has another chance to learn of it
+                self._learn(attempts)
         return fetched
 
     def _learn(self, attempts: Sequence[Attempt]) -> None:
@@ -333,7 +335,7 @@ class Executor:
             return []
         values = [None if key is None else env[key] for key in plan.fetch_keys]
         if not plan.nested:
-            return results.owned(values, attempt.reserved)
+            return results.owned(values, attempt.reserved, attempt.transaction.too_late)
         return [
             results.owned([value])[0] if isinstance(key, StateKey) else value
             for key, value in zip(plan.fetch_keys, values, strict=True)

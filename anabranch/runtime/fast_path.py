@@ -525,7 +525,7 @@ class Form:
                     advances += item.run(values, current, transaction)
                 else:
                     item.run(values, current, token)
-            fetched = self.collect(values, current, reserved)
+            fetched = self.collect(values, current, reserved, transaction.too_late)
             updates = self.writes_at if transaction.may_be_left else self.updates
             if updates or advances:
                 transaction.commit([(slot, values[at]) for slot, at in updates], advances)
@@ -547,14 +547,16 @@ class Form:
         finally:
             transaction.end()
 
-    def collect(self, values: Sequence[Any], current: Sequence[Version], reserved: Any = None) -> list[Any]:
+    def collect(
+        self, values: Sequence[Any], current: Sequence[Version], reserved: Any = None, too_late: bool = False
+    ) -> list[Any]:
         """The fetches as the caller's own."""
         if reserved is not None:
-            return results.owned(self.raw(values, current), reserved)
+            return results.owned(self.raw(values, current), reserved, too_late)
         try:
             return [None if at is None else own(values[at] if at >= 0 else current[~at].value) for at in self.fetches]
-        except MemoryError:
-            return results.owned(self.raw(values, current))  # which says what there is no memory for
+        except MemoryError:  # what there is no memory for is told, or, if it is too late for that, handed out as it is
+            return results.owned(self.raw(values, current), None, too_late)
 
     def raw(self, values: Sequence[Any], current: Sequence[Version]) -> list[Any]:
         """The fetches as they are."""

@@ -35,7 +35,18 @@ from anabranch.xla import engine, kernel_context
 class StepInFlight:
     """A step that an asynchronous callable has started: a promise of its results."""
 
-    __slots__ = ("_build", "_failure", "_pipeline", "_settled", "_values", "advances", "flags", "gated", "slots")
+    __slots__ = (
+        "_build",
+        "_failure",
+        "_pipeline",
+        "_settled",
+        "_values",
+        "advances",
+        "flags",
+        "gated",
+        "lost",
+        "slots",
+    )
 
     def __init__(self, pipeline: Pipeline, build: Callable[[list[Any]], Any], values: list[Any]):
         self._pipeline = pipeline
@@ -43,6 +54,8 @@ class StepInFlight:
         self._values = values
         self._settled = True
         self._failure: BaseException | None = None
+        self.lost: errors.OpError | None = None
+        """Why its values are lost, although it may have been done."""
         self.flags: Any = None
         self.gated: Call | None = None
         self.slots: Sequence[Slot] = ()
@@ -61,6 +74,8 @@ class StepInFlight:
         failure = self.exception()
         if failure is not None:
             raise failure
+        if self.lost is not None:
+            raise self.lost
         return self._build(results.owned(self._values))
 
     def exception(self) -> BaseException | None:
@@ -254,13 +269,6 @@ class Pipeline:
         gate = self._steps[-1].flags[0] if self._steps else kernel_context.OPEN
         made, finals, flags = gated.call.run(transaction, arguments, rng, (gate,))
         amounts = gated.store(values, made, finals)
-        # The next step may own what this one returns for variables, and what it has read.
-        shared = range(len(values) - len(finals), len(values))
-        with engine.x64():
-            copy = engine.jax().numpy.copy
-            for at, value in zip(form.fetches, form.raw(values, current), strict=True):
-                belongs = at is not None and (at < 0 or at in shared) and not isinstance(value, np.ndarray)
-                step._values.append(copy(value) if belongs else value)
         advances = list(zip(counters, amounts, strict=True))
         for counter, amount in advances:
             counter.position += amount
@@ -269,12 +277,36 @@ class Pipeline:
         with self._manager.changed:
             if self not in self._manager.in_flight:
                 self._manager.in_flight.append(self)
+        # The next step may own what this one returns for variables, and what it has read.
+        shared = range(len(values) - len(finals), len(values))
+        try:
+            with engine.x64():
+                copy = engine.jax().numpy.copy
+                for at, value in zip(form.fetches, form.raw(values, current), strict=True):
+                    belongs = at is not None and (at < 0 or at in shared) and not isinstance(value, np.ndarray)
+                    step._values.append(copy(value) if belongs else value)
+        except Exception as problem:  # it is in the device: whoever asks for its values is told that they are lost
+            step.lost = _without_values(problem)
         return step
 
 
 def _may_fly(form: Form) -> bool:
     """Whether everything that the step writes is held back by its own program."""
     return not form.segment.written or form.shows
+
+
+def _without_values(problem: Exception) -> errors.OpError:
+    found = errors.ResourceExhaustedError(
+        None,
+        None,
+        errors.message(
+            f"fetches of a step in flight that could not be copied: {problem}",
+            "memory for what the step gives while the next one runs",
+            "fetch less, or keep fewer steps in flight; what this step wrote stands, if it has not failed otherwise",
+        ),
+    )
+    found.__cause__ = problem
+    return found
 
 
 def _not_tried(cause: BaseException | None) -> errors.OpError:

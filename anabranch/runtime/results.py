@@ -2,7 +2,8 @@
 
 A copy can fail for want of memory, and a step that failed must not have committed. So fetches are copied first and
 what was written is published afterwards. Where a program replaces variables in place nothing can be undone once it is
-called: there, the arrays that large results will be copied to are made before the call.
+called: there, the arrays that large results will be copied to are made before the call. A small one for which there is
+no memory all the same is handed out as it is, read-only, in the memory that the program has put it in.
 """
 
 from __future__ import annotations
@@ -53,25 +54,35 @@ def reserve(specs: Sequence[Spec | None]) -> list[np.ndarray | None] | None:
         raise _exhausted(problem, specs) from problem
 
 
-def owned(values: Sequence[Any], reserved: Sequence[np.ndarray | None] | None = None) -> list[Any]:
+def owned(
+    values: Sequence[Any], reserved: Sequence[np.ndarray | None] | None = None, too_late: bool = False
+) -> list[Any]:
     """The values as the caller gets them: copied, to the arrays that were reserved for them where there are any.
+
+    Args:
+        values: the values.
+        reserved: the arrays.
+        too_late: whether the step can no longer be undone: then what cannot be copied is handed out as it is.
 
     Raises:
         ResourceExhaustedError: there is no memory for it.
     """
     try:
-        if reserved is None:
-            return [own(value) for value in values]
-        found = []
-        for value, array in zip(values, reserved, strict=True):
-            if array is None:
-                found.append(own(value))
-            else:
-                np.copyto(array, _array(value))
-                found.append(array)
-        return found
+        return [_owned(value, None if reserved is None else reserved[i], too_late) for i, value in enumerate(values)]
     except MemoryError as problem:
         raise _exhausted(problem, [spec_of(value) for value in values]) from problem
+
+
+def _owned(value: Any, array: np.ndarray | None, too_late: bool) -> Any:
+    try:
+        if array is None:
+            return own(value)
+        np.copyto(array, _array(value))
+        return array
+    except MemoryError:
+        if not too_late:
+            raise
+        return np.asarray(_array(value))
 
 
 def _array(value: Any) -> Any:

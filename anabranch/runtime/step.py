@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -128,15 +129,21 @@ class Transaction:
         Raises:
             OpError: the step was cancelled, or is past its deadline.
         """
+        positions = [(counter, counter.position + amount) for counter, amount in advances]
         if updates:
             self.interrupts.hold()
         if not self.shown and (self.may_be_left or not self.taken):  # else it is too late for the step to be cancelled
             self.token.begin_commit()
         if updates:
             self.manager.publish(updates)
-        for counter, amount in advances:
-            counter.position += amount
+        for counter, position in positions:
+            counter.position = position
         self.token.end_commit()
+
+    @property
+    def too_late(self) -> bool:
+        """Whether the step can no longer be undone: a program was given variables' buffers, and has returned."""
+        return bool(self.taken)
 
     def fail(self) -> None:
         """Notes that the attempt has failed: buffers that were given away and not replaced are lost."""
@@ -300,7 +307,7 @@ class Call:
             if self.far:  # all small copies to the host at once: one wait instead of one for each
                 _copy_early((*(flags[:1] if flags is not None else ()), *results))
             if flags is not None:
-                flags = (np.asarray(flags[0]), flags[1])
+                flags = (_read(flags[0], transaction.too_late), flags[1])
             elif self.waits:
                 for done in (finals or results)[:1]:
                     engine.wait_for(done)
@@ -364,6 +371,17 @@ def run_wave(
     if failures:
         raise min(failures, key=rank)
     return returned
+
+
+def _read(flag: Any, too_late: bool) -> Any:
+    """A flag on the host; if the step can no longer be undone it is not given up for want of memory at once."""
+    try:
+        return np.asarray(flag)
+    except MemoryError:
+        if not too_late:
+            raise
+        gc.collect()
+        return np.asarray(flag)
 
 
 def _copy_early(values: Sequence[Any]) -> None:

@@ -21,6 +21,7 @@ can be pickled, and says the same in another process.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import threading
@@ -234,10 +235,11 @@ class Worker:
                     step_stats.fill_metadata(run_metadata, step.stats)
                     return results
                 results = runner.run(values, step)
-                if step.nested_cost[0]:
-                    self._bodies.spend(plan, step.nested_cost[0])
-                if plan.tier == "compiled":
-                    registered.last = fast_path.repetition(changes, registered.step.feeds, values, plan, runner)
+                with contextlib.suppress(MemoryError):  # the step is done, and what is noted of it can be spared
+                    if step.nested_cost[0]:
+                        self._bodies.spend(plan, step.nested_cost[0])
+                    if plan.tier == "compiled":
+                        registered.last = fast_path.repetition(changes, registered.step.feeds, values, plan, runner)
                 return results
             finally:
                 plan.took = time.perf_counter() - started

@@ -27,6 +27,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import gc
 import logging
 import os
 import threading
@@ -97,6 +98,15 @@ class Version:
                 self._elsewhere = {}
             self._elsewhere[device] = value
         return value
+
+
+def _versions(values: Sequence[Any]) -> list[Version]:
+    """Versions of values that may be where the old ones were: not given up for want of memory at once."""
+    try:
+        return [Version(value) for value in values]
+    except MemoryError:
+        gc.collect()
+        return [Version(value) for value in values]
 
 
 class Layout:
@@ -510,19 +520,22 @@ class ResourceManager:
             return True
 
     def publish(self, updates: Sequence[tuple[Slot, Any]]) -> None:
-        """Makes new values current, all at once."""
+        """Makes new values current, all at once: what can fail for want of memory comes first."""
+        versions = _versions([value for _, value in updates])
         with self.changed:
-            for slot, value in updates:
-                old = slot.version
-                if old is None or old.value.shape != value.shape:
-                    slot.end_layouts()
-                slot.version = Version(value)
+            reshaped = [
+                slot for slot, value in updates if slot.version is None or slot.version.value.shape != value.shape
+            ]
+            for slot in reshaped:  # whoever asks a layout in vain looks again: no harm if nothing follows
+                slot.end_layouts()
+            for (slot, _), version in zip(updates, versions, strict=True):
+                slot.version = version
                 slot.lost = False
             self.changed.notify_all()
 
     def replace(self, slots: Sequence[Slot], values: Sequence[Any]) -> None:
         """Makes new values of unchanged shapes current, all at once."""
-        versions = [Version(value) for value in values]
+        versions = _versions(values)
         with self._lock:
             for slot, version in zip(slots, versions, strict=True):
                 slot.version = version
