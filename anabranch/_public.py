@@ -170,7 +170,7 @@ class _Namespaces:
         prefix = fullname[len(PACKAGE) + 1 :]
         if prefix not in _ALIASES:
             if prefix not in _namespaces():
-                _load()
+                _load.here()  # the import system holds the lock of this module
             if prefix not in _namespaces():
                 return None
         return importlib.machinery.ModuleSpec(fullname, _Namespaces, is_package=True)  # type: ignore[arg-type]

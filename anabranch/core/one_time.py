@@ -38,7 +38,12 @@ class Once(Generic[T]):
         self._attempt: _Attempt[T] | None = None
         """The one that succeeded."""
 
-    def __call__(self) -> T:
+    def here(self) -> T:
+        """The same, for who holds a lock that the work may need: in this thread, with interrupts held back."""
+        with interrupts.held():
+            return self(apart=False)
+
+    def __call__(self, apart: bool = True) -> T:
         """What the work gave; what it raised, if it failed, and then it is tried again the next time."""
         if self._attempt is not None:
             return self._attempt.result()
@@ -49,13 +54,13 @@ class Once(Generic[T]):
                 if attempt is None:
                     attempt = self._under_way = _Attempt(self._work)
             if begins:
-                self._begin(attempt)
+                self._begin(attempt, apart)
         if attempt.worker == threading.get_ident():
             return self._work()  # the work asks for itself, as an import may
         attempt.ended.wait()
         return attempt.result()
 
-    def _begin(self, attempt: _Attempt[T]) -> None:
+    def _begin(self, attempt: _Attempt[T], apart: bool) -> None:
         def run() -> None:
             attempt.run()
             with self._lock:
@@ -64,7 +69,7 @@ class Once(Generic[T]):
                     self._attempt = attempt
             attempt.ended.set()
 
-        if threading.current_thread() is not threading.main_thread():
+        if not apart or threading.current_thread() is not threading.main_thread():
             run()  # no signal handler runs here
             return
         try:

@@ -24,7 +24,7 @@ def test_a_fetch_that_does_not_fit_commits_nothing(session, fed):
     step = v.assign_add(np.ones(4, np.float32))
     session.run(v.initializer)
     for _ in range(3):
-        with pytest.raises(tf.errors.ResourceExhaustedError, match=r"\[274877906944\](.|\n)*fetch a part of them"):
+        with pytest.raises(tf.errors.ResourceExhaustedError, match=r"\[274877906944\](.|\n)*(fetch a part of them|work on slices)"):
             session.run([step, large], {value: np.array(2, np.float32)} if fed else None)
         assert session.run(v).tolist() == [0] * 4
     session.run(step.op)
@@ -36,7 +36,7 @@ def test_an_op_whose_result_does_not_fit_is_named():
     large = tf.fill(tf.constant([TOO_MANY], tf.int64), v.assign_add(1.0), name="much")
     with tf.Session(config=tf.SessionOptions(tier="interpreted")) as session:
         session.run(v.initializer)
-        with pytest.raises(tf.errors.ResourceExhaustedError, match="Fill 'much' has no memory on the host") as caught:
+        with pytest.raises(tf.errors.ResourceExhaustedError, match="Fill 'much' with a result of float32") as caught:
             session.run(tf.reduce_sum(large))
         assert caught.value.op is large.op
         assert session.run(v) == 0.0
