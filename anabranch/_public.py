@@ -92,6 +92,8 @@ def _resolve(prefix: str, name: str) -> Any:
         "__"
     ):  # asked for by pickle, inspect and the like: not worth loading anything
         raise AttributeError(f"module {PACKAGE!r} has no attribute {name!r}")
+    if _load.elsewhere:  # whoever began it was interrupted: half of the names are no use
+        _load()
     full = f"{prefix}.{name}" if prefix else name
     if full in _HOMES:
         _import(f"{PACKAGE}.{_HOMES[full]}")

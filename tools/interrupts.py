@@ -117,7 +117,8 @@ while True:
     except KeyboardInterrupt:
         tell(interrupted=caught, at=at)
     except BaseException as problem:
-        tell(interrupted=caught, at=at, problem=f"{type(problem).__name__}: {problem}"[:600])
+        import traceback
+        tell(interrupted=caught, at=at, problem=traceback.format_exc()[-3000:])
     try:
         if check is not None:
             check(True)

@@ -78,6 +78,12 @@ class Once(Generic[T]):
             run()
 
     @property
+    def elsewhere(self) -> bool:
+        """Whether another thread is at it."""
+        attempt = self._under_way
+        return attempt is not None and attempt.worker != threading.get_ident()
+
+    @property
     def done(self) -> bool:
         """Whether the work has been done."""
         return self._attempt is not None

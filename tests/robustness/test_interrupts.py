@@ -47,6 +47,27 @@ print(program(), program())
 """
 
 
+HALF = """
+import importlib.abc, os, signal, sys, time
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "anabranch.ops.state":
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.5)
+
+sys.meta_path.insert(0, Slow())
+import anabranch as tf
+try:
+    tf.Session
+except KeyboardInterrupt:
+    print("interrupted")
+tf.Graph  # has a name already
+from anabranch.core.contract import opdef
+print(opdef.lookup("ApplyAdam") is not None)
+"""
+
+
 @pytest.mark.multiprocess
 @pytest.mark.parametrize(
     "module",
@@ -95,6 +116,18 @@ def test_work_that_is_done_once_is_done_once_by_many_threads():
     for thread in threads:
         thread.join()
     assert (len(calls), len(set(map(id, found))), once.done) == (1, 1, True)
+
+
+def test_names_are_found_when_all_are_there():
+    run = subprocess.run(
+        [sys.executable, "-c", HALF],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=100,
+        check=False,
+    )
+    assert (run.stdout, run.returncode) == ("interrupted\nTrue\n", 0), run.stderr[-2000:]
 
 
 def test_work_that_failed_is_tried_again():
