@@ -204,7 +204,11 @@ data.prefetch_queue: contrib.slim.prefetch_queue
     "contrib.slim.python.slim.",
 )
 # Where modules of some parts of tf.contrib look besides.
-_BESIDE_CONTRIB = {"rnn": ["nn.rnn_cell", "@compat.internal.private_names"], "slim": ["contrib.layers"]}
+_BESIDE_CONTRIB = {
+    "rnn": ["nn.rnn_cell", "@compat.internal.private_names"],
+    "slim": ["contrib.layers"],
+    "distributions": ["contrib.distributions.bijectors"],
+}
 _PROTO = re.compile(r"(core|python|compiler|contrib)\.(\w+\.)*\w+_pb2$")
 _GENERATED = re.compile(r"python\.ops\.gen_\w+_ops$")
 _CONTRIB = re.compile(r"contrib\.(\w+)\.python(\.\w+)*$")
@@ -217,6 +221,13 @@ _WORDS = frozenset(
         "preprocessing",
         "alexnet",
         "all_reduce",
+        "bijectors",
+        "chain",
+        "exp",
+        "invert",
+        "sigmoid",
+        "softplus",
+        "transformed_distribution",
         "arg_scope",
         "attention_wrapper",
         "basic_decoder",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from anabranch import distributions
+from anabranch.contrib.distributions import bijectors, families, transformed
 from anabranch.core.contract import api
 
-__all__ = ["distributions"]
+__all__ = ["bijectors", "distributions", "families", "transformed"]
 __getattr__, __dir__ = api.module_attributes("contrib.distributions")

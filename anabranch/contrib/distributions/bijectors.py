@@ -1,0 +1,578 @@
+"""``tf.contrib.distributions.bijectors``: invertible functions, and how they stretch a density.
+
+Policy. A bijector works on the last ``min_event_ndims`` dimensions of its argument. The logarithm of its Jacobian's
+determinant is summed over the further dimensions of an event. A class gives ``_forward``, ``_inverse`` and one of the
+two determinants; the other one follows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anabranch as tf
+from anabranch.contrib.distributions.families import softplus_inverse
+from anabranch.core import errors
+from anabranch.core.contract import api
+from anabranch.core.contract.api import public
+
+__getattr__, __dir__ = api.module_attributes("contrib.distributions.bijectors")
+_HOME = "contrib.distributions.bijectors."
+
+
+@public(_HOME + "Bijector")
+class Bijector:
+    """An invertible function; the base of the others, and of those that a program adds.
+
+    Args:
+        graph_parents: tensors that it depends on.
+        is_constant_jacobian: whether the determinant is the same everywhere.
+        validate_args: whether arguments are checked when they are used.
+        dtype: of arguments; that of what is given if None.
+        forward_min_event_ndims: how many last dimensions ``forward`` works on.
+        inverse_min_event_ndims: how many last dimensions ``inverse`` works on; those of ``forward`` if None.
+        name: name of the scope of its ops.
+    """
+
+    def __init__(
+        self,
+        graph_parents: Sequence[Any] | None = None,
+        is_constant_jacobian: bool = False,
+        validate_args: bool = False,
+        dtype: Any = None,
+        forward_min_event_ndims: int | None = None,
+        inverse_min_event_ndims: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        if forward_min_event_ndims is None and inverse_min_event_ndims is None:
+            raise ValueError(
+                "Must specify at least one of `forward_min_event_ndims` and `inverse_min_event_ndims`.\n"
+                + errors.message("neither of both", "numbers of dimensions", "forward_min_event_ndims=0")
+            )
+        self._graph_parents = list(graph_parents or ())
+        self._is_constant_jacobian, self._validate_args = is_constant_jacobian, validate_args
+        self._dtype = None if dtype is None else tf.as_dtype(dtype)
+        ndims = forward_min_event_ndims, inverse_min_event_ndims
+        self._forward_min_event_ndims = int(ndims[0] if ndims[0] is not None else ndims[1] or 0)
+        self._inverse_min_event_ndims = int(ndims[1] if ndims[1] is not None else ndims[0] or 0)
+        self._name = name or type(self).__name__.lower()
+
+    # ------------------------------------------------------------------------------------------------------ what it is
+    @property
+    def graph_parents(self) -> list[Any]:
+        """Tensors that it depends on."""
+        return list(self._graph_parents)
+
+    @property
+    def forward_min_event_ndims(self) -> int:
+        """How many last dimensions ``forward`` works on."""
+        return self._forward_min_event_ndims
+
+    @property
+    def inverse_min_event_ndims(self) -> int:
+        """How many last dimensions ``inverse`` works on."""
+        return self._inverse_min_event_ndims
+
+    @property
+    def is_constant_jacobian(self) -> bool:
+        """Whether the determinant is the same everywhere."""
+        return self._is_constant_jacobian
+
+    @property
+    def validate_args(self) -> bool:
+        """Whether arguments are checked when they are used."""
+        return self._validate_args
+
+    @property
+    def dtype(self) -> Any:
+        """Of arguments; None if any fits."""
+        return self._dtype
+
+    @property
+    def name(self) -> str:
+        """Name of the scope of its ops."""
+        return self._name
+
+    def forward_event_shape(self, input_shape: Any) -> Any:
+        """The shape that ``forward`` makes of a shape."""
+        return self._forward_event_shape(tf.TensorShape(input_shape))
+
+    def inverse_event_shape(self, output_shape: Any) -> Any:
+        """The shape that ``inverse`` makes of a shape."""
+        return self._inverse_event_shape(tf.TensorShape(output_shape))
+
+    def forward_event_shape_tensor(self, input_shape: Any, name: str = "forward_event_shape_tensor") -> Any:
+        """The shape that ``forward`` makes of a shape, as a tensor."""
+        with self._scope(name):
+            return self._forward_event_shape_tensor(tf.convert_to_tensor(input_shape, tf.int32))
+
+    def inverse_event_shape_tensor(self, output_shape: Any, name: str = "inverse_event_shape_tensor") -> Any:
+        """The shape that ``inverse`` makes of a shape, as a tensor."""
+        with self._scope(name):
+            return self._inverse_event_shape_tensor(tf.convert_to_tensor(output_shape, tf.int32))
+
+    # ------------------------------------------------------------------------------------------------- what it computes
+    def forward(self, x: Any, name: str = "forward") -> Any:
+        """The function of ``x``."""
+        with self._scope(name):
+            return self._forward(self._given(x))
+
+    def inverse(self, y: Any, name: str = "inverse") -> Any:
+        """The ``x`` whose function is ``y``."""
+        with self._scope(name):
+            return self._inverse(self._given(y))
+
+    def forward_log_det_jacobian(self, x: Any, event_ndims: int, name: str = "forward_log_det_jacobian") -> Any:
+        """The logarithm of the determinant of the Jacobian at ``x``, for events of ``event_ndims`` dimensions."""
+        with self._scope(name):
+            x = self._given(x)
+            extra = self._extra(event_ndims, self._forward_min_event_ndims)
+            if hasattr(self, "_forward_log_det_jacobian"):
+                return self._summed(self._forward_log_det_jacobian(x), x, extra, self._forward_min_event_ndims)
+            y = self._forward(x)
+            return -self._summed(self._found("_inverse_log_det_jacobian")(y), y, extra, self._inverse_min_event_ndims)
+
+    def inverse_log_det_jacobian(self, y: Any, event_ndims: int, name: str = "inverse_log_det_jacobian") -> Any:
+        """The logarithm of the determinant of the inverse's Jacobian at ``y``."""
+        with self._scope(name):
+            y = self._given(y)
+            extra = self._extra(event_ndims, self._inverse_min_event_ndims)
+            if hasattr(self, "_inverse_log_det_jacobian"):
+                return self._summed(self._inverse_log_det_jacobian(y), y, extra, self._inverse_min_event_ndims)
+            x = self._inverse(y)
+            return -self._summed(self._found("_forward_log_det_jacobian")(x), x, extra, self._forward_min_event_ndims)
+
+    # ------------------------------------------------------------------------------------------------------ for classes
+    def _forward(self, x: Any) -> Any:
+        raise NotImplementedError("forward not implemented.")
+
+    def _inverse(self, y: Any) -> Any:
+        raise NotImplementedError("inverse not implemented.")
+
+    def _forward_event_shape(self, shape: Any) -> Any:
+        return shape
+
+    def _inverse_event_shape(self, shape: Any) -> Any:
+        return shape
+
+    def _forward_event_shape_tensor(self, shape: Any) -> Any:
+        return shape
+
+    def _inverse_event_shape_tensor(self, shape: Any) -> Any:
+        return shape
+
+    def _scope(self, name: str) -> Any:
+        return tf.name_scope(f"{self._name}_{name}")
+
+    def _given(self, value: Any) -> Any:
+        return tf.convert_to_tensor(value, None if isinstance(value, tf.Tensor) else self._dtype)
+
+    def _found(self, name: str) -> Callable[[Any], Any]:
+        if not hasattr(self, name):
+            raise NotImplementedError(f"{type(self).__name__} has no log_det_jacobian.")
+        method: Callable[[Any], Any] = getattr(self, name)
+        return method
+
+    def _extra(self, event_ndims: Any, own: int) -> int:
+        number = int(event_ndims)
+        if number < own:
+            raise ValueError(
+                f"event_ndims ({number}) must be larger than min_event_ndims ({own})\n"
+                + errors.message(f"event_ndims={number} of {self._name}", f"at least {own}", f"event_ndims={own}")
+            )
+        return number - own
+
+    @staticmethod
+    def _summed(value: Any, x: Any, extra: int, own: int) -> Any:
+        """A determinant summed over the further dimensions of an event, which it is broadcast to first."""
+        value = tf.convert_to_tensor(value)
+        if not extra:
+            return value
+        shape = tf.shape(x)
+        value = value + tf.zeros(shape[: tf.size(shape) - own], value.dtype)
+        return tf.reduce_sum(value, list(range(-extra, 0)))
+
+
+class _Elementwise(Bijector):
+    """A function of each element, without parameters."""
+
+    def __init__(self, validate_args: bool, name: str) -> None:
+        super().__init__(validate_args=validate_args, forward_min_event_ndims=0, name=name)
+
+
+@public(_HOME + "Identity")
+class Identity(Bijector):
+    """``x``."""
+
+    def __init__(self, validate_args: bool = False, name: str = "identity") -> None:
+        super().__init__(is_constant_jacobian=True, validate_args=validate_args, forward_min_event_ndims=0, name=name)
+
+    def _forward(self, x: Any) -> Any:
+        return x
+
+    def _inverse(self, y: Any) -> Any:
+        return y
+
+    def _forward_log_det_jacobian(self, x: Any) -> Any:
+        return tf.constant(0.0, x.dtype.base_dtype)
+
+
+@public(_HOME + "Exp")
+class Exp(_Elementwise):
+    """``exp(x)``."""
+
+    def __init__(self, validate_args: bool = False, name: str = "exp") -> None:
+        super().__init__(validate_args, name)
+
+    def _forward(self, x: Any) -> Any:
+        return tf.exp(x)
+
+    def _inverse(self, y: Any) -> Any:
+        return tf.log(y)
+
+    def _forward_log_det_jacobian(self, x: Any) -> Any:
+        return x
+
+    def _inverse_log_det_jacobian(self, y: Any) -> Any:
+        return -tf.log(y)
+
+
+@public(_HOME + "Sigmoid")
+class Sigmoid(_Elementwise):
+    """``1 / (1 + exp(-x))``."""
+
+    def __init__(self, validate_args: bool = False, name: str = "sigmoid") -> None:
+        super().__init__(validate_args, name)
+
+    def _forward(self, x: Any) -> Any:
+        return tf.sigmoid(x)
+
+    def _inverse(self, y: Any) -> Any:
+        return tf.log(y) - tf.log1p(-y)
+
+    def _forward_log_det_jacobian(self, x: Any) -> Any:
+        return -tf.nn.softplus(-x) - tf.nn.softplus(x)
+
+    def _inverse_log_det_jacobian(self, y: Any) -> Any:
+        return -tf.log(y) - tf.log1p(-y)
+
+
+@public(_HOME + "Softplus")
+class Softplus(Bijector):
+    """``c * log(1 + exp(x / c))``, with ``c = hinge_softness`` or 1."""
+
+    def __init__(self, hinge_softness: Any = None, validate_args: bool = False, name: str = "softplus") -> None:
+        self._softness = None if hinge_softness is None else tf.convert_to_tensor(hinge_softness, name="hinge_softness")
+        super().__init__(validate_args=validate_args, forward_min_event_ndims=0, name=name)
+
+    @property
+    def hinge_softness(self) -> Any:
+        """``c``."""
+        return self._softness
+
+    def _forward(self, x: Any) -> Any:
+        return tf.nn.softplus(x) if self._softness is None else self._softness * tf.nn.softplus(x / self._softness)
+
+    def _inverse(self, y: Any) -> Any:
+        return softplus_inverse(y) if self._softness is None else self._softness * softplus_inverse(y / self._softness)
+
+    def _forward_log_det_jacobian(self, x: Any) -> Any:
+        return -tf.nn.softplus(-x if self._softness is None else -x / self._softness)
+
+    def _inverse_log_det_jacobian(self, y: Any) -> Any:
+        return -tf.log(-tf.expm1(-y if self._softness is None else -y / self._softness))
+
+
+@public(_HOME + "Softsign")
+class Softsign(_Elementwise):
+    """``x / (1 + |x|)``."""
+
+    def __init__(self, validate_args: bool = False, name: str = "softsign") -> None:
+        super().__init__(validate_args, name)
+
+    def _forward(self, x: Any) -> Any:
+        return x / (1.0 + tf.abs(x))
+
+    def _inverse(self, y: Any) -> Any:
+        return y / (1.0 - tf.abs(y))
+
+    def _forward_log_det_jacobian(self, x: Any) -> Any:
+        return -2.0 * tf.log1p(tf.abs(x))
+
+
+@public(_HOME + "Square")
+class Square(_Elementwise):
+    """``x ** 2`` of numbers that are not negative."""
+
+    def __init__(self, validate_args: bool = False, name: str = "square") -> None:
+        super().__init__(validate_args, name)
+
+    def _forward(self, x: Any) -> Any:
+        return tf.square(x)
+
+    def _inverse(self, y: Any) -> Any:
+        return tf.sqrt(y)
+
+    def _forward_log_det_jacobian(self, x: Any) -> Any:
+        return math.log(2.0) + tf.log(x)
+
+
+@public(_HOME + "AffineScalar")
+class AffineScalar(Bijector):
+    """``shift + scale * x``."""
+
+    def __init__(
+        self, shift: Any = None, scale: Any = None, validate_args: bool = False, name: str = "affine_scalar"
+    ) -> None:
+        self._shift = None if shift is None else tf.convert_to_tensor(shift, name="shift")
+        self._scale = None if scale is None else tf.convert_to_tensor(scale, name="scale")
+        super().__init__(is_constant_jacobian=True, validate_args=validate_args, forward_min_event_ndims=0, name=name)
+
+    @property
+    def shift(self) -> Any:
+        """What is added."""
+        return self._shift
+
+    @property
+    def scale(self) -> Any:
+        """The factor."""
+        return self._scale
+
+    def _forward(self, x: Any) -> Any:
+        x = x if self._scale is None else x * self._scale
+        return x if self._shift is None else x + self._shift
+
+    def _inverse(self, y: Any) -> Any:
+        y = y if self._shift is None else y - self._shift
+        return y if self._scale is None else y / self._scale
+
+    def _forward_log_det_jacobian(self, x: Any) -> Any:
+        if self._scale is None:
+            return tf.constant(0.0, x.dtype.base_dtype)
+        return tf.log(tf.abs(self._scale))
+
+
+@public(_HOME + "PowerTransform")
+class PowerTransform(Bijector):
+    """``(1 + x * power) ** (1 / power)``, and ``exp(x)`` for a power of 0."""
+
+    def __init__(self, power: float = 0.0, validate_args: bool = False, name: str = "power_transform") -> None:
+        if power < 0:
+            raise ValueError(
+                "`power` must be a non-negative TF constant.\n"
+                + errors.message(f"power={power}", "a number that is not negative", "power=0.5")
+            )
+        self._power = power
+        super().__init__(validate_args=validate_args, forward_min_event_ndims=0, name=name)
+
+    @property
+    def power(self) -> float:
+        """The power of the inverse."""
+        return self._power
+
+    def _forward(self, x: Any) -> Any:
+        return tf.exp(x) if self._power == 0 else tf.exp(tf.log1p(x * self._power) / self._power)
+
+    def _inverse(self, y: Any) -> Any:
+        return tf.log(y) if self._power == 0 else tf.expm1(tf.log(y) * self._power) / self._power
+
+    def _inverse_log_det_jacobian(self, y: Any) -> Any:
+        return (self._power - 1.0) * tf.log(y)
+
+
+@public(_HOME + "SoftmaxCentered")
+class SoftmaxCentered(Bijector):
+    """``n`` numbers to ``n + 1`` probabilities: the softmax of them and a 0."""
+
+    def __init__(self, validate_args: bool = False, name: str = "softmax_centered") -> None:
+        super().__init__(validate_args=validate_args, forward_min_event_ndims=1, name=name)
+
+    def _forward_event_shape(self, shape: Any) -> Any:
+        return shape if shape.ndims is None else shape[:-1].concatenate([shape[-1] + 1])
+
+    def _inverse_event_shape(self, shape: Any) -> Any:
+        return shape if shape.ndims is None else shape[:-1].concatenate([shape[-1] - 1])
+
+    def _forward_event_shape_tensor(self, shape: Any) -> Any:
+        return tf.concat([shape[:-1], shape[-1:] + 1], 0)
+
+    def _inverse_event_shape_tensor(self, shape: Any) -> Any:
+        return tf.concat([shape[:-1], shape[-1:] - 1], 0)
+
+    def _forward(self, x: Any) -> Any:
+        return tf.nn.softmax(tf.concat([x, tf.zeros_like(x[..., :1])], -1))
+
+    def _inverse(self, y: Any) -> Any:
+        logarithms = tf.log(y)
+        return logarithms[..., :-1] - logarithms[..., -1:]
+
+    def _inverse_log_det_jacobian(self, y: Any) -> Any:
+        return -tf.reduce_sum(tf.log(y), -1)
+
+
+@public(_HOME + "Invert")
+class Invert(Bijector):
+    """The inverse of a bijector."""
+
+    def __init__(self, bijector: Bijector, validate_args: bool = False, name: str | None = None) -> None:
+        self._bijector = bijector
+        super().__init__(
+            bijector.graph_parents,
+            bijector.is_constant_jacobian,
+            validate_args,
+            bijector.dtype,
+            bijector.inverse_min_event_ndims,
+            bijector.forward_min_event_ndims,
+            name or f"invert_{bijector.name}",
+        )
+
+    @property
+    def bijector(self) -> Bijector:
+        """The bijector."""
+        return self._bijector
+
+    def _forward(self, x: Any) -> Any:
+        return self._bijector.inverse(x)
+
+    def _inverse(self, y: Any) -> Any:
+        return self._bijector.forward(y)
+
+    def _forward_log_det_jacobian(self, x: Any) -> Any:
+        return self._bijector.inverse_log_det_jacobian(x, self._bijector.inverse_min_event_ndims)
+
+    def _inverse_log_det_jacobian(self, y: Any) -> Any:
+        return self._bijector.forward_log_det_jacobian(y, self._bijector.forward_min_event_ndims)
+
+    def _forward_event_shape(self, shape: Any) -> Any:
+        return self._bijector.inverse_event_shape(shape)
+
+    def _inverse_event_shape(self, shape: Any) -> Any:
+        return self._bijector.forward_event_shape(shape)
+
+    def _forward_event_shape_tensor(self, shape: Any) -> Any:
+        return self._bijector.inverse_event_shape_tensor(shape)
+
+    def _inverse_event_shape_tensor(self, shape: Any) -> Any:
+        return self._bijector.forward_event_shape_tensor(shape)
+
+
+@public(_HOME + "Chain")
+class Chain(Bijector):
+    """Bijectors one after the other, the last one of the list first: ``Chain([f, g])(x) = f(g(x))``."""
+
+    def __init__(
+        self, bijectors: Sequence[Bijector] | None = None, validate_args: bool = False, name: str | None = None
+    ) -> None:
+        self._bijectors = list(bijectors or ())
+        if any(one.forward_min_event_ndims != one.inverse_min_event_ndims for one in self._bijectors):
+            raise NotImplementedError("a chain of bijectors that change the number of dimensions")
+        super().__init__(
+            [parent for one in self._bijectors for parent in one.graph_parents],
+            all(one.is_constant_jacobian for one in self._bijectors),
+            validate_args,
+            None,
+            max((one.forward_min_event_ndims for one in self._bijectors), default=0),
+            name=name
+            or "_of_".join(["chain", *(one.name for one in self._bijectors)] if self._bijectors else ["identity"]),
+        )
+
+    @property
+    def bijectors(self) -> list[Bijector]:
+        """The bijectors."""
+        return list(self._bijectors)
+
+    def _forward(self, x: Any) -> Any:
+        for one in reversed(self._bijectors):
+            x = one.forward(x)
+        return x
+
+    def _inverse(self, y: Any) -> Any:
+        for one in self._bijectors:
+            y = one.inverse(y)
+        return y
+
+    def _forward_log_det_jacobian(self, x: Any) -> Any:
+        total = tf.constant(0.0, x.dtype.base_dtype)
+        for one in reversed(self._bijectors):
+            total += one.forward_log_det_jacobian(x, self._forward_min_event_ndims)
+            x = one.forward(x)
+        return total
+
+    def _inverse_log_det_jacobian(self, y: Any) -> Any:
+        total = tf.constant(0.0, y.dtype.base_dtype)
+        for one in self._bijectors:
+            total += one.inverse_log_det_jacobian(y, self._inverse_min_event_ndims)
+            y = one.inverse(y)
+        return total
+
+    def _forward_event_shape(self, shape: Any) -> Any:
+        for one in reversed(self._bijectors):
+            shape = one.forward_event_shape(shape)
+        return shape
+
+    def _inverse_event_shape(self, shape: Any) -> Any:
+        for one in self._bijectors:
+            shape = one.inverse_event_shape(shape)
+        return shape
+
+    def _forward_event_shape_tensor(self, shape: Any) -> Any:
+        for one in reversed(self._bijectors):
+            shape = one.forward_event_shape_tensor(shape)
+        return shape
+
+    def _inverse_event_shape_tensor(self, shape: Any) -> Any:
+        for one in self._bijectors:
+            shape = one.inverse_event_shape_tensor(shape)
+        return shape
+
+
+@public(_HOME + "Inline")
+class Inline(Bijector):
+    """A bijector of functions.
+
+    Args:
+        forward_fn: function of ``x``.
+        inverse_fn: function of ``y``.
+        inverse_log_det_jacobian_fn: function of ``y``.
+        forward_log_det_jacobian_fn: function of ``x``.
+        forward_event_shape_fn, forward_event_shape_tensor_fn: functions of the shape of ``x``.
+        inverse_event_shape_fn, inverse_event_shape_tensor_fn: functions of the shape of ``y``.
+    """
+
+    def __init__(
+        self,
+        forward_fn: Callable[..., Any] | None = None,
+        inverse_fn: Callable[..., Any] | None = None,
+        inverse_log_det_jacobian_fn: Callable[..., Any] | None = None,
+        forward_log_det_jacobian_fn: Callable[..., Any] | None = None,
+        forward_event_shape_fn: Callable[..., Any] | None = None,
+        forward_event_shape_tensor_fn: Callable[..., Any] | None = None,
+        inverse_event_shape_fn: Callable[..., Any] | None = None,
+        inverse_event_shape_tensor_fn: Callable[..., Any] | None = None,
+        is_constant_jacobian: bool = False,
+        validate_args: bool = False,
+        forward_min_event_ndims: int | None = None,
+        inverse_min_event_ndims: int | None = None,
+        name: str = "inline",
+    ) -> None:
+        given = {
+            "_forward": forward_fn,
+            "_inverse": inverse_fn,
+            "_inverse_log_det_jacobian": inverse_log_det_jacobian_fn,
+            "_forward_log_det_jacobian": forward_log_det_jacobian_fn,
+            "_forward_event_shape": forward_event_shape_fn,
+            "_forward_event_shape_tensor": forward_event_shape_tensor_fn,
+            "_inverse_event_shape": inverse_event_shape_fn,
+            "_inverse_event_shape_tensor": inverse_event_shape_tensor_fn,
+        }
+        self.__dict__.update({key: function for key, function in given.items() if function is not None})
+        super().__init__(
+            None,
+            is_constant_jacobian,
+            validate_args,
+            None,
+            forward_min_event_ndims,
+            inverse_min_event_ndims,
+            name,
+        )
