@@ -306,7 +306,10 @@ class BaseSession:
             timeout = options.timeout_in_ms / 1000
         traced = run_metadata if getattr(options, "trace_level", 0) else None
         fetch_plan.last = registered = self._registered(fetch_plan, names)
-        return self._worker.run(registered, values, timeout, traced)
+        try:
+            return self._worker.run(registered, values, timeout, traced)
+        except RecursionError as problem:
+            raise errors.ResourceExhaustedError(None, None, errors.nested_too_deep("run")) from problem
 
     def _start(
         self,

@@ -12,6 +12,7 @@ not travel: what arrives is an `OpRecord` with its name, type, device and creati
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 __all__ = [
@@ -93,6 +94,15 @@ def message(given: object, expected: object, instead: object, *, at: object = No
     if at is not None and (where := str(at)):
         parts.append(f"At: {_indented(where)}")
     return "\n".join(parts)
+
+
+def nested_too_deep(doing: str) -> str:
+    """The text for functions, conditionals or loops inside each other that Python's stack is too small for."""
+    return message(
+        f"a graph to {doing} whose functions, conditionals or loops stand inside each other",
+        f"fewer of them than Python's stack holds (sys.getrecursionlimit() = {sys.getrecursionlimit()})",
+        "build it flatter, or sys.setrecursionlimit(...) before",
+    )
 
 
 def _indented(part: object) -> str:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
+import stat
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 from anabranch.core import errors
 
@@ -48,6 +50,26 @@ def error_of(problem: OSError | ValueError, path: str, op: Any = None) -> errors
         op,
         errors.message(f"the path {path!r}: {problem}", "a path without a NUL byte", "check where the path comes from"),
     )
+
+
+def open_to_read(path: str) -> BinaryIO:
+    """Open a file, and nothing else: a FIFO or a device has no end that one could wait for.
+
+    Raises:
+        FailedPreconditionError: it is not a file. OSError: it cannot be opened.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if not stat.S_ISREG(mode):
+            text = errors.message(f"{path!r}, a FIFO, a socket or a device", "a file", "copy what it gives into a file")
+            raise errors.FailedPreconditionError(None, None, text)
+        return open(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
 
 
 @contextlib.contextmanager

@@ -356,7 +356,7 @@ def read_index(prefix: str) -> tuple[list[tuple[bytes, Any]], int]:
 def _read_index(prefix: str) -> tuple[list[tuple[bytes, Any]], Any]:
     path = index_name(prefix)
     try:
-        with open(path, "rb") as stream:
+        with file_errors.open_to_read(path) as stream:
             data = stream.read()
     except FileNotFoundError as problem:
         raise errors.NotFoundError(

@@ -180,7 +180,8 @@ class BundleReader:
         opened = self._files.get(shard)
         if opened is None:
             try:
-                handle = os.open(path, os.O_RDONLY)
+                with file_errors.open_to_read(path) as stream:
+                    handle = os.dup(stream.fileno())
             except FileNotFoundError as problem:
                 raise errors.NotFoundError(
                     None, None, f"{path}; No such file or directory (tensor {name!r} is in it)"

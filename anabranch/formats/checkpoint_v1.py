@@ -82,7 +82,7 @@ class V1Reader:
 
     def _load(self, path: str) -> None:
         try:
-            with open(path, "rb") as stream:
+            with file_errors.open_to_read(path) as stream:
                 size = os.fstat(stream.fileno()).st_size
                 data: Any = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
         except OSError as problem:

@@ -20,9 +20,9 @@ from anabranch.core import errors
 from anabranch.core.contract import opdef
 from anabranch.core.contract.opdef import REQUIRED, ArgSpec, OpDefinition
 from anabranch.core.graph.builder import Builder, builder_of
-from anabranch.core.graph.convert import convert_to_tensor, set_pack
+from anabranch.core.graph.convert import convert_to_tensor, fits, set_pack
 from anabranch.core.graph.tensor import OpView, Tensor
-from anabranch.core.values import dtypes
+from anabranch.core.values import dtypes, elements
 
 _result_types: dict[str, Callable[..., Any]] = {}
 
@@ -268,6 +268,8 @@ def _convert_one(
             preferred = attr.default
         elif attr.allowed is not None and dtypes.int32 not in attr.allowed and not _has_numpy_type(value):
             preferred = dtypes.float32 if dtypes.float32 in attr.allowed else None
+    if spec.dtype is not None and spec.dtype.is_integer and not fits(value, spec.dtype):
+        elements.refuse_range(value, spec.dtype)  # a size or an index: not meant as a pattern of bits
     try:
         return convert_to_tensor(value, dtype, name, preferred, as_ref=spec.is_ref)
     except TypeError as problem:

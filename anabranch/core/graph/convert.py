@@ -100,6 +100,9 @@ def convert_to_tensor(
         return value if isinstance(value, builder.tensor_type) else builder.adopt(value)
     wanted = None if dtype is None else dtypes.as_dtype(dtype).base
     preferred = preferred_dtype if preferred_dtype is not None else dtype_hint
+    hint = None if wanted is not None or preferred is None else dtypes.as_dtype(preferred)
+    if hint is not None and hint.is_integer and not fits(value, hint):
+        preferred = None  # a size or an index that needs more bits; nothing is cut off
     for _, function in _candidates(type(value)):
         if wanted is None and preferred is not None:
             try:
@@ -130,6 +133,19 @@ def convert_to_tensor(
         except (TypeError, ValueError):
             pass
     return constant(value, wanted, name=name, graph=graph)
+
+
+def fits(value: Any, dtype: dtypes.DType) -> bool:
+    """Whether integers that are not a tensor's are numbers of a dtype; True for all other values."""
+    if isinstance(value, (int, np.integer)):
+        least = most = int(value)
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.size:
+        least, most = int(value.min()), int(value.max())
+    elif isinstance(value, (list, tuple)):
+        return all(fits(item, dtype) for item in value)
+    else:
+        return True
+    return dtype.min <= least and most <= dtype.max
 
 
 def _holds_tensors(value: Any) -> bool:

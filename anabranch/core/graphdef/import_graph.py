@@ -78,7 +78,7 @@ def import_graph_def(
     values = list(mapped.values())
     graph = graph_of(values, get_default_graph)
     graph._check_not_finalized()
-    with all_or_nothing(graph), graph.as_default(), graph.shared_site():
+    with all_or_nothing(graph), graph.as_default(), graph.shared_site(), _refusing_depth():
         return _Import(graph, proto, producers, validate_colocation_constraints).run(mapped, elements, name)
 
 
@@ -123,6 +123,14 @@ def _checked_elements(return_elements: Any) -> list[str] | None:
             )
         )
     return [item.decode() if isinstance(item, bytes) else item for item in elements]
+
+
+@contextlib.contextmanager
+def _refusing_depth() -> Iterator[None]:
+    try:
+        yield
+    except RecursionError as problem:
+        raise ValueError(errors.nested_too_deep("import")) from problem
 
 
 @contextlib.contextmanager

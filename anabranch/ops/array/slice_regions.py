@@ -54,6 +54,8 @@ class BadSlice(ValueError):
 def resolve(rank: int, begin: Any, end: Any, strides: Any, attrs: dict[str, Any]) -> Resolved:
     """Entries of a strided slice of `rank` dimensions; `begin` etc. are sequences with None for unknown numbers."""
     count = len(begin)
+    if not count == len(end) == len(strides):
+        raise BadSlice("Expected begin, end, and strides to be 1D equal size tensors")
     begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_mask = (attrs[name] for name in MASKS)
     ellipses = [i for i in range(count) if ellipsis_mask >> i & 1]
     if len(ellipses) > 1:

@@ -156,6 +156,7 @@ class StridedSliceGrad(Op):
     signature = "shape: Index, begin: Index, end: Index, strides: Index, dy: T -> output: T"
     attrs = _SLICE_ATTRS
     effect = PURE
+    ranks = {"begin": 1, "end": 1, "strides": 1}
     moves = True
     compile_time = ("shape", *_SPEC)
 

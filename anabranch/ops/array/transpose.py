@@ -27,7 +27,8 @@ def _transposed_shape(c: Any) -> shapes.RawShape:
         return None if raw is None else (None,) * len(raw)
     if raw is None:
         raw = (None,) * len(perm)
-    if len(perm) != len(raw) or (None not in perm and sorted(p % len(raw) for p in perm) != list(range(len(raw)))):
+    inside = len(perm) == len(raw) and all(p is None or -len(raw) <= p < len(raw) for p in perm)
+    if not inside or (None not in perm and sorted(p % len(raw) for p in perm) != list(range(len(raw)))):
         refuse(
             c,
             f"perm {perm} for a tensor of shape {shapes.show(raw)}",

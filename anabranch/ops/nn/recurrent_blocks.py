@@ -138,6 +138,7 @@ class BlockLSTM(Op):
     signature = f"seq_len_max: int64, x: T, cs_prev: T, h_prev: T, w: T, wci: T, wcf: T, wco: T, b: T -> {_OUTPUTS}"
     attrs = {"forget_bias": Float(1.0), "cell_clip": Float(3.0), "use_peephole": Bool(False), "T": _FLOATS}
     effect = PURE
+    ranks = {"cs_prev": 2, "h_prev": 2, "w": 2, "b": 1}
     gradient = DERIVED
     shape = _time_shape
 
@@ -151,6 +152,7 @@ class BlockLSTMV2(Op):
     signature = f"seq_len_max: int64, x: T, cs_prev: T, h_prev: T, w: T, wci: T, wcf: T, wco: T, b: T -> {_OUTPUTS}"
     attrs = {"cell_clip": Float(0.0), "use_peephole": Bool(False), "T": _FLOATS}
     effect = PURE
+    ranks = {"cs_prev": 2, "h_prev": 2, "w": 2, "b": 1}
     gradient = DERIVED
     shape = _time_shape
 
@@ -168,6 +170,7 @@ class GRUBlockCell(Op):
     signature = "x: T, h_prev: T, w_ru: T, w_c: T, b_ru: T, b_c: T -> r: T, u: T, c: T, h: T"
     attrs = {"T": Type("float")}
     effect = PURE
+    ranks = {"h_prev": 2}
     gradient = DERIVED
 
     def shape(c):

@@ -65,6 +65,13 @@ class DecodeWav(Op):
                 f"format {kind} of {bits} bits",
                 "1, plain numbers, of 16 bits",
             )
+        if channels < 1 or block != 2 * channels or rate > np.iinfo(np.int32).max:
+            raise _bad(
+                ctx,
+                "Bad audio format for WAV: frames of another size than the channels, or a rate that no int32 holds",
+                f"{channels} channels in frames of {block} bytes, {rate} frames a second",
+                "2 bytes for each of at least one channel, and a rate below 2^31",
+            )
         count = len(chunks[b"data"]) // block
         audio = np.frombuffer(chunks[b"data"], "<i2", count * channels).astype(_F).reshape(count, channels) / _F(32768)
         wanted = attrs["desired_channels"]

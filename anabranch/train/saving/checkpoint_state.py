@@ -156,8 +156,8 @@ def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None
     folder = as_path(checkpoint_dir)
     path = state_file(folder, latest_filename)
     try:
-        with open(path, encoding="utf-8") as stream:
-            text = stream.read()
+        with file_errors.open_to_read(path) as stream:
+            text = stream.read().decode()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as problem:

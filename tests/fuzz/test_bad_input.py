@@ -1,0 +1,130 @@
+"""Inputs that once ended in an exception that nobody raised on purpose, each standing for its kind."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.core.graph.build import build
+
+
+def refused(fetch: Any, feeds: Any, match: str, kind: Any = tf.errors.InvalidArgumentError) -> None:
+    for tier in ("interpreted", "compiled"):
+        with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+            with pytest.raises(kind, match=match):
+                session.run(fetch, feeds)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "operands", "attrs", "match"),
+    [
+        ("ShardedFilename", [["a"], 0, 1], {}, "'basename'.*a scalar"),
+        ("UnsortedSegmentJoin", [["a"], [0], [2]], {}, "'num_segments'.*a scalar"),
+        ("Multinomial", [np.ones(3, np.float32), 2], {}, "rank 2"),
+        ("MaxPoolV2", [np.ones((1, 4, 4, 1), np.float32), 2, [1, 1, 1, 1]], {"padding": "SAME"}, "'ksize'.*rank 1"),
+        ("SplitV", [np.float32(1), [1], 0], {"num_split": 1}, "split_dim = 0 is not in"),
+        ("RaggedTensorToSparse", [[np.array([0], np.int64)], np.float32(1)], {}, "rt_dense_values.*rank at least 1"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.isalnum() else "",
+)
+def test_ranks_that_kernels_count_on(type_name: str, operands: Any, attrs: Any, match: str) -> None:
+    feeds = {}
+
+    def fed(value: Any) -> Any:
+        if isinstance(value, list) and value and isinstance(value[0], np.ndarray):
+            return [fed(item) for item in value]
+        text = isinstance(value, list) and isinstance(value[0], str)
+        own = isinstance(value, (np.ndarray, np.generic))
+        array = value if own else np.asarray(value, object if text else np.int32)
+        tensor = tf.placeholder(tf.string if text else array.dtype)
+        feeds[tensor] = array
+        return tensor
+
+    result = build(type_name, *map(fed, operands), **attrs)
+    refused(result, feeds, f"(?s){match}")
+
+
+def test_a_handle_of_another_kind() -> None:
+    table = build("HashTableV2", key_dtype="string", value_dtype="int64")
+    queue = build("FIFOQueueV2", component_types=["float"])
+    refused(build("QueueSizeV2", table), {}, "(?s)a handle of Table.*a queue")
+    refused(build("ReadVariableOp", queue, dtype="float"), {}, "(?s)a queue, for.*a variable")
+    refused(build("LookupTableSizeV2", queue), {}, "(?s)a queue, for.*a table")
+
+
+def test_sizes_that_an_int32_does_not_hold_are_not_cut_off() -> None:
+    wide = np.array([2**38])
+    assert tf.broadcast_to(1.0, wide).shape.as_list() == [2**38]
+    assert tf.fill(wide, 1.0).shape.as_list() == [2**38]
+    assert tf.fill([2**38], 1.0).shape.as_list() == [2**38]
+    assert tf.tile(tf.ones([1]), wide).shape.as_list() == [2**38]
+    assert tf.random_uniform(wide).shape.as_list() == [2**38]
+    with pytest.raises(ValueError, match=r"perm \[4294967296\]"):
+        tf.transpose(tf.ones([4]), np.array([2**32]))
+    with pytest.raises(OverflowError, match=r"8589934592.*tf\.int32"):
+        tf.one_hot([1], np.array(2**33))
+
+
+@pytest.mark.parametrize(("block", "rate"), [(0, 8000), (4, 8000), (2, 2**31)])
+def test_sound_with_impossible_numbers(block: int, rate: int) -> None:
+    head = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 44, b"WAVE", b"fmt ", 16, 1, 1, rate, 1, block, 16, b"data", 8)
+    contents = tf.placeholder(tf.string, [])
+    refused(build("DecodeWav", contents), {contents: head + bytes(8)}, "Bad audio format for WAV")
+
+
+def test_arguments_and_iterations_outside_of_functions_and_loops() -> None:
+    graph_def = tf.GraphDef()
+    argument = graph_def.node.add(name="a", op="_Arg")
+    argument.attr["T"].type = 1
+    argument.attr["index"].i = 0
+    constant = graph_def.node.add(name="c", op="Placeholder")
+    constant.attr["dtype"].type = 1
+    again = graph_def.node.add(name="n", op="NextIteration", input=["c"])
+    again.attr["T"].type = 1
+    tf.import_graph_def(graph_def, name="")
+    graph = tf.get_default_graph()
+    refused("a:0", {}, "an argument of a function, outside of any")
+    refused("n:0", {graph.get_tensor_by_name("c:0"): 1.0}, "outside of a loop")
+
+
+def functions(depth: int) -> Any:
+    """A graph whose function calls the next one, and so on."""
+    graph_def = tf.GraphDef()
+    for i in range(depth):
+        function = graph_def.library.function.add()
+        function.signature.name = f"f{i}"
+        function.signature.input_arg.add(name="x", type=1)
+        function.signature.output_arg.add(name="y", type=1)
+        last = i == depth - 1
+        node = function.node_def.add(name="c", op="Identity" if last else f"f{i + 1}", input=["x"])
+        if last:
+            node.attr["T"].type = 1
+        function.ret["y"] = "c:output:0" if last else "c:y:0"
+    graph_def.node.add(name="x", op="Placeholder").attr["dtype"].type = 1
+    graph_def.node.add(name="y", op="f0", input=["x"])
+    return graph_def
+
+
+def test_functions_inside_each_other_deeper_than_the_stack() -> None:
+    with pytest.raises(ValueError, match="stand inside each other"):
+        tf.import_graph_def(functions(1000), name="")
+
+
+def test_a_fifo_is_not_a_checkpoint(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.index")
+    with pytest.raises(tf.errors.FailedPreconditionError, match="a FIFO, a socket or a device"):
+        tf.train.NewCheckpointReader(str(tmp_path / "model"))
+    os.mkfifo(tmp_path / "checkpoint")
+    with pytest.raises(tf.errors.FailedPreconditionError, match="a FIFO, a socket or a device"):
+        tf.train.latest_checkpoint(str(tmp_path))
+
+
+def test_braces_in_a_value_that_an_error_shows() -> None:
+    text = tf.placeholder(tf.string, [])
+    refused(tf.decode_csv(text, [[1.0]]), {text: "{0} {name"}, r"\{0\}")
