@@ -16,6 +16,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.contract.inference import partial_value
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.random_seed import get_seed
@@ -222,6 +223,29 @@ class Dataset:
         spec = TensorComponent(dtypes.int64, TensorShape([]))
         operands = number(start, "start"), number(stop, "stop"), number(step, "step")
         return Dataset(build("RangeDataset", *operands, **structure.attrs_of(spec)), spec)
+
+    @staticmethod
+    def list_files(file_pattern: Any, shuffle: Any = None, seed: Any = None) -> Dataset:
+        """A dataset of the names of files that match a pattern, or one of several.
+
+        Args:
+            file_pattern: a string with wildcards, or several in a list or tensor.
+            shuffle: whether names come in random order, another one for each pass; sorted if False. True if None.
+            seed: with it (or a graph's seed) the order is TensorFlow's own.
+        """
+        with name_scope("list_files"):
+            patterns = convert_to_tensor(file_pattern, dtypes.string, name="file_pattern")
+            names = build("MatchingFiles", patterns)
+            count = build("Size", names, out_type=dtypes.int64)
+            flat = build("Reshape", patterns, [-1])
+            text = build("Add", "No files matched pattern: ", build("ReduceJoin", flat, 0, separator=", "))
+            there = build("Assert", build("Greater", count, np.int64(0)), [text], summarize=1)
+            with get_default_graph().control_dependencies([there]):
+                names = build("Identity", names)
+            dataset = Dataset.from_tensor_slices(names)
+            if shuffle or shuffle is None:
+                dataset = dataset.shuffle(build("Maximum", count, np.int64(1)), seed=seed)
+            return dataset
 
     @staticmethod
     def zip(datasets: Any) -> Dataset:

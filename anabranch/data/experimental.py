@@ -56,6 +56,25 @@ def unbatch() -> Transformation:
     return lambda dataset: dataset.unbatch()
 
 
+@public("data.experimental.ignore_errors", "contrib.data.ignore_errors")
+def ignore_errors(log_warning: bool = False) -> Transformation:
+    """Leaves out elements that cannot be made: each of these, and nothing else.
+
+    Args:
+        log_warning: whether each error is written to the log.
+
+    Example:
+        >>> import anabranch as tf
+        >>> numbers = tf.data.Dataset.from_tensor_slices([1.0, 0.0, 4.0])
+        >>> dataset = numbers.map(lambda x: tf.check_numerics(1.0 / x, "division by zero"))
+        >>> dataset = dataset.apply(tf.data.experimental.ignore_errors()).batch(3)
+        >>> with tf.Session() as session:
+        ...     session.run(dataset.make_one_shot_iterator().get_next()).tolist()
+        [1.0, 0.25]
+    """
+    return lambda dataset: dataset._stage("IgnoreErrorsDataset", log_warning=log_warning)
+
+
 @public("data.experimental.enumerate_dataset", "contrib.data.enumerate_dataset")
 def enumerate_dataset(start: Any = 0) -> Transformation:
     """Pairs of a number, from ``start`` on, and an element."""

@@ -224,40 +224,82 @@ def checked_array(piece: Piece) -> np.ndarray:
     return array if piece.dtype == dtypes.string else array.astype(piece.dtype.np, copy=False)
 
 
+def _write_piece(stream: Any, piece: Piece, shard: int, position: int, entries: Entries) -> int:
+    """Write a piece at ``position`` of a data file; return its size."""
+    array = checked_array(piece)
+    if piece.dtype == dtypes.string:
+        size, crc = _write_strings(array, stream.write, piece.name)
+    else:
+        size, crc = _write_numbers(array, stream.write)
+    entry = tensor_bundle_pb2.BundleEntryProto(
+        dtype=piece.dtype.enum,  # type: ignore[arg-type]
+        shard_id=shard,
+        offset=position,
+        size=size,
+        crc32c=mask(crc),
+    )
+    entry.shape.SetInParent()
+    for length in array.shape:
+        entry.shape.dim.add(size=length)
+    if not piece.spec:
+        entries.whole(piece.name, entry)
+        return size
+    shape, part, expected = slices.parse_spec(piece.spec)
+    if expected != array.shape:
+        raise refuse(
+            f"a tensor of shape {list(array.shape)} as {piece.spec!r} of {piece.name!r}",
+            f"shape {list(expected)}",
+            "check shape_and_slices",
+        )
+    part = slices.normal(part, shape)
+    if all(length == slices.WHOLE for _, length in part):
+        entries.whole(piece.name, entry)
+    else:
+        entries.part(piece.name, shape, part, entry)
+    return size
+
+
 def _write_data(stream: Any, pieces: Iterable[Piece], shard: int, entries: Entries) -> None:
     position = 0
     for piece in pieces:
-        array = checked_array(piece)
-        if piece.dtype == dtypes.string:
-            size, crc = _write_strings(array, stream.write, piece.name)
-        else:
-            size, crc = _write_numbers(array, stream.write)
-        entry = tensor_bundle_pb2.BundleEntryProto(
-            dtype=piece.dtype.enum,  # type: ignore[arg-type]
-            shard_id=shard,
-            offset=position,
-            size=size,
-            crc32c=mask(crc),
-        )
-        entry.shape.SetInParent()
-        for length in array.shape:
-            entry.shape.dim.add(size=length)
-        position += size
-        if not piece.spec:
-            entries.whole(piece.name, entry)
-            continue
-        shape, part, expected = slices.parse_spec(piece.spec)
-        if expected != array.shape:
-            raise refuse(
-                f"a tensor of shape {list(array.shape)} as {piece.spec!r} of {piece.name!r}",
-                f"shape {list(expected)}",
-                "check shape_and_slices",
-            )
-        part = slices.normal(part, shape)
-        if all(length == slices.WHOLE for _, length in part):
-            entries.whole(piece.name, entry)
-        else:
-            entries.part(piece.name, shape, part, entry)
+        position += _write_piece(stream, piece, shard, position, entries)
+
+
+class BundleWriter:
+    """A checkpoint that is written tensor by tensor, in one data file; it is there when :meth:`commit` returns."""
+
+    def __init__(self, prefix: str) -> None:
+        staging.make_folder_of(prefix)
+        self._prefix = prefix
+        self._count = free_count(prefix, 1)
+        self._entries = Entries()
+        self._position = 0
+        self._stage = staging.Staged()
+        self._open = contextlib.ExitStack()
+        self._open.enter_context(self._stage)
+        self._file = contextlib.ExitStack()
+        self._stream = self._file.enter_context(self._stage.open(data_name(prefix, 0, self._count)))
+
+    def add(self, name: str, dtype: dtypes.DType, array: Any) -> None:
+        """Write a tensor."""
+        piece = Piece(name, "", dtype, array)
+        self._position += _write_piece(self._stream, piece, 0, self._position, self._entries)
+
+    def commit(self) -> None:
+        """Put everything in its place."""
+        self._file.close()
+        for shard in range(1, self._count):
+            with self._stage.open(data_name(self._prefix, shard, self._count)):
+                pass
+        self._entries.write(self._stage, self._prefix, self._count)
+        self._stage.commit()
+        self._open.close()
+        _remove_others(self._prefix, self._count)
+
+    def abandon(self) -> None:
+        """Remove what has been written; nothing once it is committed."""
+        self._file.close()
+        self._open.close()
 
 
 def write_bundle(prefix: str, *shards: Iterable[Piece]) -> None:

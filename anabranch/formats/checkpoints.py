@@ -115,3 +115,5 @@ def checkpoint_facts(prefix: str) -> dict[str, tuple[Any, tuple[int, ...]]]:
 hooks.fill("write_checkpoint", write_checkpoint)
 hooks.fill("read_checkpoint", read_checkpoint)
 hooks.fill("merge_checkpoints", bundle.merge_bundles)
+hooks.fill("bundle_writer", bundle.BundleWriter)
+hooks.fill("open_bundle", open_checkpoint)

@@ -16,7 +16,7 @@ from typing import Any
 
 import google_crc32c
 
-from anabranch.core import errors, file_errors
+from anabranch.core import errors, file_errors, paths
 from anabranch.core.contract import hooks
 
 HEADER = 12
@@ -77,10 +77,7 @@ def opened(path: str, compression: str, buffer_size: int = 0) -> tuple[Callable[
         compression: ``""``, ``"ZLIB"`` or ``"GZIP"``.
         buffer_size: bytes that are asked of the file at once, if not 0.
     """
-    try:
-        file = open(path, "rb", buffering=0)  # noqa: SIM115  (closed by whom reads)
-    except (OSError, ValueError) as problem:
-        raise file_errors.error_of(problem, path) from None
+    file = paths.open_bytes(path)
 
     def read(size: int) -> bytes:
         try:
@@ -109,6 +106,8 @@ class RecordStream:
         self._buffer = b""
         self._position = 0
         self.offset = 0
+        self._behind: int | None = None
+        """Size of a damaged record whose length can be trusted: where the one behind it starts."""
 
     def _fill(self, size: int) -> bool:
         """Have ``size`` bytes at the position, if the stream has them."""
@@ -153,10 +152,51 @@ class RecordStream:
         start = self._position + HEADER
         record = self._buffer[start : start + length]
         if masked_crc(record) != _checksum.unpack_from(self._buffer, start + length)[0]:
+            self._behind = whole
             raise self._lost("corrupted", f"its {length} bytes do not fit their checksum")
         self._position = start + length + FOOTER
         self.offset += whole
         return record
+
+    def pass_over(self) -> bool:
+        """Go behind the damaged record that :meth:`next` has met; False if nobody knows where it ends."""
+        size, self._behind = self._behind, None
+        if size is None:
+            return False
+        self._position += size
+        self.offset += size
+        return True
+
+    def next_of_buffer(self) -> list[bytes]:
+        """The next records, as many as are in memory and at least one; an empty list at the end.
+
+        Raises:
+            DataLossError: the first of them is cut off or damaged.
+        """
+        record = self.next()
+        if record is None:
+            return []
+        records = [record]
+        value, unpack, unpack_check = google_crc32c.value, _frame.unpack_from, _checksum.unpack_from
+        buffer, size, position = self._buffer, len(self._buffer), self._position
+        while size - position >= HEADER:
+            length, check = unpack(buffer, position)
+            crc = value(buffer[position : position + 8])
+            if (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF != check:
+                break
+            start = position + HEADER
+            end = start + length
+            if end + FOOTER > size:
+                break
+            record = buffer[start:end]
+            crc = value(record)
+            if (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF != unpack_check(buffer, end)[0]:
+                break
+            records.append(record)
+            position = end + FOOTER
+        self.offset += position - self._position
+        self._position = position
+        return records
 
 
 def read_records(

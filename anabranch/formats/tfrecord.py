@@ -224,3 +224,4 @@ def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
 
 
 hooks.fill("compression_name", TFRecordOptions.get_compression_type_string)
+hooks.fill("record_writer", TFRecordWriter)

@@ -10,15 +10,13 @@ import errno
 import glob as _glob
 import io
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from anabranch.core import errors
 from anabranch.core.file_errors import translated
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+from anabranch.core.paths import local
 
 
 class FileStatistics(NamedTuple):
@@ -27,27 +25,6 @@ class FileStatistics(NamedTuple):
     length: int
     mtime_nsec: int
     is_directory: bool
-
-
-def local(path: Any) -> str:
-    """A path as text without ``file://``; UnimplementedError for another file system."""
-    text = os.fspath(path)
-    if isinstance(text, bytes):
-        text = text.decode()
-    match = _SCHEME.match(text)
-    if match is None:
-        return text
-    if match[1] == "file":
-        return text[match.end() :]
-    raise errors.UnimplementedError(
-        None,
-        None,
-        errors.message(
-            f"the path {text!r} on the file system {match[1]!r}",
-            "a local path",
-            f"fsspec.filesystem({match[1]!r}).get(remote, local) before, and .put(local, remote) after",
-        ),
-    )
 
 
 def exists(path: Any) -> bool:

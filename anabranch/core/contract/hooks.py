@@ -43,8 +43,11 @@ NAMES = {
     "write_checkpoint": "formats.checkpoints: (version, prefix, [(name, slice, dtype, array)])",
     "read_checkpoint": "formats.checkpoints: (prefix, [(name, slice, dtype)]) -> list of arrays",
     "merge_checkpoints": "formats.bundle: (prefixes, target, delete_old_dirs, allow_missing_files)",
-    "open_bytes": "formats.records: (path, compression) -> how to read a file's (inflated) bytes, how to close it",
+    "open_bytes": "formats.records: (path, compression, buffer size) -> functions that read (inflated) bytes, close it",
     "record_stream": "formats.records: (read, path) -> a stream of TFRecords with next() and offset",
+    "record_writer": "formats.tfrecord: (path, compression) -> what writes TFRecords: write(), a context manager",
+    "bundle_writer": "formats.bundle: (prefix) -> a checkpoint to be written: add(), commit(), abandon()",
+    "open_bundle": "formats.checkpoints: (prefix) -> a checkpoint open for reading: tensors, read(), close()",
     "compression_name": "formats.tfrecord: (TFRecordOptions, a compression's name or number, None) -> its name or ''",
     "with_gradient": "autodiff.registry: (make, op type, rule) -> the op that make() makes, with a rule of its own",
     "event_writer": "summary.event_file: (logdir, max_queue, flush_secs, filename_suffix) -> a writer of events",
@@ -134,6 +137,21 @@ def open_bytes(*args: Any) -> Any:
 def record_stream(*args: Any) -> Any:
     """See :data:`NAMES`."""
     return _slots["record_stream"](*args)
+
+
+def record_writer(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["record_writer"](*args)
+
+
+def bundle_writer(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["bundle_writer"](*args)
+
+
+def open_bundle(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["open_bundle"](*args)
 
 
 def compression_name(*args: Any) -> Any:

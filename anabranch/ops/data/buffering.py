@@ -1,4 +1,4 @@
-"""Stages that keep elements: cache in memory, prefetch.
+"""Stages that keep elements: cache (in memory here, in a file in :mod:`~anabranch.ops.data.file_cache`), prefetch.
 
 Prefetching never changes what comes, and an error comes at its place. Elements are made ahead, by a thread, only where
 that pays: work that takes less than :data:`WORTH_A_THREAD` is done when it is asked for, as two threads of Python that
@@ -19,7 +19,9 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool, Int
-from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Dataset, Element, Iterator, Worker, number, stage
+from anabranch.core.paths import local
+from anabranch.ops.data.file_cache import FileCached
+from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Context, Dataset, Element, Iterator, Worker, number, stage
 
 WORTH_A_THREAD = 0.0005
 """Seconds that making an element takes at least if it is worth a thread."""
@@ -78,18 +80,20 @@ class _Memory:
 
 @stage("CacheDataset", "input_dataset: variant, filename: string")
 class Cache(Dataset):
-    """The elements of the input, which is gone through once; ``filename`` is empty for a cache in memory."""
+    """The elements of the input, which is gone through once; ``filename`` is empty for a cache in memory.
+
+    See :mod:`anabranch.ops.data.file_cache` for a cache in a file.
+    """
 
     iterator = _Cached
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         name = np.asarray(operands["filename"], object).item()
-        if name not in (b"", ""):
-            raise errors.UnimplementedError(
-                None,
-                self.op,
-                errors.message(f"a cache in the file {name!r}", "a cache in memory", "dataset.cache()"),
-            )
+        self.filename = local(name, self.op)
+
+    def iterate(self, context: Context) -> Iterator:
+        """An iterator over what is kept in memory, or in the file."""
+        return FileCached(self, context) if self.filename else super().iterate(context)
 
 
 # ------------------------------------------------------------------------------------------------------------- prefetch

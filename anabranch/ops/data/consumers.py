@@ -1,11 +1,14 @@
-"""Ops that go through a whole dataset in a step: the single element, a reduction."""
+"""Ops that go through a whole dataset in a step: the single element, a reduction, a TFRecord file."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from anabranch.core import errors
-from anabranch.core.contract.opdef import Bool, Func, List, NotDifferentiable, Op, channel
+from anabranch.core.contract import hooks, inference
+from anabranch.core.contract.opdef import Bool, Func, List, NotDifferentiable, Op, channel, define
+from anabranch.core.values import dtypes
+from anabranch.ops.data.files import text
 from anabranch.ops.data.iterators import element_shapes
 from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Context, Dataset, Function, Iterator, Pipeline
 
@@ -84,3 +87,30 @@ class ReduceDataset(Op):
             while (element := iterator.next()) is not None:
                 state = call([*state, *element])
         return state
+
+
+def _write_records(ctx: Any, inputs: Any, attrs: Any) -> Any:
+    path, compression = text(ctx, inputs[1], "filename"), text(ctx, inputs[2], "compression_type")
+    within = _Pass(ctx, inputs[0])
+    ctx.check(
+        inputs[0].types == (dtypes.string,),
+        errors.InvalidArgumentError,
+        "DatasetToTFRecord needs a dataset of string scalars",
+    )
+    with within as iterator, hooks.record_writer(path, compression) as writer:
+        while (element := iterator.next()) is not None:
+            writer.write(element[0].item())
+    return ()
+
+
+for _type in ("DatasetToTFRecord", "ExperimentalDatasetToTFRecord"):
+    define(
+        _type,
+        "Write the elements of a dataset, string scalars, to a TFRecord file.",
+        signature="input_dataset: variant, filename: string, compression_type: string ->",
+        effect=channel(),
+        may_block=True,
+        shape=inference.no_outputs,
+        host_kernel=_write_records,
+        gradient=_NO_GRADIENT,
+    )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors
+from anabranch.core import errors, paths
 from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import IO, PURE, NotDifferentiable, Op
 from anabranch.core.file_errors import translated
@@ -84,7 +83,7 @@ class MatchingFiles(Op):
     def host_kernel(ctx, inputs, attrs):
         names: list[bytes] = []
         for pattern in np.asarray(inputs[0], object).ravel().tolist():
-            names += [os.fsencode(name) for name in glob.glob(os.fsdecode(pattern), include_hidden=True)]
+            names += [os.fsencode(name) for name in paths.matching(os.fsdecode(pattern))]
         array = np.empty(len(names), object)
         array[:] = sorted(names)
         return array

@@ -28,10 +28,12 @@ from anabranch.ops.parsing.feature_specs import (
 )
 from anabranch.ops.sparse.public import sparse_merge
 
-_EXAMPLE_KINDS = (VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature)
+EXAMPLE_KINDS = (VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature)
+"""Kinds of features that an ``Example`` may have."""
 
 
-def _check_padding(features: Mapping[str, Any]) -> None:
+def check_padding(features: Mapping[str, Any]) -> None:
+    """ValueError for a sequence that must not be padded."""
     for key in sorted(features):
         feature = features[key]
         if isinstance(feature, FixedLenSequenceFeature) and not feature.allow_missing:
@@ -43,7 +45,7 @@ def _check_padding(features: Mapping[str, Any]) -> None:
             )
 
 
-def _collect(features: Mapping[str, Any], raw: Raw, sparse: Sequence[SparseTensor], dense: Sequence[Tensor]) -> Any:
+def collected(features: Mapping[str, Any], raw: Raw, sparse: Sequence[SparseTensor], dense: Sequence[Tensor]) -> Any:
     """Tensors by key, SparseFeatures put together."""
     tensors: dict[str, Any] = dict(zip(raw.sparse_keys, sparse, strict=True))
     tensors.update(zip(raw.dense_keys, dense, strict=True))
@@ -68,7 +70,8 @@ def _sparse(parts: Sequence[Tensor], count: int) -> list[SparseTensor]:
     return [SparseTensor(parts[i], parts[count + i], parts[2 * count + i]) for i in range(count)]
 
 
-def _need(features: Any) -> None:
+def need_features(features: Any) -> None:
+    """ValueError if there are none."""
     if not features:
         raise ValueError(
             "Missing: features was None or empty.\n"
@@ -106,9 +109,9 @@ def parse_example(
         ...     session.run(parsed)
         {'age': array([29])}
     """
-    _need(features)
-    _check_padding(features)
-    raw = raw_features(features, _EXAMPLE_KINDS)
+    need_features(features)
+    check_padding(features)
+    raw = raw_features(features, EXAMPLE_KINDS)
     with name_scope(name, "ParseExample", [serialized, example_names]):
         names = convert.constant([], dtypes.string, [0], name="names") if example_names is None else example_names
         outputs = build(
@@ -125,7 +128,7 @@ def parse_example(
         )
         outputs = _as_list(outputs)
         count = len(raw.sparse_keys)
-        return _collect(features, raw, _sparse(outputs, count), outputs[3 * count :])
+        return collected(features, raw, _sparse(outputs, count), outputs[3 * count :])
 
 
 def _as_list(outputs: Any) -> list[Tensor]:
@@ -150,9 +153,9 @@ def parse_single_example(
     Returns:
         From key to tensor or ``SparseTensor``, without a batch dimension.
     """
-    _need(features)
-    _check_padding(features)
-    raw = raw_features(features, _EXAMPLE_KINDS)
+    need_features(features)
+    check_padding(features)
+    raw = raw_features(features, EXAMPLE_KINDS)
     with name_scope(name, "ParseSingleExample", [serialized, example_names]):
         serialized = convert.convert_to_tensor(serialized, dtypes.string, "serialized")
         count = len(raw.sparse_keys)
@@ -187,7 +190,7 @@ def parse_single_example(
                 name=name,
             )
         outputs = _as_list(outputs)
-        return _collect(features, raw, _sparse(outputs, count), outputs[3 * count :])
+        return collected(features, raw, _sparse(outputs, count), outputs[3 * count :])
 
 
 def _key_vector(keys: Sequence[str]) -> Tensor:
@@ -269,8 +272,8 @@ def parse_single_sequence_example(
         sparse, dense, more = len(context.sparse_keys), len(context.dense_keys), len(lists.sparse_keys)
         rest = flat[3 * sparse + dense :]
         return (
-            _collect(context_features or {}, context, _sparse(flat, sparse), flat[3 * sparse : 3 * sparse + dense]),
-            _collect(sequence_features or {}, lists, _sparse(rest, more), rest[3 * more :]),
+            collected(context_features or {}, context, _sparse(flat, sparse), flat[3 * sparse : 3 * sparse + dense]),
+            collected(sequence_features or {}, lists, _sparse(rest, more), rest[3 * more :]),
         )
 
 
@@ -324,8 +327,8 @@ def parse_sequence_example(
         count = len(lists.dense_keys)
         values = rest[3 * more : 3 * more + count]
         return (
-            _collect(context_features or {}, context, _sparse(flat, sparse), flat[3 * sparse : 3 * sparse + dense]),
-            _collect(sequence_features or {}, lists, _sparse(rest, more), values),
+            collected(context_features or {}, context, _sparse(flat, sparse), flat[3 * sparse : 3 * sparse + dense]),
+            collected(sequence_features or {}, lists, _sparse(rest, more), values),
             dict(zip(lists.dense_keys, rest[3 * more + count :], strict=True)),
         )
 

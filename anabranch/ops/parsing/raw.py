@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from anabranch.core.contract.opdef import PURE, Bool, List, NotDifferentiable, O
 from anabranch.core.protos import example_pb2, tensor_pb2
 from anabranch.core.values import dtypes
 from anabranch.core.values.tensor_proto import make_ndarray
+from anabranch.ops.parsing.csv_records import Columns, InvalidRecord
 from anabranch.ops.summary.messages import content_proto, literal
 
 _NO_GRADIENT = NotDifferentiable("it reads strings")
@@ -137,76 +137,6 @@ class DecodePaddedRaw(Op):
 
 
 # ----------------------------------------------------------------------------------------------------------------- CSV
-_INTEGER = re.compile(rb"\s*[+-]?[0-9]+\s*\Z")
-_NUMBER = re.compile(
-    rb"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?|\.[0-9]+(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)\s*\Z", re.I
-)
-_HEXADECIMAL = re.compile(rb"\s*[+-]?0x[0-9a-f.]+(?:p[+-]?[0-9]+)?\s*\Z", re.I)
-
-
-def number(text: bytes, dtype: dtypes.DType) -> Any:
-    """The number that a string shows; ValueError if it shows none, or one that the dtype cannot hold."""
-    assert dtype.np is not None
-    if dtype.is_integer:
-        if not _INTEGER.match(text):
-            raise ValueError(text)
-        value = int(text)
-        info = np.iinfo(dtype.np)
-        if not info.min <= value <= info.max:
-            raise ValueError(text)
-        return value
-    if _NUMBER.match(text):
-        return float(text)
-    if _HEXADECIMAL.match(text):
-        try:
-            return float.fromhex(text.decode())
-        except OverflowError:  # as of decimal numbers that are too large
-            return -np.inf if text.lstrip().startswith(b"-") else np.inf
-    raise ValueError(text)
-
-
-def csv_fields(record: bytes, delim: bytes, quotes: bool) -> list[bytes]:
-    """The fields of one record after RFC 4180; ValueError with what is wrong.
-
-    Line ends outside quotes are passed over at the start of a field only.
-    """
-    if not (quotes and b'"' in record) and b"\n" not in record and b"\r" not in record:
-        return record.split(delim) if record else []
-    fields = []
-    position, size = 0, len(record)
-    while position < size:
-        if record[position] in b"\n\r":
-            position += 1
-            continue
-        if not (quotes and record[position : position + 1] == b'"'):
-            end = record.find(delim, position)
-            end = size if end < 0 else end
-            field = record[position:end]
-            if b"\n" in field or b"\r" in field or (quotes and b'"' in field):
-                raise ValueError("Unquoted fields cannot have quotes/CRLFs inside")
-            fields.append(field)
-            position = end + 1
-            continue
-        position += 1
-        parts = []
-        while True:
-            end = record.find(b'"', position)
-            if end < 0:
-                raise ValueError("Quoted field has to end with quote followed by delim or end")
-            parts.append(record[position:end])
-            follows = record[end + 1 : end + 2]
-            position = end + 2
-            if follows in (b"", delim):
-                break
-            if follows != b'"':
-                raise ValueError("Quote inside a string has to be escaped by another quote")
-            parts.append(b'"')
-        fields.append(b"".join(parts))
-    if record[-1:] == delim:
-        fields.append(b"")
-    return fields
-
-
 class DecodeCSV(Op):
     """Columns of CSV records: one tensor for each, of the records' shape.
 
@@ -262,72 +192,19 @@ class DecodeCSV(Op):
         records, *defaults = inputs
         types = attrs["OUT_TYPE"]
         shape = np.shape(records)
-        rows = [_fields(ctx, i, record, attrs) for i, record in enumerate(_flat(records))]
-        empty = {b"", attrs["na_value"].encode() if isinstance(attrs["na_value"], str) else attrs["na_value"]}
-        columns: Any = list(zip(*rows, strict=True)) if rows else [()] * len(types)
-        return [
-            _csv_column(ctx, f, columns[f], dtype, np.asarray(defaults[f]), empty).reshape(shape)
-            for f, dtype in enumerate(types)
-        ]
-
-
-def _fields(ctx: Any, i: int, record: bytes, attrs: dict[str, Any]) -> list[bytes]:
-    try:
-        fields = csv_fields(record, attrs["field_delim"].encode(), attrs["use_quote_delim"])
-    except ValueError as problem:
-        ctx.check(False, errors.InvalidArgumentError, literal(f"{problem} (record {i}: {_text(record)!r})"))
-        raise
-    wanted = attrs["select_cols"]
-    if wanted:
-        fields = [fields[column] for column in wanted if column < len(fields)]
-    count = len(attrs["OUT_TYPE"])
-    if len(fields) != count:
-        ctx.check(False, errors.InvalidArgumentError, f"Expect {count} fields but have {len(fields)} in record {i}")
-    return fields
-
-
-def _plain_column(fields: Sequence[bytes], dtype: dtypes.DType) -> np.ndarray | None:
-    """A column of numbers as Python and NumPy read them; None if that could be another number, or an error."""
-    if any(b"_" in field for field in fields):
-        return None
-    try:
-        if not dtype.is_integer:
-            return np.array(list(map(float, fields)), dtype.np)
-        return np.array(list(map(int, fields)), dtype.np)  # refuses what the dtype cannot hold
-    except (ValueError, OverflowError):
-        return None
-
-
-def _csv_column(
-    ctx: Any, f: int, fields: Sequence[bytes], dtype: dtypes.DType, default: np.ndarray, empty: set[bytes]
-) -> np.ndarray:
-    if empty.isdisjoint(fields):
-        if dtype is dtypes.string:
-            return _like((len(fields),), fields)
-        column = _plain_column(fields, dtype)
-        if column is not None:
-            return column
-    missing = [i for i, field in enumerate(fields) if field in empty]
-    if missing and not default.size:
-        ctx.check(
-            False,
-            errors.InvalidArgumentError,
-            f"Field {f} is required but missing in record {missing[0]}!",
+        columns = Columns(
+            types,
+            defaults,
+            attrs["field_delim"].encode(),
+            attrs["use_quote_delim"],
+            attrs["na_value"].encode() if isinstance(attrs["na_value"], str) else attrs["na_value"],
+            attrs["select_cols"],
         )
-    values: list[Any] = list(fields)
-    for i in missing:
-        values[i] = default.ravel()[0]
-    if dtype is dtypes.string:
-        return _like((len(values),), values)
-    for i, field in enumerate(fields):
-        if field in empty:
-            continue
         try:
-            values[i] = number(field, dtype)
-        except ValueError:
-            reason = f"Field {f} in record {i} is not a valid {dtypes.proto_name(dtype)}: {_text(field)}"
-            ctx.check(False, errors.InvalidArgumentError, literal(reason))
-    return np.array(values, dtype.np)
+            return [column.reshape(shape) for column in columns.of(_flat(records))]
+        except InvalidRecord as problem:
+            ctx.check(False, errors.InvalidArgumentError, literal(problem.told(f"record {problem.position}")))
+            raise
 
 
 # ---------------------------------------------------------------------------------------------------- JSON and tensors

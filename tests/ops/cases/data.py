@@ -7,6 +7,8 @@ from anabranch.testing.op_cases import elsewhere
 GOLDEN = "tools/golden/dataset_cases.py"
 GROUPS = "tests/ops/data/test_groups.py"
 STAGES = "tests/ops/data/test_stages.py"
+FILES = "tools/golden/file_dataset_cases.py"
+FILE_STAGES = "tests/ops/data/test_file_stages.py"
 ITERATORS = "tests/data/test_iterators.py"
 
 ROWS = [
@@ -80,5 +82,24 @@ ROWS = [
     elsewhere("IteratorFromStringHandle", STAGES, '"IteratorFromStringHandle"'),
     elsewhere("IteratorFromStringHandleV2", ITERATORS, "from_string_handle("),
     elsewhere("DatasetToSingleElement", ITERATORS, "get_single_element("),
+    elsewhere("TextLineDataset", FILES, "TextLineDataset("),
+    elsewhere("TFRecordDataset", FILES, "TFRecordDataset("),
+    elsewhere("TFRecordDatasetV2", FILE_STAGES, '"TFRecordDatasetV2"'),
+    elsewhere("FixedLengthRecordDataset", FILES, "FixedLengthRecordDataset("),
+    elsewhere("FixedLengthRecordDatasetV2", FILES, "compression_type='GZIP')"),
+    elsewhere("MatchingFilesDataset", FILE_STAGES, '"MatchingFilesDataset"'),
+    elsewhere("ExperimentalMatchingFilesDataset", FILE_STAGES, '"ExperimentalMatchingFilesDataset"'),
+    elsewhere("CSVDataset", FILES, "CsvDataset("),
+    elsewhere("ExperimentalCSVDataset", FILE_STAGES, '"ExperimentalCSVDataset"'),
+    elsewhere("CSVDatasetV2", FILE_STAGES, '"CSVDatasetV2"'),
+    elsewhere("SqlDataset", FILES, "SqlDataset("),
+    elsewhere("ExperimentalSqlDataset", FILE_STAGES, '"ExperimentalSqlDataset"'),
+    elsewhere("IgnoreErrorsDataset", FILES, "ignore_errors()"),
+    elsewhere("ExperimentalIgnoreErrorsDataset", FILE_STAGES, '"ExperimentalIgnoreErrorsDataset"'),
+    elsewhere("ParseExampleDataset", FILES, "parse_example_dataset("),
+    elsewhere("ExperimentalParseExampleDataset", FILE_STAGES, '"ExperimentalParseExampleDataset"'),
+    elsewhere("ParseExampleDatasetV2", FILE_STAGES, '"ParseExampleDatasetV2"'),
+    elsewhere("DatasetToTFRecord", FILE_STAGES, "TFRecordWriter("),
+    elsewhere("ExperimentalDatasetToTFRecord", FILE_STAGES, '"ExperimentalDatasetToTFRecord"'),
     elsewhere("ReduceDataset", ITERATORS, ".reduce("),
 ]

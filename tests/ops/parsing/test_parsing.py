@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import anabranch as tf
 from anabranch.core.values import dtypes
 from anabranch.ops.parsing import example_columns
-from anabranch.ops.parsing.raw import csv_fields
+from anabranch.ops.parsing.csv_records import fields_of
 from anabranch.testing.kernels import run_op
 
 
@@ -186,7 +186,7 @@ def test_csv_as_python_writes_it(rows):
     for row in rows:
         text = io.StringIO()
         csv.writer(text, lineterminator="", quoting=csv.QUOTE_ALL).writerow(row)
-        assert csv_fields(text.getvalue().encode(), b",", True) == [field.encode() for field in row]
+        assert fields_of(text.getvalue().encode(), b",", True) == [field.encode() for field in row]
 
 
 @given(st.text('a",\n\r', max_size=10))
@@ -194,12 +194,12 @@ def test_csv_in_two_ways(text):
     """The quick way for records without quotes, and the careful one, with a quoted field in front."""
     data = text.encode()
     try:
-        plain = csv_fields(data, b",", True)
+        plain = fields_of(data, b",", True)
     except ValueError:
         with pytest.raises(ValueError, match=r"quote|CRLF|Quote"):
-            csv_fields(b'"q",' + data, b",", True)
+            fields_of(b'"q",' + data, b",", True)
         return
-    assert csv_fields(b'"q",' + data, b",", True) == [b"q", *(plain if data else [b""])]
+    assert fields_of(b'"q",' + data, b",", True) == [b"q", *(plain if data else [b""])]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,46 @@
+"""Pipelines that read files against TensorFlow 1.15: elements, static shapes, classes of errors.
+
+The values are in `tests/golden/file_datasets.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden.file_dataset_cases import CASES, write_files
+from golden.file_datasets import outcome
+
+import anabranch as tf
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = json.loads((ROOT / "tests/golden/file_datasets.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """What gives the path of a file."""
+    return write_files(tf, str(tmp_path_factory.mktemp("files")))
+
+
+def test_the_file_is_of_these_cases() -> None:
+    assert list(GOLDEN) == list(CASES), "run `python tools/golden/file_datasets.py` with TensorFlow 1.15"
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_as_in_tensorflow(name: str, path) -> None:
+    given = outcome(tf, CASES[name], path)
+    wanted = GOLDEN[name]
+    assert given["error"] == wanted["error"]
+    assert given["static"] == wanted["static"]
+    assert len(given["elements"]) == len(wanted["elements"])
+    for mine, its in zip(given["elements"], wanted["elements"], strict=True):
+        for (dtype, shape, values), (its_dtype, its_shape, others) in zip(mine, its, strict=True):
+            assert shape == its_shape
+            if dtype.startswith("float"):
+                assert dtype == its_dtype
+                np.testing.assert_allclose(values, others, rtol=1e-6)
+            else:
+                assert values == others
