@@ -313,6 +313,12 @@ class Dataset:
                     + errors.message(f"{name}={known}", "shards from 1, an index from 0", "dataset.shard(4, 0)")
                 )
         shards, place = number(num_shards, "num_shards"), number(index, "index")
+        values = partial_value(shards), partial_value(place)
+        if all(isinstance(value, np.ndarray) for value in values) and int(values[1]) >= int(values[0]):
+            raise ValueError(
+                f"index must be <= num_shards; {values[1]} is not < {values[0]}\n"
+                + errors.message(f"index={values[1]} of {values[0]} shards", "an index below it", "dataset.shard(4, 3)")
+            )
         return self._stage("ShardDataset", shards, place)
 
     def filter(self, predicate: Callable[..., Any]) -> Dataset:
@@ -512,7 +518,30 @@ class Dataset:
 
     def unbatch(self) -> Dataset:
         """The rows of its elements, one after the other."""
-        return self._stage("UnbatchDataset", spec=nest.map_structure(lambda component: component.row(), self._spec))
+        size = TensorShape([None])
+        for component in nest.flatten(self._spec):
+            shape = component.legacy_shape
+            if shape.ndims == 0:
+                raise ValueError(
+                    "Cannot unbatch an input with scalar components.\n"
+                    + errors.message(f"{component!r}", "tensors with a first dimension", "dataset.batch(1)")
+                )
+            if shape.ndims is not None:
+                size = size.merge_with(shape[:1])
+        rows = nest.map_structure(lambda component: component.row(), self._spec)
+        return self._by_rows()._stage("UnbatchDataset", spec=rows)
+
+    def _by_rows(self) -> Dataset:
+        """The same elements, as tensors whose rows are those of the components' rows."""
+        if all(isinstance(component, TensorComponent) for component in nest.flatten(self._spec)):
+            return self
+
+        def rows(*element: Any) -> tuple[Tensor, ...]:
+            whole = element if function_bodies.unpacks(self._spec) else element[0]
+            pairs = zip(nest.flatten(self._spec), nest.flatten(whole), strict=True)
+            return tuple([component.to_rows(value) for component, value in pairs])
+
+        return self.map(rows)
 
     # ----------------------------------------------------------------------------------------------------------- others
     def apply(self, transformation_func: Callable[[Dataset], Any]) -> Dataset:

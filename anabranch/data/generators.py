@@ -62,7 +62,7 @@ class _Passes:
         except (TypeError, ValueError) as problem:
             raise TypeError(
                 "`generator` yielded an element that could not be converted to the expected type. The expected type "
-                f"was {dtype.name}, but the yielded element was {value}.\n"
+                f"was {dtype.name}, but the yielded element was {value} ({problem}).\n"
                 + errors.message(
                     f"{value!r} from {told(self._generator)}",
                     f"{dtype.name} values",
@@ -102,6 +102,7 @@ def _numbers(value: Any, dtype: dtypes.DType) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype != dtype.np:
         if array.dtype.kind in "OSU":
+            np.asarray(value, dtype.np)  # says what NumPy misses, if it does
             raise TypeError(f"{value!r} is not made of numbers")
         array = np.asarray(value, dtype.np)
     return array

@@ -73,7 +73,8 @@ def _as_raw_dimension(value: Any) -> int | None:
         number = _integral(value)
     if number < 0:
         raise ValueError(
-            message(f"the dimension {number}", "a size of 0 or more", "None for a dimension that is not known")
+            f"Dimension {number} must be >= 0\n"
+            + message(f"the dimension {number}", "a size of 0 or more", "None for a dimension that is not known")
         )
     return number
 

@@ -116,6 +116,8 @@ class PaddedBatch(Dataset):
         for value in operands["padding_values"]:
             ctx.check(np.ndim(value) == 0, errors.InvalidArgumentError, "All padding values must be scalars")
         self.padded_shapes = tuple(tuple(int(size) for size in sizes) for sizes in operands["padded_shapes"])
+        for size in (size for sizes in self.padded_shapes for size in sizes):
+            ctx.check(size >= -1, errors.InvalidArgumentError, f"A size of a padded shape must be >= -1, but is {size}")
         self.padding_values = operands["padding_values"]
 
 

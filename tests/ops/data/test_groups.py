@@ -393,3 +393,32 @@ def test_random_numbers_without_a_seed_are_those_of_no_other_dataset():
     twice = elements(D.zip((one, other)).repeat(2))
     assert twice[:3] == twice[3:]
     assert all(first != second for first, second in twice)
+
+
+# ---------------------------------------------------------------------------------------------------- rows of batches
+def test_sparse_batches_are_taken_apart():
+    eye = tf.SparseTensor([[i, i] for i in range(4)], [1, 2, 3, 4], [4, 4])
+    rows = D.from_tensors((np.arange(4), eye)).unbatch().batch(3).unbatch()
+    assert rows.output_shapes[1].as_list() == [4]
+    found = elements(rows.map(lambda n, row: (n, row.indices[0, 0], row.values[0], row.dense_shape[0])))
+    assert found == [[i, i, i + 1, 4] for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: D.from_tensors((np.arange(3), np.arange(4))).unbatch(), "shapes that can be the same"),
+        (lambda: D.range(3).unbatch(), "Cannot unbatch an input with scalar components"),
+        (lambda: D.range(3).shard(2, 2), "index=2 of 2 shards"),
+        (lambda: D.range(3).batch(2).apply(E.dense_to_sparse_batch(2, [-2])), "Dimension -2 must be >= 0"),
+    ],
+)
+def test_what_cannot_be_taken_apart_is_refused_when_it_is_built(make, text):
+    with pytest.raises(ValueError, match=text):
+        make()
+
+
+def test_a_padded_shape_has_no_negative_sizes():
+    rows = D.range(3).map(lambda n: tf.fill([n], n)).padded_batch(2, tf.constant([-5], tf.int64))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"must be >= -1, but is -5"):
+        elements(rows)
