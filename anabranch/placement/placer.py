@@ -225,7 +225,7 @@ class Placer:
         )
 
     def log(self, placement: Placement) -> None:
-        """Writes the device of each op to the standard error, as TensorFlow does, unless it has been written."""
+        """Write the device of each op to the standard error, as TensorFlow does, unless it has been written."""
         lines = [f"{op.name}: ({op.type}): {device}" for op, device in placement.items() if op.name not in self._logged]
         self._logged.update(op.name for op in placement)
         if lines:

@@ -289,7 +289,7 @@ class Executor:
         except errors.OpError as problem:
             if self.plan.tier == "interpreted":
                 raise
-            raise first_failure.of(attempt, items[reached:], problem) from problem.__cause__
+            raise first_failure.of(attempt, items[reached:], problem, host_ops.run) from problem.__cause__
         if self.plan.tier == "interpreted" and not self.plan.nested:
             shape_families.observe(self.plan, attempt.env)
 

@@ -8,13 +8,11 @@ first error among them is the step's. Nothing of that is seen but the error; ste
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.graph.operation import Operation
-from anabranch.runtime import host_ops
-from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.plans.plan import HostItem, ProgramItem
 from anabranch.xla import lowering
 
@@ -26,8 +24,17 @@ def _may_fail(item: Any) -> Iterable[Operation]:
     return [item.op] if item.op.definition.effect.kind in ("pure", "read", "write") else []
 
 
-def of(attempt: Attempt, left: Sequence[Any], problem: errors.OpError) -> errors.OpError:
-    """The error of a segment of which an item has failed with ``problem``; ``left`` are the items behind it."""
+def of(
+    attempt: Any, left: Sequence[Any], problem: errors.OpError, run: Callable[[Any, HostItem], None]
+) -> errors.OpError:
+    """The error of an attempt at a segment of which an item has failed with ``problem``.
+
+    Args:
+        attempt: the attempt.
+        left: the items behind the one that failed.
+        problem: its error.
+        run: runs an op on the host for the attempt.
+    """
     plan = attempt.runner.plan
     rank = plan.rank(problem)
     position = plan.analysis.position
@@ -50,7 +57,7 @@ def of(attempt: Attempt, left: Sequence[Any], problem: errors.OpError) -> errors
     for op in attempt.segment.ops:
         if op in needed and position[op] < rank:
             try:
-                host_ops.run(attempt, HostItem(op, plan.sources(op), plan.analysis.state_of(op).writes))
+                run(attempt, HostItem(op, plan.sources(op), plan.analysis.state_of(op).writes))
             except errors.OpError as earlier:
                 return earlier if plan.rank(earlier) < rank else problem
     return problem
