@@ -364,3 +364,60 @@ def test_a_loop_in_a_daemon_thread_ends_with_the_process():
         timeout=60,
     )
     assert "terminate called" not in done.stderr
+
+
+@pytest.mark.slow
+def test_random_interrupts_and_deadlines_leave_states_between_steps(session, ctrl_c):
+    """Steps of all kinds, cut short at random moments: what is counted and what is added agree, and no step is lost."""
+    x, n = tf.placeholder(tf.float32, []), tf.placeholder(tf.int32, [])
+    v, count = tf.Variable(np.zeros(1000, np.float32)), tf.Variable(0)
+    called = tf.py_func(lambda value: value, [x], tf.float32)
+    called.set_shape([])
+    kinds = [x, endless(n, x), called, products(x, 6, 300)[0, 0]]
+    steps = [tf.group(v.assign_add(tf.fill([1000], kind * 0.0 + 1.0)), count.assign_add(1)) for kind in kinds]
+    session.run(tf.global_variables_initializer())
+    draw = np.random.RandomState(0)
+    done = interrupted = 0
+    end = time.monotonic() + 15
+    while time.monotonic() < end:
+        ctrl_c(float(draw.uniform(0.01, 0.3)))
+        try:
+            while True:
+                feeds = {x: 1.0, n: int(draw.choice([3, 3, 3, 200_000, 30_000_000]))}
+                options = tf.RunOptions(timeout_in_ms=int(draw.choice([5, 50, 60000]))) if draw.rand() < 0.3 else None
+                try:
+                    session.run(steps[draw.randint(len(steps))], feeds, options=options)
+                    done += 1
+                except tf.errors.DeadlineExceededError:
+                    pass
+        except KeyboardInterrupt:
+            interrupted += 1
+    added, counted = session.run([v, count])
+    assert (added == counted).all()
+    assert done <= counted <= done + interrupted
+
+
+@pytest.mark.multiprocess
+@pytest.mark.slow
+def test_close_says_that_it_waits_for_steps_in_flight():
+    done = run_script(
+        """
+        import anabranch as tf
+        v = tf.Variable(tf.zeros([]), name="v")
+        x = tf.placeholder(tf.float32, [])
+        value = tf.fill([1000, 1000], x)
+        for _ in range(20):
+            value = tf.matmul(value, value) * 1e-9
+        session = tf.Session(config=tf.SessionOptions(tier="compiled"))
+        call = session.make_callable(v.assign_add(value[0, 0] * 0.0 + 1.0).op, [x], asynchronous=True, in_flight=9)
+        session.run(v.initializer)
+        call(1.0).result()
+        for _ in range(5):
+            call(1.0)
+        print(call.pipeline.pending > 2)
+        session.close()
+        """
+    )
+    if done.stdout == "True\n":  # else the machine was fast, or runs such programs in the caller's thread
+        assert "Session.close waits for" in done.stderr
+        assert "steps in flight to end" in done.stderr
