@@ -150,6 +150,8 @@ class Barrier:
             self._closed, self._cancelled = True, cancel
             if cancel:
                 self._incomplete.clear()
+            # What is incomplete may wait for the very step that waits here for more than there is.
+            self.ready.drain()
             self._close_if_done()
 
     def shutdown(self) -> None:

@@ -85,6 +85,8 @@ class _Dequeue(_Ticket):
 
     def act(self, queue: Queue) -> bool:
         wanted, size = self.count - len(self.taken), len(queue._rows)
+        if queue.draining and self.allow_fewer and not queue.closed and size < wanted and (size or self.taken):
+            self.count, wanted = len(self.taken) + size, size
         if queue.closed and size < wanted:
             if not (self.allow_fewer and (size or self.taken)):
                 self.error = errors.OutOfRangeError(
@@ -131,6 +133,8 @@ class Queue:
         self.shapes: tuple[Any, ...] = tuple(attrs["shapes"])
         self.capacity: float = attrs["capacity"] if attrs["capacity"] >= 0 else float("inf")
         self.closed = False
+        self.draining = False
+        """Whether a dequeue that allows fewer rows gets what there is although the queue is open."""
         self.changed = threading.Condition()
         self._enqueuers: collections.deque[_Ticket] = collections.deque()
         self._dequeuers: collections.deque[_Ticket] = collections.deque()
@@ -223,6 +227,12 @@ class Queue:
                 self._serve()
                 return
         self._stand(self._enqueuers, _Close(op, token), "Close")
+
+    def drain(self) -> None:
+        """Let dequeues that allow fewer rows, also those that wait, have what there is."""
+        with self.changed:
+            self.draining = True
+            self._serve()
 
     def shutdown(self) -> None:
         """Close the queue and cancel everything that waits for it (its owner goes away)."""

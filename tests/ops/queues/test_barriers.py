@@ -106,6 +106,18 @@ def test_closing_ends_who_waits_once_nothing_more_can_come() -> None:
         assert session.run(other.incomplete_size()) == 0
 
 
+def test_who_waits_for_more_than_there_is_gets_what_there_is_when_no_more_keys_come() -> None:
+    barrier = Barrier((tf.int32, tf.int32), shapes=((), ()))
+    take = barrier.take_many(2, allow_small_batch=True)
+    with tf.Session() as session:
+        session.run(insert(barrier, 0, ["a", "b"], [1, 2]))
+        session.run(insert(barrier, 1, ["a"], [1]))
+        waiting = Waiting(session, take)
+        assert waiting.waits
+        session.run(barrier.close())
+        assert waiting.ended()[1].tolist() == [b"a"], "b may be completed by who waits"
+
+
 @pytest.mark.parametrize(
     ("component", "keys", "values", "text"),
     [
