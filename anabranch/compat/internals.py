@@ -31,7 +31,8 @@ def _table(text: str, prefix: str = "") -> None:
 _table(
     """
 ops: top @compat.internal.ops @core.graph.graph @core.graph.convert @core.graph.indexed_slices @core.graph.operation
-dtypes: dtypes top @core.values.dtypes
+dtypes: dtypes top @core.values.dtypes @compat.internal.private_names
+op_def_library: @compat.internal.private_names
 tensor_shape: top @core.values.shapes
 device_spec: top @compat.internal.private_names
 tensor_util: contrib.util top @core.values.tensor_proto @compat.internal.private_names
@@ -41,12 +42,12 @@ load_library: top
 sparse_tensor random_seed common_shapes: top @compat.internal.private_names @core.graph.sparse_tensor
 tensor_spec importer versions: top
 smart_cond: =layer_utilities
-errors errors_impl: errors
+errors errors_impl: errors @compat.internal.private_names
 graph_util graph_util_impl: graph_util @core.graphdef.graph_util
 device: top @core.device
 function: top @ops.control.public_defun @compat.internal.private_names
 graph_io: train
-test_util: =test_utilities test @testing.test_case
+test_util: =test_utilities test @testing.test_case @compat.internal.private_names
 op_def_registry: =registry
 registry indexed_slices type_spec composite_tensor: top
 """,
@@ -68,11 +69,13 @@ sparse_ops: top {_OPS} @compat.internal.private_names @core.graph.sparse_tensor
 template: top @variables.template
 sets_impl spectral_ops parsing_ops string_ops bitwise_ops: top {_OPS} spectral signal bitwise io
 random_ops stateless_random_ops: top random contrib.random
-nn nn_ops nn_impl nn_grad embedding_ops candidate_sampling_ops ctc_ops: nn top contrib.nn @compat.internal.private_names
+nn nn_ops nn_impl nn_grad: nn top contrib.nn @compat.internal.private_names =generated
+embedding_ops candidate_sampling_ops ctc_ops: nn top @compat.internal.private_names =generated
 resource_variable_ops: top @variables.resource_variable @compat.internal.private_names =generated
 variables partitioned_variables: top @compat.internal.private_names @variables.variable @variables.ref_variable
 variable_scope state_ops: top @compat.internal.private_names @variables.variable
-init_ops init_ops_v2: initializers top @variables.initializers
+init_ops init_ops_v2: initializers top @variables.initializers @compat.internal.private_names
+summary_op_util: @summary.collected @compat.internal.private_names
 rnn: nn contrib.rnn @compat.internal.private_names
 rnn_cell rnn_cell_impl: nn.rnn_cell contrib.rnn @compat.internal.private_names
 nccl_ops: contrib.nccl
@@ -129,7 +132,7 @@ platform.tf_logging platform.logging: logging
 platform.googletest platform.test platform.benchmark: test
 platform.resource_loader: resource_loader
 platform.sysconfig: sysconfig
-util.nest data.util.nest: nest contrib.framework.nest @core.values.nest
+util.nest data.util.nest: nest contrib.framework.nest @core.values.nest @compat.internal.private_names
 util.compat: compat
 util.tf_inspect: =inspect
 util.all_util util.tf_export util.deprecation util.function_utils util.tf_decorator util.tf_contextlib: =utilities
@@ -149,7 +152,9 @@ saved_model.loader_impl saved_model.builder_impl saved_model.utils_impl saved_mo
 saved_model.signature_def_utils saved_model.signature_def_utils_impl: saved_model
 saved_model.constants: saved_model.constants
 pywrap_tensorflow pywrap_tensorflow_internal: train errors =devices
-summary.summary summary.writer.writer summary.writer.event_file_writer summary.writer.writer_cache: summary
+summary.summary summary.writer.writer summary.writer.writer_cache: summary
+summary.writer.event_file_writer: @summary.event_file
+summary.summary_iterator: train
 summary.plugin_asset: summary
 eager.context eager.backprop eager.def_function eager.function: =eager top
 tf2 compat.v2_compat: =eager
@@ -160,6 +165,9 @@ tools.inspect_checkpoint: @compat.tools.inspect_checkpoint
 distribute.distribution_strategy_context: @compat.internal.distribution
 util.tf_stack util.object_identity util.lazy_loader: @compat.internal.python_utilities
 util.deprecation_wrapper util.module_wrapper: @compat.internal.python_utilities
+training.tracking.base training.tracking.tracking training.tracking.data_structures: @compat.internal.tracking
+training.checkpointable.base training.checkpointable.tracking: @compat.internal.tracking
+training.checkpointable.data_structures: @compat.internal.tracking
 autograph.impl.api: autograph =utilities
 data.ops.dataset_ops data.ops.iterator_ops: data
 """,

@@ -15,6 +15,7 @@ from anabranch.ops.control.public_defun import DefinedFunction
 from anabranch.rnn.cells import assert_like_rnncell, concat, zero_state_tensors
 from anabranch.rnn.dynamic import best_effort_batch, infer_dtype, transposed
 from anabranch.rnn.wrappers import linear as _linear_of
+from anabranch.variables import initializers
 from anabranch.variables.store import VariableStore, variable_store
 from anabranch.variables.variable import make_variable
 
@@ -31,7 +32,13 @@ _VariableStore = VariableStore
 _get_default_variable_store = variable_store
 _ReuseMode = type(tf.AUTO_REUSE)
 newaxis = NewAxis = None
+_KINDS = (
+    tf.bool,
+    *(tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64),
+    *(tf.float16, tf.float32, tf.float64, tf.complex64, tf.complex128),
+)
 _DefinedFunction = DefinedFunction
+_compute_fans = initializers._fans
 constant_v1 = tf.constant
 DeviceSpecV1 = DeviceSpecV2 = tf.DeviceSpec
 print_v2 = tf.print
@@ -350,3 +357,117 @@ def ShapeEquals(tensor_proto: Any, shape: Any) -> bool:
     """Whether a TensorProto has a shape."""
     sizes = TensorShapeProtoToList(shape) if hasattr(shape, "dim") else [int(size) for size in shape]
     return TensorShapeProtoToList(tensor_proto.tensor_shape) == sizes
+
+
+# ---------------------------------------------------------------------------------------------------- numbers and types
+_NP_TO_TF = {kind.as_numpy_dtype: kind for kind in _KINDS}
+_TF_TO_NP = {kind.as_datatype_enum: kind.as_numpy_dtype for kind in _KINDS}
+TensorFlowTestCase = tf.test.TestCase
+
+
+def _assert_float_dtype(dtype: Any) -> Any:
+    """The dtype; ValueError unless it is floating."""
+    kind = tf.as_dtype(dtype)
+    if not kind.is_floating:
+        raise ValueError(
+            f"Expected floating point type, got {kind}.\n"
+            + errors.message(f"dtype {kind.name}", "a floating dtype", "dtype=tf.float32")
+        )
+    return kind
+
+
+def _get_noise_shape(x: Any, noise_shape: Any) -> Any:
+    """The shape of a mask of dropout: that of ``x`` where it is not given."""
+    if noise_shape is None:
+        return tf.shape(x)
+    given = tf.TensorShape(noise_shape) if not isinstance(noise_shape, tf.Tensor) else None
+    if given is None or x.shape.ndims is None or given.ndims != x.shape.ndims:
+        return noise_shape
+    pairs = zip(given.as_list(), x.shape.as_list(), strict=True)
+    return tf.TensorShape([own if size is None else size for size, own in pairs])
+
+
+def IsMklEnabled() -> bool:
+    """False."""
+    return False
+
+
+def NHWCToNCHW(input_tensor: Any) -> Any:
+    """A tensor, or a shape, with its channels moved from the end to dimension 1."""
+    if not isinstance(input_tensor, tf.Tensor):
+        return [input_tensor[0], input_tensor[-1], *input_tensor[1:-1]]
+    rank = input_tensor.shape.ndims
+    return tf.transpose(input_tensor, [0, rank - 1, *range(1, rank - 1)])
+
+
+def _make_specific_exception(node_def: Any, op: Any, message: str, error_code: int) -> Exception:
+    """The exception of an error's code."""
+    kind = tf.errors.exception_type_from_error_code(error_code)
+    return kind(node_def, op, message)
+
+
+# ---------------------------------------------------------------------------------------------------------- structures
+def is_nested_or_composite(seq: Any) -> bool:
+    """Whether a value has parts, or is a sparse tensor or indexed slices."""
+    return tf.nest.is_nested(seq) or isinstance(seq, (tf.SparseTensor, tf.IndexedSlices))
+
+
+def yield_flattened_paths(nest: Any) -> Any:
+    """The keys and places that lead to each leaf, as tuples."""
+    return (path for path, _ in _with_paths(nest))
+
+
+def flatten_with_tuple_paths(structure: Any) -> list[tuple[tuple[Any, ...], Any]]:
+    """Leaves with the keys and places that lead to them."""
+    return list(_with_paths(structure))
+
+
+def flatten_with_joined_string_paths(structure: Any, separator: str = "/") -> list[tuple[str, Any]]:
+    """Leaves with the keys and places that lead to them, joined."""
+    return [(separator.join(str(key) for key in path), leaf) for path, leaf in _with_paths(structure)]
+
+
+def map_structure_with_tuple_paths(func: Callable[..., Any], *structure: Any) -> Any:
+    """``func(path, ...)`` of leaves at one place, in the structure of the first; a path is a tuple."""
+    leaves = [tf.nest.flatten(one) for one in structure]
+    paths = [path for path, _ in _with_paths(structure[0])]
+    return tf.nest.pack_sequence_as(structure[0], [func(*parts) for parts in zip(paths, *leaves, strict=True)])
+
+
+def map_structure_with_paths(func: Callable[..., Any], *structure: Any) -> Any:
+    """``func(path, ...)`` of leaves at one place, in the structure of the first; a path is a text."""
+    return map_structure_with_tuple_paths(
+        lambda path, *parts: func("/".join(str(key) for key in path), *parts), *structure
+    )
+
+
+def _with_paths(structure: Any, path: tuple[Any, ...] = ()) -> Any:
+    if not tf.nest.is_nested(structure):
+        yield path, structure
+        return
+    if hasattr(structure, "_fields"):
+        items: Any = [(name, getattr(structure, name)) for name in structure._fields]
+    elif hasattr(structure, "keys"):
+        items = [(key, structure[key]) for key in sorted(structure)]
+    else:
+        items = list(enumerate(structure))
+    for key, part in items:
+        yield from _with_paths(part, (*path, key))
+
+
+# ---------------------------------------------------------------------------------------- operations of a library's own
+class OpDefLibrary:
+    """Operations by the name of their type, as the code that TensorFlow generates builds them."""
+
+    def add_op_list(self, op_list: Any) -> None:
+        """Nothing: operations are defined by ``class MyOp(tf.Op)``."""
+
+    def apply_op(self, op_type_name: str, name: str | None = None, **keywords: Any) -> Any:
+        """Build an operation of a type from its inputs and attributes; what it gives."""
+        given = {key: value for key, value in keywords.items() if value is not None}
+        return tf.build_op(op_type_name, name=name, **given)
+
+
+def skip_summary() -> bool:
+    """False: there is one replica, which makes its summaries."""
+    return False

@@ -146,7 +146,7 @@ class TransformerInfo:
         return self._found(original, self._graph, self._ops, self._ts, missing_fn)
 
     def original(self, transformed: Any, missing_fn: Callable[[Any], Any] | None = None) -> Any:
-        """What something was copied from; None if it is no copy."""
+        """What something was copied from; None if it was not copied."""
         ops = {new: old for old, new in self._ops.items()}
         ts = {new: old for old, new in self._ts.items()}
         return self._found(transformed, self._graph_, ops, ts, missing_fn)
@@ -154,7 +154,7 @@ class TransformerInfo:
 
 @public("contrib.graph_editor.Transformer")
 class Transformer:
-    """Copies parts of graphs, by handlers that may be replaced.
+    """A copy of parts of graphs, by handlers that may be replaced.
 
     - ``transform_op_handler(info, op, new_inputs)`` gives the copy and its outputs.
     - ``transform_external_input_handler(info, t)`` gives what stands for an input of the part.

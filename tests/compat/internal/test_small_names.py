@@ -1,0 +1,88 @@
+"""Small names of TensorFlow's internal modules: numbers and types, paths of structures, tracking."""
+
+from __future__ import annotations
+
+import collections
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.compat import hook
+from anabranch.compat.internal import private_names, tracking
+
+Pair = collections.namedtuple("Pair", ["a", "b"])
+
+
+def test_fans_and_types():
+    assert private_names._compute_fans([]) == (1, 1)
+    assert private_names._compute_fans([5]) == (5, 5)
+    assert private_names._compute_fans([3, 2, 4, 7]) == (24, 42)
+    assert private_names._NP_TO_TF[np.float32] is tf.float32
+    assert private_names._TF_TO_NP[tf.int8.as_datatype_enum] is np.int8
+    assert private_names._assert_float_dtype(tf.float64) is tf.float64
+    with pytest.raises(ValueError, match="Expected floating point type, got"):
+        private_names._assert_float_dtype(tf.int32)
+    error = private_names._make_specific_exception(None, None, "why", 3)
+    assert isinstance(error, tf.errors.InvalidArgumentError)
+    assert not private_names.IsMklEnabled()
+    assert not private_names.skip_summary()
+
+
+def test_shapes():
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.zeros([2, 3, 4, 5])
+        assert private_names.NHWCToNCHW(x).shape.as_list() == [2, 5, 3, 4]
+        assert private_names.NHWCToNCHW([2, 3, 4, 5]) == [2, 5, 3, 4]
+        assert session.run(private_names._get_noise_shape(x, None)).tolist() == [2, 3, 4, 5]
+        assert private_names._get_noise_shape(x, [None, 1, 1, None]).as_list() == [2, 1, 1, 5]
+        given = tf.constant([2, 1, 1, 1])
+        assert private_names._get_noise_shape(x, given) is given
+        library = private_names.OpDefLibrary()
+        library.add_op_list(None)
+        y = library.apply_op("LeakyRelu", "leaky", features=tf.constant([-1.0, 1.0]), alpha=0.5)
+        assert session.run(y).tolist() == [-0.5, 1]
+        assert y.op.name == "leaky"
+        assert private_names.is_nested_or_composite(tf.IndexedSlices(x, x))
+        assert not private_names.is_nested_or_composite(x)
+
+
+def test_paths_of_structures():
+    structure = {"b": [1, Pair(2, 3)], "a": 4}
+    paths = [("a",), ("b", 0), ("b", 1, "a"), ("b", 1, "b")]
+    assert list(private_names.yield_flattened_paths(structure)) == paths
+    assert private_names.flatten_with_tuple_paths(structure) == list(zip(paths, [4, 1, 2, 3], strict=True))
+    assert private_names.flatten_with_joined_string_paths(structure)[2] == ("b/1/a", 2)
+    mapped = private_names.map_structure_with_paths(lambda path, x, y: f"{path}={x + y}", structure, structure)
+    assert mapped == {"a": "a=8", "b": ["b/0=2", Pair("b/1/a=4", "b/1/b=6")]}
+    assert private_names.map_structure_with_tuple_paths(lambda path, x: len(path), [5, [6]]) == [1, [2]]
+
+
+def test_tracked_objects():
+    thing = tracking.AutoTrackable()
+    other = tracking.Trackable()
+    assert thing._track_trackable(other, "other") is other
+    assert thing.other is other
+    with pytest.raises(ValueError, match="there is one of that name"):
+        thing._track_trackable(tracking.Trackable(), "other")
+    thing._maybe_initialize_trackable()
+    assert tracking.no_automatic_dependency_tracking(len) is len
+    assert tracking.NoDependency(3) == 3
+
+
+def test_modules_of_the_alias():
+    hook.install(replace=True)
+    try:
+        from tensorflow.python.ops import nn_ops, variable_scope
+        from tensorflow.python.summary.writer.event_file_writer import EventFileWriter
+        from tensorflow.python.training.tracking import base
+
+        assert EventFileWriter.__name__ == "EventFileWriter"
+        assert base.Trackable is tracking.Trackable
+        assert nn_ops.array_ops.shape_internal is private_names.shape_internal  # modules have each other as names
+        assert nn_ops.quantized_relu.op_type == "QuantizedRelu"  # what is generated is there too
+        assert variable_scope.variable is private_names.variable
+        with pytest.raises(AttributeError, match="no attribute 'nothing_like_it'"):
+            nn_ops.nothing_like_it
+    finally:
+        hook.uninstall()
