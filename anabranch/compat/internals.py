@@ -169,7 +169,7 @@ training.tracking.base training.tracking.tracking training.tracking.data_structu
 training.checkpointable.base training.checkpointable.tracking: @compat.internal.tracking
 training.checkpointable.data_structures: @compat.internal.tracking
 autograph.impl.api: autograph =utilities
-data.ops.dataset_ops data.ops.iterator_ops: data
+data.ops.dataset_ops data.ops.iterator_ops data.ops.readers: data
 """,
     "python.",
 )
@@ -181,6 +181,14 @@ _table(
 util select subgraph reroute edit transform: contrib.graph_editor
 """,
     "contrib.graph_editor.",
+)
+_table(
+    """
+batching counter dataset_ops enumerate_ops error_ops get_single_element grouping interleave_ops: contrib.data data
+iterator_ops optional_ops parsing_ops prefetching_ops random_ops readers resampling scan_ops: contrib.data data
+shuffle_ops sliding unique writers: contrib.data data
+""",
+    "contrib.data.python.ops.",
 )
 _table("contrib.layers.python.layers.utils: contrib.layers.utils contrib.layers")
 _table(

@@ -150,7 +150,7 @@ class FixedReader(FileReader):
             raise errors.InvalidArgumentError(
                 None,
                 None,
-                f"Excluding the header ({header} bytes) and footer ({self._footer} bytes), input file {path!r} has "
+                f'Excluding the header ({header} bytes) and footer ({self._footer} bytes), input file "{path}" has '
                 f"body length {whole - header - self._footer} bytes, which is not an exact multiple of the record "
                 f"length ({self._size} bytes).",
             )

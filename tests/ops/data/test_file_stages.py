@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anabranch as tf
+from anabranch.compat import internals
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import kernels
 from anabranch.core.graph.build import build
@@ -521,3 +522,16 @@ def test_lines_are_those_of_python(lines, batch, buffer):
             os.unlink(name)
     both = lines * 2
     assert found == [both[i : i + batch] for i in range(0, len(both), batch)]
+
+
+def test_names_of_contrib(tmp_path):
+    assert internals.places("contrib.data.python.ops.readers") == ["contrib.data", "data"]
+    path = written(tmp_path / "table.csv", b"1\n2\n")
+    assert outcomes(tf.contrib.data.CsvDataset(path, [tf.int64])) == [[1], [2]]
+    assert tf.contrib.data.SqlDataset is X.SqlDataset
+    assert tf.contrib.data.ignore_errors is X.ignore_errors
+    features = {"n": tf.FixedLenFeature([], tf.int64, 4)}
+    examples = write_records(tmp_path / "examples", [b"", b""])
+    batch = tf.contrib.data.read_batch_features(examples, 2, features, num_epochs=1)
+    with tf.Session() as session:
+        assert session.run(batch)["n"].tolist() == [4, 4]
