@@ -24,6 +24,7 @@ from anabranch.ops.data.pipeline import (
     number,
     stage,
 )
+from anabranch.ops.data.windows import Held
 
 FUNCTION = {"f": Func(captures="other_arguments"), "Targuments": List("type", minimum=0)}
 ARGUMENTS = "input_dataset: variant, other_arguments: [Targuments]"
@@ -255,6 +256,15 @@ class _Interleaved(_Nested):
         self.over = False
         """Whether the input has ended."""
 
+    def _nothing(self) -> Iterator:
+        """What stands in the cycle for a dataset that could not be made, until its end is noticed."""
+        return Held(self.dataset.op, (), (), []).iterate(self.context)
+
+    def _count(self) -> None:
+        self.in_block += 1
+        if self.in_block == self.dataset.block_length:
+            self._advance()
+
     def _advance(self) -> None:
         self.position = (self.position + 1) % len(self.cycle)
         self.in_block = 0
@@ -265,17 +275,26 @@ class _Interleaved(_Nested):
             current = self.cycle[self.position]
             if current is not None:
                 idle = 0
-                element = current[1].next()
+                try:
+                    element = current[1].next()
+                except errors.OpError:
+                    if self.dataset.counts_failures:
+                        self._count()
+                    raise
                 if element is not None:
-                    self.in_block += 1
-                    if self.in_block == self.dataset.block_length:
-                        self._advance()
+                    self._count()
                     return element
                 current[1].close()
                 self.cycle[self.position] = None
                 self._advance()
             elif not self.over:
-                self.cycle[self.position] = self.open_next(self.position)
+                try:
+                    self.cycle[self.position] = self.open_next(self.position)
+                except errors.OpError:
+                    if self.dataset.counts_failures:
+                        self.cycle[self.position] = (), self._nothing()
+                        self._count()
+                    raise
                 self.over = self.cycle[self.position] is None
             else:
                 idle += 1
@@ -291,7 +310,7 @@ class _Interleaved(_Nested):
         for i, item in enumerate(state["cycle"]):
             self.cycle[i] = None
             if item is not None:
-                inner = self.open(item["element"], i)
+                inner = self.open(item["element"], i) if item["element"] else self._nothing()
                 inner.restore(item["place"])
                 self.cycle[i] = item["element"], inner
 
@@ -304,6 +323,8 @@ class _Interleaved(_Nested):
 
 class _Interleaving(Calling):
     iterator = _Interleaved
+    counts_failures = False
+    """Whether what fails takes its place in the order, so that the next dataset has its turn."""
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         super().configure(ctx, attrs, **operands)
@@ -336,7 +357,9 @@ _AHEAD = "buffer_output_elements: int64, prefetch_input_elements: int64"
     },
 )
 class LegacyParallelInterleave(_Interleaving):
-    """Like ``InterleaveDataset``, in the same order, which a sloppy one may have, too."""
+    """Like ``InterleaveDataset``, in the same order, which a sloppy one may have, too; a failure takes its turn."""
+
+    counts_failures = True
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         super().configure(ctx, attrs, **operands)

@@ -422,3 +422,32 @@ def test_a_padded_shape_has_no_negative_sizes():
     rows = D.range(3).map(lambda n: tf.fill([n], n)).padded_batch(2, tf.constant([-5], tf.int64))
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"must be >= -1, but is -5"):
         elements(rows)
+
+
+@pytest.mark.parametrize("fails", ["function", "element"])
+def test_a_failure_in_a_contrib_interleave_takes_its_turn(fails):
+    def check(x):
+        return tf.cast(tf.check_numerics(1.0 / tf.cast(x - 5, tf.float32), "bad"), tf.int64)
+
+    def inner(x):
+        if fails == "function":
+            return D.from_tensors(x + 0 * check(x)).repeat(x)
+        return D.range(x).map(lambda n: x + 0 * check(x) + 0 * n)
+
+    numbers = D.range(4, 7).apply(E.parallel_interleave(inner, cycle_length=2))
+    element = numbers.make_initializable_iterator()
+    following = element.get_next()
+    found = []
+    with tf.Session() as session:
+        session.run(element.initializer)
+        while True:
+            try:
+                found.append(int(session.run(following)))
+            except tf.errors.InvalidArgumentError:
+                found.append(-1)
+            except tf.errors.OutOfRangeError:
+                break
+    if fails == "function":
+        assert found == [4, -1, 4, 4, 6, 4, 6, 6, 6, 6, 6]
+    else:
+        assert found == [4, -1, 4, -1, 4, -1, 4, -1, -1, 6, 6, 6, 6, 6, 6]
