@@ -232,6 +232,9 @@ class Call:
         Raises:
             OpError: a check failed, or the device did. TooLong: a step that is to be brief has a loop that lasts.
         """
+        if self.limited and transaction.token.brief:  # as `limits` does, at half the price
+            constants = (*self.constants[:-1], loop_limits.fixed(self.executable.facts.budget))
+            return self.end(transaction, arguments, self.begin(transaction, arguments, rng, (), constants))
         if self.limited:
             with self.limits(transaction.token) as constants:
                 returned = self.begin(transaction, arguments, rng, (), constants)
