@@ -11,6 +11,7 @@ the process down.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -47,6 +48,8 @@ class Once(Generic[T]):
         """What the work gave; what it raised, if it failed, and then it is tried again the next time."""
         if self._attempt is not None:
             return self._attempt.result()
+        if apart and _imports():
+            return self.here()
         with interrupts.held():
             with self._lock:
                 attempt = self._under_way
@@ -87,6 +90,16 @@ class Once(Generic[T]):
     def done(self) -> bool:
         """Whether the work has been done."""
         return self._attempt is not None
+
+
+def _imports() -> bool:
+    """Whether this thread is in the middle of an import, whose locks the work may need."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
 
 
 class _Attempt(Generic[T]):
