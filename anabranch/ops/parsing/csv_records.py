@@ -139,7 +139,8 @@ class Columns:
         """The columns of records; InvalidRecord for the first thing that is wrong."""
         rows = [self._fields(i, record) for i, record in enumerate(records)]
         columns: Any = list(zip(*rows, strict=True)) if rows else [()] * len(self._types)
-        return [self._column(f, columns[f], dtype) for f, dtype in enumerate(self._types)]
+        plain = not any(b"_" in record for record in records)  # Python takes 1_000 for a number
+        return [self._column(f, columns[f], dtype, plain) for f, dtype in enumerate(self._types)]
 
     def _fields(self, i: int, record: bytes) -> list[bytes]:
         try:
@@ -153,11 +154,11 @@ class Columns:
             raise InvalidRecord(i, f"Expect {count} fields but have {len(fields)}")
         return fields
 
-    def _column(self, f: int, fields: Sequence[bytes], dtype: dtypes.DType) -> np.ndarray:
+    def _column(self, f: int, fields: Sequence[bytes], dtype: dtypes.DType, plain: bool) -> np.ndarray:
         if self._empty.isdisjoint(fields):
             if dtype is dtypes.string:
                 return _strings(fields)
-            column = _plain_column(fields, dtype)
+            column = _plain_column(fields, dtype) if plain else None
             if column is not None:
                 return column
         default = self._defaults[f]
@@ -187,12 +188,11 @@ def _strings(items: Sequence[Any]) -> np.ndarray:
 
 
 def _plain_column(fields: Sequence[bytes], dtype: dtypes.DType) -> np.ndarray | None:
-    """A column of numbers as Python and NumPy read them; None if that could be another number, or an error."""
-    if any(b"_" in field for field in fields):
-        return None
+    """A column of numbers as Python and NumPy read them; None if that could be an error, or hexadecimal."""
     try:
         if not dtype.is_integer:
-            return np.array(list(map(float, fields)), dtype.np)
+            with np.errstate(over="ignore"):  # what is too large is infinite
+                return np.fromiter(map(float, fields), np.float64, len(fields)).astype(dtype.np, copy=False)
         return np.array(list(map(int, fields)), dtype.np)  # refuses what the dtype cannot hold
     except (ValueError, OverflowError):
         return None
