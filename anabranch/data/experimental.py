@@ -9,7 +9,7 @@ from anabranch.core.contract import api
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.data import structure
-from anabranch.data.dataset import AUTOTUNE, Dataset, number, seeds
+from anabranch.data.dataset import AUTOTUNE, Dataset, number, of_variant, seeds
 
 api.publish_as("data.experimental.AUTOTUNE", AUTOTUNE)
 Transformation = Callable[[Dataset], Dataset]
@@ -99,6 +99,30 @@ def get_structure(dataset_or_iterator: Any) -> Any:
         raise TypeError(
             f"`dataset_or_iterator` must be a Dataset or Iterator object, but got {type(dataset_or_iterator)}."
         ) from None
+
+
+@public("data.experimental.to_variant")
+def to_variant(dataset: Dataset) -> Any:
+    """The scalar variant tensor that is a dataset in a graph."""
+    return dataset._as_variant_tensor()
+
+
+@public("data.experimental.from_variant")
+def from_variant(variant: Any, structure: Any) -> Dataset:
+    """The dataset of a variant tensor, whose elements have a structure of components (see ``get_structure``)."""
+    return of_variant(variant, structure)
+
+
+@public("data.experimental.TensorStructure")
+def tensor_structure(dtype: Any, shape: Any) -> Any:
+    """The component of tensors of a dtype and a static shape."""
+    return structure.TensorComponent(structure.dtypes.as_dtype(dtype), structure.shapes.as_shape(shape))
+
+
+@public("data.experimental.SparseTensorStructure")
+def sparse_tensor_structure(dtype: Any, shape: Any) -> Any:
+    """The component of sparse tensors of a dtype and a static dense shape."""
+    return structure.SparseComponent(structure.dtypes.as_dtype(dtype), structure.shapes.as_shape(shape))
 
 
 __getattr__, __dir__ = api.module_attributes("data.experimental")

@@ -451,3 +451,11 @@ def test_a_failure_in_a_contrib_interleave_takes_its_turn(fails):
         assert found == [4, -1, 4, 4, 6, 4, 6, 6, 6, 6, 6]
     else:
         assert found == [4, -1, 4, -1, 4, -1, 4, -1, -1, 6, 6, 6, 6, 6, 6]
+
+
+def test_a_dataset_as_a_variant_tensor():
+    pairs = D.range(3).map(lambda x: (x, tf.SparseTensor([[0]], [x], [2])))
+    spec = E.TensorStructure(tf.int64, []), E.SparseTensorStructure(tf.int64, [2])
+    assert E.get_structure(pairs) == spec
+    again = E.from_variant(E.to_variant(pairs), spec)
+    assert elements(again.map(lambda x, row: (x, row.values[0]))) == [[0, 0], [1, 1], [2, 2]]
