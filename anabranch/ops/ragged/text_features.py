@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.contract.opdef import PURE, Bool, Int, List, NotDifferentiable, Op, String, Type
+from anabranch.core.contract.opdef import PURE, AtLeast, Bool, Int, List, NotDifferentiable, Op, String, Type
 from anabranch.ops.ragged.to_dense import checked_splits
 
 
@@ -98,6 +98,7 @@ class RaggedBincount(Op):
     signature = "splits: int64, values: Tidx, size: Tidx, weights: T -> output: T"
     attrs = {"Tidx": Type("int32 int64"), "T": Type("int32 int64 float double"), "binary_output": Bool(False)}
     effect = PURE
+    ranks = {"values": AtLeast(1)}
     gradient = NotDifferentiable("a count is an integer, and TensorFlow gives weights no gradient")
 
     def shape(c):

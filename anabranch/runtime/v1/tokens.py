@@ -527,6 +527,12 @@ class _Run:
         value = slot.operands[position]
         if isinstance(value, Ref):
             return self._read(value.maker, op, iteration, slot.reach)
+        takes = op.type in tensor_arrays.TYPES or op.definition.only_passes
+        if isinstance(value, (array_objects.Stack, array_objects.TensorArray)) and not takes:
+            text = errors.message(
+                f"the handle of a {type(value).__name__} for {op.name!r} ({op.type})", "a value", "read what is in it"
+            )
+            raise errors.InvalidArgumentError(None, op, text)
         return to_host(value)
 
     def _run_op(self, op: Operation, slot: _Slot, frame: _Frame, iteration: _Iteration) -> list[Token]:
