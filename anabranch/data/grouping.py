@@ -65,7 +65,11 @@ def group_by_window(
     if (window_size is None) == (window_size_func is None):
         raise ValueError(
             "Must pass either window_size or window_size_func.\n"
-            + errors.message("both or none", "one of them", "group_by_window(key_func, reduce_func, window_size=10)")
+            + errors.message(
+                "both or none",
+                "window_size or window_size_func",
+                "group_by_window(key_func, reduce_func, window_size=10)",
+            )
         )
     size_of = window_size_func or (lambda key: window_size)
     name = "tf.data.experimental.group_by_window()"
@@ -104,17 +108,17 @@ class Reducer:
 
     @property
     def init_func(self) -> Callable[..., Any]:
-        """Gives the first state for a key."""
+        """The function that gives the first state for a key."""
         return self._init_func
 
     @property
     def reduce_func(self) -> Callable[..., Any]:
-        """Gives the next state for a state and an element."""
+        """The function that gives the next state for a state and an element."""
         return self._reduce_func
 
     @property
     def finalize_func(self) -> Callable[..., Any]:
-        """Gives the result for the last state."""
+        """The function that gives the result for the last state."""
         return self._finalize_func
 
 

@@ -137,7 +137,9 @@ def sliding_window_batch(
     if stride is not None and window_shift is not None:
         raise ValueError(
             "Cannot specify both `stride` and `window_shift`\n"
-            + errors.message("both", "one of them", "sliding_window_batch(3, window_shift=1)")
+            + errors.message(
+                "stride and window_shift", "stride or window_shift", "sliding_window_batch(3, window_shift=1)"
+            )
         )
     shift = stride if window_shift is None else window_shift
 

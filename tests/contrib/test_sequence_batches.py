@@ -25,16 +25,29 @@ def test_segments_of_a_sequence_come_one_after_the_other_with_their_state() -> N
     rows = tf.SparseTensor(places, tf.range(length), tf.cast(tf.stack([length, 3]), tf.int64))
     own = tf.SparseTensor([[1]], tf.stack([n]), [4])
     batch = tf.contrib.training.batch_sequences_with_states(
-        tf.as_string(n), {"x": steps, "rows": rows}, {"n": n, "own": own}, length, {"sum": tf.zeros([2])}, 2, 2,
-        num_threads=2, capacity=3,
-    )  # fmt: skip
+        tf.as_string(n),
+        {"x": steps, "rows": rows},
+        {"n": n, "own": own},
+        length,
+        {"sum": tf.zeros([2])},
+        2,
+        2,
+        num_threads=2,
+        capacity=3,
+    )
     total = batch.state("sum") + tf.reduce_sum(batch.sequences["x"], 1)
     save = batch.save_state("sum", total)
     assert batch.sequences["x"].shape.as_list() == [None, 2, 2]
     parts = {
-        "key": batch.key, "next": batch.next_key, "length": batch.length, "n": batch.context["n"], "total": total,
-        "rows": batch.sequences["rows"], "own": batch.context["own"], "save": save,
-    }  # fmt: skip
+        "key": batch.key,
+        "next": batch.next_key,
+        "length": batch.length,
+        "n": batch.context["n"],
+        "total": total,
+        "rows": batch.sequences["rows"],
+        "own": batch.context["own"],
+        "save": save,
+    }
     coordinator = tf.train.Coordinator()
     seen: dict[bytes, list[float]] = {}
     with tf.Session() as session:
@@ -66,9 +79,14 @@ def test_segments_of_a_sequence_come_one_after_the_other_with_their_state() -> N
 
 def saver(**changes: Any) -> Any:
     given: dict[str, Any] = {
-        "batch_size": 2, "num_unroll": 2, "input_length": tf.constant(4), "input_key": tf.constant("key"),
-        "input_sequences": {"x": tf.zeros([4, 1])}, "input_context": {}, "initial_states": {"s": tf.zeros([1])},
-    }  # fmt: skip
+        "batch_size": 2,
+        "num_unroll": 2,
+        "input_length": tf.constant(4),
+        "input_key": tf.constant("key"),
+        "input_sequences": {"x": tf.zeros([4, 1])},
+        "input_context": {},
+        "initial_states": {"s": tf.zeros([1])},
+    }
     return tf.contrib.training.SequenceQueueingStateSaver(**{**given, **changes})
 
 

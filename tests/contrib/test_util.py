@@ -22,8 +22,9 @@ def test_values_known_from_the_graph() -> None:
         assert util.constant_value_as_shape(tf.shape(place)).as_list() == [None, 3]
         assert util.constant_value_as_shape(tf.placeholder(tf.int32, [2])).as_list() == [None, None]
         assert util.constant_value_as_shape(tf.placeholder(tf.int32, [None])).ndims is None
+    assert util.constant_value(3) == 3  # a value is known, as TensorFlow 1.15 has it
     with pytest.raises(TypeError, match=r"Expected: a tf\.Tensor"):
-        util.constant_value(3)
+        util.constant_value(object())
 
 
 def test_protos() -> None:

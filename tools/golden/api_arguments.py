@@ -12,9 +12,31 @@ import sys
 import types
 
 LEFT_OUT = ("compat", "keras", "data", "estimator", "distribute", "tpu", "lite", "raw_ops", "feature_column", "app")
-CONTRIB = ("crf", "cudnn_rnn", "distributions", "framework", "graph_editor", "image", "layers", "legacy_seq2seq",
-           "lookup", "losses", "memory_stats", "metrics", "nn", "opt", "rnn", "seq2seq", "signal", "slim", "staging",
-           "summary", "tensorboard", "training", "util")  # fmt: skip
+CONTRIB = (
+    "crf",
+    "cudnn_rnn",
+    "distributions",
+    "framework",
+    "graph_editor",
+    "image",
+    "layers",
+    "legacy_seq2seq",
+    "lookup",
+    "losses",
+    "memory_stats",
+    "metrics",
+    "nn",
+    "opt",
+    "rnn",
+    "seq2seq",
+    "signal",
+    "slim",
+    "staging",
+    "summary",
+    "tensorboard",
+    "training",
+    "util",
+)
 
 
 def shown(value):
