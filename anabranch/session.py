@@ -147,7 +147,7 @@ class BaseSession:
     # -------------------------------------------------------------------------------------------------------------- run
     @sites.filtered_traceback
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Runs what ``fetches`` need and returns their values in the same structure.
+        """Run what ``fetches`` need and returns their values in the same structure.
 
         Args:
             fetches: a tensor, operation, name, or a list, tuple, dict, named tuple of such.
@@ -323,13 +323,13 @@ class BaseSession:
         return self._worker.start(line, registered, values, fetch_plan.build, self._default_timeout)
 
     def explain(self, fetches: Any, feed_dict: Any = None) -> str:
-        """Says what ``run`` with these fetches and feeds does: segments, programs, host ops, the tier and why."""
+        """Say what ``run`` with these fetches and feeds does: segments, programs, host ops, the tier and why."""
         fetch_plan = fetching.FetchPlan(self._graph, fetches)
         names, values = self._bind(feed_dict) if feed_dict else ((), ())
         return self._worker.explain(self._registered(fetch_plan, names), values)
 
     def explain_caches(self) -> str:
-        """Says what is kept so that it need not be made again: a line for each kind of entries.
+        """Say what is kept so that it need not be made again: a line for each kind of entries.
 
         A line tells how many entries there are, how many there may be (of entries that lie in several caches, how many
         caches that is), how often one was found and how often it was not. First come those of the session, which end
@@ -419,7 +419,7 @@ class BaseSession:
 
     # ---------------------------------------------------------------------------------------------------------- closing
     def close(self) -> None:
-        """Cancels running steps and frees the session's variables. Steps in flight end.
+        """Cancel running steps and frees the session's variables. Steps in flight end.
 
         Raises:
             tf.errors.OpError: one of these failed, and nobody has been told.
@@ -447,7 +447,7 @@ _sessions: LiveSet[BaseSession] = LiveSet()
 
 @public("Session")
 class Session(BaseSession):
-    """Runs a graph's operations; owns its variables.
+    """Run a graph's operations; owns its variables.
 
     Args:
         target: '' for this process.
@@ -485,7 +485,7 @@ class Session(BaseSession):
 
     @staticmethod
     def reset(target: str, containers: Iterable[str] | None = None, config: Any = None) -> None:
-        """Clears the given containers (all if None) in every live session of this process, as ``target=''`` means."""
+        """Clear the given containers (all if None) in every live session of this process, as ``target=''`` means."""
         if target:
             raise errors.UnimplementedError(
                 None, None, errors.message(f"reset of target {target!r}", "''", "remote sessions are not there yet")
@@ -509,7 +509,7 @@ class InteractiveSession(BaseSession):
             self._graph_context.__enter__()
 
     def close(self) -> None:
-        """Closes the session and stops being the default."""
+        """Close the session and stops being the default."""
         if self._closed:
             return
         super().close()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def unify(parts: Sequence[Differentiated], n: int, variable: Tensor) -> bool:
-    """Gives gradient ``n`` of all branches, that of ``variable``, one form as slices; says whether it could.
+    """Give gradient ``n`` of all branches, that of ``variable``, one form as slices; says whether it could.
 
     The slices have no dense shape: :func:`dense_shape` tells it outside.
     """

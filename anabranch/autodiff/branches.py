@@ -117,7 +117,7 @@ def _make(op: Operation, bodies: list[Body]) -> Operation:
 
 # ------------------------------------------------------------------------------------------------------- intermediates
 def _bring_in(op: Operation, number: int, body: Body) -> None:
-    """Brings into a gradient body what it needs of the forward branch ``number``."""
+    """Bring into a gradient body what it needs of the forward branch ``number``."""
     forward = body.forward
     assert forward is not None
     graph = op.graph

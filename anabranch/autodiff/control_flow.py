@@ -43,7 +43,7 @@ _by_role: dict[Role, Differentiate] = {}
 
 
 def register(roles: Iterable[Role], differentiate: Differentiate) -> None:
-    """Says how ops of some roles are differentiated."""
+    """Say how ops of some roles are differentiated."""
     _by_role.update(dict.fromkeys(roles, differentiate))
 
 
@@ -139,7 +139,7 @@ def _dense_shape(gradient: IndexedSlices, arg: Tensor) -> Tensor:
 
 # ------------------------------------------------------------------------------------------------- completing a body
 def prune(body: Body) -> None:
-    """Takes out what no output of a body needs, and arguments that nothing uses any more."""
+    """Take out what no output of a body needs, and arguments that nothing uses any more."""
     needed: set[Operation] = set()
     waiting = [output.op for output in body.outputs] + body.control_outputs
     while waiting:
@@ -171,7 +171,7 @@ def _remove(body: Body, ops: Sequence[Operation]) -> None:
 
 
 def substitute(old: Tensor, new: Tensor) -> None:
-    """Makes the consumers of ``old`` in its body, and the body's outputs, take ``new``."""
+    """Make the consumers of ``old`` in its body, and the body's outputs, take ``new``."""
     if old is new:
         return
     for consumer in old.consumers():
@@ -194,7 +194,7 @@ def placeholders(body: Body) -> list[tuple[Tensor, Tensor]]:
 
 
 def bind(body: Body, arg: Tensor, outer: Tensor) -> None:
-    """Lets a placeholder of a gradient body stand for ``outer``, a tensor of an enclosing body or its forward body."""
+    """Let a placeholder of a gradient body stand for ``outer``, a tensor of an enclosing body or its forward body."""
     assert body.parent is not None
     outer = body.parent.capture(outer)
     known = body.captures.get(outer)
@@ -205,14 +205,14 @@ def bind(body: Body, arg: Tensor, outer: Tensor) -> None:
 
 
 def drop_unused(body: Body) -> None:
-    """Takes out placeholders that nothing uses any more."""
+    """Take out placeholders that nothing uses any more."""
     outputs = set(body.outputs)
     _remove(body, [arg.op for _, arg in placeholders(body) if not arg._consumers and arg not in outputs])
 
 
 # ------------------------------------------------------------------------------------------------------ shapes only
 def move_shapes(body: Body) -> None:
-    """Computes in the forward body what the gradient body only asks of shapes there."""
+    """Compute in the forward body what the gradient body only asks of shapes there."""
     assert body.forward is not None
     outputs = set(body.outputs)
     removed: list[Operation] = []

@@ -66,7 +66,7 @@ def gradients(
     stop_gradients: Any = None,
     unconnected_gradients: Any = UnconnectedGradients.NONE,
 ) -> list[Any]:
-    """Adds operations that compute the gradients of the sum of ``ys`` with respect to each of ``xs``.
+    """Add operations that compute the gradients of the sum of ``ys`` with respect to each of ``xs``.
 
     Args:
         ys: a tensor or a list of tensors.
@@ -373,7 +373,7 @@ class Walk:
         return self.graph.colocate_with(op, ignore_existing=True) if self.options.colocate else contextlib.nullcontext()
 
     def _differentiate(self, op: Operation, grads: list[Any]) -> None:
-        """Applies the op's rule and hands what it returns to the ops that made its inputs."""
+        """Apply the op's rule and hands what it returns to the ops that made its inputs."""
         if not op._inputs or all(grad is None for grad in grads):
             return
         rule = registry.rule_of(op)

@@ -32,7 +32,7 @@ def hessians(
     gate_gradients: bool = False,
     aggregation_method: int | None = None,
 ) -> list[Tensor]:
-    """Adds operations that compute the Hessian of the sum of ``ys`` with respect to each of ``xs``.
+    """Add operations that compute the Hessian of the sum of ``ys`` with respect to each of ``xs``.
 
     Args:
         ys: a tensor or a list of tensors.

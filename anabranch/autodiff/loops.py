@@ -101,7 +101,7 @@ class _Loop:
 
     # ----------------------------------------------------------------------------------------------------------- build
     def run(self) -> list[Any]:
-        """Builds the gradient loop; a gradient or None for each input."""
+        """Build the gradient loop; a gradient or None for each input."""
         taking_part = self.taking_part
         if not any(self.wanted[i] for i in taking_part if i < len(self.wanted)):
             return []

@@ -118,7 +118,7 @@ def NotDifferentiable(op_type: str) -> None:
 
 
 def attach(op: Any, name: str, function: Callable[..., Any]) -> None:
-    """Makes ``function`` the rule of ``op`` alone; its graph keeps it alive. The op must carry ``name`` as its
+    """Make ``function`` the rule of ``op`` alone; its graph keeps it alive. The op must carry ``name`` as its
     override.
     """
     op._gradient_function = function
@@ -192,7 +192,7 @@ def get_gradient_function(op: Any) -> Callable[..., Any] | None:
 
 
 def call(rule: Rule, op: Any, grads: Sequence[Any]) -> Any:
-    """Applies a rule; an exception gets a note that says for which op, and where that op was made."""
+    """Apply a rule; an exception gets a note that says for which op, and where that op was made."""
     assert rule.function is not None
     try:
         return rule.function(op, *grads)

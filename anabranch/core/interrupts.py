@@ -59,7 +59,7 @@ _held = _Held()
 
 
 class Interrupts:
-    """Holds SIGINT back between :meth:`hold` and :meth:`release`; both may be called again at no price."""
+    """Hold SIGINT back between :meth:`hold` and :meth:`release`; both may be called again at no price."""
 
     __slots__ = ("_holding",)
 
@@ -100,7 +100,7 @@ def held() -> Iterator[None]:
 
 
 def restore() -> None:
-    """Puts the handler back that was there before the first step; for when no session is left."""
+    """Put the handler back that was there before the first step; for when no session is left."""
     if _ident() == _main and not _held.steps:
         current = _get_handler(signal.SIGINT)
         if type(current) is _Handler:

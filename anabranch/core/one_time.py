@@ -112,7 +112,7 @@ class _Attempt(Generic[T]):
         self.ended = threading.Event()
 
     def run(self) -> None:
-        """Does it."""
+        """Do it."""
         self.worker = threading.get_ident()
         try:
             self._result = self._work()

@@ -36,7 +36,7 @@ class Summary:
     """Ops inside that make resources."""
 
     def include(self, other: Summary) -> None:
-        """Adds the effects of an inner op."""
+        """Add the effects of an inner op."""
         for maker, op in other.reads.items():
             self.reads.setdefault(maker, op)
         for maker, op in other.writes.items():

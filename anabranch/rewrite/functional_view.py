@@ -84,7 +84,7 @@ def view(graph: Graph, fetches: Sequence[Any], feeds: Sequence[Tensor]) -> View:
 
 
 class Builder:
-    """Builds one view."""
+    """Build one view."""
 
     def __init__(self, graph: Graph, feeds: Sequence[Tensor]) -> None:
         self.graph = graph
@@ -106,7 +106,7 @@ class Builder:
 
     # ------------------------------------------------------------------------------------------------------------ start
     def run(self, fetches: Sequence[Any]) -> list[Any]:
-        """Builds what ``fetches`` need; what stands for them."""
+        """Build what ``fetches`` need; what stands for them."""
         for tensor in self.feeds:
             attrs = {"dtype": tensor.dtype.base, "shape": tensor._shape}
             op = self.create(opdef.lookup("Placeholder"), [], attrs, tensor.op.name)
@@ -153,7 +153,7 @@ class Builder:
     def convert(
         self, roots: Iterable[Operation], outputs: Iterable[Tensor], body: Body, env: dict[Tensor, Tensor]
     ) -> Place:
-        """Builds in ``body`` what one body of the user's graph needs; ``env`` are its arguments."""
+        """Build in ``body`` what one body of the user's graph needs; ``env`` are its arguments."""
         fed = self.fed | env.keys()
         roots = [op for op in roots if op.type != "_Arg"]
         ops = needed(roots, fed, self.replaced)
@@ -240,7 +240,7 @@ class Builder:
         return found
 
     def _again(self, tensor: Tensor, place: Place) -> Tensor:
-        """Builds once more what a loop decides by."""
+        """Build once more what a loop decides by."""
         op = tensor.op
         regions = place.regions
         loop = regions.loop_of.get(op)
@@ -305,7 +305,7 @@ class Builder:
 
     # ----------------------------------------------------------------------------------------------------------- blocks
     def block(self, items: Sequence[Item], place: Place) -> None:
-        """Builds the elements of a place."""
+        """Build the elements of a place."""
         chosen = [item for item in items if self.order.fits(item, place)]
         for pred, members in self.order.elements(chosen, place):
             if pred is None:
@@ -315,7 +315,7 @@ class Builder:
 
     # ------------------------------------------------------------------------------------------------------------ items
     def item(self, item: Item, place: Place) -> None:
-        """Builds one element."""
+        """Build one element."""
         if isinstance(item, Loop):
             self.loop(item, place)
         elif item.type in _STRUCTURE or item.type in MERGES or item.type == "Const":
@@ -328,7 +328,7 @@ class Builder:
             raise IrregularError(f"{item.name!r} takes the handle of a stack or tensor array")
 
     def emit(self, op: Operation, place: Place, alone: bool = False) -> None:
-        """Builds an op in a place; ``alone``: without its control inputs."""
+        """Build an op in a place; ``alone``: without its control inputs."""
         inputs = [self.get(tensor, place) for tensor in op._inputs]
         controls = [] if alone else self.controls(op._control_inputs, place)
         attrs = dict(op._attrs)
@@ -354,13 +354,13 @@ class Builder:
     def create(
         self, definition: Any, inputs: Sequence[Tensor], attrs: dict[str, Any], name: str, controls: Any = ()
     ) -> Operation:
-        """Appends an op under a name that is taken as it stands, with a suffix if there is one of that name."""
+        """Append an op under a name that is taken as it stands, with a suffix if there is one of that name."""
         made = self.graph._create(definition, inputs, attrs, name + "/", control_inputs=controls)
         self.graph._names_in_use.setdefault(made.name.lower(), 1)
         return made
 
     def note(self, made: Operation, place: Place) -> None:
-        """Keeps what must run whether or not somebody uses it."""
+        """Keep what must run whether or not somebody uses it."""
         if does_more(made) and not place.body.is_root:
             place.effects.append(made)
 
@@ -404,7 +404,7 @@ class Builder:
 
     # ---------------------------------------------------------------------------------------------------------- regions
     def region(self, pred: Tensor, members: list[Item], place: Place) -> None:
-        """Builds a conditional."""
+        """Build a conditional."""
         regions = place.regions
         count = regions.outcomes[pred]
         inside = set(members)
@@ -577,7 +577,7 @@ class Builder:
 
     # ------------------------------------------------------------------------------------------------------------ loops
     def loop(self, loop: Loop, place: Place) -> None:
-        """Builds a loop."""
+        """Build a loop."""
         regions = place.regions
         assert loop.condition is not None
         decisive = loop.condition._outputs[0]

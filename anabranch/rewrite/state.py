@@ -118,7 +118,7 @@ class Analysis:
             self._written_in.setdefault(maker, set()).add(segment)
 
     def carry(self, key: StateKey, segment: int) -> None:
-        """Keeps a committed version beyond the segment that it belongs to."""
+        """Keep a committed version beyond the segment that it belongs to."""
         self.carried[key] = max(segment, self.carried.get(key, segment))
 
     def sources(self, op: Operation) -> tuple[ValueKey | None, ...]:
@@ -260,7 +260,7 @@ def _touched(op: Operation, result: Analysis, instead: dict[Operation, Tensor]) 
 
 
 def _place_effects(result: Analysis, parents: dict[Operation, list[Operation]]) -> int:
-    """Puts effects into the segments of their places in the order, and anything else as early as its inputs allow.
+    """Put effects into the segments of their places in the order, and anything else as early as its inputs allow.
 
     Returns how many ops act on channels.
     """
@@ -307,7 +307,7 @@ def _place_late(
     reaching: dict[Operation, int],
     bit: dict[Operation, int],
 ) -> None:
-    """Moves what has no place of its own in the order to the latest segment that its consumers, and writes, allow."""
+    """Move what has no place of its own in the order to the latest segment that its consumers, and writes, allow."""
     last = len(result.channels)
     if not last:
         return
@@ -333,7 +333,7 @@ def _place_late(
 def _number_versions(
     result: Analysis, touched: dict[Operation, _Touch], reaching: dict[Operation, int], bit: dict[Operation, int]
 ) -> None:
-    """Finds the versions that each op reads, those of the last writes that reach it, and those that it makes."""
+    """Find the versions that each op reads, those of the last writes that reach it, and those that it makes."""
     chain: dict[Operation, list[tuple[Operation, StateKey]]] = {}
     for op in result.order:
         touch = touched[op]
@@ -364,7 +364,7 @@ def _number_versions(
             return key
 
         def write(maker: Operation, segment: int = segment, made: list[StateKey] = made) -> StateKey:
-            """Adds the version that a write makes; returns the one that it finds."""
+            """Add the version that a write makes; returns the one that it finds."""
             count = result.writes[segment].get(maker, 0)
             result.writes[segment][maker] = count + 1
             made.append(StateKey(maker, segment, count + 1))

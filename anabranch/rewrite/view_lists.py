@@ -113,7 +113,7 @@ class Lists:
         raise IrregularError(f"the stack or array behind {op.name!r} is not known")
 
     def prepare(self, ops: Iterable[Operation], place: Place) -> None:
-        """Makes the arrays of gradients that ``ops`` are about, where they outlive ``ops``."""
+        """Make the arrays of gradients that ``ops`` are about, where they outlive ``ops``."""
         touched = {key: op for op in ops if (key := self._touched(op, place)) is not None}
         for key, op in touched.items():
             for part in dict.fromkeys(((key[0], None), key)):
@@ -122,7 +122,7 @@ class Lists:
                 self._ensure(key, place, op)
 
     def take(self, key: Key, place: Place) -> None:
-        """Makes a list of what an earlier region left of a stack or array."""
+        """Make a list of what an earlier region left of a stack or array."""
         optional = None if place.holds_list(key) else place.left_list(key)
         if optional is not None:
             with self.builder.graph.building(place.body):
@@ -175,7 +175,7 @@ class Lists:
 
     # -------------------------------------------------------------------------------------------------------------- ops
     def emit(self, op: Operation, place: Place) -> None:
-        """Builds what an op on a stack or array does."""
+        """Build what an op on a stack or array does."""
         builder = self.builder
         key = self._touched(op, place)
         assert key is not None

@@ -18,7 +18,7 @@ from anabranch.rewrite.view_place import Place, does_more
 
 
 class Order:
-    """Finds elements."""
+    """Find elements."""
 
     def __init__(self) -> None:
         self.parents: dict[Item, list[Item]] = {}

@@ -26,7 +26,7 @@ _NONE: frozenset[Tensor] = frozenset()
 
 
 def make_twins(graph: Graph, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
-    """Builds twins of what lies between ``xs`` and ``ys``, where that is control flow of version 1.
+    """Build twins of what lies between ``xs`` and ``ys``, where that is control flow of version 1.
 
     Raises:
         UnimplementedError: it is made of no conditionals and loops.
@@ -136,7 +136,7 @@ def _results(item: Item) -> list[Tensor]:
 
 
 class _Twins(Builder):
-    """Builds in the user's graph: what is outside of the chosen elements stands for itself."""
+    """Build in the user's graph: what is outside of the chosen elements stands for itself."""
 
     def __init__(self, graph: Graph, regions: Regions, chosen: list[Item], standing: Mapping[Tensor, Tensor]) -> None:
         super().__init__(graph, ())
@@ -148,7 +148,7 @@ class _Twins(Builder):
         self.place.begins_frame = True
 
     def make(self, wanted: Sequence[Tensor]) -> None:
-        """Builds the chosen elements and notes the twins of ``wanted``."""
+        """Build the chosen elements and notes the twins of ``wanted``."""
         self.note_uses(self.regions, wanted)
         graph = self.graph
         start = graph._operations[-1]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run(runner: Executor, op: Operation, env: dict[ValueKey, Any], step: Step) -> None:
-    """Runs a channel op; variables that it reads are looked at, not held."""
+    """Run a channel op; variables that it reads are looked at, not held."""
     if op.definition.effect.kind == "body":
         nested.run_channel(runner, op, env, step)
         return

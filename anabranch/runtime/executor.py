@@ -47,7 +47,7 @@ class _CutAnew(Exception):
 
 
 class Executor:
-    """Runs one plan in one resource manager."""
+    """Run one plan in one resource manager."""
 
     def __init__(self, plan: Plan, manager: ResourceManager, bodies: nested.BodyPlans | None = None):
         self.plan = plan
@@ -62,7 +62,7 @@ class Executor:
         """Makers that are fetched: each must agree with the object that is there."""
 
     def prepare(self, tier: str) -> None:
-        """Chooses the tier of the coming run and arranges the plan if it changed."""
+        """Choose the tier of the coming run and arranges the plan if it changed."""
         prepare(self.plan, tier)
 
     @property
@@ -101,7 +101,7 @@ class Executor:
 
     # ------------------------------------------------------------------------------------------------------------- runs
     def run(self, feeds: Sequence[Any], step: Step) -> list[Any]:
-        """Runs the plan and returns a value per fetch: NumPy arrays, None for operations."""
+        """Run the plan and returns a value per fetch: NumPy arrays, None for operations."""
         fast = self.fast if step.stats is None else None
         if fast is not None:
             found = fast.run(feeds, step.token, step.read_committed)
@@ -112,7 +112,7 @@ class Executor:
         return self.run_from(0, self.plan.start(feeds), step)
 
     def run_from(self, first: int, env: dict[ValueKey, Any], step: Step) -> list[Any]:
-        """Runs the plan from a segment on, with the values that are there by then."""
+        """Run the plan from a segment on, with the values that are there by then."""
         plan = self.plan
         fetched: list[Any] = []
         attempts: list[Attempt] = []
@@ -143,7 +143,7 @@ class Executor:
         return fetched
 
     def _learn(self, attempts: Sequence[Attempt]) -> None:
-        """Lets later runs of the plan go the fast path, if it can."""
+        """Let later runs of the plan go the fast path, if it can."""
         if self._considered != self.plan.arrangements:
             self._considered = self.plan.arrangements
             self._fast = fast_path.of(self)
@@ -151,7 +151,7 @@ class Executor:
             self.fast.learn(attempts)
 
     def tell_what_stands(self, problem: errors.OpError, failed: Segment, committed: bool) -> None:
-        """Adds to an error what stands although the step failed: earlier segments and their channel ops."""
+        """Add to an error what stands although the step failed: earlier segments and their channel ops."""
         done = []
         for segment in self.plan.segments[: failed.index + 1]:
             if segment.written and (segment is not failed or committed):
@@ -220,7 +220,7 @@ class Executor:
             transaction.end()
 
     def _read(self, attempt: Attempt, rows: Sequence[tuple[StateKey, Slot, Operation]]) -> list[Version]:
-        """Reads what is not claimed; asks whether the shapes of all that is read are what was decided upon."""
+        """Read what is not claimed; asks whether the shapes of all that is read are what was decided upon."""
         state, transaction = attempt.state, attempt.transaction
         for _, slot, reader in rows:
             if slot.version is None:
@@ -352,7 +352,7 @@ def _waves(items: Sequence[Any]) -> Iterator[list[Any]]:
 
 
 def prepare(plan: Plan, tier: str) -> None:
-    """Chooses the tier of the coming run and arranges the plan if it changed."""
+    """Choose the tier of the coming run and arranges the plan if it changed."""
     if plan.tier == "compiled":
         return
     chosen, why = policy.choose(plan, tier)

@@ -171,7 +171,7 @@ class FastStep:
         return self.stages[0].empty or self.stages[0].made > 0
 
     def learn(self, attempts: Sequence[Attempt]) -> None:
-        """Makes the forms that are missing from how segments went by the executor."""
+        """Make the forms that are missing from how segments went by the executor."""
         for attempt in attempts:
             stage = self.stages[attempt.segment.index]
             if not stage.learns or not attempt.state.layout.holds:
@@ -250,7 +250,7 @@ class _Stage:
             return None
 
     def keep(self, signature: Any, form: Form) -> None:
-        """Keeps a form for values like those that it was made from."""
+        """Keep a form for values like those that it was made from."""
         self.made += 1
         if not self.guards:
             self._only = form
@@ -262,7 +262,7 @@ class _Empty:
     """The form of a segment in which nothing happens."""
 
     def run(self, values: list[Any], token: CancellationToken, read_committed: bool) -> list[Any]:
-        """Does nothing."""
+        """Do nothing."""
         return []
 
 
@@ -282,7 +282,7 @@ class _HostOp:
         self._stored = None if len(kept) == len(op._outputs) else kept
 
     def run(self, values: list[Any], current: Sequence[Version], token: CancellationToken) -> list[int]:
-        """Calls the kernel and stores what it gives."""
+        """Call the kernel and stores what it gives."""
         operands = [
             None if place is None else values[place] if place >= 0 else current[~place] for place in self._sources
         ]
@@ -323,7 +323,7 @@ class _Program:
         return tuple([values[i] if i >= 0 else current[~i].value for i in self._sources])
 
     def run(self, values: list[Any], current: Sequence[Version], transaction: Transaction) -> Sequence[int]:
-        """Calls it and stores what it gives; how far its random streams move."""
+        """Call it and stores what it gives; how far its random streams move."""
         made, finals, _ = self.call.run(transaction, *self.prepare(values, current))
         return self.store(values, made, finals)
 
@@ -340,7 +340,7 @@ class _Program:
         return self.arguments(values, current), rng
 
     def store(self, values: list[Any], made: Sequence[Any], finals: Sequence[Any]) -> Sequence[int]:
-        """Stores what it gave; how far its random streams move."""
+        """Store what it gave; how far its random streams move."""
         if self._known is None:
             values += made if not self.facts.dynamic else made[: self._traced]
         else:
@@ -366,7 +366,7 @@ class _Wave:
     def run(
         self, values: list[Any], current: Sequence[Version], transaction: Transaction
     ) -> list[tuple[RandomCounter, int]]:
-        """Calls them and stores what they give; how far random streams move."""
+        """Call them and stores what they give; how far random streams move."""
         ready = [program.prepare(values, current) for program in self.programs]
         returned: list[Any] = [None] * len(ready)
         for turn in self._turns:
@@ -507,7 +507,7 @@ class Form:
         return current
 
     def run(self, values: list[Any], token: CancellationToken, read_committed: bool) -> list[Any] | None:
-        """Runs the segment, and returns the fetches if it is the last; None if it must go by the executor."""
+        """Run the segment, and returns the fetches if it is the last; None if it must go by the executor."""
         transaction = Transaction(self.manager, token)
         begun = len(values)
         try:

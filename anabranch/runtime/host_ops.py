@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def run(attempt: Attempt, item: HostItem) -> None:
-    """Runs an op of a segment; a Python function that has been called with the same inputs is not called again."""
+    """Run an op of a segment; a Python function that has been called with the same inputs is not called again."""
     op, env, runner = item.op, attempt.env, attempt.runner
     definition = op.definition
     attempt.step.token.at = op
@@ -88,7 +88,7 @@ def _operands(attempt: Attempt, item: HostItem) -> list[Any]:
 
 
 def interpret(attempt: Attempt, ops: Iterable[Operation]) -> None:
-    """Runs the ops of a program one by one."""
+    """Run the ops of a program one by one."""
     plan = attempt.runner.plan
     for op in ops:
         if op.role is not Role.CONSTANT and op.definition.makes is None:
@@ -149,7 +149,7 @@ MANY_BLOCKS = 1 << 28
 
 
 def require_room(op: Operation, operands: Sequence[Any], blocks: int) -> None:
-    """Raises if so many random blocks make a result that cannot be held: numbers are drawn part by part.
+    """Raise if so many random blocks make a result that cannot be held: numbers are drawn part by part.
 
     Raises:
         ResourceExhaustedError: it cannot.

@@ -148,7 +148,7 @@ class Pipeline:
                 self._settle_first()
 
     def make_room(self) -> None:
-        """Waits until one step more may be started."""
+        """Wait until one step more may be started."""
         with self._lock:
             while len(self._steps) >= self._depth:
                 self._settle_first()
@@ -159,7 +159,7 @@ class Pipeline:
         return [self._gated]
 
     def close(self) -> None:
-        """Drops what was made for steps in flight: none will be started any more."""
+        """Drop what was made for steps in flight: none will be started any more."""
         self._gated.close()
 
     def told(self) -> None:
@@ -167,13 +167,13 @@ class Pipeline:
         self._failure = None
 
     def raise_failure(self) -> None:
-        """Raises a failure that nobody has been told of."""
+        """Raise a failure that nobody has been told of."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
 
     def record(self, failure: BaseException) -> None:
-        """Keeps a failure until somebody is told."""
+        """Keep a failure until somebody is told."""
         self._failure = failure
 
     def _settle_first(self) -> None:
@@ -226,7 +226,7 @@ class Pipeline:
         token: CancellationToken,
         read_committed: bool,
     ) -> StepInFlight | None:
-        """Starts a step behind those in flight; None if it is not of the kind that can be."""
+        """Start a step behind those in flight; None if it is not of the kind that can be."""
         form = fast.in_one
         if form is None or not _may_fly(form) or self._gated.peek(form, default=form) is None:
             return None
@@ -335,7 +335,7 @@ class AsynchronousCallable:
         self.pipeline = Pipeline(session._manager, in_flight)
 
     def __call__(self, *args: Any) -> StepInFlight:
-        """Starts a step with ``args`` as feeds, which may be changed at once. Waits if enough are in flight.
+        """Start a step with ``args`` as feeds, which may be changed at once. Waits if enough are in flight.
 
         Raises:
             tf.errors.OpError: an earlier step failed and nobody has asked it for its result; this one is not started.

@@ -48,7 +48,7 @@ class _Ready(NamedTuple):
 
 
 def run(attempt: Attempt, item: ProgramItem) -> None:
-    """Runs a program of a segment, or its ops one by one."""
+    """Run a program of a segment, or its ops one by one."""
     ready = _prepare(attempt, item)
     if ready is None:
         _interpret(attempt, item)
@@ -60,7 +60,7 @@ def run(attempt: Attempt, item: ProgramItem) -> None:
 
 
 def run_wave(attempt: Attempt, items: Sequence[ProgramItem]) -> None:
-    """Runs programs on several devices, all at the same time.
+    """Run programs on several devices, all at the same time.
 
     Those that are interpreted go first: they may fail, and the others may own the buffers of variables.
 
@@ -138,7 +138,7 @@ def _prepare(attempt: Attempt, item: ProgramItem) -> _Ready | None:
 
 
 def _store(attempt: Attempt, ready: _Ready, made: Any, finals: Any, _: Any) -> None:
-    """Puts what a program has returned where others of the step find it."""
+    """Put what a program has returned where others of the step find it."""
     program, env, plan = ready.item.program, attempt.env, attempt.runner.plan
     facts = ready.call.executable.facts
     for final, value in zip(program.donated.values(), finals, strict=True):
@@ -214,7 +214,7 @@ def _executable(
 
 
 def _reserve(attempt: Attempt, programs: Sequence[_Ready]) -> None:
-    """Makes room for large fetches, before programs are called that cannot be undone."""
+    """Make room for large fetches, before programs are called that cannot be undone."""
     plan = attempt.runner.plan
     if attempt.segment is not plan.segments[-1] or plan.nested:
         return

@@ -101,7 +101,7 @@ class Transaction:
         return self.token.deadline is not None
 
     def claim(self, reads: frozenset[Any], writes: frozenset[Any], by: Any = None) -> None:
-        """Waits until nobody else holds these variables and streams, and holds them."""
+        """Wait until nobody else holds these variables and streams, and holds them."""
         self._claim = Claim(reads, writes)  # known before it is made: an interrupt may come in between
         self.manager.begin(self._claim, self.token, by)
 
@@ -124,7 +124,7 @@ class Transaction:
             raise OtherLayout
 
     def commit(self, updates: Sequence[tuple[Slot, Any]], advances: Iterable[tuple[RandomCounter, int]]) -> None:
-        """Makes new values current, all at once, and moves random streams; nothing may fail any more.
+        """Make new values current, all at once, and moves random streams; nothing may fail any more.
 
         Raises:
             OpError: the step was cancelled, or is past its deadline.
@@ -151,7 +151,7 @@ class Transaction:
             self.manager.settle(self.taken)
 
     def end(self) -> None:
-        """Lets go of everything; also of a claim that an interrupt kept from being made."""
+        """Let go of everything; also of a claim that an interrupt kept from being made."""
         if self._pinned:
             self.manager.unpin(self._pinned)
             self._pinned = []
@@ -225,7 +225,7 @@ class Call:
     def run(
         self, transaction: Transaction, arguments: tuple[Any, ...], rng: np.ndarray, gate: tuple[Any, ...] = ()
     ) -> tuple[Any, Any, Any]:
-        """Takes, calls, waits and checks; what the program returns: results, new values of ``slots``, flags.
+        """Take, calls, waits and checks; what the program returns: results, new values of ``slots``, flags.
 
         A gated call does not wait: its flags are looked at later.
 
@@ -328,7 +328,7 @@ class Call:
         return results, finals, flags
 
     def _raise_if_in_device(self, problem: Exception, transaction: Transaction | None = None) -> None:
-        """Raises the error for a failure of the device; what the program has published is lost."""
+        """Raise the error for a failure of the device; what the program has published is lost."""
         failure = device_failure(problem, len(self.program.group.ops))
         if failure is not None:
             if transaction is not None and transaction.shown:
@@ -351,7 +351,7 @@ def run_wave(
     transaction: Transaction,
     rank: Callable[[errors.OpError], float],
 ) -> list[tuple[Any, Any, Any]]:
-    """Calls programs that do not need each other, with arguments and random words, and waits for all; what they return.
+    """Call programs that do not need each other, with arguments and random words, and waits for all; what they return.
 
     Raises:
         OpError: one failed; of several that did, that which comes first by ``rank``.
@@ -388,7 +388,7 @@ def _read(flag: Any, too_late: bool) -> Any:
 
 
 def _copy_early(values: Sequence[Any]) -> None:
-    """Begins to copy what is small to the host."""
+    """Begin to copy what is small to the host."""
     for value in values:
         if getattr(value, "nbytes", MAX_EARLY_COPY) < MAX_EARLY_COPY:
             value.copy_to_host_async()

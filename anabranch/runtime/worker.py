@@ -120,7 +120,7 @@ class _Planning(NamedTuple):
 
 
 class Worker:
-    """Runs steps for a task.
+    """Run steps for a task.
 
     Args:
         options: how steps run.
@@ -160,7 +160,7 @@ class Worker:
 
     # ------------------------------------------------------------------------------------------------------------ steps
     def register(self, step: LocalStep | bytes) -> RegisteredStep:
-        """Makes a step known; the one that is known if it is.
+        """Make a step known; the one that is known if it is.
 
         Raises:
             DataLossError: bytes that are no step, or not whole.
@@ -200,7 +200,7 @@ class Worker:
         timeout: float | None = None,
         run_metadata: Any = None,
     ) -> list[Any]:
-        """Runs a step and returns a value per fetch: arrays that the caller owns, None for operations.
+        """Run a step and returns a value per fetch: arrays that the caller owns, None for operations.
 
         Args:
             registered: the step.
@@ -265,7 +265,7 @@ class Worker:
     def _run_apart(
         self, registered: RegisteredStep, work: Any, token: CancellationToken, leave: Callable[[errors.OpError], None]
     ) -> Any:
-        """Runs a step on a thread of its own."""
+        """Run a step on a thread of its own."""
         try:
             return step_threads.run(work, token, leave, registered.describe)
         except step_threads.NoThread as problem:
@@ -273,7 +273,7 @@ class Worker:
             raise errors.ResourceExhaustedError(None, None, str(problem)) from problem
 
     def repeat(self, registered: RegisteredStep, values: Sequence[Any], timeout: float | None) -> list[Any] | None:
-        """Runs a step like the last time, if ``values`` are of the same kinds; None if it can no longer go that way."""
+        """Run a step like the last time, if ``values`` are of the same kinds; None if it can no longer go that way."""
         last = registered.last
         if last is None:
             return None
@@ -328,7 +328,7 @@ class Worker:
         build: Callable[[list[Any]], Any],
         timeout: float | None,
     ) -> pipeline.StepInFlight | None:
-        """Starts a step behind those in flight; None if it must run at once."""
+        """Start a step behind those in flight; None if it must run at once."""
         if timeout is not None:
             return None
         plan, runner = self._plan(registered, values)
@@ -354,11 +354,11 @@ class Worker:
         return found
 
     def add_pipeline(self, line: pipeline.Pipeline) -> None:
-        """Takes part of a pipeline's life: it is settled when the worker closes."""
+        """Take part of a pipeline's life: it is settled when the worker closes."""
         self._pipelines.add(line)
 
     def explain(self, registered: RegisteredStep, values: Sequence[Any]) -> str:
-        """Says what running a step with such values does: segments, programs, host ops, the tier and why."""
+        """Say what running a step with such values does: segments, programs, host ops, the tier and why."""
         plan, _ = self._plan(registered, values)
         if not plan.tier:
             with self._lock:
@@ -454,7 +454,7 @@ class Worker:
 
     # ---------------------------------------------------------------------------------------------------------- closing
     def close(self) -> None:
-        """Cancels running steps and frees the resources. Steps in flight end.
+        """Cancel running steps and frees the resources. Steps in flight end.
 
         Raises:
             OpError: one of these failed, and nobody has been told.

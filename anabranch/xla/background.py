@@ -46,7 +46,7 @@ class NotPossible(Exception):
 
 
 def start(work: Callable[[], None], name: str) -> threading.Thread | None:
-    """Runs ``work`` in a thread; while the process ends, here and now, and there is no thread."""
+    """Run ``work`` in a thread; while the process ends, here and now, and there is no thread."""
     with _lock:
         if not _ended:
             if not _threads:

@@ -207,7 +207,7 @@ class Facts:
                 self._derived.append(Derived(places[first.op], first.kind, operands, partial, result))
 
     def add(self, facts: Sequence[Any], traces: Sequence[Any]) -> None:
-        """Adds what the results of the program are like, from the facts and the jaxpr of each trace."""
+        """Add what the results of the program are like, from the facts and the jaxpr of each trace."""
         first, lines = facts[0], self.lines
         for other in facts[1:]:
             if other.traced_outputs != first.traced_outputs or len(other.records) != len(first.records):

@@ -149,7 +149,7 @@ class _Staged:
     def call(
         self, shared: tuple[Any, ...], args: Sequence[Any], entry: Sequence[Any], taken: Sequence[Any]
     ) -> tuple[_Result, Any]:
-        """Runs it on values of the same structure; returns what it leaves, and flags or None."""
+        """Run it on values of the same structure; returns what it leaves, and flags or None."""
         jax = engine.jax()
         dynamic, _ = lists.split([args, list(entry), list(taken)])
         flat = engine.jaxpr_as_function(self.closed)(*shared, *dynamic)
@@ -263,7 +263,7 @@ def _finish(
     taken: dict[Operation, Any],
     ok: Any,
 ) -> None:
-    """Puts what an op with bodies leaves where the rest of the trace finds it."""
+    """Put what an op with bodies leaves where the rest of the trace finds it."""
     jnp = engine.jax().numpy
     for i, value in zip(live, outputs, strict=True):
         tensor = op._outputs[i]
@@ -294,7 +294,7 @@ def _add_check(
 
 
 def _add_own_check(scope: Scope, op: Operation, ok: Any, error: Any, text: str, *payload: Any) -> None:
-    """Adds a check that is the loop's own, not one of an op inside of it."""
+    """Add a check that is the loop's own, not one of an op inside of it."""
     scope._enter(op)
     scope.context.checks.append(kernel_context.Check(scope.context.rank, ok, error, text, payload, 1, op))
     checked_loops.add(op)

@@ -137,7 +137,7 @@ class DiskCache:
         return content
 
     def put(self, key: str, *parts: bytes) -> None:
-        """Keeps what the parts make together."""
+        """Keep what the parts make together."""
         if not self._open(create=True):
             return
         digest = hashlib.sha256()
@@ -161,7 +161,7 @@ class DiskCache:
                     os.unlink(temporary)
 
     def remove(self, key: str) -> None:
-        """Removes a file that is of no use."""
+        """Remove a file that is of no use."""
         with contextlib.suppress(OSError):
             self._path(key).unlink()
 
@@ -203,7 +203,7 @@ class DiskCache:
         )
 
     def clear(self) -> Info:
-        """Removes all files; what there was."""
+        """Remove all files; what there was."""
         info = self.info()
         if not info.why_off and self.folder is not None:
             for _, _, path in self._files((_SUFFIX, ".tmp")):
@@ -219,7 +219,7 @@ def _is_own_file(known: Any) -> bool:
 
 
 def _refuse_others(folder: Path) -> None:
-    """Raises if anybody but the user could have written to the folder, or put it there."""
+    """Raise if anybody but the user could have written to the folder, or put it there."""
     if not hasattr(os, "geteuid"):
         return
     user = os.geteuid()

@@ -123,7 +123,7 @@ class Disk:
         return None
 
     def keep_final(self, compiled: Any, code: bytes | None) -> None:
-        """Keeps the form that has been compiled; ``code`` is its machine code if that came from another process."""
+        """Keep the form that has been compiled; ``code`` is its machine code if that came from another process."""
 
 
 class Source:
@@ -144,7 +144,7 @@ class Source:
         return self._lower()
 
     def prepare(self) -> None:
-        """Does what has to be done of Python's before the final form can be made in the background."""
+        """Do what has to be done of Python's before the final form can be made in the background."""
         if not self._disk.has_final():
             self._lowered  # noqa: B018
 
@@ -215,7 +215,7 @@ class Forms:
         return Executable(self._draft, self.facts, Draft(self, source))
 
     def begin(self, source: Source | None) -> None:
-        """Starts to compile the final form, unless that has been done."""
+        """Start to compile the final form, unless that has been done."""
         with self._lock:
             if self._final is None and self._compiling is None and self.problem is None and source is not None:
                 try:

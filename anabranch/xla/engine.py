@@ -53,13 +53,13 @@ _when_loaded: list[Any] = []
 
 
 def when_loaded(start: Any) -> Any:
-    """Registers a function of the jax module that runs once it is imported."""
+    """Register a function of the jax module that runs once it is imported."""
     _when_loaded.append(start)
     return start
 
 
 def wait_for(value: Any) -> None:
-    """Waits until an array, or the arrays of a list, are there."""
+    """Wait until an array, or the arrays of a list, are there."""
     if hasattr(value, "block_until_ready"):
         value.block_until_ready()
     else:
@@ -176,7 +176,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def refuse_after_fork() -> None:
-    """Raises in a child that was forked after JAX had started; called before anything is compiled or called.
+    """Raise in a child that was forked after JAX had started; called before anything is compiled or called.
 
     Raises:
         FailedPreconditionError: this process is such a child.

@@ -332,7 +332,7 @@ specials.update({Role.LIST_NEW: [_reserve], Role.LIST_LENGTH: [_length]})
 
 @engine.when_loaded
 def _register(module: Any) -> None:
-    """Makes lists and optionals known to JAX as containers of arrays, and its functions to them."""
+    """Make lists and optionals known to JAX as containers of arrays, and its functions to them."""
     set_backend(module.numpy, module.lax)
     list_values.set_backend(module.numpy, module.lax)
     tree_util = module.tree_util

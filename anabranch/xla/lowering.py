@@ -155,7 +155,7 @@ class Streams:
         return self.words[row, :2], xp.stack(words).astype(xp.uint32)
 
     def take(self, op: Operation, blocks: int) -> None:
-        """Moves the stream of ``op`` on."""
+        """Move the stream of ``op`` on."""
         self.taken[op] = self.taken.get(op, 0) + blocks
 
 
@@ -223,7 +223,7 @@ class Scope:
         self.context.rank = self.rank_of.get(op, 0)
 
     def everything(self, op: Operation, ok: Any, skip_checks: bool = False) -> None:
-        """Runs an op's checks and kernel. ``ok`` holds back writes to donated variables."""
+        """Run an op's checks and kernel. ``ok`` holds back writes to donated variables."""
         number = None if self.context.places is None else self.context.places.get(op)
         with self._telling(op), contextlib.nullcontext() if number is None else engine.jax().named_scope(f"op{number}"):
             self._everything(op, ok, skip_checks)
@@ -384,7 +384,7 @@ class Scope:
             self._learn(op, plain[0], operands)
 
     def _learn(self, op: Operation, output: Tensor, operands: list[Any]) -> None:
-        """Keeps what a value rule knows about a traced result: all of it, or some elements of a vector."""
+        """Keep what a value rule knows about a traced result: all of it, or some elements of a vector."""
         found = inference.known_value(op.definition, TraceShapes(op, operands, self.partial))
         if self.context.recorder is not None:
             self.context.recorder.note(op, "value", operands, self.partial, (found,))

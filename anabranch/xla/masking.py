@@ -312,7 +312,7 @@ _sized: dict[str, tuple[str, ...]] = {}
 
 
 def _rule(*names: str, sized: tuple[str, ...] = ()) -> Callable[[_Rule], _Rule]:
-    """Registers how the operands of primitives are prepared; ``sized`` are parameters that depend on the size."""
+    """Register how the operands of primitives are prepared; ``sized`` are parameters that depend on the size."""
 
     def register(function: _Rule) -> _Rule:
         for name in names:

@@ -42,7 +42,7 @@ _kept = False
 
 @public("keep_memory")
 def keep_memory() -> bool:
-    """Tells the C library to keep freed memory for the process. Call it before anything is compiled.
+    """Tell the C library to keep freed memory for the process. Call it before anything is compiled.
 
     Returns:
         Whether it took effect: True on Linux with glibc, False elsewhere.
@@ -74,14 +74,14 @@ def keep_memory() -> bool:
 
 
 def keep_if_asked(default: str = "0") -> None:
-    """Does it if the environment variable ANABRANCH_KEEP_MEMORY is set to 1; called before JAX is first imported."""
+    """Do it if the environment variable ANABRANCH_KEEP_MEMORY is set to 1; called before JAX is first imported."""
     if os.environ.get("ANABRANCH_KEEP_MEMORY", default) == "1" and "jax" not in sys.modules:
         keep_memory()
 
 
 @public("release_memory")
 def release_memory() -> bool:
-    """Gives free memory that :func:`keep_memory` keeps back to the system now; closing a session does it, too.
+    """Give free memory that :func:`keep_memory` keeps back to the system now; closing a session does it, too.
 
     Returns:
         Whether any was given back; False if memory is not kept, as then there is none.
@@ -137,7 +137,7 @@ def impossible(jaxpr: Any, scope: str = "") -> _Value | None:
 def refuse(
     jaxpr: Any, ops: Sequence[Operation], may_fail_before: Callable[[Operation | None], bool] | None = None
 ) -> None:
-    """Raises if a value of a jaxpr is larger than anything can be.
+    """Raise if a value of a jaxpr is larger than anything can be.
 
     Args:
         jaxpr: has the name scopes of :data:`SCOPE`.
@@ -161,7 +161,7 @@ def refuse(
 def require_memory(
     compiled: Any, device: Any, ops: Sequence[Operation], traced: Callable[[], Any] | None = None
 ) -> None:
-    """Asks whether what a compiled program needs besides its arguments can fit into its device's memory.
+    """Ask whether what a compiled program needs besides its arguments can fit into its device's memory.
 
     Args:
         compiled: the program.

@@ -148,7 +148,7 @@ class _OnDisk(drafts.Disk):
         self._device = device
 
     def keep(self, form: str, compiled: Any, runs: int, code: bytes | None = None) -> None:
-        """Keeps a form of a program that makes ``runs`` runs in its first."""
+        """Keep a form of a program that makes ``runs`` runs in its first."""
         if self._name is not None:
             try:
                 told = {"facts": self._facts.plain(), "runs": runs}
@@ -251,7 +251,7 @@ class Program:
                 yield from self._flattened(self.group.view(use.body, tuple(use.body.outputs)).ops)
 
     def ready(self, inputs: list[Any], static: Sequence[int]) -> None:
-        """Gives inputs that have sizes of their own the capacities that the program is compiled for."""
+        """Give inputs that have sizes of their own the capacities that the program is compiled for."""
         for i, value in enumerate(inputs):
             if isinstance(value, TracedList):
                 known = i in static or not self.sizes_change

@@ -78,7 +78,7 @@ class Values(dict[ValueKey, Any]):
         return value
 
     def keep(self, keys: Sequence[ValueKey], array: Any) -> None:
-        """Has an array whose rows are the values of ``keys``."""
+        """Have an array whose rows are the values of ``keys``."""
         self.rows.update({key: (len(self.arrays), row) for row, key in enumerate(keys)})
         self.arrays.append(array)
 
@@ -162,7 +162,7 @@ def _from_shapes(values: Values, op: Operation) -> None:
 
 
 def _spread(values: Values, keys: Sequence[ValueKey], array: Any, axis: int, size: int) -> None:
-    """Keeps pieces of ``size`` along ``axis`` as rows; ``size`` 0: elements along it."""
+    """Keep pieces of ``size`` along ``axis`` as rows; ``size`` 0: elements along it."""
     shape = list(array.shape)
     shape[axis : axis + 1] = [len(keys), size] if size else [len(keys)]
     values.keep(keys, engine.jax().numpy.moveaxis(array.reshape(shape), axis, 0))

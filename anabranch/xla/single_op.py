@@ -36,7 +36,7 @@ def run_compiled(
     philox: Any = None,
     precision: Any = None,
 ) -> list[np.ndarray]:
-    """Runs one op's kernel through XLA on the default device; raises its checks; returns NumPy arrays (or copies).
+    """Run one op's kernel through XLA on the default device; raises its checks; returns NumPy arrays (or copies).
 
     ``inputs`` are arrays; a resource operand is given as the variable's value.
     """

@@ -66,7 +66,7 @@ def let_steps_fly() -> None:
 
 
 def choose(config: Any) -> None:
-    """Takes from a ConfigProto what must be known when the devices start.
+    """Take from a ConfigProto what must be known when the devices start.
 
     Raises:
         FailedPreconditionError: it asks for more CPU devices than there are, and JAX has started.
@@ -87,7 +87,7 @@ def choose(config: Any) -> None:
 
 
 def require_cpu_devices(wanted: int) -> None:
-    """Raises unless there are so many CPU devices, which have started.
+    """Raise unless there are so many CPU devices, which have started.
 
     Raises:
         FailedPreconditionError: there are fewer.
@@ -107,7 +107,7 @@ def require_cpu_devices(wanted: int) -> None:
 
 
 def start(module: Any, imported_before: bool) -> None:
-    """Starts the devices of the jax module as chosen; ``imported_before`` is whether the program had imported it."""
+    """Start the devices of the jax module as chosen; ``imported_before`` is whether the program had imported it."""
     asked = os.environ.get(CPU_DEVICES)
     if asked is not None:
         if not (asked.isascii() and asked.isdigit() and int(asked) > 0):

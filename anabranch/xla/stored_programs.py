@@ -250,7 +250,7 @@ def read_record(value: Any) -> kernel_context.CheckRecord:
 
 # ---------------------------------------------------------------------------------------------------------- executables
 def save(name: str | None, form: str, found_out: Any, compiled: Any, code: bytes | None = None) -> None:
-    """Keeps a compiled function, with plain data. ``code`` is its machine code, where another process has made it."""
+    """Keep a compiled function, with plain data. ``code`` is its machine code, where another process has made it."""
     if name is None:
         return
     try:
@@ -264,7 +264,7 @@ def save(name: str | None, form: str, found_out: Any, compiled: Any, code: bytes
 
 
 def save_records(name: str | None, compiled: Any, records: Iterable[kernel_context.CheckRecord]) -> None:
-    """Keeps a compiled op with its checks."""
+    """Keep a compiled op with its checks."""
     if name is not None:
         try:
             found_out = [plain_record(record) for record in records]

@@ -81,7 +81,7 @@ class KernelContext:
 
 
 class Functions:
-    """Calls functions (attributes ``Func(captures=...)``) for kernels, and for the objects that these make.
+    """Call functions (attributes ``Func(captures=...)``) for kernels, and for the objects that these make.
 
     A call is outside the step's transaction: what the function reads of variables and tables is what is committed
     when it is called, and what it writes is committed when it returns.

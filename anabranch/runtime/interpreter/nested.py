@@ -64,12 +64,12 @@ class BodyPlans:
         return [self._plans, self._spent, *(cache for plan in self._plans.values() for cache in plan.caches)]
 
     def close(self) -> None:
-        """Drops all plans, and keeps none from now on."""
+        """Drop all plans, and keeps none from now on."""
         self._plans.close()
         self._spent.close()
 
     def expect(self, plan: Any) -> None:
-        """Makes room for the bodies of a plan."""
+        """Make room for the bodies of a plan."""
         most = 2 * _count(plan.held_bodies)
         for cache in (self._plans, self._spent):
             cache.bound = max(cache.bound, most)
@@ -141,7 +141,7 @@ class Overlay(ResourceManager):
         return self._below.shared
 
     def put(self, slot: Slot, value: Any) -> None:
-        """Shows ``value`` (None: no value) as the variable of ``slot``."""
+        """Show ``value`` (None: no value) as the variable of ``slot``."""
         mine = Slot(slot.handle, slot.dtype, slot.shape)
         if value is not None:
             mine.version = Version(value)
@@ -208,7 +208,7 @@ class CarriedVariables:
 
 
 def run_item(attempt: Attempt, item: HostItem) -> None:
-    """Runs an op with bodies inside a segment.
+    """Run an op with bodies inside a segment.
 
     Raises:
         Hot: a loop has taken as long as compiling the segment would take: it is to be begun anew, compiled.
@@ -253,7 +253,7 @@ def run_item(attempt: Attempt, item: HostItem) -> None:
 
 
 def run_channel(runner: Executor, op: Operation, env: dict[ValueKey, Any], step: Step) -> None:
-    """Runs an op whose bodies act on channels: between two segments, in segments of its own."""
+    """Run an op whose bodies act on channels: between two segments, in segments of its own."""
     sources = runner.plan.sources(op)
     carried = runner.plan.analysis.carried
     # Variables that the segment itself has written are read once it has committed.
@@ -362,7 +362,7 @@ def _execute(
     restart: bool = False,
     live: tuple[int, ...] | None = None,
 ) -> list[Any]:
-    """Runs an op with bodies. Of its outputs only those in ``live`` are looked at (None: all)."""
+    """Run an op with bodies. Of its outputs only those in ``live`` are looked at (None: all)."""
     role = op.role
     uses = bodies_of(op)
     live = tuple(range(len(op._outputs))) if live is None else live

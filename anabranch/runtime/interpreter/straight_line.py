@@ -158,7 +158,7 @@ class _Line(NamedTuple):
 
 
 class _Builder:
-    """Runs a body once, op by op, and writes down what it did."""
+    """Run a body once, op by op, and writes down what it did."""
 
     def __init__(self, plan: Any) -> None:
         self._plan = plan

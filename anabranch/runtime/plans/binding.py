@@ -77,7 +77,7 @@ def _does_without(op: Operation, maker: Operation, plan: Plan) -> bool:
 
 
 def bind(plan: Plan, manager: ResourceManager) -> Binding:
-    """Looks up what the plan's handles name. Repeated until none of it appeared or vanished meanwhile."""
+    """Look up what the plan's handles name. Repeated until none of it appeared or vanished meanwhile."""
     while True:
         layout = Layout()
         found = Binding(layout, [_bind_segment(plan, manager, segment, layout) for segment in plan.segments])

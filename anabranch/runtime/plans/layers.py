@@ -148,7 +148,7 @@ def _move_late(
     apart: int = 2,
     to_host: int = 1,
 ) -> None:
-    """Moves device ops (those of ``movable``, if given) to the last layer that their users allow.
+    """Move device ops (those of ``movable``, if given) to the last layer that their users allow.
 
     ``apart`` and ``to_host`` are by how much programs that cannot be one, and a program and the host, differ.
     """

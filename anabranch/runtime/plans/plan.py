@@ -361,7 +361,7 @@ class Plan:
 
     # ---------------------------------------------------------------------------------------------------- arrangement
     def arrange(self, tier: str) -> None:
-        """Fills the segments' items for a tier. Steps that run meanwhile go on with the items that they began with."""
+        """Fill the segments' items for a tier. Steps that run meanwhile go on with the items that they began with."""
         with self._arranging:
             pads = bool(self.varying.batch)
             found: list[list[Any]] = [
@@ -623,7 +623,7 @@ class Plan:
         return op in self._fetched or any(output in self._fetched for output in op._outputs)
 
     def take_from(self, op: Operation, sources: tuple[ValueKey | None, ...]) -> None:
-        """Says where the inputs of an op come from."""
+        """Say where the inputs of an op come from."""
         self._sources[op] = sources
         self.__dict__.pop("consumers", None)
 

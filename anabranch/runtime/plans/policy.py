@@ -186,7 +186,7 @@ def _repeated(plan: Any, ops: list[Operation]) -> int:
 
 
 def _add_bodies(cost: Cost, op: Operation, own: set[str]) -> None:
-    """Adds the bodies of ``op``: what one interpreted run costs comes to light when it happens (``plan.spent``)."""
+    """Add the bodies of ``op``: what one interpreted run costs comes to light when it happens (``plan.spent``)."""
     loop = op.role is Role.LOOP
     times = LOOP_RUNS if loop else 1
     cost.loops |= loop

@@ -103,7 +103,7 @@ class Varying:
                 self.forget([tensor])
 
     def look(self, plan: Any, env: dict[Any, Any]) -> None:
-        """Joins what a run shows of all values to what is known."""
+        """Join what a run shows of all values to what is known."""
         self.runs += 1
         for op in plan.analysis.order:
             for output in op._outputs:
@@ -161,7 +161,7 @@ def _same(first: Any, second: Any) -> bool:
 
 
 def observe(plan: Any, env: dict[Any, Any]) -> None:
-    """Looks at the shapes of an interpreted run that only the run tells."""
+    """Look at the shapes of an interpreted run that only the run tells."""
     varying: Varying = plan.varying
     watched = varying.watched(plan)
     if not watched and not varying.open:
@@ -229,7 +229,7 @@ def inferred(plan: Any) -> dict[Tensor, tuple[Any, Any]]:
 
 
 def _fold(op: Operation, known: dict[Tensor, tuple[Any, Any]]) -> None:
-    """Computes what follows from values that are known, and whose size nothing else tells."""
+    """Compute what follows from values that are known, and whose size nothing else tells."""
     values = []
     for tensor in op._inputs:
         value = tensor.op._attrs["value"] if tensor.op.role is Role.CONSTANT else known.get(tensor, (None, None))[1]
@@ -431,7 +431,7 @@ class Family:
         return self._planned, runs
 
     def _see_batch(self, names: Sequence[Tensor], form: tuple[Any, ...]) -> None:
-        """Looks whether all dimensions that change have one size in this step."""
+        """Look whether all dimensions that change have one size in this step."""
         if self._batch is None or self._shape is None:
             return
         batch: dict[Tensor, tuple[int, ...]] = {}

@@ -42,7 +42,7 @@ def are_needed(plan: Any) -> bool:
 
 
 def read_where_used(plan: Any) -> None:
-    """Lets ops take variables of other devices from the variables themselves."""
+    """Let ops take variables of other devices from the variables themselves."""
     analysis, device = plan.analysis, plan.device
     for op in analysis.order:
         if op.definition.effect.kind == "body":

@@ -342,7 +342,7 @@ class ResourceManager:
             return found
 
     def clear(self, containers: Iterable[str] | None = None) -> None:
-        """Drops the resources of the given containers (all if None or empty)."""
+        """Drop the resources of the given containers (all if None or empty)."""
         chosen = set(containers or ())
         ended = []
         with self.changed:
@@ -370,7 +370,7 @@ class ResourceManager:
                 closed.finish()
 
     def remove(self, handle: ResourceHandle) -> bool:
-        """Drops one resource; whether it existed."""
+        """Drop one resource; whether it existed."""
         with self.changed:
             slot = self._slots.pop(handle, None)
             if slot is not None:
@@ -385,7 +385,7 @@ class ResourceManager:
 
     # -- transactions -------------------------------------------------------------------------------------------------
     def begin(self, claim: Claim, token: CancellationToken | None = None, by: Any = None) -> None:
-        """Holds variables for a writing segment, first come first served; the caller must :meth:`end` it in any case.
+        """Hold variables for a writing segment, first come first served; the caller must :meth:`end` it in any case.
         Steps in flight that touch them are settled first, those of the pipeline ``by`` excepted.
 
         (An interrupt may come in the moment in which this returns: the claim is the caller's before it is made.)
@@ -441,7 +441,7 @@ class ResourceManager:
             self.changed.notify_all()
 
     def _tell_of_left(self, wanted: Claim) -> None:
-        """Says which steps, left by their callers, somebody waits for."""
+        """Say which steps, left by their callers, somebody waits for."""
         for claim in self._active:
             if claim.token is not None and claim.token.left is not None and claim.conflicts(wanted):
                 _log.warning("A step waits for variables that are held by %s", claim.token.left)
@@ -480,7 +480,7 @@ class ResourceManager:
             return versions
 
     def _wait_for_versions(self, slots: Sequence[Slot], token: CancellationToken) -> None:
-        """Waits until none of the variables' buffers is with a program."""
+        """Wait until none of the variables' buffers is with a program."""
         self._tell_of_left(Claim(frozenset(slots), frozenset()))
         self._waiting_for_versions += 1
         try:
@@ -520,7 +520,7 @@ class ResourceManager:
             return True
 
     def publish(self, updates: Sequence[tuple[Slot, Any]]) -> None:
-        """Makes new values current, all at once: what can fail for want of memory comes first."""
+        """Make new values current, all at once: what can fail for want of memory comes first."""
         versions = _versions([value for _, value in updates])
         with self.changed:
             reshaped = [
@@ -534,7 +534,7 @@ class ResourceManager:
             self.changed.notify_all()
 
     def replace(self, slots: Sequence[Slot], values: Sequence[Any]) -> None:
-        """Makes new values of unchanged shapes current, all at once."""
+        """Make new values of unchanged shapes current, all at once."""
         versions = _versions(values)
         with self._lock:
             for slot, version in zip(slots, versions, strict=True):

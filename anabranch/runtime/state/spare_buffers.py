@@ -58,7 +58,7 @@ class Spares:
         """What was found out about programs that have been prepared."""
 
     def reserve(self, makers: Sequence[Any], arrays: Sequence[Any]) -> list[tuple[Any, Any]]:
-        """Makes room for buffers of variables with these values; shapes and dtypes of those that are to be made."""
+        """Make room for buffers of variables with these values; shapes and dtypes of those that are to be made."""
         missing = []
         with self._lock:
             for maker, array in zip(makers, arrays, strict=True):
@@ -69,7 +69,7 @@ class Spares:
         return missing
 
     def put(self, array: Any) -> None:
-        """Keeps the buffer of an array that nobody needs any more, if there is room for one like it."""
+        """Keep the buffer of an array that nobody needs any more, if there is room for one like it."""
         key = _key_of(array)
         with self._lock:
             kept = self._kept.setdefault(key, [])
@@ -85,7 +85,7 @@ class Spares:
             return tuple([self._kept[_key_of(array)].pop() for array in arrays])
 
     def clear(self) -> None:
-        """Drops all."""
+        """Drop all."""
         with self._lock:
             self._kept.clear()
             self._for.clear()
@@ -162,7 +162,7 @@ class _Keeping:
 def _prepare_if_expected(
     manager: Any, program: Any, executable: Any, old: Sequence[Any], arguments: Any, rng: np.ndarray, gated: bool
 ) -> None:
-    """Starts to compile the second form and to make spare buffers, once for each program and manager."""
+    """Start to compile the second form and to make spare buffers, once for each program and manager."""
     facts = executable.facts
     if not program.group.ops or program.group.ops[0].graph not in _expecting or facts in manager.spares.prepared:
         return

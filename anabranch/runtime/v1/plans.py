@@ -41,14 +41,14 @@ def occurs(fetches: Sequence[Any], feeds: Sequence[Tensor]) -> bool:
 
 
 class _ViewRunner:
-    """Runs the plan of a view; an error names the op of the user's graph."""
+    """Run the plan of a view; an error names the op of the user's graph."""
 
     def __init__(self, plan: Plan, view: functional_view.View, runner: Executor) -> None:
         self._view = view
         self._runner = runner
 
     def run(self, feeds: Sequence[Any], step: Step) -> list[Any]:
-        """Runs the plan and returns a value per fetch."""
+        """Run the plan and returns a value per fetch."""
         try:
             return self._runner.run(feeds, step)
         except errors.OpError as problem:

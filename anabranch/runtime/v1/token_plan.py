@@ -102,7 +102,7 @@ class TokenPlan:
                 self.exits.setdefault(frame, []).append(op)
 
     def explain(self) -> str:
-        """Says what runs."""
+        """Say what runs."""
         return (
             f"plan of {len(self.ops)} ops for {len(self.fetches)} fetches, run by tokens: {self.why}; "
             f"run {self.runs} times"

@@ -134,7 +134,7 @@ class _Variable:
 
 
 class _Base(executor.Executor):
-    """Runs kernels; knows the objects that live as long as the step."""
+    """Run kernels; knows the objects that live as long as the step."""
 
     def resource(self, handle: Any) -> Any:
         """The object of a handle; those that live as long as the step are their own handles."""
@@ -144,7 +144,7 @@ class _Base(executor.Executor):
 
 
 class TokenRunner:
-    """Runs one :class:`TokenPlan` in one resource manager."""
+    """Run one :class:`TokenPlan` in one resource manager."""
 
     def __init__(self, plan: TokenPlan, manager: Any, bodies: Any = None) -> None:
         self.plan = plan
@@ -152,7 +152,7 @@ class TokenRunner:
         self.base = _Base(plan, manager, bodies)  # type: ignore[arg-type]
 
     def run(self, feeds: Sequence[Any], step: Step) -> list[Any]:
-        """Runs the plan and returns a value per fetch: NumPy arrays, None for operations."""
+        """Run the plan and returns a value per fetch: NumPy arrays, None for operations."""
         return _Run(self, feeds, step).run()
 
 
@@ -207,7 +207,7 @@ class _Run:
             transaction.end()
 
     def _commit(self, holding: Transaction | None = None) -> None:
-        """Makes what was written current; ``holding`` is the transaction that has claimed it, if one has."""
+        """Make what was written current; ``holding`` is the transaction that has claimed it, if one has."""
         changed = {item for item in self.variables.values() if len(item.values) > 1}
         moved = [
             (counter, start, self.counters[op].position)
@@ -288,7 +288,7 @@ class _Run:
         return to_host(value)
 
     def _put(self, maker: Operation, value: Any, op: Operation, frame: _Frame) -> Reach:
-        """Makes a version; returns what has seen it."""
+        """Make a version; returns what has seen it."""
         item = self.variables[maker]
         value = np.array(value)
         declared = item.slot.shape
@@ -370,7 +370,7 @@ class _Run:
             self._push(op, frame, iteration)
 
     def _deliver(self, op: Operation, position: int, token: Token, frame: _Frame, iteration: _Iteration) -> None:
-        """Hands a token to an input (-1: a control input)."""
+        """Hand a token to an input (-1: a control input)."""
         slot = self._slot(op, iteration)
         if op.type in MERGES:
             if position < 0:
@@ -393,7 +393,7 @@ class _Run:
             self._push(op, frame, iteration)
 
     def _send(self, op: Operation, tokens: Sequence[Token], frame: _Frame, iteration: _Iteration) -> None:
-        """Hands the outputs of an op, and that it has run, to those who wait in one iteration."""
+        """Hand the outputs of an op, and that it has run, to those who wait in one iteration."""
         plan = self.plan
         for output, token in zip(op._outputs, tokens, strict=True):
             if output in plan.fed:
@@ -457,7 +457,7 @@ class _Run:
         self._send(op, [token], frame, found)
 
     def _forget(self, frame: _Frame) -> None:
-        """Drops iterations in which nothing can happen any more."""
+        """Drop iterations in which nothing can happen any more."""
         if frame.entered < self.plan.enters[frame.part]:
             return
         while len(frame.iterations) > 2:
