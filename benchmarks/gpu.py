@@ -8,7 +8,7 @@ Each part runs in processes of its own under a hard limit of seconds, and writes
 it; a part that is cut off leaves what came before. OUT gets `environment.json`, `bench.md` and `bench.json`,
 `rows.json`, `runtime.txt`, `gradients.json`, and `summary.md`, which is also printed.
 
-Rows: every row of tests/ops/cases is run in both tiers with the platform's device as the default (so the compiled tier
+Rows: every row of tests/ops is run in both tiers with the platform's device as the default (so the compiled tier
 is the GPU) against the reference in NumPy and tier against tier, and compiled once more with all ops on the CPU
 device, against which the GPU's values are held. Products run with the precision "highest": otherwise a GPU
 rounds float32 operands to 10 bits, as JAX and PyTorch have it by default, and as the benchmarks do.
@@ -39,21 +39,12 @@ TESTS = ("tests/runtime", "tests/session", "tests/train/test_optimizers.py")
 
 # -------------------------------------------------------------------------------------------------------- op rows
 def load_rows() -> list:
-    """The rows of tests/ops/cases."""
-    import importlib.util
-
+    """The rows of tests/ops that are driven by cases."""
     import anabranch
+    from anabranch.testing import op_cases
 
     dir(anabranch)
-    found: list = []
-    for path in sorted((ROOT / "tests/ops/cases").glob("[!_]*.py")):
-        spec = importlib.util.spec_from_file_location(f"cases_{path.stem}", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        found += module.ROWS
-    return [row for row in found if row.cases]
+    return [row for row in op_cases.load_rows(ROOT / "tests/ops") if row.cases]
 
 
 def against_cpu(row: object, op_checks: object) -> list[str]:

@@ -22,6 +22,7 @@ The checks are in :mod:`anabranch.testing.op_checks`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -269,17 +270,18 @@ def elsewhere(type_name: str, test: str, word: str | None = None) -> Row:
     return Row(type_name, None, (), None, (), 1.0, 0, {}, None, "", test, word or type_name, None, None)
 
 
-def load_rows(folder: Path) -> list[Row]:
-    """The rows of all files of a folder, each a list ``ROWS``."""
+@functools.cache
+def load_rows(folder: Path) -> tuple[Row, ...]:
+    """The rows of all families below a folder: the lists ``ROWS`` of the files ``FAMILY/rows_*.py``."""
     loaded_rows: list[Row] = []
-    for path in sorted(folder.glob("[!_]*.py")):
-        spec = importlib.util.spec_from_file_location(f"cases_{path.stem}", path)
+    for path in sorted(folder.glob("*/rows_*.py")):
+        spec = importlib.util.spec_from_file_location(f"{path.stem}_of_{path.parent.name}", path)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         loaded_rows += module.ROWS
-    return loaded_rows
+    return tuple(loaded_rows)
 
 
 def _is_handle(dtype: dtypes.DType) -> bool:

@@ -1,7 +1,7 @@
 """A second builder: ops run at once, on NumPy. It is the proof that ops, rules and libraries need no graph.
 
 `AtOnce` is what a mode of its own is made of: tensors that hold arrays, an application of an op that runs its host
-kernel, variables in a table, and a tape that records what was applied. Every row of `tests/ops/cases/` whose op runs on
+kernel, variables in a table, and a tape that records what was applied. Every row of `tests/ops` whose op runs on
 the host runs through it: its outputs are compared with the row's reference, and what its gradient rule builds (which
 runs at once as well) with finite differences.
 """
@@ -27,7 +27,7 @@ from anabranch.testing import op_checks
 from anabranch.testing.op_cases import Instance, Row, instances, load_rows
 
 assert dir(tf)  # loads everything that defines ops
-ROWS = {row.type_name: row for row in load_rows(Path(__file__).parent / "cases")}
+ROWS = {row.type_name: row for row in load_rows(Path(__file__).parent)}
 
 
 # --------------------------------------------------------------------------------------------------------- the builder

@@ -1,53 +1,23 @@
-"""Every op against its row: forward in both tiers, static shapes, gradients of both orders, serialisation.
+"""Every op has a row, and every family runs those of its ops.
 
-The rows stand in `tests/ops/cases/`, a file for each family with a list `ROWS`; `anabranch/testing/op_cases.py` says
-how to write one.
+The rows stand in `rows_*.py` beside the tests of their family; `anabranch/testing/op_cases.py` says how to write
+one, and `anabranch/testing/row_tests.py` what it is checked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import anabranch
 from anabranch.core.contract import opdef
-from anabranch.testing import op_checks
-from anabranch.testing.op_cases import Row, load_rows
+from anabranch.testing import op_checks, row_tests
+from anabranch.testing.op_cases import load_rows
 
-FOLDER = Path(__file__).parent / "cases"
-ROOT = FOLDER.parents[2]
-
+FOLDER = Path(__file__).parent
 assert dir(anabranch)  # loads everything that defines ops
-
-
 ROWS = load_rows(FOLDER)
-DRIVEN = [row for row in ROWS if row.cases]
-
-
-def _check(row: Row, name: str, found: list[str]) -> None:
-    reason = row.gaps.get(name)
-    if reason is None:
-        assert not found, "\n".join(found)
-    else:
-        assert found, f"the gap {name!r} of {row.type_name} is closed ({reason}); take it out of gaps"
-
-
-def by_type(rows: list[Row]) -> Callable[..., None]:
-    return pytest.mark.parametrize("row", rows, ids=[row.type_name for row in rows])
-
-
-@by_type(DRIVEN)
-def test_forward(row: Row) -> None:
-    _check(row, "forward", op_checks.check_forward(row))
-
-
-@pytest.mark.slow
-@by_type(DRIVEN)
-def test_known_operands(row: Row) -> None:
-    problems = op_checks.check_known(row)
-    assert not problems, "\n".join(problems)
 
 
 @pytest.mark.parametrize(
@@ -57,34 +27,6 @@ def test_known_operands_of_ops_that_index(type_name: str) -> None:
     (row,) = [row for row in ROWS if row.type_name == type_name]
     problems = op_checks.check_known(row)
     assert not problems, "\n".join(problems)
-
-
-@by_type(DRIVEN)
-def test_shapes(row: Row) -> None:
-    _check(row, "shape", op_checks.check_shapes(row))
-
-
-@by_type([row for row in DRIVEN if op_checks.differentiable(row)])
-def test_gradients(row: Row) -> None:
-    orders = [order for order in range(1, row.order + 1) if f"order {order}" in row.gaps]
-    if not orders:
-        found = op_checks.check_order(row, row.order)
-        assert not found, "\n".join(found)
-        return
-    lowest = min(orders)
-    if lowest > 1:
-        found = op_checks.check_order(row, lowest - 1)
-        assert not found, "\n".join(found)
-    try:
-        found = op_checks.check_order(row, lowest)
-    except (LookupError, NotImplementedError) as problem:
-        found = [str(problem)]
-    _check(row, f"order {lowest}", found)
-
-
-@by_type(DRIVEN)
-def test_serialisation(row: Row) -> None:
-    _check(row, "serialisation", op_checks.check_serialisation(row))
 
 
 def test_every_op_has_one_row() -> None:
@@ -99,15 +41,13 @@ def test_every_op_has_one_row() -> None:
     twice = sorted(name for name, count in counts.items() if count > 1)
     assert not missing, (
         f"{len(missing)} ops without a row: {' '.join(missing)}\n"
-        f'Mend: add `row("{missing[0]}", reference, [case(...)])` to the family\'s file in tests/ops/cases/ (see '
+        f'Mend: add `row("{missing[0]}", reference, [case(...)])` to a file rows_*.py of its family in tests/ops (see '
         "anabranch/testing/op_cases.py), or `elsewhere(...)` with the file of its test if no table can drive it."
     )
     assert not twice, f"ops with two rows: {twice}\nMend: put all cases of an op into one row."
 
 
-@by_type([row for row in ROWS if row.elsewhere])
-def test_tests_elsewhere_name_the_op(row: Row) -> None:
-    path = ROOT / row.elsewhere
-    assert path.exists(), f"{row.elsewhere} does not exist; say where {row.type_name} is tested"
-    named = row.word in path.read_text(encoding="utf-8")
-    assert named, f"{row.elsewhere} does not name {row.word}; say where {row.type_name} is tested"
+def test_every_family_runs_its_rows() -> None:
+    families = {row_tests.family_of(row) for row in ROWS}
+    missing = sorted(family for family in families if not (FOLDER / family / "test_rows.py").exists())
+    assert not missing, f"families without tests/ops/FAMILY/test_rows.py: {missing}"

@@ -15,7 +15,7 @@ from anabranch.testing.op_cases import Row, case, load_rows, real, row
 
 assert dir(anabranch)  # loads everything that defines ops
 
-ROWS = load_rows(Path(__file__).parent / "cases")
+ROWS = load_rows(Path(__file__).parent)
 DRIVEN = [item for item in ROWS if item.cases]
 # Ops that keep a claim on their samples and do not make it, each with its reason.
 NOT_CLAIMED = {

@@ -13,7 +13,7 @@ from anabranch.core.contract import opdef
 from anabranch.core.values import dtypes
 from anabranch.testing.op_cases import case, elsewhere, real, row
 
-_spec = importlib.util.spec_from_file_location("cases_linalg", Path(__file__).parent / "linalg.py")
+_spec = importlib.util.spec_from_file_location("rows_of_linalg", Path(__file__).parent / "rows_ops.py")
 assert _spec is not None
 assert _spec.loader is not None
 linalg = importlib.util.module_from_spec(_spec)
