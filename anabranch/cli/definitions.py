@@ -214,7 +214,7 @@ def _test_rows() -> dict[str, Place]:
     rows: dict[str, Place] = {}
     mentions: dict[str, Place] = {}
     known = opdef.all_definitions()
-    for path in sorted((PACKAGE.parent / "tests").glob("**/cases/**/*.py")):
+    for path in sorted((PACKAGE.parent / "tests").glob("ops/*/rows_*.py")):
         text = path.read_text(encoding="utf-8")
         for match in re.finditer(r"""(?P<call>\w*row\(\s*)?["'](?P<name>[A-Z]\w+)["']""", text):
             if match["name"] in known:

@@ -67,8 +67,11 @@ def of(file: Path) -> dict[str, Callable[..., None]]:
         named = row.word in path.read_text(encoding="utf-8")
         assert named, f"{row.elsewhere} does not name {row.word}; say where {row.type_name} is tested"
 
-    tests = [test_forward, test_shapes, test_gradients, test_serialisation, test_known_operands]
-    tests.append(test_tests_elsewhere_name_the_op)
+    tests: list[Callable[..., None]] = [test_tests_elsewhere_name_the_op] if any(row.elsewhere for row in rows) else []
+    if driven:
+        tests += [test_forward, test_shapes, test_serialisation, test_known_operands]
+    if any(op_checks.differentiable(row) for row in driven):
+        tests.append(test_gradients)
     return {test.__name__: test for test in tests}
 
 

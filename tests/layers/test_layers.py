@@ -330,7 +330,7 @@ def test_bad_arguments():
     with pytest.raises(NotImplementedError, match="renorm of batch normalisation"):
         tf.layers.batch_normalization(x, renorm=True)
     with pytest.raises(ValueError, match="only supports axis"):
-        tf.layers.batch_normalization(tf.ones([2, 3]), fused=True)
+        tf.layers.batch_normalization(tf.ones([2, 3, 4, 5]), axis=2, fused=True)
     with pytest.raises(TypeError, match="unexpected keyword argument 'stride'"):
         tf.layers.conv2d(x, 4, 3, stride=2)
 

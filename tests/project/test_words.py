@@ -75,7 +75,7 @@ ALLOWED: dict[tuple[str, str], str] = {
 
 # Texts in layers that are being rebuilt and have not been gone through: at most so many, never more.
 LEFT: dict[str, int] = {"autodiff": 14, "core": 4, "docs": 6, "rewrite": 20, "runtime": 20, "xla": 14}
-OPENINGS_LEFT: dict[str, int] = {"autodiff": 24, "core": 12, "rewrite": 36, "runtime": 90, "session": 14, "xla": 44}
+OPENINGS_LEFT: dict[str, int] = {"xla": 1}
 EMPTY_LEFT: dict[str, int] = {"core": 8}
 # Limits need not follow each text that goes, but a limit that is this much too high is lowered.
 SLACK = 40

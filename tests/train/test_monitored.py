@@ -188,11 +188,12 @@ def test_hooks_are_called_in_order() -> None:
     step = step_op()
     hook, silent = Recorder(tf.constant(7)), Recorder()
     with tf.train.MonitoredSession(hooks=[hook, silent, tf.train.StopAtStepHook(last_step=2)]) as session:
+        assert tf.get_default_graph().finalized
         while not session.should_stop():
             session.run(step)
     assert hook.calls == ["begin", "create", *["before", ("after", 7)] * 2, "end"]
     assert silent.calls[3] == ("after", None)
-    assert tf.get_default_graph().finalized
+    assert not tf.get_default_graph().finalized
 
 
 def test_hooks_do_not_end_after_an_error() -> None:

@@ -529,10 +529,12 @@ class _Run:
             return self._read(value.maker, op, iteration, slot.reach)
         takes = op.type in tensor_arrays.TYPES or op.definition.only_passes
         if isinstance(value, (array_objects.Stack, array_objects.TensorArray)) and not takes:
-            text = errors.message(
-                f"the handle of a {type(value).__name__} for {op.name!r} ({op.type})", "a value", "read what is in it"
-            )
-            raise errors.InvalidArgumentError(None, op, text)
+            maker = op._inputs[position].op
+            given = f"the handle of {maker.name!r} ({maker.type}) for {op.name!r} ({op.type})"
+            if op.definition.effect.kind == "body":
+                text = errors.message(given, "a value that bodies can hold", "tf.TensorArray(dtype, size)")
+                raise errors.UnimplementedError(None, op, text)
+            raise errors.InvalidArgumentError(None, op, errors.message(given, "a value", "read what is in it"))
         return to_host(value)
 
     def _run_op(self, op: Operation, slot: _Slot, frame: _Frame, iteration: _Iteration) -> list[Token]:

@@ -250,6 +250,16 @@ def test_a_unit_in_progress_is_part_of_the_state(tmp_path: Path) -> None:
         assert session.run(reader.read(filled(session, [b"other"]))) == (path.encode(), b"again")
 
 
+def test_a_reader_begins_anew_after_a_reset(tmp_path: Path) -> None:
+    (path,) = files(tmp_path, b"1\n2\n")
+    with tf.Session() as session:
+        reader = tf.TextLineReader()
+        record, produced = reader.read(filled(session, [path, path])), reader.num_records_produced()
+        assert [session.run(record)[1], session.run(produced)] == [b"1", 1]
+        session.run(reader.reset())
+        assert [session.run(produced), session.run(record)[1], session.run(produced)] == [0, b"1", 1]
+
+
 def test_a_reader_of_many_records_says_why_it_saves_no_state() -> None:
     reader = tf.TextLineReader()
     assert not reader.supports_serialize

@@ -271,7 +271,7 @@ def test_gradients_that_do_not_exist():
     z = tf.constant(sample(3, 2) + 1j * sample(3, 2, seed=1))
     with pytest.raises(NotImplementedError, match=r"(?s)gradient of complex singular vectors.*compute_uv=False"):
         tf.gradients(tf.real(tf.svd(z)[1]), z)
-    x = tf.constant(sample(3, 2))
+    x = tf.constant(sample(4, 2))
     with pytest.raises(NotImplementedError, match=r"(?s)all singular vectors.*full_matrices=False"):
         tf.gradients(tf.svd(x, full_matrices=True)[1], x)
     with pytest.raises(NotImplementedError, match=r"(?s)nrows > ncols and full_matrices"):

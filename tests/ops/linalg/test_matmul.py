@@ -180,8 +180,22 @@ def test_tensordot_errors():
         tf.tensordot(x, x, [[2], [0]])
     with pytest.raises(ValueError, match=r"(?s)axes=3 for ranks 2 and 2"):
         tf.tensordot(x, x, 3)
-    with pytest.raises(NotImplementedError, match=r"(?s)unknown rank.*set_shape"):
-        tf.tensordot(tf.placeholder(tf.float32), x, 1)
+    with pytest.raises(ValueError, match=r"(?s)of unknown rank.*axes.set_shape"):
+        tf.tensordot(x, x, tf.placeholder(tf.int32))
+
+
+@pytest.mark.parametrize("axes", [0, 1, 2, [[1], [0]], [[-1, 0], [1, 0]], np.array([[2], [0]])])
+def test_tensordot_of_unknown_ranks_and_axes(axes):
+    rng = np.random.RandomState(0)
+    a, b = rng.rand(3, 4, 4), rng.rand(4, 4, 3)
+    if np.ndim(axes) and np.shape(axes)[1] == 2:
+        a = rng.rand(4, 2, 4)
+    x, y = tf.placeholder(tf.float64), tf.placeholder(tf.float64)
+    ends = tf.placeholder(tf.int32, np.shape(axes))
+    with tf.Session() as session:
+        expected = np.tensordot(a, b, np.asarray(axes).tolist())
+        np.testing.assert_allclose(session.run(tf.tensordot(x, y, axes), {x: a, y: b}), expected)
+        np.testing.assert_allclose(session.run(tf.tensordot(x, y, ends), {x: a, y: b, ends: axes}), expected)
 
 
 @pytest.mark.parametrize(

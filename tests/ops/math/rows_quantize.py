@@ -259,7 +259,7 @@ ROWS = [
             "QuantizedMul",
             "QuantizedRelu",
             "QuantizedRelu6",
-            "QuantizedReluX",
         )
     ],
+    elsewhere("QuantizedReluX", "tests/ops/nn/test_quantized_relu.py"),
 ]

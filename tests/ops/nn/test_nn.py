@@ -136,8 +136,15 @@ def test_a_dilated_pooling_looks_at_every_second_entry():
     found = run(tf.nn.pool(IMAGES, [2, 2], "MAX", "VALID", dilation_rate=[2, 3]))
     expected = np.maximum.reduce([IMAGES[:, i : 4 + i, j : 2 + j] for i in (0, 2) for j in (0, 3)])
     close(found, expected)
-    with pytest.raises(NotImplementedError, match="a dilated pooling with padding='SAME'"):
-        tf.nn.pool(IMAGES, [2, 2], "MAX", "SAME", dilation_rate=[2, 2])
+    first = run(tf.nn.pool(IMAGES.transpose(0, 3, 1, 2), [2, 2], "MAX", "VALID", [2, 3], data_format="NCHW"))
+    close(first, expected.transpose(0, 3, 1, 2))
+    unknown = tf.placeholder(tf.float32, [None, None, None, None])
+    with tf.Session() as session:
+        close(session.run(tf.nn.pool(unknown, [2, 2], "MAX", "VALID", [2, 3]), {unknown: IMAGES}), expected)
+    padded = np.pad(IMAGES, [[0, 0], [1, 1], [1, 2], [0, 0]])  # with zeros, as TensorFlow does
+    height, width = IMAGES.shape[1:3]
+    same = np.maximum.reduce([padded[:, i : height + i, j : width + j] for i in (0, 2) for j in (0, 3)])
+    close(run(tf.nn.pool(IMAGES, [2, 2], "MAX", "SAME", dilation_rate=[2, 3])), same)
     with pytest.raises(ValueError, match="strides > 1 not supported in conjunction with dilation_rate > 1"):
         tf.nn.pool(IMAGES, [2, 2], "MAX", "VALID", dilation_rate=[2, 2], strides=[2, 2])
 
