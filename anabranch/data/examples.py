@@ -25,7 +25,8 @@ def parse_example_dataset(features: Mapping[str, Any] | None, num_parallel_calls
 
     Args:
         features: from key to ``FixedLenFeature``, ``VarLenFeature``, ``SparseFeature`` or ``FixedLenSequenceFeature``.
-        num_parallel_calls: how many vectors may be parsed at a time; the order does not depend on it.
+        num_parallel_calls: how many vectors may be parsed at a time; the order does not depend on it. For now they are
+            parsed one after the other, whatever is given.
 
     Returns:
         What ``Dataset.apply`` takes.

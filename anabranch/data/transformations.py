@@ -37,7 +37,8 @@ def map_and_batch(
         batch_size: how many elements make a batch.
         num_parallel_batches: how many batches may be made at a time.
         drop_remainder: whether a last batch that has fewer elements is left out.
-        num_parallel_calls: how many calls may run at a time; one of the two is given at most.
+        num_parallel_calls: how many calls may run at a time; one of the two is given at most. For now calls are made
+            one after the other, whatever is given.
     """
     if num_parallel_batches is not None and num_parallel_calls is not None:
         raise ValueError(
@@ -174,9 +175,9 @@ def parallel_interleave(
         map_func: makes a dataset of an element.
         cycle_length: how many datasets are open at a time.
         block_length: how many elements of one come in a row.
-        sloppy: whether another order is allowed where elements come late.
-        buffer_output_elements: how many elements of each may be made ahead.
-        prefetch_input_elements: how many datasets may be made ahead.
+        sloppy: whether another order is allowed where elements come late; for now the order is always the same.
+        buffer_output_elements: how many elements of each may be made ahead; for now none are.
+        prefetch_input_elements: how many datasets may be made ahead; for now none are.
     """
 
     def apply(dataset: Dataset) -> Dataset:
