@@ -38,6 +38,7 @@ _LIBRARIES = (
     "data",
     "summary",
     "eager",
+    "debug",
     "testing",
 )
 

@@ -24,6 +24,7 @@ from anabranch.core.live_set import LiveSet
 from anabranch.runtime import fetching, partial_run, pipeline
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.watching import Watcher
 from anabranch.runtime.worker import LocalStep, RegisteredStep, Worker
 from anabranch.xla import program as programs
 from anabranch.xla import single_op, startup
@@ -81,6 +82,9 @@ class _Default:
 
 class BaseSession:
     """What all sessions share; see :class:`Session`."""
+
+    _watcher: Watcher | None = None
+    """Who is told of each op that runs, if somebody debugs this session, or all."""
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None):
         if target not in ("", None) and not isinstance(target, (str, bytes)):
@@ -173,7 +177,8 @@ class BaseSession:
             raise RuntimeError("Attempted to use a closed Session.")
         fetch_plan = self._fetch_plan(fetches)
         last = fetch_plan.last
-        if last is not None and options is None and run_metadata is None and not self._graph._unfeedable:
+        plainly = options is None and run_metadata is None and self._watcher is None
+        if last is not None and plainly and not self._graph._unfeedable:
             plain = last.plain(feed_dict)
             if plain is not None:
                 results = self._worker.repeat(last, plain, self._default_timeout)
@@ -307,6 +312,11 @@ class BaseSession:
         traced = run_metadata if getattr(options, "trace_level", 0) else None
         fetch_plan.last = registered = self._registered(fetch_plan, names)
         try:
+            watcher = self._watcher
+            if options is not None and options.HasField("debug_options"):
+                watcher = hooks.debug_watcher(options, f"{self._worker.task}/device:CPU:0")
+            if watcher is not None:
+                return self._worker.watch(registered, values, watcher, timeout, traced)
             return self._worker.run(registered, values, timeout, traced)
         except RecursionError as problem:
             raise errors.ResourceExhaustedError(None, None, errors.nested_too_deep("run")) from problem
@@ -409,7 +419,8 @@ class BaseSession:
             if (options is not None or run_metadata is not None) and not accept_options:
                 raise TypeError("make the callable with accept_options=True to pass options or run_metadata")
             last = fetch_plan.last
-            if last is not None and options is None and run_metadata is None and last.fits(names, values):
+            plainly = options is None and run_metadata is None and self._watcher is None
+            if last is not None and plainly and last.fits(names, values):
                 results = self._worker.repeat(last, values, self._default_timeout)
                 if results is not None:
                     return fetch_plan.build(results)

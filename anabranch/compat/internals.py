@@ -139,6 +139,8 @@ util.all_util util.tf_export util.deprecation util.function_utils util.tf_decora
 util.tf_should_use util.keyword_args util.serialization: =utilities
 client.session: top @session
 client.device_lib: =devices
+debug debug.lib.debug_data debug.lib.debug_utils debug.wrappers.hooks debug.wrappers.framework: @debug
+debug.wrappers.dumping_wrapper debug.wrappers.local_cli_wrapper debug.wrappers.grpc_wrapper: @debug
 client.timeline: =timeline
 layers.base layers.core layers.layers: layers @compat.internal.layer_names
 layers.convolutional layers.normalization layers.pooling: layers @compat.internal.layer_names

@@ -38,7 +38,6 @@ _LIBRARIES = {
     "python.keras": "tf.layers",
     "python.estimator": "tf.train.MonitoredTrainingSession",
     "python.tpu": "plain optimizers and a session",
-    "python.debug": "tf.Print, tf.add_check_numerics_ops and Session.explain",
     "python.eager": "graphs and a session",
 }
 

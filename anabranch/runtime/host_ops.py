@@ -112,7 +112,13 @@ def call(
         context.precision = precision
         return kernels.run_on_host(definition, operands, op._attrs, context)
 
-    return framed(runner, op, operands, kernel)
+    watcher = runner.bodies.watcher
+    if watcher is None:
+        return framed(runner, op, operands, kernel)
+    watcher.before(op, operands)
+    values: list[Any] = framed(runner, op, operands, kernel)
+    watcher.after(op, operands, values)
+    return values
 
 
 def framed(runner: Executor, op: Operation, operands: list[Any], kernel: Callable[[], Any]) -> Any:

@@ -22,6 +22,7 @@ can be pickled, and says the same in another process.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import logging
 import threading
@@ -47,6 +48,7 @@ from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.resources import ResourceHandle, ResourceManager
 from anabranch.runtime.step import Step
 from anabranch.runtime.v1 import plans as version_one
+from anabranch.runtime.watching import Watcher
 from anabranch.xla import engine, memory, startup
 from anabranch.xla.loops import loop_limits
 
@@ -356,6 +358,46 @@ class Worker:
     def add_pipeline(self, line: pipeline.Pipeline) -> None:
         """Take part of a pipeline's life: it is settled when the worker closes."""
         self._pipelines.add(line)
+
+    def watch(
+        self,
+        registered: RegisteredStep,
+        values: Sequence[Any],
+        watcher: Watcher,
+        timeout: float | None = None,
+        run_metadata: Any = None,
+    ) -> list[Any]:
+        """Run a step op by op, in the thread that asks for it, and tell a watcher of each op; the rest is as in `run`.
+
+        The plan is made for this run and not kept. Functions that datasets call later are not watched.
+        """
+        graph, fetches, feeds = registered.step
+        planning = self._planning._replace(options=dataclasses.replace(self.options, tier="interpreted"))
+        bodies = nested.BodyPlans(planning, watcher, self._bodies)
+        feed_shapes = [getattr(value, "shape", None) for value in values]
+
+        def make_plan(fetches: Sequence[Any], feeds: Sequence[Tensor]) -> Plan:
+            return Plan(fetches, feeds, self.handle_of, self.placer, planning.options, feed_shapes)
+
+        with graph._lock:
+            if version_one.occurs(fetches, feeds):
+                plan, runner = version_one.planned(graph, fetches, feeds, planning, self.manager, bodies, make_plan)
+            else:
+                plan = make_plan(fetches, feeds)
+                runner = executor.Executor(plan, self.manager, bodies)
+        bodies.expect(plan)
+        if plan.tier != "tokens":
+            executor.prepare(plan, "interpreted")
+        watcher.begins(lambda op: version_one.user_op(runner, op))
+        token = self._entered(timeout)
+        step = Step(self.manager, token, self._read_committed, None if run_metadata is None else [])
+        try:
+            results: list[Any] = runner.run(values, step)
+        finally:
+            self._left(token)
+        if step.stats is not None:
+            step_stats.fill_metadata(run_metadata, step.stats)
+        return results
 
     def explain(self, registered: RegisteredStep, values: Sequence[Any]) -> str:
         """Say what running a step with such values does: segments, programs, host ops, the tier and why."""

@@ -30,6 +30,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "contrib",
             "platform",
             "data",
+            "debug",
             "distributions",
             "eager",
             "estimator",

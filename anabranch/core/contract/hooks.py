@@ -51,6 +51,7 @@ NAMES = {
     "compression_name": "formats.tfrecord: (TFRecordOptions, a compression's name or number, None) -> its name or ''",
     "with_gradient": "autodiff.registry: (make, op type, rule) -> the op that make() makes, with a rule of its own",
     "event_writer": "summary.event_file: (logdir, max_queue, flush_secs, filename_suffix) -> a writer of events",
+    "debug_watcher": "debug.dumping: (RunOptions, device name) -> what writes the tensors that are watched, or None",
     "graph_def": "core.graph_def: (graph, from_version, add_shapes) -> GraphDef",
 }
 for _name in NAMES:
@@ -162,3 +163,8 @@ def compression_name(*args: Any) -> Any:
 def with_gradient(*args: Any) -> Any:
     """See :data:`NAMES`."""
     return _slots["with_gradient"](*args)
+
+
+def debug_watcher(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["debug_watcher"](*args)

@@ -26,7 +26,7 @@ class BodyCalls(kernels.Functions):
 
     def __init__(self, runner: Any) -> None:
         self._type = type(runner)
-        self._bodies = runner.bodies
+        self._bodies = runner.bodies.lasting
         self._manager = runner.manager.shared
 
     def prepare(self, body: Body, captured: Sequence[Any]) -> BodyFunction:

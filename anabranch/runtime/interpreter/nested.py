@@ -32,6 +32,7 @@ from anabranch.runtime.plans import policy
 from anabranch.runtime.plans.plan import HostItem, Plan
 from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.values import Published, device_value, to_host
+from anabranch.runtime.watching import Watcher
 from anabranch.xla import control
 
 if TYPE_CHECKING:
@@ -50,7 +51,11 @@ class BodyPlans:
     must not drop what it needs next time.
     """
 
-    def __init__(self, outer: Any) -> None:
+    def __init__(self, outer: Any, watcher: Watcher | None = None, lasting: BodyPlans | None = None) -> None:
+        self.watcher = watcher
+        """Who is told of each op that is interpreted, if somebody is; then nothing is run in another way."""
+        self.lasting = lasting if lasting is not None else self
+        """The plans of functions that are called when the step is long over: these are not watched."""
         self._handle_of = outer.handle_of
         self._placer = outer.placer
         self._options = outer.options
@@ -76,6 +81,8 @@ class BodyPlans:
 
     def straight(self, plan: Plan) -> straight.Straight | None:
         """What runs a body faster than op by op, if it only computes."""
+        if self.watcher is not None:
+            return None
         with self._lock:
             if plan.straight is None:
                 plan.straight = (straight.of(plan),)

@@ -56,6 +56,12 @@ class _ViewRunner:
             raise
 
 
+def user_op(runner: Any, op: Operation) -> Operation:
+    """The op of the user's graph that an op which ``runner`` runs stands for."""
+    found: Operation = runner._view.user_op(op) if isinstance(runner, _ViewRunner) else op
+    return found
+
+
 def planned(
     graph: Graph, fetches: Sequence[Any], feeds: Sequence[Tensor], planning: Any, manager: Any,
     bodies: nested.BodyPlans, make_plan: Callable[[Sequence[Any], Sequence[Tensor]], Plan],
