@@ -202,7 +202,7 @@ class DebugDumpDir:
 
         Args:
             predicate: such as :func:`anabranch.debug.has_inf_or_nan`.
-            first_n: stop after so many, if positive.
+            first_n: stop at this many, if positive.
             device_name: only those of this device.
             exclude_node_names: a regular expression of names of ops that are passed over.
         """

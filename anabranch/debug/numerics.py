@@ -45,7 +45,7 @@ class NumericsWatcher:
                 raise self.failure(op, operands, tensor.value_index, value)
 
     def failure(self, op: Operation, operands: Sequence[Any], index: int, value: Any) -> errors.InvalidArgumentError:
-        """The error that tells of an op whose output ``index`` is not finite."""
+        """The error about an op whose output ``index`` is not finite."""
         user_op = self._user_op(op)
         blamed = [i for i, operand in enumerate(operands) if reports.not_finite(operand)]
         if blamed:

@@ -21,7 +21,7 @@ class RunRequest:
 
     Args:
         mode: ``debug`` (keep its tensors, come back), ``plain``, or ``exit``.
-        times: come back after so many runs.
+        times: come back after this many runs.
         filter_name: keep on running until the filter passes a tensor.
     """
 
@@ -108,7 +108,7 @@ class Prompt(cmd.Cmd):
 
     # ------------------------------------------------------------------------------------------------------------- runs
     def do_run(self, line: str) -> bool:
-        """run [-n] [-t TIMES] [-f FILTER]: run, and come back; -n: without looking; -t: after so many runs;
+        """run [-n] [-t TIMES] [-f FILTER]: run, and come back; -n: without looking; -t: after this many runs;
         -f: after the first run in which the filter passes a tensor.
         """
         given = self._arguments(
