@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import ctypes
 import os
 import random
 import signal
@@ -33,6 +34,24 @@ def resident() -> int:
     """Bytes of memory that the process holds."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class _Heap(ctypes.Structure):
+    """What glibc's ``mallinfo2`` returns."""
+
+    _names = "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"
+    _fields_ = [(name, ctypes.c_size_t) for name in _names]
+
+
+def in_use() -> tuple[int, int]:
+    """Bytes of the C heap that are in use, and blocks of Python's; what is resident beyond them is free, or code."""
+    try:
+        report = ctypes.CDLL(None).mallinfo2
+    except (AttributeError, OSError):  # not glibc, or older than 2.33
+        return 0, sys.getallocatedblocks()
+    report.restype = _Heap
+    heap = report()
+    return heap.uordblks + heap.hblkhd, sys.getallocatedblocks()
 
 
 class Soak:
@@ -155,7 +174,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if time.monotonic() - said > min(60.0, options.minutes * 6):
                 said = time.monotonic()
                 sizes.append((resident() >> 20, len(os.listdir("/proc/self/fd")), threading.active_count()))
-                print(f"{(said - begin) / 60:5.1f} min: {sizes[-1]} MiB, files, threads; {dict(counts)}", flush=True)
+                heap, blocks = in_use()
+                print(
+                    f"{(said - begin) / 60:5.1f} min: {sizes[-1]} MiB, files, threads; "
+                    f"{heap >> 20} MiB of the heap in use, {blocks} blocks; {dict(counts)}",
+                    flush=True,
+                )
         over.set()
         coordinator.request_stop()
         soak.session.close()

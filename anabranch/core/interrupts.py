@@ -12,13 +12,21 @@ Whoever sets a handler of their own has it wrapped by the next step.
 Our own modules are imported, when a name is first used, with interrupts held back (:func:`held`): an import that an
 exception cuts short leaves tables half filled. That takes a third of a second; what takes longer is
 :mod:`anabranch.core.one_time`'s.
+
+An exception that a handler raises inside a callback of the garbage collector, of a weak reference or in ``__del__``
+(JAX has such callbacks, so have we and programs) is not raised anywhere: Python prints it and goes on. So a
+``KeyboardInterrupt`` that Python reports to ``sys.unraisablehook`` is delivered once more: SIGINT is raised again when
+the callback is over, and our handler then raises the exception that was dropped instead of asking the program's handler
+a second time. If another callback runs by then, that repeats itself. All else goes to the hook that was there before.
 """
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # (no stubs)
+import _thread
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -42,20 +50,29 @@ class _Handler:
         if _held.steps:
             _held.seen = (self.previous, number, frame)
         else:
-            self.previous(number, frame)
+            _hand_on(self.previous, number, frame)
 
 
 class _Held:
     """How many steps of the main thread hold SIGINT back, and the one that came meanwhile."""
 
-    __slots__ = ("seen", "steps")
+    __slots__ = ("dropped", "seen", "steps")
 
     def __init__(self) -> None:
         self.steps = 0
         self.seen: Any = None
+        self.dropped: BaseException | None = None
+        """What a handler raised where nothing can be raised."""
 
 
 _held = _Held()
+
+
+def _hand_on(previous: Any, number: int, frame: Any) -> None:
+    dropped, _held.dropped = _held.dropped, None
+    if dropped is not None:
+        raise dropped
+    previous(number, frame)
 
 
 class Interrupts:
@@ -70,11 +87,8 @@ class Interrupts:
         """From now on an interrupt is only noted."""
         if self._holding or _ident() != _main:
             return
-        current = _get_handler(signal.SIGINT)
-        if type(current) is not _Handler:
-            if not callable(current):  # the program ends by the signal, or ignores it: nothing to protect
-                return
-            _set_handler(signal.SIGINT, _Handler(current))
+        if not _handles():
+            return
         self._holding = True
         _held.steps += 1
 
@@ -85,7 +99,17 @@ class Interrupts:
             _held.steps -= 1
             if _held.seen is not None and not _held.steps:
                 (previous, number, frame), _held.seen = _held.seen, None
-                previous(number, frame)
+                _hand_on(previous, number, frame)
+
+
+def _handles() -> bool:
+    """Put our handler in place; False if the program ends by the signal, or ignores it: nothing to protect."""
+    current = _get_handler(signal.SIGINT)
+    if type(current) is not _Handler:
+        if not callable(current):
+            return False
+        _set_handler(signal.SIGINT, _Handler(current))
+    return True
 
 
 @contextlib.contextmanager
@@ -105,3 +129,26 @@ def restore() -> None:
         current = _get_handler(signal.SIGINT)
         if type(current) is _Handler:
             _set_handler(signal.SIGINT, current.previous)
+
+
+class _Again:
+    """Raises SIGINT when it is destroyed: by then the hook that returns one is over, and so are its bytecodes, between
+    which the handler would run too early.
+    """
+
+    __slots__ = ()
+    __del__ = staticmethod(_thread.interrupt_main)
+
+
+def _deliver_again(unraisable: sys.UnraisableHookArgs) -> _Again | None:
+    """What Python calls with an exception that cannot be raised where it came."""
+    kind, value = unraisable.exc_type, unraisable.exc_value
+    if issubclass(kind, KeyboardInterrupt) and _ident() == _main and not sys.is_finalizing() and _handles():
+        _held.dropped = (kind() if value is None else value).with_traceback(None)
+        return _Again()
+    _previous_hook(unraisable)
+    return None
+
+
+_previous_hook: Any = sys.unraisablehook
+sys.unraisablehook = _deliver_again
