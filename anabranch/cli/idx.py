@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from anabranch.core import errors
+from anabranch.core.values import budgets
 
 FILES = {
     "train_images": "train-images-idx3-ubyte",
@@ -29,12 +30,16 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
 
     Raises:
         DataLossError: the file is no IDX file of bytes, or shorter or longer than its header says.
+        ResourceExhaustedError: it expands to more than the budget for one input.
     """
     path = Path(path)
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rb") as file:
-            data = file.read()
+            limit = budgets.of_stream("GZIP" if path.suffix == ".gz" else "")
+            data = file.read(limit + 1)
+            if len(data) > limit:
+                raise budgets.exceeded(len(data), limit, f"{path}, a compressed file")
     except (EOFError, gzip.BadGzipFile, zlib.error) as problem:
         raise _torn(path, f"a gzip stream that does not decompress ({problem})") from problem
     if len(data) < 4 or data[:3] != b"\0\0\x08":

@@ -13,7 +13,7 @@ import numpy as np
 from anabranch.cli import showing
 from anabranch.core import errors
 from anabranch.core.contract import opdef
-from anabranch.core.values import dtypes, shapes
+from anabranch.core.values import budgets, dtypes, shapes
 from anabranch.formats.checkpoints import checkpoint_facts
 from anabranch.saved_model import files, loaded
 
@@ -221,6 +221,8 @@ def _from_file(path: str) -> Any:
     keys: Sequence[str] = list(loaded)
     if key not in keys:
         raise ValueError(errors.message(f"@{path}", f"@FILE.npz:KEY with a key among {keys}", "name the array"))
+    member = loaded.zip.getinfo(f"{key}.npy" if f"{key}.npy" in loaded.zip.namelist() else key)
+    budgets.require(member.file_size, f"@{path}, {member.compress_size} bytes")
     return loaded[key]
 
 

@@ -132,7 +132,7 @@ def restore() -> None:
 
 
 class _Again:
-    """Raises SIGINT when it is destroyed: by then the hook that returns one is over, and so are its bytecodes, between
+    """Something whose end raises SIGINT: by then the hook that returns one is over, and so are its bytecodes, between
     which the handler would run too early.
     """
 

@@ -22,7 +22,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
-from anabranch.core.values import dtypes
+from anabranch.core.values import budgets, dtypes
 from anabranch.core.values.shapes import TensorShape
 from anabranch.data import experimental, structure
 from anabranch.data.dataset import AUTOTUNE, Dataset
@@ -124,7 +124,7 @@ class _Tables:
             if self._compression == "GZIP":
                 raw = stack.enter_context(gzip.GzipFile(fileobj=raw))
             lines = stack.enter_context(io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8", newline=""))
-            yield csv.reader(lines, **self._dialect)
+            yield csv.reader(_whole_lines(lines, name, budgets.of_stream(self._compression or "")), **self._dialect)
 
     def column_names(self) -> list[str]:
         """The names in the header, which is the same in all files."""
@@ -175,6 +175,14 @@ class _Tables:
                     next(rows, None)
                 for row in rows:
                     yield name, row
+
+
+def _whole_lines(file: Any, name: str, most: int) -> Iterator[str]:
+    """The lines of a file, none of which may be longer than a budget."""
+    while line := file.readline(most + 1):
+        if len(line) > most:
+            raise budgets.exceeded(len(line), most, f"a line of the compressed file {name}")
+        yield line
 
 
 def _kind(value: str) -> int:

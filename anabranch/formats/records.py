@@ -18,6 +18,7 @@ import google_crc32c
 
 from anabranch.core import errors, file_errors, paths
 from anabranch.core.contract import hooks
+from anabranch.core.values import budgets, sizes
 
 HEADER = 12
 FOOTER = 4
@@ -93,14 +94,18 @@ def opened(path: str, compression: str, buffer_size: int = 0) -> tuple[Callable[
 class RecordStream:
     """Read records from ``read``, a function that gives at most the bytes it is asked for, and none at the end.
 
-    With ``torn_end`` the stream ends before a last record that is cut off: who writes it may not be done.
+    With ``torn_end`` the stream ends before a last record that is cut off: who writes it may not be done. No record may
+    have more than ``most`` bytes (:mod:`anabranch.core.values.budgets`).
 
     Attributes:
         offset: where in the (inflated) stream the next record starts.
     """
 
-    def __init__(self, read: Callable[[int], bytes], path: str, torn_end: bool = False) -> None:
+    def __init__(
+        self, read: Callable[[int], bytes], path: str, torn_end: bool = False, most: int = sizes.MOST_BYTES
+    ) -> None:
         self._read = read
+        self._most = most
         self._path = path
         self._torn_end = torn_end
         self._buffer = b""
@@ -132,7 +137,8 @@ class RecordStream:
         """The next record; None at the end.
 
         Raises:
-            DataLossError: the record is cut off or damaged; reading it again says so again.
+            DataLossError: the record is cut off or damaged; reading it again says so again. ResourceExhaustedError: it
+                is larger than it may be.
         """
         if not self._fill(HEADER):
             there = len(self._buffer) - self._position
@@ -144,6 +150,9 @@ class RecordStream:
         if masked_crc(self._buffer[start : start + 8]) != check:
             raise self._lost("corrupted", "its length does not fit its checksum")
         whole = HEADER + length + FOOTER
+        if length > self._most:
+            given = f"the record at {self.offset} of the compressed file {self._path}"
+            raise budgets.exceeded(length, self._most, given)
         if not self._fill(whole):
             if self._torn_end:
                 return None
@@ -206,12 +215,13 @@ def read_records(
 
     Raises:
         NotFoundError: no such file. DataLossError (when it comes there): a record is cut off or damaged.
+        ResourceExhaustedError: a record of a compressed file is larger than the budget for it.
     """
     name = os.fspath(path)
     read, close = opened(name, compression, buffer_size)
 
     def records() -> Iterator[bytes]:
-        stream = RecordStream(read, name, torn_end)
+        stream = RecordStream(read, name, torn_end, budgets.of_stream(compression))
         try:
             while (record := stream.next()) is not None:
                 yield record

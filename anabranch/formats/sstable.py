@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from anabranch.core import errors
+from anabranch.core.values import budgets
 from anabranch.formats.records import masked_crc
 
 MAGIC = 0xDB4775248B80FB57
@@ -188,6 +189,8 @@ class Table:
         at = 0
         key = b""
         first = True
+        there, most = 0, budgets.most()
+        """Bytes of all keys: each is stored without what it shares with the one before."""
         while at < end:
             try:
                 shared, at = take_varint(block, at, end)
@@ -201,6 +204,11 @@ class Table:
             if not first and whole_key <= key:
                 raise _lost(self.path, "entries of the table are out of order")
             key, first = whole_key, False
+            there += len(key)
+            if there > most:
+                raise budgets.exceeded(
+                    there, most, f"the keys in a block of {len(block)} bytes of the table {self.path}"
+                )
             at += fresh
             yield key, block[at : at + length]
             at += length
@@ -236,6 +244,7 @@ def unsnapped(data: bytes, path: str) -> bytes:
         size, at = take_varint(data, 0, len(data))
     except ValueError:
         raise damaged() from None
+    budgets.require(size, f"a compressed block of {len(data)} bytes of the table {path}")
     if size > len(data) * 64:  # a copy of 3 bytes gives at most 64
         raise damaged()
     out = bytearray()

@@ -44,7 +44,7 @@ NAMES = {
     "read_checkpoint": "formats.checkpoints: (prefix, [(name, slice, dtype)]) -> list of arrays",
     "merge_checkpoints": "formats.bundle: (prefixes, target, delete_old_dirs, allow_missing_files)",
     "open_bytes": "formats.records: (path, compression, buffer size) -> functions that read (inflated) bytes, close it",
-    "record_stream": "formats.records: (read, path) -> a stream of TFRecords with next() and offset",
+    "record_stream": "formats.records: (read, path, torn end, most bytes) -> a stream of TFRecords: next(), offset",
     "record_writer": "formats.tfrecord: (path, compression) -> what writes TFRecords: write(), a context manager",
     "bundle_writer": "formats.bundle: (prefix) -> a checkpoint to be written: add(), commit(), abandon()",
     "open_bundle": "formats.checkpoints: (prefix) -> a checkpoint open for reading: tensors, read(), close()",

@@ -229,7 +229,10 @@ def read_array(proto: Any) -> np.ndarray:
             single.CopyFrom(proto)
             single.ClearField("tensor_shape")
             value = tensor_proto.make_ndarray(single)
-            return np.broadcast_to(value, tensor_proto.readable_shape(proto, dtypes.as_dtype(int(proto.dtype)).base))
+            dtype = dtypes.as_dtype(int(proto.dtype)).base
+            shape = tensor_proto.readable_shape(proto, dtype)
+            tensor_proto.require_budget(1, math.prod(shape), dtype, shape)  # some reader of it will want an array
+            return np.broadcast_to(value, shape)
     array = tensor_proto.make_ndarray(proto)
     array.flags.writeable = False
     return array

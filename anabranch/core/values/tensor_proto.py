@@ -15,7 +15,7 @@ import numpy as np
 
 from anabranch.core.errors import message
 from anabranch.core.protos import tensor_pb2
-from anabranch.core.values import dtypes
+from anabranch.core.values import budgets, dtypes
 from anabranch.core.values.constants import check_size, convert, static_shape
 from anabranch.core.values.dtypes import DType, as_dtype
 
@@ -107,7 +107,12 @@ def array_to_proto(array: np.ndarray, dtype: DType, shape: tuple[int, ...] | Non
 
 
 def make_ndarray(tensor: TensorProto) -> np.ndarray:
-    """Return a new array with the values of a TensorProto; strings are objects of type bytes."""
+    """Return a new array with the values of a TensorProto; strings are objects of type bytes.
+
+    Raises:
+        ResourceExhaustedError: the last value stands for so many that the budget for what one input expands to
+            (:mod:`anabranch.core.values.budgets`) does not hold them. ValueError, TypeError: it is damaged.
+    """
     dtype, target = _readable_type(tensor)
     shape = readable_shape(tensor, dtype)
     size = math.prod(shape)
@@ -118,14 +123,7 @@ def make_ndarray(tensor: TensorProto) -> np.ndarray:
     if dtype is dtypes.string:
         strings = list(tensor.string_val)
         _check_count(len(strings), size, shape)
-        if size > len(strings) + MAX_REPEATED_STRINGS:
-            raise ValueError(
-                message(
-                    f"a TensorProto of {len(strings)} strings that claims the shape {list(shape)}",
-                    f"at most {MAX_REPEATED_STRINGS} strings that repeat the last one",
-                    "tf.fill for a large tensor of one string; if you did not write this file, it is damaged",
-                )
-            )
+        require_budget(len(strings), size, dtype, shape)
         result = np.full(size, strings[-1] if strings else b"", object)
         result[: len(strings)] = strings
         return result.reshape(shape)
@@ -133,6 +131,7 @@ def make_ndarray(tensor: TensorProto) -> np.ndarray:
     _check_count(values.size, size, shape)
     if values.size == size:
         return values.reshape(shape)
+    require_budget(values.size, size, dtype, shape)
     if values.size == 0:
         return np.zeros(shape, target)
     result = np.empty(size, target)
@@ -184,6 +183,20 @@ def readable_shape(tensor: TensorProto, dtype: DType) -> tuple[int, ...]:
             )
         )
     return shape
+
+
+def require_budget(count: int, size: int, dtype: DType, shape: tuple[int, ...]) -> None:
+    """Refuse a tensor of ``size`` elements that repeats the last of its ``count`` values too often."""
+    if dtype is dtypes.string and size > count + MAX_REPEATED_STRINGS:
+        raise ValueError(
+            message(
+                f"a TensorProto of {count} strings that claims the shape {list(shape)}",
+                f"at most {MAX_REPEATED_STRINGS} strings that repeat the last one",
+                "tf.fill for a large tensor of one string; if you did not write this file, it is damaged",
+            )
+        )
+    given = f"a TensorProto of {count} values that claims the shape {list(shape)} of {dtype!r}"
+    budgets.require((size - count) * dtype.size, given)
 
 
 def _from_content(content: bytes, dtype: DType, target: np.dtype, shape: tuple[int, ...]) -> np.ndarray:

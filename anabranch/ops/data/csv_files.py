@@ -15,7 +15,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import List
-from anabranch.core.values import dtypes
+from anabranch.core.values import budgets, dtypes
 from anabranch.ops.data.files import FileDataset, FileIterator, FileReader, LineReader, text
 from anabranch.ops.data.pipeline import Element, stage
 from anabranch.ops.parsing.csv_records import Columns, InvalidRecord, Records
@@ -33,8 +33,13 @@ class CsvReader(LineReader):
         self._header = header
 
     def items(self) -> list[bytes]:
+        there = 0
         while True:
             block = self.block()
+            there += 0 if block is None else len(block)
+            if there > self._most:
+                self._records.rest()
+                raise budgets.exceeded(there, self._most, f"a record of the compressed file {self.path}")
             records = self._records.rest() if block is None else self._records.of(block)
             if self._header and records:
                 self._header = False

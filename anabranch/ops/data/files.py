@@ -21,7 +21,7 @@ import numpy as np
 
 from anabranch.core import errors, paths
 from anabranch.core.contract import hooks
-from anabranch.core.values import dtypes
+from anabranch.core.values import budgets, dtypes
 from anabranch.ops.data.pipeline import METADATA, Dataset, Element, Iterator, number, stage
 
 CHUNK = 1 << 18
@@ -93,6 +93,7 @@ class LineReader(FileReader):
     def __init__(self, path: str, compression: str, buffer_size: int) -> None:
         super().__init__(path, compression, buffer_size)
         self._rest: list[bytes] = []
+        self._most = budgets.of_stream(compression)
 
     def block(self) -> bytes | None:
         """The next whole lines as they stand in the file, without the last one's line feed; None at the end.
@@ -100,10 +101,15 @@ class LineReader(FileReader):
         What follows the last line feed of the file is a line if it is not empty.
         """
         rest = self._rest
+        there = sum(map(len, rest))
         while part := self.read(CHUNK):
             end = part.rfind(b"\n")
             if end < 0:
                 rest.append(part)
+                there += len(part)
+                if there > self._most:
+                    rest.clear()
+                    raise budgets.exceeded(there, self._most, f"a line of the compressed file {self.path}")
                 continue
             lines = b"".join([*rest, part[:end]])
             rest[:] = [part[end + 1 :]]
@@ -129,7 +135,7 @@ class RecordReader(FileReader):
 
     def __init__(self, path: str, compression: str, buffer_size: int) -> None:
         super().__init__(path, compression, buffer_size)
-        self._stream = hooks.record_stream(self.read, path)
+        self._stream = hooks.record_stream(self.read, path, False, budgets.of_stream(compression))
 
     def items(self) -> list[bytes]:
         records: list[bytes] = self._stream.next_of_buffer()

@@ -4,6 +4,10 @@ simplejpeg (libjpeg-turbo) reads JPEG with TensorFlow's own pixels: the fast tra
 attributes say otherwise. Pillow reads PNG and GIF and writes all; BMP is rows of bytes behind a header. Both libraries
 load when the first image comes. As in TensorFlow the ops for JPEG, PNG and GIF read each other's files. PNG of 16 bits
 a channel is read and written for one channel, as Pillow has it.
+
+A file of a few bytes may be an image of any size. What its header says is held against the budget for what one input
+expands to (:mod:`anabranch.core.values.budgets`) before a pixel is decoded, for the pixels that the decoder keeps and
+those that are returned together; in between there is only a strip of rows. Pillow's own bound is not asked.
 """
 
 from __future__ import annotations
@@ -19,9 +23,14 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.attrs import Attr
 from anabranch.core.contract.opdef import PURE, Bool, Float, Int, NotDifferentiable, Op, String, Type
+from anabranch.core.values import budgets
 
 _NO_GRADIENT = NotDifferentiable("the bytes of a file have no gradient")
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+_STRIP = 1 << 22
+"""Pixels that are converted together."""
+_STORED = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2}
+"""Bytes of a pixel as Pillow keeps it, 4 in all other modes."""
 
 
 def _pillow() -> Any:
@@ -81,9 +90,19 @@ def _file(contents: Any, *kinds: str) -> tuple[bytes, str]:
 
 
 def _opened(data: bytes, kind: str) -> Any:
-    pillow = _pillow()
+    _pillow()
+    from PIL import GifImagePlugin, PngImagePlugin
+
     with _reading(f"a {kind} file of {len(data)} bytes", "a whole file", "write it anew"):
-        return pillow.open(io.BytesIO(data), formats=(kind,))
+        opens = PngImagePlugin.PngImageFile if kind == "PNG" else GifImagePlugin.GifImageFile
+        return opens(io.BytesIO(data))
+
+
+def _within_budget(image: Any, given: str, returned: int) -> None:
+    """Refuse an opened image that is larger than the budget; ``returned`` bytes are made of it."""
+    stored = image.width * image.height * _STORED.get(image.mode, 4)
+    given = f"a {image.format} file that says {image.width} by {image.height} pixels{given}"
+    budgets.require(stored + returned, given)
 
 
 def _channels_of(image: Any) -> int:
@@ -96,20 +115,31 @@ def _channels_of(image: Any) -> int:
 
 def _pixels(image: Any, channels: int, dtype: np.dtype) -> np.ndarray:
     """The array ``[height, width, channels]`` of an opened image; its own number of channels if 0."""
+    channels = channels or _channels_of(image)
+    _within_budget(image, "", image.width * image.height * channels * dtype.itemsize)
     with _reading("an image file that ends early or is damaged", "a whole file", "try_recover_truncated=True"):
         image.load()
-    channels = channels or _channels_of(image)
+    pixels = np.empty((image.height, image.width, channels), dtype)
+    rows = max(1, _STRIP // max(1, image.width))
+    for top in range(0, image.height, rows):
+        strip = image.crop((0, top, image.width, min(top + rows, image.height)))
+        pixels[top : top + rows] = _strip(strip, channels, dtype)
+    return pixels
+
+
+def _strip(image: Any, channels: int, dtype: np.dtype) -> np.ndarray:
+    """The pixels of some rows."""
     if image.mode in ("I", "I;16", "I;16B"):
         return _of_sixteen_bits(np.asarray(image).astype(np.uint16), channels, dtype)
     if dtype == np.uint16:
-        return _pixels(image, channels, np.dtype(np.uint8)).astype(np.uint16) * 257
+        return _strip(image, channels, np.dtype(np.uint8)).astype(np.uint16) * 257
     if channels == 1 and image.mode not in ("1", "L", "LA"):
         red, green, blue = (np.asarray(image.convert("RGB"))[..., i].astype(np.uint32) for i in range(3))
         return ((9798 * red + 19235 * green + 3735 * blue) >> 15).astype(np.uint8)[..., None]  # libpng's weights
     mode = _MODES[channels]
     source = image.convert("L") if image.mode == "1" and channels > 1 else image
     pixels = np.asarray(source if source.mode == mode else source.convert(mode))
-    return np.array(pixels[..., None] if pixels.ndim == 2 else pixels)
+    return pixels[..., None] if pixels.ndim == 2 else pixels
 
 
 def _of_sixteen_bits(grey: np.ndarray, channels: int, dtype: np.dtype) -> np.ndarray:
@@ -168,6 +198,10 @@ def _jpeg(data: bytes, attrs: Any) -> np.ndarray:
         if printing and channels == 1:
             raise _bad("channels=1 of a JPEG file in CMYK", "0 or 3", "tf.image.rgb_to_grayscale")
         grey = channels == 1 or (channels == 0 and space.upper() == "GRAY")
+        kept = 2 if b"\xff\xc2" in data else 0  # bytes of a coefficient, where there are several scans
+        returned = 5 if printing else 1 if grey else 3
+        size = -(-height // ratio) * -(-width // ratio) * returned + height * width * kept * (4 if printing else 3)
+        budgets.require(size, f"a JPEG file of {len(data)} bytes that says {width} by {height} pixels")
         pixels = jpeg.decode_jpeg(
             data,
             colorspace="CMYK" if printing else "GRAY" if grey else "RGB",
@@ -322,15 +356,15 @@ class DecodeBmp(Op):
 
 def _frames(image: Any, most: int | None = None) -> np.ndarray:
     """The frames of an animation, or the first ones."""
-    frames: list[np.ndarray] = []
-    pixels, limit = image.width * image.height, 2 * (_pillow().MAX_IMAGE_PIXELS or 1 << 62)
     with _reading("a GIF file that ends early or is damaged", "a whole file", "write it anew"):
-        for number in range(getattr(image, "n_frames", 1) if most is None else most):
-            if pixels * (number + 1) > limit:  # a few bytes may say that a frame is the one before
-                raise _bad(f"a GIF file of more than {limit} pixels", "fewer", "expand_animations=False")
+        count = getattr(image, "n_frames", 1) if most is None else most  # a few bytes may say: the one before, again
+        size = image.width * image.height * 3
+        _within_budget(image, f", {count} times", (count + 2) * size)
+        frames = np.empty((count, image.height, image.width, 3), np.uint8)
+        for number in range(count):
             image.seek(number)
-            frames.append(np.asarray(image.convert("RGB")))
-    return np.stack(frames)
+            frames[number] = np.asarray(image.convert("RGB"))
+    return frames
 
 
 class DecodeGif(Op):

@@ -26,6 +26,7 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import hooks
 from anabranch.core.file_errors import translated
 from anabranch.core.protos import reader_pb2
+from anabranch.core.values import budgets
 
 Record = tuple[bytes, bytes]
 _BUFFER = 1 << 18
@@ -282,7 +283,7 @@ class TFRecordReader(Reader):
     def _open(self, unit: bytes, op: Any) -> None:
         path = os.fsdecode(unit)
         read, self._shut = hooks.open_bytes(path, self._compression)
-        self._stream = hooks.record_stream(read, path)
+        self._stream = hooks.record_stream(read, path, False, budgets.of_stream(self._compression))
 
     def _next(self, op: Any) -> Record | None:
         offset = self._stream.offset

@@ -21,6 +21,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract import hooks
 from anabranch.core.contract.opdef import Float, Int, NotDifferentiable, Op, String, channel
+from anabranch.core.values import budgets
 
 
 class _Records:
@@ -97,7 +98,7 @@ class _Records:
 
     def _records_of(self, name: str) -> Iterator[bytes]:
         read, close = hooks.open_bytes(name, self._compression)
-        stream = hooks.record_stream(read, name)
+        stream = hooks.record_stream(read, name, False, budgets.of_stream(self._compression))
         try:
             while (record := stream.next()) is not None:
                 yield record

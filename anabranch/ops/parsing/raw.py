@@ -14,7 +14,7 @@ from anabranch.core import errors
 from anabranch.core.contract import inference
 from anabranch.core.contract.opdef import PURE, Bool, List, NotDifferentiable, Op, String, Type
 from anabranch.core.protos import example_pb2, tensor_pb2
-from anabranch.core.values import dtypes
+from anabranch.core.values import budgets, dtypes
 from anabranch.core.values.tensor_proto import make_ndarray
 from anabranch.ops.parsing.csv_records import Columns, InvalidRecord
 from anabranch.ops.summary.messages import content_proto, literal
@@ -311,13 +311,17 @@ class DecodeCompressed(Op):
         if not bits:
             return inputs[0]
         outputs = []
+        limit = left = budgets.most()
         for item in _flat(inputs[0]):
             unit = zlib.decompressobj(bits)
             try:
-                data = unit.decompress(item)
+                data = unit.decompress(item, left + 1)
             except zlib.error as problem:
                 ctx.check(False, errors.DataLossError, f"damaged compressed data: {problem}")
                 raise
+            left -= len(data)
+            if left < 0:
+                raise budgets.exceeded(limit - left, limit, f"compressed strings, the last of {len(item)} bytes")
             ctx.check(unit.eof or not item, errors.DataLossError, "the compressed data ends in its middle")
             outputs.append(data)
         return _like(np.shape(inputs[0]), outputs)
