@@ -12,6 +12,7 @@ import csv
 import gzip
 import io
 import itertools
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -179,7 +180,7 @@ class _Tables:
 
 def _whole_lines(file: Any, name: str, most: int) -> Iterator[str]:
     """The lines of a file, none of which may be longer than a budget."""
-    while line := file.readline(most + 1):
+    while line := file.readline(min(most + 1, sys.maxsize)):
         if len(line) > most:
             raise budgets.exceeded(len(line), most, f"a line of the compressed file {name}")
         yield line

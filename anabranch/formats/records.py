@@ -18,7 +18,7 @@ import google_crc32c
 
 from anabranch.core import errors, file_errors, paths
 from anabranch.core.contract import hooks
-from anabranch.core.values import budgets, sizes
+from anabranch.core.values import budgets
 
 HEADER = 12
 FOOTER = 4
@@ -102,7 +102,7 @@ class RecordStream:
     """
 
     def __init__(
-        self, read: Callable[[int], bytes], path: str, torn_end: bool = False, most: int = sizes.MOST_BYTES
+        self, read: Callable[[int], bytes], path: str, torn_end: bool = False, most: int = budgets.UNBOUNDED
     ) -> None:
         self._read = read
         self._most = most

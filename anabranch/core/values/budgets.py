@@ -19,6 +19,8 @@ from anabranch.core.values import sizes
 
 MOST: Final = 1 << 30
 """Bytes, unless the environment says otherwise: twice as many as TensorFlow allows the pixels of an image."""
+UNBOUNDED: Final = 1 << 64
+"""More than a length in a file can say."""
 VARIABLE: Final = "ANABRANCH_MOST_EXPANDED"
 
 
@@ -38,7 +40,7 @@ def most() -> int:
 
 def of_stream(compression: str) -> int:
     """Bytes that one record, or line, of a file may have: as many as the file has, if it is not compressed."""
-    return most() if compression else sizes.MOST_BYTES
+    return most() if compression else UNBOUNDED
 
 
 def require(size: int, given: str, op: Any = None) -> None:
