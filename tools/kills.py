@@ -5,7 +5,9 @@
 A process saves without end in one of the ways below, says on a pipe what is complete, and is killed (``SIGKILL``)
 within a third of a second. Then a reader must find at least what was said, whole: all variables of a checkpoint hold
 the number of one and the same step; a SavedModel folder that counts as one loads, with the number that its name says;
-of an event file every record can be read up to the last one that was flushed. The next process goes on in the same
+of an event file every record can be read up to the last one that was flushed; a program that trains on a pipeline and
+saves it with its variables has been given, over all processes, exactly the elements of one that was never killed, each
+once and in order, up to the step of its checkpoint. The next process goes on in the same
 folder, with what the dead one has left lying; only a half-written SavedModel folder it removes itself, as nobody may
 export into a folder that is there.
 """
@@ -75,6 +77,43 @@ def _log(folder: str, first: int, say: Callable[[int], None]) -> None:
             say(number)
 
 
+def _pipeline(folder: str) -> tuple[Any, Any]:
+    """An iterator over records of files, shuffled, drawn upon and prefetched; and its next element."""
+    names = []
+    for number in range(3):
+        names.append(f"{folder}/records{number}")
+        if not os.path.exists(names[-1]):
+            with tf.io.TFRecordWriter(f"{names[-1]}.new") as writer:
+                for i in range(40):
+                    writer.write(str(number * 40 + i).encode())
+            os.replace(f"{names[-1]}.new", names[-1])
+    dataset = tf.data.Dataset.from_tensor_slices(names).interleave(tf.data.TFRecordDataset, 2, 3)
+    dataset = dataset.map(lambda text: tf.strings.to_number(text, tf.int64)).shuffle(16, seed=5).repeat()
+    dataset = dataset.map(lambda x: x + 1000 * tf.random_uniform([], 0, 9, tf.int64, seed=7)).prefetch(2)
+    iterator = dataset.batch(3).make_initializable_iterator()
+    return iterator, iterator.get_next()
+
+
+def _train(folder: str, first: int, say: Callable[[int], None], **options: Any) -> None:
+    iterator, element = _pipeline(folder)
+    step = tf.get_variable("step", [], tf.int64, tf.zeros_initializer(), trainable=False)
+    history = tf.get_variable("history", [], tf.int64, tf.zeros_initializer(), trainable=False)
+    train = tf.group(history.assign(history * 31 + tf.reduce_sum(element * [1, 3, 7])), step.assign_add(1))
+    place = tf.data.experimental.make_saveable_from_iterator(iterator)
+    saver = tf.train.Saver([step, history, place], max_to_keep=2, **options)
+    with _session() as session:
+        session.run([tf.global_variables_initializer(), iterator.initializer])
+        last = tf.train.latest_checkpoint(folder)
+        if last:
+            saver.restore(session, last)
+        for number in range(int(session.run(step)) + 1, sys.maxsize):
+            session.run(train)
+            if number % 3 == 0:
+                saver.save(session, f"{folder}/model", global_step=number, write_meta_graph=False)
+                saver.wait()
+                say(number)
+
+
 def _session() -> Any:
     return tf.Session(config=tf.SessionOptions(tier="interpreted"))  # which a forked process may use
 
@@ -121,11 +160,47 @@ def _check_events(folder: str, said: int) -> int:
     return last
 
 
+class _Undisturbed:
+    """What a program that is never killed has seen after each step."""
+
+    def __init__(self) -> None:
+        self.histories: dict[str, list[int]] = {}
+
+    def after(self, folder: str, number: int) -> int:
+        """The number that stands for the elements of the first steps."""
+        histories = self.histories.setdefault(folder, [0])
+        if number >= len(histories):
+            history = 0
+            with tf.Graph().as_default(), _session() as session:
+                iterator, element = _pipeline(folder)
+                session.run(iterator.initializer)
+                histories[:] = [0]
+                for _ in range(number + 2000):
+                    total = int(np.sum(session.run(element) * np.array([1, 3, 7])))
+                    history = (history * 31 + total + 2**63) % 2**64 - 2**63
+                    histories.append(history)
+        return histories[number]
+
+
+_undisturbed = _Undisturbed()
+
+
+def _check_training(folder: str, said: int) -> int:
+    reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(folder))
+    number, history = int(reader.get_tensor("step")), int(reader.get_tensor("history"))
+    assert number >= said, f"the checkpoint holds step {number}, and {said} was said to be saved"
+    expected = _undisturbed.after(folder, number)
+    assert history == expected, f"after step {number} other elements were seen than without kills"
+    return number
+
+
 WAYS: dict[str, tuple[Callable[..., None], Callable[[str, int], int], dict[str, Any]]] = {
     "Saver": (_save, _check_checkpoint, {}),
     "Saver, sharded": (_save, _check_checkpoint, {"sharded": True}),
     "Saver, version 1": (_save, _check_checkpoint, {"write_version": 1}),
     "Saver, asynchronous": (_save, _check_checkpoint, {"asynchronous": True}),
+    "Saver, with a pipeline": (_train, _check_training, {}),
+    "Saver, with a pipeline, asynchronous": (_train, _check_training, {"asynchronous": True}),
     "SavedModel": (_export, _check_models, {}),
     "event files": (_log, _check_events, {}),
 }
@@ -165,21 +240,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Kills and prints what was lost; 0 if nothing was."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=1000, help="processes in all")
+    parser.add_argument("--way", choices=[*WAYS], action="append", help="kill only while saving in this way")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="kill no further one after so many")
     options = parser.parse_args(arguments)
     chance = random.Random(options.seed)
     tf.logging.set_verbosity(tf.logging.ERROR)
-    folders = {way: tempfile.mkdtemp() for way in WAYS}
-    reached = dict.fromkeys(WAYS, 0)
-    killed = dict.fromkeys(WAYS, 0)
+    ways = options.way or list(WAYS)
+    folders = {way: tempfile.mkdtemp() for way in ways}
+    reached = dict.fromkeys(ways, 0)
+    killed = dict.fromkeys(ways, 0)
     lost: list[str] = []
     started = time.monotonic()
     try:
         for number in range(options.count):
             if time.monotonic() - started > options.seconds:
                 break
-            way = list(WAYS)[number % len(WAYS)]
+            way = ways[number % len(ways)]
             try:
                 reached[way], _ = kill_once(way, folders[way], reached[way] + 1, chance.uniform(0.0, LONGEST))
             except Exception as problem:
@@ -190,8 +267,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for folder in folders.values():
             shutil.rmtree(folder, ignore_errors=True)
     for way, count in killed.items():
-        print(f"{way:22} killed {count:5} times, {reached[way]:6} saved")
-    print(f"{'all':22} killed {sum(killed.values()):5} times, {len(lost)} with something lost or torn")
+        print(f"{way:36} killed {count:5} times, {reached[way]:6} saved")
+    print(f"{'all':36} killed {sum(killed.values()):5} times, {len(lost)} with something lost or torn")
     return int(bool(lost))
 
 

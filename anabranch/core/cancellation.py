@@ -30,6 +30,7 @@ class CancellationToken:
         "commits",
         "committing",
         "deadline",
+        "ended",
         "left",
         "reached",
     )
@@ -46,12 +47,19 @@ class CancellationToken:
         self.brief = False
         """Whether the step is to give up rather than to last, as nobody can stop it."""
         self.committing = False
+        self.ended = False
+        """Whether the step is over."""
         self.commits = 0
         """How many segments of the step have committed."""
         self.reached: Any = None
         """The segment that the step has come to, and whether that has committed and its channel op has begun."""
         self.left: Any = None
         """What is to be said of the step (as a string) if its caller went away while it runs."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether something waits through it now."""
+        return bool(self._callbacks)
 
     @property
     def cancelled(self) -> bool:

@@ -19,6 +19,7 @@ from anabranch.data import (
     optionals,
     options,
     placing,
+    saving,
     scanning,
     transformations,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "optionals",
     "options",
     "placing",
+    "saving",
     "scanning",
     "transformations",
 ]

@@ -26,6 +26,7 @@ import numpy as np
 from anabranch.core import errors, file_errors
 from anabranch.core.protos import tensor_bundle_pb2
 from anabranch.core.values import dtypes
+from anabranch.core.values.stored_variant import StoredVariant, stored
 from anabranch.formats import slices, sstable, staging
 
 CHUNK = 1 << 20
@@ -197,6 +198,28 @@ def _write_strings(array: np.ndarray, write: Callable[[Any], Any], name: str) ->
     return size, crc
 
 
+def _write_variants(items: Sequence[StoredVariant], write: Callable[[Any], Any]) -> tuple[int, int]:
+    """Write stored variants: of each its length, bytes and a checksum. Returns the size and the checksum of all."""
+    crc = size = 0
+    for item in items:
+        data = item.proto.SerializeToString()
+        length = bytearray()
+        sstable.put_varint(length, len(data))
+        crc = google_crc32c.extend(google_crc32c.extend(crc, len(data).to_bytes(8, "little")), data)
+        check = mask(crc).to_bytes(4, "little")
+        crc = google_crc32c.extend(crc, check)
+        for part in (bytes(length), data, check):
+            write(part)
+            size += len(part)
+    return size, crc
+
+
+def _variants(array: np.ndarray) -> list[StoredVariant] | None:
+    """The items of an array of variants if all can be stored."""
+    items = [stored(item) for item in array.ravel().tolist()]
+    return [item for item in items if item is not None] if None not in items else None
+
+
 def _write_numbers(array: np.ndarray, write: Callable[[Any], Any]) -> tuple[int, int]:
     """Write the bytes of an array; return their number and checksum."""
     if sys.byteorder == "big":
@@ -213,13 +236,15 @@ def _write_numbers(array: np.ndarray, write: Callable[[Any], Any]) -> tuple[int,
 def checked_array(piece: Piece) -> np.ndarray:
     """The array of a piece; InvalidArgumentError if its dtype cannot be saved."""
     array = np.asarray(piece.array() if callable(piece.array) else piece.array)
+    if piece.dtype == dtypes.variant and array.dtype == object and _variants(array) is not None:
+        return array
     if piece.dtype.np is None or (array.dtype == object) != (piece.dtype == dtypes.string):
         if piece.dtype == dtypes.string and array.dtype.kind in "SU":
             return array.astype(object)
         raise refuse(
             f"tensor {piece.name!r} of {piece.dtype.name}",
             "numbers, bools or strings",
-            "leave it out of the saver's var_list: a resource or variant has no bytes",
+            "leave it out of the saver's var_list: a resource has no bytes, and of variants only iterators",
         )
     return array if piece.dtype == dtypes.string else array.astype(piece.dtype.np, copy=False)
 
@@ -229,6 +254,8 @@ def _write_piece(stream: Any, piece: Piece, shard: int, position: int, entries: 
     array = checked_array(piece)
     if piece.dtype == dtypes.string:
         size, crc = _write_strings(array, stream.write, piece.name)
+    elif piece.dtype == dtypes.variant:
+        size, crc = _write_variants(_variants(array) or [], stream.write)
     else:
         size, crc = _write_numbers(array, stream.write)
     entry = tensor_bundle_pb2.BundleEntryProto(

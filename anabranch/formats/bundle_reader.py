@@ -11,14 +11,16 @@ import contextlib
 import math
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import google_crc32c
 import ml_dtypes
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from anabranch.core import errors, file_errors
 from anabranch.core.values import dtypes
+from anabranch.core.values.stored_variant import StoredVariant
 from anabranch.formats import bundle, slices, sstable
 
 CHUNK = 1 << 20
@@ -203,11 +205,15 @@ class BundleReader:
         count = math.prod(shape)
         if dtype == dtypes.string:
             return self._strings(name, path, handle, entry, count).reshape(shape)
+        if dtype == dtypes.variant:
+            return self._variants(name, path, handle, entry, count).reshape(shape)
         if dtype.np is None:
             raise errors.UnimplementedError(
                 None,
                 None,
-                errors.message(f"tensor {name!r} of {dtype.name} in {path}", "numbers, bools or strings", "skip it"),
+                errors.message(
+                    f"tensor {name!r} of {dtype.name} in {path}", "numbers, bools, strings or variants", "skip it"
+                ),
             )
         if count * dtype.np.itemsize != entry.size:
             raise bundle.lost(path, f"tensor {name!r} of {dtype.name} {list(shape)} cannot take {entry.size} bytes")
@@ -258,6 +264,26 @@ class BundleReader:
             strings[position] = data[at : at + length]
             at += length
         return strings
+
+    def _variants(self, name: str, path: str, handle: int, entry: Any, count: int) -> np.ndarray:
+        data = read_with_crc(handle, entry.offset, entry.size, path, name)[0].tobytes()
+        order: Literal["big", "little"] = "big" if self._swapped else "little"
+        variants = np.empty(count, object)
+        at = crc = 0
+        try:
+            for i in range(count):
+                length, at = sstable.take_varint(data, at, len(data))
+                part, check = data[at : at + length], data[at + length : at + length + 4]
+                crc = google_crc32c.extend(google_crc32c.extend(crc, length.to_bytes(8, order)), part)
+                if int.from_bytes(check, order) != bundle.mask(crc):
+                    raise bundle.lost(path, f"checksum of item {i} of variant tensor {name!r} does not match")
+                crc = google_crc32c.extend(crc, check)
+                variants[i] = StoredVariant.parsed(part)
+                at += length + 4
+        except (ValueError, DecodeError):
+            raise bundle.lost(path, f"the items of variant tensor {name!r} are damaged") from None
+        self._check(name, path, entry, crc)
+        return variants
 
 
 def _swapped(array: np.ndarray) -> np.ndarray:

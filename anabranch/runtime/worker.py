@@ -424,6 +424,7 @@ class Worker:
             runner.tell_what_stands(problem, *token.reached)
 
     def _left(self, token: CancellationToken) -> None:
+        token.ended = True
         self.running.discard(token)
         if self.closed and not self.running:
             self._free()

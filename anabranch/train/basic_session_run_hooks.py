@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -248,6 +249,7 @@ class CheckpointSaverHook(SessionRunHook):
         """Find the global step."""
         self._step = global_step()
         self._writer = FileWriterCache.get(self._folder)
+        _savers.setdefault(get_default_graph(), weakref.WeakSet()).add(self)
         for listener in self._listeners:
             listener.begin()
 
@@ -278,6 +280,11 @@ class CheckpointSaverHook(SessionRunHook):
         for listener in self._listeners:
             listener.end(session, step)
 
+    def add_listener(self, listener: CheckpointSaverListener) -> None:
+        """Tell one more listener of checkpoints from now on."""
+        if listener not in self._listeners:
+            self._listeners.append(listener)
+
     def _get_saver(self) -> Any:
         if self._saver is not None:
             return self._saver
@@ -306,6 +313,15 @@ class CheckpointSaverHook(SessionRunHook):
         if self._listeners:  # they may want to read it
             settle(self._get_saver())
         return any([listener.after_save(session, step) is True for listener in self._listeners])
+
+
+_savers: weakref.WeakKeyDictionary[Any, weakref.WeakSet[CheckpointSaverHook]] = weakref.WeakKeyDictionary()
+"""Of each graph the hooks that write its checkpoints."""
+
+
+def checkpoint_savers(graph: Any) -> list[CheckpointSaverHook]:
+    """The hooks that write checkpoints of a graph and have begun."""
+    return list(_savers.get(graph, ()))
 
 
 @public("train.StepCounterHook")

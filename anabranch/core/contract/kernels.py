@@ -94,6 +94,18 @@ class Functions:
         """
         raise NotImplementedError
 
+    def with_own_streams(self) -> Functions:
+        """The same, whose random ops begin anew with it and are not those of the session."""
+        raise NotImplementedError
+
+    def save_streams(self) -> dict[str, Any]:
+        """Where the random ops of :meth:`with_own_streams` stand."""
+        raise NotImplementedError
+
+    def restore_streams(self, places: dict[str, Any]) -> None:
+        """Go to saved places."""
+        raise NotImplementedError
+
 
 def check_text(text: str, payload: Sequence[Any], summarize: int = 1, name: str = "") -> str:
     """The text of a failed check with its payload; one that has the program's own braces in it, as it stands."""

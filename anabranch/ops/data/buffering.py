@@ -105,7 +105,7 @@ class _Ahead(Worker):
         self.limit = limit
         self.changed = threading.Condition()
         self.working = threading.Lock()
-        """Held while the source is asked, and while its place is saved."""
+        """Held while the source is asked, and while places are saved."""
         self.items: collections.deque[Element | BaseException | None] = collections.deque()
         self.ended = False
         self.thread = threading.Thread(target=self._work, daemon=True, name="anabranch prefetch")
@@ -139,17 +139,31 @@ class _Ahead(Worker):
         if self.thread is not threading.current_thread() and self.thread.ident is not None:
             self.thread.join()
 
+    def pause(self) -> None:
+        """Wait until it makes nothing, and keep it from going on."""
+        self.working.acquire()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self.working.release()
+
+
+def _given(item: Element | BaseException | None) -> Element | None:
+    if isinstance(item, BaseException):
+        raise item
+    return item
+
 
 class _Prefetched(Iterator):
     def start(self) -> None:
         self._ahead: _Ahead | None = None
         self._slow = 0
-        self.kept: list[Element] = []
-        """Elements that were made ahead before the place was saved."""
+        self.kept: collections.deque[Element | errors.OpError] = collections.deque()
+        """Elements, or what failed, that were made ahead before the place was saved."""
 
     def next(self) -> Element | None:
         if self.kept:
-            return self.kept.pop(0)
+            return _given(self.kept.popleft())
         ahead = self._ahead
         if ahead is None:
             if self._slow >= SLOW_BEFORE_A_THREAD and self.dataset.limit:
@@ -168,29 +182,26 @@ class _Prefetched(Iterator):
                 return None
             item = ahead.items.popleft()
             ahead.changed.notify_all()
-        if isinstance(item, BaseException):
-            raise item
-        return item
+        return _given(item)
 
     def _begin(self) -> _Ahead:
         ahead = self._ahead = _Ahead(self.inputs[0], self.dataset.limit)
         weakref.finalize(self, ahead.close)
-        self.context.pipeline.add_worker(ahead)
+        self.context.pipeline.add_worker(ahead, self.context)
         ahead.thread.start()
         return ahead
 
     def save(self) -> dict[str, Any]:
-        ahead = self._ahead
-        if ahead is None:
-            return {**super().save(), "kept": list(self.kept)}
-        with ahead.working:
-            made = [item for item in ahead.items if isinstance(item, tuple)]
-            return {**super().save(), "kept": [*self.kept, *made]}
+        made = [] if self._ahead is None else [item for item in self._ahead.items if item is not None]
+        for item in made:
+            if isinstance(item, BaseException) and not isinstance(item, errors.OpError):
+                raise item
+        return {**super().save(), "kept": [*self.kept, *made]}
 
     def restore(self, state: dict[str, Any]) -> None:
         self._stop()
         super().restore(state)
-        self.kept = list(state["kept"])
+        self.kept = collections.deque(state["kept"])
 
     def _stop(self) -> None:
         if self._ahead is not None:
@@ -218,6 +229,7 @@ class Prefetch(Dataset):
     """The elements of the input, up to ``buffer_size`` of which may be made before they are asked for."""
 
     iterator = _Prefetched
+    free = Dataset.free | {"buffer_size", "slack_period", "legacy_autotune", "buffer_size_min"}
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         size = number(ctx, operands["buffer_size"], "buffer_size")

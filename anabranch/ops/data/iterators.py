@@ -20,6 +20,7 @@ from anabranch.core.contract.inference import ShapeContext
 from anabranch.core.contract.opdef import (
     PURE,
     Func,
+    Int,
     List,
     NotDifferentiable,
     Op,
@@ -27,8 +28,12 @@ from anabranch.core.contract.opdef import (
     channel,
     define,
 )
+from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.optional_values import HostOptional
+from anabranch.core.values.stored_variant import StoredVariant, stored
+from anabranch.ops.data import fingerprints, places
+from anabranch.ops.data.cuts import Cut
 from anabranch.ops.data.pipeline import ELEMENTS, Context, Dataset, Element, Iterator, Pipeline
 
 _NO_GRADIENT = NotDifferentiable("an iterator hands values from one step to the next")
@@ -46,6 +51,10 @@ class IteratorResource:
         self._iterator: Iterator | None = None
         self._pipeline: Pipeline | None = None
         self._busy = threading.Lock()
+        self._cut: Cut | None = None
+        self._waiting: StoredVariant | None = None
+        """A place that was restored before the iterator was made."""
+        self._fingerprint: list[tuple[str, str]] | None = None
 
     # ----------------------------------------------------------------------------------------------------------- making
     def make(self, ctx: Any, dataset: Any) -> None:
@@ -58,9 +67,14 @@ class IteratorResource:
         check_elements(ctx, (dataset.types, dataset.shapes), (self.types, self.shapes))
         with self._alone(ctx.cancellation):
             self._drop()
-            self._pipeline = pipeline = Pipeline(ctx.functions)
+            self._cut = Cut.of(ctx)
+            self._fingerprint = None
+            self._pipeline = pipeline = Pipeline(ctx.functions.with_own_streams())
             with pipeline.for_step(ctx.cancellation):
                 self._iterator = dataset.iterate(Context(pipeline))
+                waiting, self._waiting = self._waiting, None
+                if waiting is not None:
+                    self._go_to(ctx, self._iterator, pipeline, waiting)
 
     def begin(self, ctx: Any) -> None:
         """Make a one-shot iterator that has not been used yet."""
@@ -89,6 +103,8 @@ class IteratorResource:
         token = ctx.cancellation
         if self._iterator is None:
             self.begin(ctx)
+        if self._cut is not None:
+            self._cut.take(token)
         with self._alone(token):
             iterator, pipeline = self._made(ctx)
             with pipeline.for_step(token):
@@ -110,24 +126,54 @@ class IteratorResource:
         return self._iterator, self._pipeline
 
     # ---------------------------------------------------------------------------------------------------------- saving
-    def save(self, ctx: Any) -> dict[str, Any]:
-        """The place that it has come to: numbers, bytes and arrays in lists and dictionaries."""
+    def save(self, ctx: Any) -> StoredVariant:
+        """The place that it has come to, between two steps that take elements."""
         if self._iterator is None:
             self.begin(ctx)
+        if self._cut is not None:
+            self._cut.save(ctx.cancellation)
         with self._alone(ctx.cancellation):
             iterator, pipeline = self._made(ctx)
-            with pipeline.for_step(ctx.cancellation):
-                return {"pipeline": pipeline.save(), "iterator": iterator.save()}
+            with pipeline.for_step(ctx.cancellation), pipeline.paused():
+                place = {
+                    "stages": self._stages(iterator),
+                    "iterator": iterator.save(),
+                    "pipeline": pipeline.save(),
+                }
+        return places.encoded(place, ctx.op)
 
-    def restore(self, ctx: Any, state: dict[str, Any]) -> None:
-        """Go to a saved place of the same pipeline."""
+    def restore(self, ctx: Any, variant: StoredVariant) -> None:
+        """Go to a saved place of the same pipeline; if the iterator has not been made yet, when it is."""
         if self._iterator is None:
             self.begin(ctx)
         with self._alone(ctx.cancellation):
-            iterator, pipeline = self._made(ctx)
-            with pipeline.for_step(ctx.cancellation):
-                iterator.restore(state["iterator"])
-                pipeline.restore(state["pipeline"])  # last: going to a place has begun passes
+            if self._iterator is None or self._pipeline is None:
+                self._waiting = variant
+                return
+            with self._pipeline.for_step(ctx.cancellation):
+                self._go_to(ctx, self._iterator, self._pipeline, variant)
+
+    def _go_to(self, ctx: Any, iterator: Iterator, pipeline: Pipeline, variant: StoredVariant) -> None:
+        place = places.decoded(variant, ctx.op)
+        difference = fingerprints.difference(place["stages"], self._stages(iterator))
+        if difference is not None:
+            raise errors.InvalidArgumentError(
+                None,
+                ctx.op,
+                errors.message(
+                    f"the place of iterator {self.name!r} in another pipeline: {difference}",
+                    "the pipeline as it was when the place was saved",
+                    "a saver without the iterator, tf.train.Saver(tf.global_variables()), and iterator.initializer to "
+                    "begin anew",
+                ),
+            )
+        iterator.restore(place["iterator"])
+        pipeline.restore(place["pipeline"])  # last: going to a place has begun passes
+
+    def _stages(self, iterator: Iterator) -> list[tuple[str, str]]:
+        if self._fingerprint is None:
+            self._fingerprint = fingerprints.of(iterator.dataset)
+        return self._fingerprint
 
     # ---------------------------------------------------------------------------------------------------------- closing
     def shutdown(self) -> None:
@@ -253,6 +299,11 @@ def iterator_of(ctx: Any, handle: Any) -> IteratorResource:
     return resource  # type: ignore[no-any-return]
 
 
+def makers_of(handle: Tensor) -> list[Operation]:
+    """The operations that set an iterator to the beginning of a dataset."""
+    return [op for op in handle.consumers() if op.definition is MakeIterator.definition]
+
+
 def element_shapes(c: ShapeContext) -> list[Any]:
     """Shape rule of ops that give out the components of an element."""
     return list(c.attrs["output_shapes"])
@@ -291,6 +342,42 @@ class IteratorGetNextAsOptional(Op):
 
     def host_kernel(ctx, inputs, attrs):
         return HostOptional(iterator_of(ctx, inputs[0]).next(ctx))
+
+
+class SerializeIterator(Op):
+    """The place that an iterator has come to, as a variant that a checkpoint can hold.
+
+    Steps that take elements are over, or begin when this one is: variables that it saves, too, are those of the place.
+    """
+
+    signature = "resource_handle: resource -> serialized: variant"
+    attrs = {"external_state_policy": Int(0)}
+    effect = channel("resource_handle")
+    may_block = True
+    shape = inference.scalar
+    gradient = _NO_GRADIENT
+
+    def host_kernel(ctx, inputs, attrs):
+        return iterator_of(ctx, inputs[0]).save(ctx)
+
+
+class DeserializeIterator(Op):
+    """Set an iterator to a saved place of the same pipeline; one that has not been made goes there when it is."""
+
+    signature = "resource_handle: resource, serialized: variant ->"
+    effect = channel("resource_handle")
+    may_block = True
+    shape = inference.no_outputs
+    gradient = _NO_GRADIENT
+
+    def host_kernel(ctx, inputs, attrs):
+        variant = stored(inputs[1])
+        ctx.check(
+            variant is not None,
+            errors.InvalidArgumentError,
+            f"a {type(inputs[1]).__name__} in place of a saved place of an iterator",
+        )
+        iterator_of(ctx, inputs[0]).restore(ctx, variant)
 
 
 # ------------------------------------------------------------------------------------------------------- string handles

@@ -28,8 +28,11 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract.inference import scalar as scalar_shape
 from anabranch.core.contract.kernels import Functions
 from anabranch.core.contract.opdef import PURE, Attr, List, NotDifferentiable, String, define
+from anabranch.core.graph.body import Body
+from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.live_set import LiveSet
 from anabranch.core.values import dtypes, shapes
+from anabranch.ops.data import fingerprints
 from anabranch.ops.data.random_words import RandomWords
 
 Element = tuple[Any, ...]
@@ -48,6 +51,9 @@ DATASETS = "input_dataset", "input_datasets", "another_dataset", "selector_input
 class Worker:
     """What makes elements on a thread of its own."""
 
+    depth = 0
+    """How far from the end of the pipeline it stands."""
+
     def close(self) -> None:
         """Let the thread come to its end, without waiting for it."""
         raise NotImplementedError
@@ -56,12 +62,21 @@ class Worker:
         """Wait until it has ended."""
         raise NotImplementedError
 
+    def pause(self) -> None:
+        """Wait until it makes nothing, and keep it from going on."""
+        raise NotImplementedError
+
+    def resume(self) -> None:
+        """Let it go on after :meth:`pause`."""
+        raise NotImplementedError
+
 
 class Pipeline:
     """What the iterators of a pipeline share: how functions are called, what cancels them, and what outlives a pass."""
 
     def __init__(self, functions: Functions) -> None:
         self.functions = functions
+        """What its stages' functions are called by. Random ops in them draw from streams that begin with it."""
         self.token = CancellationToken()
         """Cancelled when the pipeline ends."""
         self.kept: dict[Any, Any] = {}
@@ -71,23 +86,43 @@ class Pipeline:
         self._step: tuple[int, CancellationToken] | None = None
 
     def stream(self, place: tuple[int, ...], seeds: tuple[int, int]) -> RandomWords:
-        """The random words that all passes at a place draw from; ``seeds`` begin them."""
+        """The random words that all passes at a place draw from, or begin with; ``seeds`` begin them."""
         stream = self._streams.get(place)
         return self._streams.setdefault(place, RandomWords(*seeds)) if stream is None else stream
 
-    def save(self) -> list[Any]:
+    def save(self) -> dict[str, Any]:
         """The places of what outlives a pass."""
-        return [[list(place), words.seed, words.seed2, words.drawn] for place, words in self._streams.items()]
+        streams = [[list(place), words.seed, words.seed2, words.drawn] for place, words in self._streams.items()]
+        return {"streams": streams, "functions": self.functions.save_streams()}
 
-    def restore(self, state: list[Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """Go to saved places."""
-        for place, seed, seed2, drawn in state:
+        for place, seed, seed2, drawn in state["streams"]:
             self._streams[tuple(place)] = words = RandomWords(seed, seed2)
             words.go_to(drawn)
+        self.functions.restore_streams(state["functions"])
 
-    def add_worker(self, worker: Worker) -> None:
+    def add_worker(self, worker: Worker, context: Context) -> None:
         """Say what makes elements on a thread, as long as somebody else holds it."""
         self._workers.add(worker)
+        worker.depth = len(context.place)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator_[None]:
+        """Around what looks at places: nothing is made on threads meanwhile.
+
+        The last stage's thread stands still first, as it may wait for those before it.
+        """
+        workers = sorted(self._workers, key=lambda worker: worker.depth)
+        held: list[Worker] = []
+        try:
+            for worker in workers:
+                held.append(worker)
+                worker.pause()
+            yield
+        finally:
+            for worker in reversed(held):
+                worker.resume()
 
     def cancel(self, why: str) -> None:
         """Cancel what goes on, and let threads come to their end; waits for nothing."""
@@ -147,6 +182,10 @@ class Dataset:
     ndim = 0
     size = 1
     dtype = np.dtype(object)
+    free: ClassVar[frozenset[str]] = fingerprints.SEEDS
+    """Names of operands and attributes that a saved place does not depend on."""
+    attrs: dict[str, Any] = {}
+    operands: dict[str, Any] = {}
     table: tuple[Any, ...] | None = None
     """The columns (arrays, or what is indexed like them) whose rows all elements are, if it only chooses rows."""
 
@@ -163,6 +202,8 @@ class Dataset:
                 isinstance(item, Dataset), errors.InvalidArgumentError, f"a {type(item).__name__} in place of a dataset"
             )
         self.inputs = tuple(inputs)
+        self.attrs = attrs
+        self.operands = {name: fingerprints.sampled(value) for name, value in operands.items()}
         self.configure(ctx, attrs, **operands)
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
@@ -172,8 +213,37 @@ class Dataset:
         """An iterator at the beginning."""
         return self.iterator(self, context)
 
+    def check_place(self) -> None:
+        """Refuse to save a place if something that is not in it says what comes: a Python function's own state."""
+        for value in self.attrs.values():
+            op = _python_op(value) if isinstance(value, Body) else None
+            if op is not None:
+                raise errors.FailedPreconditionError(
+                    None,
+                    self.op,
+                    errors.message(
+                        f"the place of an iterator whose function calls the Python function of {op.name!r}, which may "
+                        "have a state of its own",
+                        "functions of which an element tells all",
+                        "tf.py_func(function, inputs, types, stateful=False) if it depends on its inputs alone",
+                        at=op.user_site,
+                    ),
+                )
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} dataset of {len(self.types)} components>"
+
+
+def _python_op(body: Body) -> Any:
+    """An operation of a function, or of a branch or loop in it, that calls Python and may have effects."""
+    for op in body.operations:
+        if op.definition.effect.kind == "io" and not op.definition.deterministic:
+            return op
+        for use in bodies_of(op):
+            inner = _python_op(use.body)
+            if inner is not None:
+                return inner
+    return None
 
 
 class Iterator:
@@ -211,6 +281,7 @@ class Iterator:
 
     def save(self) -> dict[str, Any]:
         """The place, as what :meth:`restore` takes."""
+        self.dataset.check_place()
         state: dict[str, Any] = {name: copied(getattr(self, name)) for name in self.fields}
         state["inputs"] = [item.save() for item in self.inputs]
         return state

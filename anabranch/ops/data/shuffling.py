@@ -173,9 +173,10 @@ class _Shuffling(OverRows):
 
     def seeds_of_pass(self, context: Context) -> Sequence[int]:
         """The two seeds of a pass that begins."""
+        stream = context.pipeline.stream(context.place, self.seeds)
         if not self.reshuffles:
-            return self.seeds
-        return context.pipeline.stream(context.place, self.seeds).take(2).tolist()  # type: ignore[no-any-return]
+            return stream.seed, stream.seed2
+        return stream.take(2).tolist()  # type: ignore[no-any-return]
 
 
 _OPERANDS = "input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64"

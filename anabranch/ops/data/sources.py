@@ -138,6 +138,8 @@ class _Random(Iterator):
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
+        if not any(self.dataset.seeds):
+            self.context.pipeline.kept["random", self.context.place] = tuple(self.seeds)
         self._words = RandomWords(*self.seeds)
         self._words.go_to(state["drawn"])
 

@@ -10,6 +10,7 @@ A call sees what is committed, like a step of another thread. Calls of one funct
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,17 +18,70 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import faults, kernels
 from anabranch.core.graph.body import Body
 from anabranch.runtime.plans import policy
+from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceManager
 from anabranch.runtime.step import Step
 from anabranch.runtime.values import to_host
+
+
+class OwnStreams:
+    """A resource manager with random streams of its own, which begin when somebody first draws from them."""
+
+    def __init__(self, below: ResourceManager) -> None:
+        self._below = below
+        self._counters: dict[str, RandomCounter] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def shared(self) -> OwnStreams:
+        """Itself: what these functions see is committed."""
+        return self
+
+    def counter(self, name: str, seed: int, seed2: int, layout: Layout | None = None) -> RandomCounter:
+        """The stream of the random op called ``name``, see :meth:`ResourceManager.counter`."""
+        with self._lock:
+            found = self._counters.get(name)
+            if found is None:
+                found = self._counters[name] = self._below.new_counter(seed, seed2)
+            found.join(layout)
+            return found
+
+    def save(self) -> dict[str, Any]:
+        """Keys and positions of the streams."""
+        with self._lock:
+            return {name: (counter.key, counter.position) for name, counter in self._counters.items()}
+
+    def restore(self, places: dict[str, Any]) -> None:
+        """Go to saved keys and positions."""
+        with self._lock:
+            for name, (key, position) in places.items():
+                counter = self._counters.setdefault(name, RandomCounter(key, position))
+                counter.key, counter.position = key, position
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._below, name)
 
 
 class BodyCalls(kernels.Functions):
     """Calls of bodies with the resources of a worker."""
 
-    def __init__(self, runner: Any) -> None:
+    def __init__(self, runner: Any, manager: Any = None) -> None:
+        self._runner = runner
         self._type = type(runner)
         self._bodies = runner.bodies.lasting
-        self._manager = runner.manager.shared
+        self._manager = runner.manager.shared if manager is None else manager
+
+    def with_own_streams(self) -> BodyCalls:
+        """The same, whose random ops begin anew."""
+        return BodyCalls(self._runner, OwnStreams(self._runner.manager.shared))
+
+    def save_streams(self) -> dict[str, Any]:
+        """Keys and positions of streams of its own, by the names of their ops."""
+        return self._manager.save() if isinstance(self._manager, OwnStreams) else {}
+
+    def restore_streams(self, places: dict[str, Any]) -> None:
+        """Go to saved keys and positions."""
+        if places:
+            self._manager.restore(places)
 
     def prepare(self, body: Body, captured: Sequence[Any]) -> BodyFunction:
         """The function of ``body``, with a plan of its own as long as somebody holds it."""

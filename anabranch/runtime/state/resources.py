@@ -329,17 +329,21 @@ class ResourceManager:
         with self.changed:
             found = self._counters.get(name)
             if found is None:
-                if seed == 0 and seed2 == 0:
-                    self._unseeded += 1
-                    mixed = np.random.SeedSequence([self.entropy & (2**64 - 1), self._unseeded]).generate_state(
-                        2, np.uint64
-                    )
-                    found = RandomCounter(int(mixed[0]), int(mixed[1]) << 64)
-                else:
-                    found = RandomCounter(seed & (2**64 - 1), (seed2 & (2**64 - 1)) << 64)
-                self._counters[name] = found
+                found = self._counters[name] = self._new_counter(seed, seed2)
             found.join(layout)
             return found
+
+    def new_counter(self, seed: int, seed2: int) -> RandomCounter:
+        """A stream that no op of the session has; both seeds 0 draw a key from the manager's entropy."""
+        with self.changed:
+            return self._new_counter(seed, seed2)
+
+    def _new_counter(self, seed: int, seed2: int) -> RandomCounter:
+        if seed == 0 and seed2 == 0:
+            self._unseeded += 1
+            mixed = np.random.SeedSequence([self.entropy & (2**64 - 1), self._unseeded]).generate_state(2, np.uint64)
+            return RandomCounter(int(mixed[0]), int(mixed[1]) << 64)
+        return RandomCounter(seed & (2**64 - 1), (seed2 & (2**64 - 1)) << 64)
 
     def clear(self, containers: Iterable[str] | None = None) -> None:
         """Drop the resources of the given containers (all if None or empty)."""

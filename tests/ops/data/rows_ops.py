@@ -81,6 +81,8 @@ ROWS = [
     elsewhere("IteratorToStringHandle", ITERATORS, "string_handle("),
     elsewhere("IteratorFromStringHandle", STAGES, '"IteratorFromStringHandle"'),
     elsewhere("IteratorFromStringHandleV2", ITERATORS, "from_string_handle("),
+    elsewhere("SerializeIterator", "tests/data/test_saved_iterators.py", "make_saveable_from_iterator"),
+    elsewhere("DeserializeIterator", "tests/data/test_saved_iterators.py", '"DeserializeIterator"'),
     elsewhere("DatasetToSingleElement", ITERATORS, "get_single_element("),
     elsewhere("TextLineDataset", FILES, "TextLineDataset("),
     elsewhere("TFRecordDataset", FILES, "TFRecordDataset("),
