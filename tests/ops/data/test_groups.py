@@ -370,7 +370,8 @@ def test_an_iterator_goes_on_from_a_saved_place(name):
             for _ in range(place):
                 session.run(element)
             context = kernels.HostContext(element.op)
-            context.cancellation = CancellationToken()
+            context.cancellation = token = CancellationToken()
+            token.ended = True
             state = resource.save(context)
             assert rest(session) == whole[place:]
             session.run(iterator.initializer)
