@@ -97,7 +97,7 @@ def make_saveable_from_iterator(iterator: Any) -> IteratorSaveable:
 
 
 class _BesideModel(CheckpointSaverListener):
-    """Saves iterators whenever a model's checkpoint is about to be written, under the same step."""
+    """A listener that saves iterators whenever a model's checkpoint is about to be written, under the same step."""
 
     def __init__(self, save: Any) -> None:
         self._save = save
