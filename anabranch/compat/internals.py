@@ -37,11 +37,12 @@ tensor_shape: top @core.values.shapes
 device_spec: top @compat.internal.private_names
 tensor_util: contrib.util top @core.values.tensor_proto @compat.internal.private_names
 constant_op: top @compat.internal.private_names
-meta_graph: top train @train.meta_graph
+meta_graph: @compat.internal.scoped_meta_graphs top train @train.meta_graph
 load_library: top
 sparse_tensor random_seed common_shapes: top @compat.internal.private_names @core.graph.sparse_tensor
-tensor_spec importer versions: top
-smart_cond: =layer_utilities
+tensor_spec: @core.values.tensor_spec top
+importer versions: top @compat.internal.private_names
+smart_cond: @compat.internal.conditions =layer_utilities
 errors errors_impl: errors @compat.internal.private_names
 graph_util graph_util_impl: graph_util @core.graphdef.graph_util
 device: top @core.device
@@ -55,35 +56,40 @@ registry indexed_slices type_spec composite_tensor: top
 )
 _table(
     f"""
-array_ops: top {_OPS} @compat.internal.private_names
-math_ops linalg_ops check_ops special_math_ops clip_ops numerics: top {_OPS} @compat.internal.private_names
+array_ops: top {_OPS} @compat.internal.private_names =generated
+math_ops linalg_ops check_ops special_math_ops clip_ops numerics: top {_OPS} @compat.internal.private_names =generated
 control_flow_util: @compat.internal.control_flow_contexts
-functional_ops: @compat.internal.functional_ops top
+functional_ops: @compat.internal.functional_ops top =generated
 inplace_ops: @ops.array.public_inplace
 op_selector: contrib.graph_editor top
-control_flow_ops: control_flow_ops top {_OPS} @compat.internal.control_flow_contexts =layer_utilities
+control_flow_ops: control_flow_ops top {_OPS} @compat.internal.control_flow_contexts =layer_utilities =generated
 gradients gradients_impl gradients_util: top {_OPS} @compat.internal.private_names
-map_fn script_ops logging_ops histogram_ops: top {_OPS} @compat.internal.private_names
-tensor_array_ops session_ops confusion_matrix: top {_OPS} @compat.internal.private_names
-sparse_ops: top {_OPS} @compat.internal.private_names @core.graph.sparse_tensor
+map_fn script_ops logging_ops histogram_ops: top {_OPS} @compat.internal.private_names =generated
+tensor_array_ops session_ops confusion_matrix: top {_OPS} @compat.internal.private_names =generated
+sparse_ops: top {_OPS} @compat.internal.private_names @core.graph.sparse_tensor =generated
 template: top @variables.template
-sets_impl spectral_ops parsing_ops string_ops bitwise_ops: top {_OPS} spectral signal bitwise io
-random_ops stateless_random_ops: top random contrib.random
+sets_impl spectral_ops parsing_ops string_ops bitwise_ops: top {_OPS} spectral signal bitwise io =generated
+random_ops stateless_random_ops: top random contrib.random =generated
 nn nn_ops nn_impl nn_grad: nn top contrib.nn @compat.internal.private_names =generated
 embedding_ops candidate_sampling_ops ctc_ops: nn top @compat.internal.private_names =generated
 resource_variable_ops: top @variables.resource_variable @compat.internal.private_names =generated
 variables partitioned_variables: top @compat.internal.private_names @variables.variable @variables.ref_variable
-variable_scope state_ops: top @compat.internal.private_names @variables.variable
+variable_scope state_ops: top @compat.internal.private_names @variables.variable =generated
 init_ops init_ops_v2: initializers top @variables.initializers @compat.internal.private_names
 summary_op_util: @summary.collected @compat.internal.private_names
 rnn: nn contrib.rnn @compat.internal.private_names
 rnn_cell rnn_cell_impl: nn.rnn_cell contrib.rnn @compat.internal.private_names
 nccl_ops: contrib.nccl
+gradient_checker: test
+resources: @compat.internal.resources
+manip_ops: manip top =generated
+sets: sets
+list_ops: top =generated
 seq2seq: contrib.legacy_seq2seq
 lookup_ops: contrib.lookup top lookup
-data_flow_ops: top queue @ops.queues.public_staging @ops.queues.public_barriers @ops.io.public_record_input
+data_flow_ops: top queue @ops.queues.public_staging @ops.queues.public_barriers @ops.io.public_record_input =generated
 io_ops: top io =generated
-image_ops image_ops_impl: image top
+image_ops image_ops_impl: image top =generated
 metrics metrics_impl: metrics @compat.internal.private_names
 losses losses.losses losses.losses_impl losses.util: losses @compat.internal.private_names
 summary_ops summary_ops_v2: contrib.summary
@@ -102,7 +108,7 @@ linalg.linear_operator_lower_triangular linalg.linear_operator_composition linal
 linalg.linear_operator_low_rank_update linalg.linear_operator_adjoint linalg.linear_operator_inversion: linalg
 signal.signal signal.fft_ops signal.window_ops signal.shape_ops signal.spectral_ops signal.mel_ops: signal
 signal.mfcc_ops signal.dct_ops signal.reconstruction_ops: signal
-weights_broadcast_ops: losses metrics
+weights_broadcast_ops: @losses.broadcasting
 """,
     "python.ops.",
 )
@@ -157,7 +163,7 @@ pywrap_tensorflow pywrap_tensorflow_internal: train errors =devices
 summary.summary summary.writer.writer summary.writer.writer_cache: summary
 summary.writer.event_file_writer: @summary.event_file
 summary.summary_iterator: train
-summary.plugin_asset: summary
+summary.plugin_asset: @summary.plugin_asset
 eager.context eager.backprop eager.def_function eager.function: =eager top
 tf2 compat.v2_compat: =eager
 tools.freeze_graph: @compat.tools.freeze_graph graph_util
@@ -320,7 +326,7 @@ def places(module: str) -> list[str] | None:
     match = _CONTRIB.match(module)
     if match and module.rpartition(".")[2] in _WORDS:
         return [f"contrib.{match[1]}", *_BESIDE_CONTRIB.get(match[1], [])]
-    if module in ("python", "core", "examples") or re.match(r"core\.\w+$", module):
+    if module in ("python", "core", "examples") or re.match(r"core(\.\w+)+$", module):
         return []
     if module.startswith(("python.", "examples.")) and any(known.startswith(module + ".") for known in MODULES):
         return []

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import anabranch as tf
+from anabranch.compat.internal.decorators import TFDecorator, make_decorator, rewrap, unwrap
 
+__all__ = ["TFDecorator", "make_decorator", "rewrap", "unwrap"]
 contextmanager = contextlib.contextmanager
 deprecated = tf.contrib.framework.deprecated
 deprecated_args = tf.contrib.framework.deprecated_args
@@ -75,21 +77,6 @@ def has_kwargs(fn: Any) -> bool:
     """Whether a function takes any keyword argument."""
     target = fn.func if isinstance(fn, functools.partial) else fn
     return inspect.getfullargspec(target).varkw is not None
-
-
-def make_decorator(target: Any, decorator_func: Any, *unused: Any, **options: Any) -> Any:
-    """``decorator_func`` with the name and the documentation of ``target``."""
-    return functools.update_wrapper(decorator_func, target)
-
-
-def unwrap(maybe_tf_decorator: Any) -> tuple[list[Any], Any]:
-    """The decorators around a function, outermost first, and the function."""
-    decorators = []
-    # The function of an op has a signature of its own; what it wraps is the op's block, for those who read the source.
-    while hasattr(maybe_tf_decorator, "__wrapped__") and not hasattr(maybe_tf_decorator, "__signature__"):
-        decorators.append(maybe_tf_decorator)
-        maybe_tf_decorator = maybe_tf_decorator.__wrapped__
-    return decorators, maybe_tf_decorator
 
 
 def keyword_args_only(func: Any) -> Any:

@@ -47,6 +47,7 @@ def parse(name: str) -> Fields:
                     name,
                     "it names two devices",
                     "one device per name; use tf.device for each operation",
+                    "Cannot specify multiple device types. "
                     f"Multiple device types are not allowed while parsing the device spec: {name}.\n",
                 )
             values = [short, *values] if short else [_spelled(values[0]), *values[1:]]
@@ -63,6 +64,7 @@ def parse(name: str) -> Fields:
                 name,
                 f"'{part}' is not a part of a device name",
                 f"'/device:{key.upper()}:{values[0]}' for a device of that type",
+                f"Unknown attribute: '{key}' is used in specification of device: '{name}'\n",
             )
         else:
             raise _invalid(
@@ -155,8 +157,6 @@ def check_valid(spec: str) -> None:
 
 class DeviceSpec:
     """A device, or some parts of its name: job, replica, task, device type and device index. None: free."""
-
-    __slots__ = ("_fields",)
 
     def __init__(
         self,

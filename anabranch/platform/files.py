@@ -132,6 +132,10 @@ class GFile:
 
     Its mode is ``r``, ``w`` or ``a``, with ``b`` for bytes and ``+`` for both reading
     and writing. Text is UTF-8 and lines end as they do in the file.
+
+    What reads and what writes are two, as in TensorFlow: reading begins at the start of the file however much has been
+    written, and sees what has been flushed. Writing begins with an empty file, but for mode ``a``; so it does with
+    ``r+``, which makes the file if there is none.
     """
 
     def __init__(self, name: Any, mode: str = "r") -> None:
@@ -141,7 +145,8 @@ class GFile:
             )
         self._name, self._mode = name, mode
         self._path = local(name)
-        self._file: Any = None
+        self._reader: Any = None
+        self._writer: Any = None
 
     @property
     def name(self) -> Any:
@@ -153,9 +158,12 @@ class GFile:
         """The mode as it was given."""
         return self._mode
 
+    def _may(self, purpose: str) -> bool:
+        return "+" in self._mode or ("r" in self._mode) == (purpose == "read")
+
     def _open(self, purpose: str) -> Any:
-        allowed = "+" in self._mode or ("r" in self._mode) == (purpose == "read")
-        if purpose != "any" and not allowed:
+        """What reads the file, or what writes it."""
+        if not self._may(purpose):
             raise errors.PermissionDeniedError(
                 None,
                 None,
@@ -165,13 +173,22 @@ class GFile:
                     "mode 'r'" if purpose == "read" else "mode 'w' or 'a'",
                 ),
             )
-        if self._file is None:
-            with translated(self._path):
-                if os.path.isdir(self._path):
-                    raise IsADirectoryError(errno.EISDIR, "Is a directory")
-                text = {} if "b" in self._mode else {"encoding": "utf-8", "newline": ""}
-                self._file = open(self._path, self._mode, **text)  # type: ignore[call-overload]  # noqa: SIM115
-        return self._file
+        kept = self._reader if purpose == "read" else self._writer
+        if kept is not None:
+            return kept
+        mode = "r" if purpose == "read" else "a" if "a" in self._mode else "w"
+        with translated(self._path):
+            if os.path.isdir(self._path):
+                raise IsADirectoryError(errno.EISDIR, "Is a directory")
+            if "b" in self._mode:
+                opened: Any = open(self._path, mode + "b")  # noqa: SIM115
+            else:
+                opened = open(self._path, mode, encoding="utf-8", newline="")  # noqa: SIM115
+        if purpose == "read":
+            self._reader = opened
+        else:
+            self._writer = opened
+        return opened
 
     def read(self, n: int = -1) -> Any:
         """The next ``n`` bytes or characters, or all that is left."""
@@ -199,38 +216,53 @@ class GFile:
             file.write(file_content)
 
     def seek(self, offset: int | None = None, whence: int = 0, position: int | None = None) -> None:
-        """Move to a byte counted from the start (0), from here (1) or from the end (2), also called ``position``."""
-        at = position if offset is None else offset
-        if at is None:
-            raise TypeError("seek() needs an offset")
-        file = self._open("any")
+        """Move to a byte counted from the start (0), from here (1) or from the end (2), also called ``position``.
+
+        Raises:
+            TypeError: no offset, or two. InvalidArgumentError: it lies before the start, or ``whence`` is wrong.
+        """
+        if (offset is None) == (position is None):
+            raise TypeError(
+                "seek(): offset or position argument is missing or given twice\n"
+                + errors.message(f"offset={offset}, position={position}", "one of the two", "file.seek(0)")
+            )
+        at = offset if offset is not None else position
+        file = self._open("read" if self._may("read") else "write")
+        if whence in (1, 2):
+            at += self.size() if whence == 2 else file.tell()  # type: ignore[operator]
+        if whence not in (0, 1, 2) or at < 0:  # type: ignore[operator]
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                errors.message(f"offset {at}, whence {whence}", "a byte of the file, whence 0, 1 or 2", "file.seek(0)"),
+            )
         with translated(self._path):
-            (file if whence == 0 or "b" in self._mode else file.buffer).seek(at, whence)
+            file.seek(at)
 
     def tell(self) -> int:
-        """Where in the file the next byte is read or written."""
-        return self._open("any").tell()
+        """Where in the file the next byte is read, or written in modes that cannot read."""
+        return self._open("read" if self._may("read") else "write").tell()
 
     def size(self) -> int:
         """The size of the file in bytes."""
-        if self._file is not None and "r" not in self._mode:
-            self.flush()
+        self.flush()
         return stat(self._path).length
 
     def flush(self) -> None:
         """Write out what is held back."""
-        if self._file is not None:
+        if self._writer is not None:
             with translated(self._path):
-                self._file.flush()
+                self._writer.flush()
 
     def close(self) -> None:
         """Close the file; it opens again when it is used again."""
-        if self._file is None and "w" in self._mode:
+        if self._writer is None and "w" in self._mode:
             self._open("write")
-        if self._file is not None:
-            file, self._file = self._file, None
-            with translated(self._path):
-                file.close()
+        opened, self._reader, self._writer = (self._writer, self._reader), None, None
+        with translated(self._path):
+            for file in opened:
+                if file is not None:
+                    file.close()
 
     Flush, Close, Size, Tell, Seek, Read, Write, ReadLine = flush, close, size, tell, seek, read, write, readline
 

@@ -14,6 +14,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.protos import event_pb2, graph_pb2, saved_model_pb2
 from anabranch.formats.records import read_records
+from anabranch.summary import plugin_asset
 from anabranch.summary.event_file import EventFileWriter
 
 
@@ -126,6 +127,7 @@ class FileWriter:
             )
         graph_given = graph if graph is not None else graph_def
         if isinstance(graph_given, Graph):
+            plugin_asset.write(graph_given, self.get_logdir())
             graph_given = graph_given.as_graph_def(add_shapes=True)
         elif isinstance(graph_given, graph_pb2.GraphDef):
             warnings.warn("Passing a `GraphDef` to the SummaryWriter is deprecated. Pass a `Graph` object instead.")

@@ -124,7 +124,7 @@ def scoped_meta_graph(
     unbound_inputs: str | None = UNBOUND_INPUTS,
 ) -> Any:
     """The MetaGraphDef of a graph; arguments as those of :func:`export_meta_graph`."""
-    source = graph.as_graph_def(add_shapes=True) if graph_def is None else _own_graph_def(graph_def)
+    source = graph.as_graph_def(add_shapes=True) if graph_def is None else own_graph_def(graph_def)
     excluded = _extraneous_saver_nodes(source, saver_def) if clear_extraneous_savers else frozenset()
     meta = saved_model_pb2.MetaGraphDef()
     missing = _copy_nodes(source, meta.graph_def, export_scope, excluded, clear_devices)
@@ -150,7 +150,8 @@ def scoped_meta_graph(
     return meta
 
 
-def _own_graph_def(given: Any) -> Any:
+def own_graph_def(given: Any) -> Any:
+    """Read a graph definition given as a message of any class of that name; TypeError otherwise."""
     return import_graph.as_message(given, graph_pb2.GraphDef, "graph_def must be of type GraphDef.")
 
 

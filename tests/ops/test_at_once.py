@@ -386,7 +386,7 @@ def test_what_a_call_does_wrong_is_told_as_in_a_graph() -> None:
     with AtOnce().as_default():
         with pytest.raises(TypeError, match=r"Input 'y' of 'Mul' Op has type int32 that does not match"):
             build_operation("Mul", (tf.constant(1.0), tf.constant(1)), {})
-        with pytest.raises(ValueError, match="op 'Cast' without attribute 'DstT'"):
+        with pytest.raises(TypeError, match="op 'Cast' without attribute 'DstT'"):
             build_operation("Cast", (tf.constant(1.0),), {})
         with pytest.raises(ValueError, match=r"tensor <float32 of shape \[\]> of dtype float32"):
             tf.convert_to_tensor(tf.constant(1.0), tf.int32)

@@ -102,3 +102,29 @@ def test_errors(tmp_path: Path) -> None:
 def test_other_file_systems_are_refused(call: object) -> None:
     with pytest.raises(tf.errors.UnimplementedError, match=r"Instead: fsspec\.filesystem\('gs'\)"):
         call("gs://bucket/file")  # type: ignore[operator]
+
+
+def test_reading_and_writing_are_two(tmp_path: Path) -> None:
+    path = str(tmp_path / "both")
+    for mode in ("r+", "w+"):
+        with tf.gfile.GFile(path, mode) as file:
+            file.write("one\ntwo\n\nfour")
+            file.flush()
+            assert file.read(4) == "one\n"
+            assert (file.tell(), file.size()) == (4, 13)
+        assert file.readline() == "one\n"
+        file.seek(4, 1)
+        assert file.readline() == "\n"
+        file.seek(-4, 2)
+        assert list(file) == ["four"]
+        file.close()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="offset -1, whence 0"):
+        tf.gfile.GFile(path).seek(-1)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="whence 3"):
+        tf.gfile.GFile(path).seek(0, 3)
+    with pytest.raises(TypeError, match="missing or given twice"):
+        tf.gfile.GFile(path).seek(0, position=0)
+    with tf.gfile.GFile(path, "a+") as file:
+        file.write("5")
+        file.flush()
+        assert file.read() == "one\ntwo\n\nfour5"

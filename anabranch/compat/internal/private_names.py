@@ -42,6 +42,10 @@ _compute_fans = initializers._fans
 constant_v1 = tf.constant
 DeviceSpecV1 = DeviceSpecV2 = tf.DeviceSpec
 print_v2 = tf.print
+MakeNdarray = tf.contrib.util.make_ndarray
+__version__ = tf.VERSION
+__git_version__ = tf.GIT_VERSION
+__compiler_version__ = tf.COMPILER_VERSION
 DEFAULT_GRAPH_SEED = 87654321
 ASSERT_LIKE_RNNCELL_ERROR_REGEXP = "is not an RNNCell"
 
@@ -346,6 +350,11 @@ def scalar_shape(unused_op: Any) -> list[Any]:
 def unchanged_shape(op: Any) -> list[Any]:
     """The shapes of an operation whose result has the shape of its first input."""
     return [op.inputs[0].get_shape()]
+
+
+def unknown_shape(op: Any) -> list[Any]:
+    """The shapes of an operation about whose results nothing is known."""
+    return [tf.TensorShape(None) for _ in op.outputs]
 
 
 def TensorShapeProtoToList(shape: Any) -> list[int]:

@@ -109,7 +109,8 @@ class Attr:
             # A size below 0 is a wrong value; everything else that does not convert is of a wrong type.
             kind = ValueError if self.element == "shape" and isinstance(problem, ValueError) else TypeError
             raise kind(
-                errors.message(
+                f"{_expected(self.kind, name, value)}\n"
+                + errors.message(
                     f"attribute {name!r} of op {type_name!r} = {value!r}",
                     f"{self.kind} ({problem})",
                     f"pass {name}= with a value of kind {self.kind}",
@@ -119,22 +120,52 @@ class Attr:
             for item in value if self.is_list else (value,):
                 if item not in self.allowed:
                     choices = ", ".join(getattr(item, "name", repr(item)) for item in self.allowed)
-                    raise TypeError(
-                        errors.message(
+                    if self.element == "type":
+                        usual = f"Value passed to parameter {name!r} has DataType {getattr(item, 'name', item)}"
+                        usual += f" not in list of allowed values: {choices}"
+                    else:
+                        listed = '", "'.join(map(str, self.allowed))
+                        usual = f'Attr {name!r} of {type_name!r} Op passed string {item!r} not in: "{listed}".'
+                    raise (TypeError if self.element == "type" else ValueError)(
+                        f"{usual}\n"
+                        + errors.message(
                             f"{getattr(item, 'name', repr(item))} for attribute {name!r} of op {type_name!r}",
                             f"one of {choices}",
                             "cast the input or choose one of these values",
                         )
                     )
         if self.minimum is not None and (len(value) if self.is_list else value) < self.minimum:
+            passed = f"list of length {len(value)}" if self.is_list else str(value)
             raise ValueError(
-                errors.message(
+                f"Attr {name!r} of {type_name!r} Op passed {passed} less than minimum {self.minimum}.\n"
+                + errors.message(
                     f"attribute {name!r} of op {type_name!r} = {value!r}",
                     f"at least {self.minimum}{' elements' if self.is_list else ''}",
                     "give more",
                 )
             )
         return value
+
+
+_SHOWN_KINDS = {"int": "int", "float": "float", "bool": "bool", "string": "string", "type": "DataType"}
+
+
+def _expected(kind: str, name: str, value: Any) -> str:
+    """TensorFlow's words for a value that an attribute does not take: programs match on them."""
+    element = kind[5:-1] if kind.startswith("list(") else kind
+    if kind != element and (isinstance(value, (str, bytes)) or not isinstance(value, Iterable)):
+        return f"Expected list for attr {name}"
+    if element == "shape":
+        return f"Error converting {value!r} to a TensorShape for argument {name!r}."
+    if element not in _SHOWN_KINDS:
+        return f"Don't know how to convert {value!r} for argument {name!r}."
+    items = value if kind != element else (value,)
+    for item in items:
+        try:
+            _SCALARS[element](item)
+        except (TypeError, ValueError):
+            return f"Expected {_SHOWN_KINDS[element]} for argument {name!r} not {item!r}."
+    return f"Expected {_SHOWN_KINDS[element]} for argument {name!r} not {value!r}."
 
 
 def _type_list(allowed: str | None) -> tuple[dtypes.DType, ...] | None:

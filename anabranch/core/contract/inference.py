@@ -131,7 +131,8 @@ class ShapeContext:
             return (None,) * rank
         if len(shape) != rank:
             raise ValueError(
-                errors.message(
+                f"Shape must be rank {rank} but is rank {len(shape)}\n"
+                + errors.message(
                     f"input {operand!r} of op type {self.definition.type_name!r} has shape {shapes.show(shape)}",
                     f"rank {rank}",
                     "reshape or expand it",
@@ -144,7 +145,8 @@ class ShapeContext:
         shape = self.shape(operand)
         if shape is not None and len(shape) < rank:
             raise ValueError(
-                errors.message(
+                f"Shape must be at least rank {rank} but is rank {len(shape)}\n"
+                + errors.message(
                     f"input {operand!r} of op type {self.definition.type_name!r} has shape {shapes.show(shape)}",
                     f"rank at least {rank}",
                     "reshape or expand it",
@@ -195,7 +197,8 @@ def _check_ranks(definition: OpDefinition, context: ShapeContext) -> None:
             wanted = rank.rank if isinstance(rank, AtLeast) else rank
             if len(shape) < wanted or (len(shape) > wanted and not least):
                 raise ValueError(
-                    errors.message(
+                    f"Shape must be {'at least ' if least else ''}rank {wanted} but is rank {len(shape)}\n"
+                    + errors.message(
                         f"input {operand!r} of op type {definition.type_name!r} has shape {shapes.show(shape)}",
                         f"rank at least {wanted}" if least else f"rank {wanted}" if wanted else "a scalar",
                         "reshape or expand it",

@@ -82,7 +82,8 @@ def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any]
         for spec in specs[len(values) :]:
             if spec.name not in given:
                 raise TypeError(
-                    errors.message(
+                    f"No argument for input {spec.name}\n"
+                    + errors.message(
                         f"op {type_name!r} without input {spec.name!r}", f"inputs {[s.name for s in specs]}", "pass it"
                     )
                 )
@@ -104,7 +105,8 @@ def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any]
             stored[key] = value
         else:
             raise TypeError(
-                errors.message(
+                f"apply_op() got unexpected keyword arguments: {key}\n"
+                + errors.message(
                     f"argument {key!r} for op {type_name!r}",
                     f"inputs {[s.name for s in specs]} or attributes {sorted(definition.attrs)}",
                     "check the spelling",
@@ -131,8 +133,9 @@ def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any]
     for key, spec_attr in definition.attrs.items():
         if key not in stored:
             if spec_attr.default is REQUIRED:
-                raise ValueError(
-                    errors.message(
+                raise TypeError(
+                    f"No argument for attr {key}\n"
+                    + errors.message(
                         f"op {type_name!r} without attribute {key!r}",
                         f"a value of kind {spec_attr.kind}",
                         f"pass {key}=",
@@ -142,7 +145,7 @@ def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any]
         elif spec_attr.allowed is not None and key in definition.inferred_attrs:  # type: ignore[attr-defined]
             _check_allowed(definition, key, spec_attr, stored[key], tensors)
         elif spec_attr.minimum is not None and key in definition.inferred_attrs:  # type: ignore[attr-defined]
-            spec_attr.convert(stored[key], key, type_name)
+            _check_minimum(definition, key, spec_attr.minimum, stored[key])
     if definition.effect.resources and any(spec.is_ref for spec in specs):
         # A ref never leaves its device, so what takes it as one is placed there. (No op has a list of refs.)
         with contextlib.ExitStack() as stack:
@@ -160,7 +163,7 @@ def _check_allowed(definition: OpDefinition, key: str, spec: opdef.Attr, value: 
             names = ", ".join(getattr(choice, "name", str(choice)) for choice in spec.allowed or ())
             listed = ", ".join(f"{t._label} ({t.dtype.base.name})" for t in tensors)
             raise TypeError(
-                f"Value passed to op {definition.type_name!r} has DataType {getattr(item, 'name', item)} "
+                f"Value passed to parameter {_typed_by(definition, key)!r} has DataType {getattr(item, 'name', item)} "
                 f"not in list of allowed values: {names}\n"
                 + errors.message(
                     f"{getattr(item, 'name', item)} for {key!r} of op {definition.type_name!r}: {listed}",
@@ -168,6 +171,25 @@ def _check_allowed(definition: OpDefinition, key: str, spec: opdef.Attr, value: 
                     "cast the inputs with tf.cast",
                 )
             )
+
+
+def _typed_by(definition: OpDefinition, key: str) -> str:
+    """The name of the first input whose type is the attribute ``key``; the attribute's own if there is none."""
+    return next((spec.name for spec in definition.inputs if key in (spec.type_attr, spec.type_list_attr)), key)
+
+
+def _check_minimum(definition: OpDefinition, key: str, minimum: int, value: Any) -> None:
+    """Raise ValueError if an attribute that was inferred is below its minimum: a list of inputs is too short."""
+    given = len(value) if isinstance(value, tuple) else value
+    if given < minimum:
+        spec = next(one for one in definition.inputs if key in (one.number_attr, one.type_list_attr))
+        raise ValueError(
+            f"List argument {spec.name!r} to {definition.type_name!r} Op with length {given} shorter than minimum "
+            f"length {minimum}.\n"
+            + errors.message(
+                f"{given} tensors for {spec.name!r} of op {definition.type_name!r}", f"at least {minimum}", "give more"
+            )
+        )
 
 
 def _flatten(values: Sequence[Any]) -> list[Any]:
@@ -246,9 +268,16 @@ def _convert_inputs(
                         stored.setdefault(spec.type_attr, tensor.dtype.base)
                     items.append(tensor)
                 wanted_count = stored.setdefault(spec.number_attr or "", len(items))
+                least = definition.attrs[spec.number_attr or ""].minimum
+                if least is not None:
+                    _check_minimum(definition, spec.number_attr or "", least, len(items))
                 if wanted_count != len(items):
+                    first = next(one.name for one in definition.inputs if one.number_attr == spec.number_attr)
+                    beside = f" of argument {first!r}" if first != spec.name else ""
                     raise ValueError(
-                        errors.message(
+                        f"List argument {spec.name!r} to {definition.type_name!r} Op with length {len(items)} "
+                        f"must match length {wanted_count}{beside}.\n"
+                        + errors.message(
                             f"{len(items)} tensors for {spec.name!r} of op {definition.type_name!r}",
                             f"{wanted_count} as other list arguments have",
                             "pass lists of one length",
@@ -273,17 +302,29 @@ def _convert_one(
     try:
         return convert_to_tensor(value, dtype, name, preferred, as_ref=spec.is_ref)
     except TypeError as problem:
-        raise TypeError(f"{problem}\nOp: {definition.type_name!r}, input {spec.name!r}") from None
+        usual = ""
+        if dtype is not None:
+            usual = f"Expected {dtype.name} passed to parameter {spec.name!r} of op {definition.type_name!r}, "
+            usual += f"got {elements.shown(value)} of type {type(value).__name__!r} instead.\n"
+        raise TypeError(f"{usual}{problem}\nOp: {definition.type_name!r}, input {spec.name!r}") from None
     except ValueError as problem:
         if isinstance(getattr(value, "dtype", None), dtypes.DType) and dtype is not None and value.dtype.base != dtype:
             raise TypeError(
                 f"Input {spec.name!r} of {definition.type_name!r} Op has type {value.dtype.base.name} "
-                f"that does not match type {dtype.name} of the other arguments.\n"
+                f"that does not match {_wanted(definition, spec, dtype)}.\n"
                 + errors.message(
                     f"{value.dtype.base.name} for input {spec.name!r}", dtype.name, f"tf.cast(x, tf.{dtype.name})"
                 )
             ) from None
         raise ValueError(f"{problem}\nOp: {definition.type_name!r}, input {spec.name!r}") from None
+
+
+def _wanted(definition: OpDefinition, spec: ArgSpec, dtype: dtypes.DType) -> str:
+    """The dtype of an input in TensorFlow's words, with the argument that it was taken from."""
+    if spec.dtype is not None:
+        return f"expected type of {dtype.name}"
+    first = _typed_by(definition, spec.type_attr or spec.type_list_attr or "")
+    return f"type {dtype.name}" + (f" of argument {first!r}" if first != spec.name else "")
 
 
 def _has_numpy_type(value: Any) -> bool:
@@ -309,13 +350,13 @@ def _check_dtypes(definition: OpDefinition, tensors: Sequence[Tensor], stored: d
             count = len(wanted_list)
         else:
             count = stored[spec.number_attr] if spec.number_attr is not None else 1
-            wanted_list = ((spec.dtype if spec.dtype is not None else stored[spec.type_attr or ""]),) * count
+            wanted_list = ((spec.dtype if spec.dtype is not None else stored.get(spec.type_attr or "")),) * count
         for wanted in wanted_list:
             tensor = tensors[position]
             if tensor.dtype.base != wanted:
                 raise TypeError(
                     f"Input {spec.name!r} of {definition.type_name!r} Op has type {tensor.dtype.base.name} "
-                    f"that does not match {'expected type of' if spec.dtype is not None else 'type'} {wanted.name}.\n"
+                    f"that does not match {_wanted(definition, spec, wanted)}.\n"
                     + errors.message(
                         f"tensor {tensor._label} of dtype {tensor.dtype.base.name} for input {spec.name!r} "
                         f"of op {definition.type_name!r}",

@@ -235,7 +235,8 @@ class OpView:
         """
         if name not in self._attrs:
             raise ValueError(
-                errors.message(
+                f"Operation {self.name!r} has no attr named {name!r}.\n"
+                + errors.message(
                     f"attribute {name!r} of op {self.name!r} ({self.type})",
                     f"one of {sorted(self._attrs)}",
                     "check the name with op.node_def",

@@ -54,8 +54,9 @@ def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
 
 def _copy_without_nodes(proto: Any) -> Any:
     copy = graph_pb2.GraphDef()
-    copy.library.CopyFrom(proto.library)
-    copy.versions.CopyFrom(proto.versions)
+    for field in ("library", "versions"):
+        if proto.HasField(field):
+            getattr(copy, field).CopyFrom(getattr(proto, field))
     return copy
 
 
@@ -105,6 +106,12 @@ def extract_sub_graph(graph_def: Any, dest_nodes: Sequence[str]) -> Any:
     return subgraph
 
 
+def _only_checks(op_type: str) -> bool:
+    """Whether a type hands its input on after a look at it, like `CheckNumerics`."""
+    definition = opdef.find(op_type)
+    return _hands_on(op_type) and definition is not None and definition.checks is not None
+
+
 def _hands_on(op_type: str) -> bool:
     """Whether a type hands its input on and does nothing that a trained program needs."""
     definition = opdef.find(op_type)
@@ -120,15 +127,21 @@ def remove_training_nodes(input_graph: Any, protected_nodes: Iterable[str] | Non
     """The GraphDef without nodes that hand their input on, like `Identity` and `CheckNumerics`: their consumers take
     their input instead.
 
-    Nodes that take part in control edges stay, and so do ``protected_nodes``.
+    Nodes that only check go with the control edges from them. Others that take part in control edges stay, and so do
+    ``protected_nodes``.
     """
     _check_graph_def(input_graph)
     protected = set(_names(protected_nodes or (), "protected_nodes"))
-    controls = {text[1:] for node in input_graph.node for text in node.input if text.startswith("^")}
-    spliced = {
-        node.name: node.input[0]
+    checks = {node.name for node in input_graph.node if _only_checks(node.op) and node.name not in protected}
+    inputs = {
+        node.name: [text for text in node.input if not (text.startswith("^") and text[1:] in checks)]
         for node in input_graph.node
-        if _hands_on(node.op) and node.name not in protected | controls and len(node.input) == 1
+    }
+    controls = {text[1:] for texts in inputs.values() for text in texts if text.startswith("^")}
+    spliced = {
+        node.name: inputs[node.name][0]
+        for node in input_graph.node
+        if _hands_on(node.op) and node.name not in protected | controls and len(inputs[node.name]) == 1
     }
     pruned = _copy_without_nodes(input_graph)
     for node in input_graph.node:
@@ -137,7 +150,7 @@ def remove_training_nodes(input_graph: Any, protected_nodes: Iterable[str] | Non
         copy = pruned.node.add()
         copy.CopyFrom(node)
         del copy.input[:]
-        for text in node.input:
+        for text in inputs[node.name]:
             while text.removesuffix(":0") in spliced:
                 text = spliced[text.removesuffix(":0")]
             copy.input.append(text)

@@ -125,6 +125,15 @@ def _checked_elements(return_elements: Any) -> list[str] | None:
     return [item.decode() if isinstance(item, bytes) else item for item in elements]
 
 
+def _absent(nodes: dict[str, Node], name: str, text: str, index: int) -> str:
+    """TensorFlow's words for a name that is not in a GraphDef: programs match on them."""
+    if text.count(":") > 1:
+        return f"Cannot convert {text!r} to a tensor name."
+    if name not in nodes:
+        return f"Requested return node {name!r} not found in graph def."
+    return f"Invalid return output {index} of node {name!r}, which has {len(nodes[name].output_dtypes)} output(s)."
+
+
 @contextlib.contextmanager
 def _refusing_depth() -> Iterator[None]:
     try:
@@ -227,7 +236,7 @@ class _Import:
         with graph.name_scope("import" if name is None else name) as scope:
             tensors, controls = self._mapped(nodes, input_map)
             wanted = self._found(nodes, elements)
-            import_nodes.check_edges(nodes, {edge: t.dtype for edge, t in tensors.items()}, controls)
+            import_nodes.check_edges(nodes, tensors, controls, scope)
             self._check_colocation(nodes)
             imported = self._build(nodes, scope, tensors, controls)
         if elements is None:
@@ -246,7 +255,9 @@ class _Import:
         graph, versions = self.graph, self.proto.versions
         if versions.min_consumer > GRAPH_DEF_VERSION:
             raise ValueError(
-                errors.message(
+                f"GraphDef min consumer version {versions.min_consumer} above current version {GRAPH_DEF_VERSION} for "
+                "TensorFlow 1.15.  Please upgrade TensorFlow.\n"
+                + errors.message(
                     f"a GraphDef for consumers of version {versions.min_consumer} and later",
                     f"at most {GRAPH_DEF_VERSION}, the version of this package",
                     "write the graph with an older program",
@@ -264,7 +275,9 @@ class _Import:
         producer = versions.producer if self.proto.HasField("versions") else self.proto.version
         if producer < 0:
             raise ValueError(
-                errors.message(f"a GraphDef of producer version {producer}", "0 or more", "write the graph again")
+                f"GraphDef producer version {producer} below min producer 0 supported by TensorFlow 1.15.  "
+                "Please regenerate your graph.\n"
+                + errors.message(f"a GraphDef of producer version {producer}", "0 or more", "write the graph again")
             )
         self.producer = producer
         graph._producer_version = min(graph._producer_version, producer)
@@ -325,7 +338,7 @@ class _Import:
             is_tensor = name != text
             if name not in nodes or (is_tensor and index >= len(nodes[name].output_dtypes)):
                 raise ValueError(
-                    f"Requested return_element {text!r} not found in graph_def.\n"
+                    f"{_absent(nodes, name, text, index)} Requested return_element {text!r} not found in graph_def.\n"
                     + errors.message(
                         f"return_elements with {text!r}",
                         "names of the GraphDef's operations, or 'name:index' for their tensors, without the prefix",
@@ -524,7 +537,7 @@ class _Import:
             argument_names = {name for name, _ in tensors}
             for node in nodes.values():
                 node.controls = [item for item in node.controls if item not in argument_names]
-            import_nodes.check_edges(nodes, {edge: t.dtype for edge, t in tensors.items()}, ())
+            import_nodes.check_edges(nodes, tensors, (), function=True)
             ops = self._build(nodes, body.name + "/", tensors, {}, scoped=False)
             for output in function.signature.output_arg:
                 text = function.ret.get(output.name, output.name)

@@ -304,34 +304,53 @@ def function_sources(nodes: dict[str, Node], text: str) -> list[Source]:
     )
 
 
-def check_edges(nodes: dict[str, Node], outside: dict[Source, dtypes.DType], outside_controls: Iterable[str]) -> None:
-    """Check that every input exists, once per place and with the right dtype; mark the back edges of loops."""
+def check_edges(
+    nodes: dict[str, Node],
+    outside: dict[Source, Any],
+    outside_controls: Iterable[str],
+    prefix: str = "",
+    function: bool = False,
+) -> None:
+    """Check that every input exists, once per place and with the right dtype; mark the back edges of loops.
+
+    Args:
+        nodes: the nodes by name.
+        outside: tensors of the graph by the edges that they stand for.
+        outside_controls: names of control inputs that come from the graph.
+        prefix: what new names begin with, for errors.
+        function: whether inputs are written as functions write them.
+    """
     controls = set(outside_controls)
     types: dict[str, list[dtypes.DType]] = {}
     for node in nodes.values():
         wanted = node.definition.input_dtypes(node.attrs)
+        texts: list[Any] = list(node.inputs)
+        if not function:
+            texts = [text for text in node.proto.input if not text.startswith("^")]
+        for edge, text in zip(node.inputs, texts, strict=True):
+            if edge not in outside and edge[0] not in nodes:
+                raise refuse(
+                    node.proto,
+                    f"input {edge[0]!r}, which is not a node of the graph",
+                    "inputs among its nodes",
+                    f"add the node, or map it: input_map={{'{edge[0]}:{edge[1]}': tensor}}",
+                    f"Node {node.name!r}: Unknown input node {text!r}",
+                )
         if len(wanted) != len(node.inputs):
             raise refuse(
                 node.proto,
                 f"{len(node.inputs)} inputs",
                 f"{len(wanted)}, as its attributes and signature say",
                 "give it that many",
-                f"NodeDef expected inputs '{', '.join(dtype.name for dtype in wanted)}' do not match "
+                f"NodeDef expected inputs '{', '.join(map(dtypes.proto_name, wanted))}' do not match "
                 f"{len(node.inputs)} inputs specified",
             )
         back = []
         for position, (edge, dtype) in enumerate(zip(node.inputs, wanted, strict=True)):
-            output = outside.get(edge)
+            mapped = outside.get(edge)
+            output = None if mapped is None else mapped.dtype
             if output is None:
-                start = nodes.get(edge[0])
-                if start is None:
-                    raise refuse(
-                        node.proto,
-                        f"input {edge[0]!r}, which is not a node of the graph",
-                        "inputs among its nodes",
-                        f"add the node, or map it: input_map={{'{edge[0]}:{edge[1]}': tensor}}",
-                        f"Node {node.name!r}: Unknown input node {edge[0]!r}",
-                    )
+                start = nodes[edge[0]]
                 outputs = types.get(edge[0])
                 if outputs is None:
                     outputs = types[edge[0]] = start.output_dtypes
@@ -353,8 +372,9 @@ def check_edges(nodes: dict[str, Node], outside: dict[Source, dtypes.DType], out
                     f"input {position} of dtype {output.name}",
                     dtype.name,
                     "cast it, or map another tensor",
-                    f"Input {position} of node {node.name} was passed {output.name} from {edge[0]}:{edge[1]} "
-                    f"incompatible with expected {dtype.name}.",
+                    f"Input {position} of node {prefix}{node.name} was passed {dtypes.proto_name(output)} from "
+                    f"{f'{prefix}{edge[0]}:{edge[1]}' if mapped is None else mapped.name} "
+                    f"incompatible with expected {dtypes.proto_name(dtype)}.",
                 )
         node.back_edges = tuple(back)
         for name in node.controls:

@@ -70,7 +70,7 @@ def _as_raw_dimension(value: Any) -> int | None:
     try:
         number = operator.index(value)
     except TypeError:
-        number = _integral(value)
+        number = int(value) if isinstance(value, (str, bytes)) else _integral(value)
     if number < 0:
         raise ValueError(
             f"Dimension {number} must be >= 0\n"
@@ -132,12 +132,23 @@ def merge(a: RawShape, b: RawShape) -> RawShape:
         else:
             return tuple(merged)
     raise ValueError(
-        message(
+        _difference(a, b)
+        + message(
             f"the shapes {show(a)} and {show(b)}",
             "two shapes that can be the same: equal ranks, and equal dimensions where both are known",
             "tf.reshape one of them, or give None for a dimension that varies",
         )
     )
+
+
+def _difference(a: tuple[int | None, ...], b: tuple[int | None, ...]) -> str:
+    """TensorFlow's words for two shapes that contradict: programs match on them."""
+    if len(a) != len(b):
+        return f"Shapes must be equal rank, but are {len(a)} and {len(b)}\n"
+    pairs = enumerate(zip(a, b, strict=True))
+    at, x, y = next((i, x, y) for i, (x, y) in pairs if x is not None and y is not None and x != y)
+    shown = f"Shapes are {show(a)} and {show(b)}."
+    return f"Dimension {at} in both shapes must be equal, but are {x} and {y}. {shown}\n"
 
 
 def merge_dim(x: int | None, y: int | None) -> int | None:
@@ -147,7 +158,8 @@ def merge_dim(x: int | None, y: int | None) -> int | None:
     if y is None:
         return x
     raise ValueError(
-        message(
+        f"Dimensions must be equal, but are {x} and {y}\n"
+        + message(
             f"the dimensions {x} and {y}",
             "two equal dimensions",
             "tf.reshape, tf.transpose or tf.slice the tensor to the size wanted",
@@ -180,7 +192,8 @@ def broadcast(a: RawShape, b: RawShape) -> RawShape:
             out.append(x if x > 1 else None)
         else:
             raise ValueError(
-                message(
+                f"Dimensions must be equal, but are {x} and {y}\n"
+                + message(
                     f"the shapes {show(a)} and {show(b)}",
                     "shapes that broadcast: counted from the last, dimensions are equal or one of them is 1",
                     "tf.expand_dims or tf.reshape to put a 1 where a dimension shall repeat",
@@ -200,7 +213,8 @@ def with_rank(raw: RawShape, rank: int) -> tuple[int | None, ...]:
         return (None,) * rank
     if len(raw) != rank:
         raise ValueError(
-            message(
+            f"Shape must be rank {rank} but is rank {len(raw)}\n"
+            + message(
                 f"the shape {show(raw)} of rank {len(raw)}", f"rank {rank}", "tf.reshape, tf.expand_dims or tf.squeeze"
             )
         )
@@ -211,7 +225,10 @@ def with_rank_at_least(raw: RawShape, rank: int) -> RawShape:
     """Return the shape unchanged; ValueError if its rank is known and smaller."""
     if raw is not None and len(raw) < rank:
         raise ValueError(
-            message(f"the shape {show(raw)} of rank {len(raw)}", f"rank {rank} or more", "tf.expand_dims or tf.reshape")
+            f"Shape must be at least rank {rank} but is rank {len(raw)}\n"
+            + message(
+                f"the shape {show(raw)} of rank {len(raw)}", f"rank {rank} or more", "tf.expand_dims or tf.reshape"
+            )
         )
     return raw
 
@@ -220,7 +237,8 @@ def with_rank_at_most(raw: RawShape, rank: int) -> RawShape:
     """Return the shape unchanged; ValueError if its rank is known and greater."""
     if raw is not None and len(raw) > rank:
         raise ValueError(
-            message(f"the shape {show(raw)} of rank {len(raw)}", f"rank {rank} or less", "tf.squeeze or tf.reshape")
+            f"Shape must be at most rank {rank} but is rank {len(raw)}\n"
+            + message(f"the shape {show(raw)} of rank {len(raw)}", f"rank {rank} or less", "tf.squeeze or tf.reshape")
         )
     return raw
 
@@ -230,6 +248,10 @@ def generalize(a: RawShape, b: RawShape) -> RawShape:
     if a is None or b is None or len(a) != len(b):
         return None
     return tuple([x if x == y else None for x, y in zip(a, b, strict=True)])
+
+
+def _after_first_line(problem: Exception) -> str:
+    return str(problem).partition("\n")[2]
 
 
 class Dimension:
@@ -253,11 +275,17 @@ class Dimension:
 
     def assert_is_compatible_with(self, other: Any) -> None:
         """Raise ValueError if the two cannot be the same size."""
-        merge_dim(self._value, _as_raw_dimension(other))
+        self.merge_with(other)
 
     def merge_with(self, other: Any) -> Dimension:
         """Return what is known of a dimension of which both are known; ValueError if they differ."""
-        return Dimension(merge_dim(self._value, _as_raw_dimension(other)))
+        y = _as_raw_dimension(other)
+        try:
+            return Dimension(merge_dim(self._value, y))
+        except ValueError as problem:
+            raise ValueError(
+                f"Dimensions {self} and {Dimension(y)} are not compatible\n{_after_first_line(problem)}"
+            ) from None
 
     def _combine(self, other: Any, function: Any, reverse: bool = False) -> Dimension:
         try:
@@ -297,10 +325,10 @@ class Dimension:
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Dimension:
-        raise TypeError(message(f"{self!r} / {other!r}", "an integer division of dimensions", "a // b"))
+        raise TypeError(_no_division(self, other))
 
     def __rtruediv__(self, other: Any) -> Dimension:
-        raise TypeError(message(f"{other!r} / {self!r}", "an integer division of dimensions", "a // b"))
+        raise TypeError(_no_division(other, self))
 
     def _compare(self, other: Any, function: Any) -> Any:
         try:
@@ -356,6 +384,13 @@ class Dimension:
         return Dimension, (self._value,)
 
 
+def _no_division(a: Any, b: Any) -> str:
+    kinds = f"'{type(a).__name__}' and '{type(b).__name__}'"
+    return f"unsupported operand type(s) for /: {kinds}, please use // instead\n" + message(
+        f"{a!r} / {b!r}", "an integer division of dimensions", "a // b"
+    )
+
+
 class TensorShape:
     """The shape of a tensor: fully known, partly known (some dimensions None) or of unknown rank."""
 
@@ -388,12 +423,14 @@ class TensorShape:
 
     def as_list(self) -> list[int | None]:
         """Return the dimensions as a list of int and None; ValueError if the rank is unknown."""
-        return list(self._known("as_list()"))
+        return list(self._known("as_list()", "as_list() is not defined on an unknown TensorShape."))
 
-    def _known(self, what: str) -> tuple[int | None, ...]:
+    def _known(self, what: str, usual: str) -> tuple[int | None, ...]:
+        """The raw shape; an error begins with the usual words for it, TensorFlow's."""
         if self._raw is None:
             raise ValueError(
-                message(
+                f"{usual}\n"
+                + message(
                     f"{what} of a TensorShape of unknown rank",
                     "a shape of known rank",
                     "tensor.set_shape([...]) first, or tf.shape(tensor), which is known when the graph runs",
@@ -415,7 +452,17 @@ class TensorShape:
 
     def merge_with(self, other: Any) -> TensorShape:
         """Return what is known of a shape of which both are known; ValueError if they contradict."""
-        return TensorShape(merge(self._raw, as_raw(other)))
+        return TensorShape(self._merged(other, "not compatible"))
+
+    def _merged(self, other: Any, contradiction: str) -> RawShape:
+        """What is known of both; an error names both as TensorFlow does, whose words programs match on."""
+        raw = as_raw(other)
+        try:
+            return merge(self._raw, raw)
+        except ValueError as problem:
+            raise ValueError(
+                f"Shapes {self} and {TensorShape(raw)} are {contradiction}\n{_after_first_line(problem)}"
+            ) from None
 
     def concatenate(self, other: Any) -> TensorShape:
         """Return the dimensions of this shape followed by those of the other."""
@@ -436,7 +483,7 @@ class TensorShape:
         try:
             return check(self._raw, rank)
         except ValueError as problem:
-            raise ValueError(f"Shape {self} must have rank {relation}{rank}\n{problem}") from None
+            raise ValueError(f"Shape {self} must have rank {relation}{rank}\n{_after_first_line(problem)}") from None
 
     def with_rank_at_least(self, rank: int) -> TensorShape:
         """Return this shape; ValueError if its rank is known and smaller."""
@@ -455,7 +502,8 @@ class TensorShape:
         b = as_raw(other)
         if self._raw is not None and b is not None and len(self._raw) != len(b):
             raise ValueError(
-                message(
+                f"Shapes {self} and {TensorShape(b)} must have the same rank\n"
+                + message(
                     f"the shapes {show(self._raw)} and {show(b)}",
                     "two shapes of the same rank",
                     "tf.expand_dims, tf.squeeze or tf.reshape one of them",
@@ -468,13 +516,14 @@ class TensorShape:
 
     def assert_is_compatible_with(self, other: Any) -> None:
         """Raise ValueError if no fully known shape fits both."""
-        merge(self._raw, as_raw(other))
+        self._merged(other, "incompatible")
 
     def assert_is_fully_defined(self) -> None:
         """Raise ValueError if a dimension or the rank is unknown."""
         if not is_static(self._raw):
             raise ValueError(
-                message(
+                f"Shape {self} is not fully defined\n"
+                + message(
                     f"the shape {show(self._raw)}",
                     "a fully known shape",
                     "a static shape such as [32, 784], or tensor.set_shape([...])",
@@ -494,13 +543,14 @@ class TensorShape:
         return proto
 
     def __len__(self) -> int:
-        return len(self._known("the length"))
+        return len(self._known("the length", "Cannot take the length of Shape with unknown rank."))
 
     def __bool__(self) -> bool:
         return self._raw is not None
 
     def __iter__(self) -> Iterator[Dimension]:
-        return iter([Dimension(d) for d in self._known("the dimensions")])
+        dimensions = self._known("the dimensions", "Cannot iterate over a shape with unknown rank.")
+        return iter([Dimension(d) for d in dimensions])
 
     def __getitem__(self, key: Any) -> Any:
         if self._raw is not None:

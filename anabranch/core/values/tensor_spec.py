@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from anabranch.core.contract.api import public
+from anabranch.core.errors import message
 from anabranch.core.values import dtypes
-from anabranch.core.values.shapes import TensorShape
+from anabranch.core.values.shapes import TensorShape, broadcast
 
 
 @public("TensorSpec")
@@ -49,6 +52,20 @@ class TensorSpec:
         other = spec_or_tensor
         return bool(self._dtype.is_compatible_with(other.dtype) and self._shape.is_compatible_with(other.shape))
 
+    @property
+    def is_discrete(self) -> bool:
+        """Whether values are whole numbers."""
+        return self._dtype.is_integer
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether values are floats."""
+        return self._dtype.is_floating
+
+    def is_bounded(self) -> bool:
+        """Whether there are bounds: only a :class:`BoundedTensorSpec` has some."""
+        return False
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TensorSpec) and self._key() == other._key()
 
@@ -67,3 +84,66 @@ class TensorSpec:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TensorSpec, (self._key()[0], self._dtype, self._name)
+
+
+class BoundedTensorSpec(TensorSpec):
+    """Shape, dtype and name of a tensor with the least and the greatest value of its elements.
+
+    Args:
+        shape: a shape, which may be known in part.
+        dtype: a dtype.
+        minimum: number, or array that broadcasts to the shape.
+        maximum: number, or array that broadcasts to the shape.
+        name: a name, or None.
+
+    Raises:
+        ValueError: a bound does not broadcast to the shape.
+    """
+
+    __slots__ = ("_maximum", "_minimum")
+
+    def __init__(self, shape: Any, dtype: Any, minimum: Any, maximum: Any, name: str | None = None) -> None:
+        super().__init__(shape, dtype, name)
+        self._minimum, self._maximum = self._bound("minimum", minimum), self._bound("maximum", maximum)
+
+    def _bound(self, which: str, value: Any) -> np.ndarray:
+        if value is None:
+            raise ValueError(f"{which} is not provided.\n" + message(f"{which}=None", "a number", f"{which}=0"))
+        array = np.array(value, self._dtype.as_numpy_dtype)
+        try:
+            broadcast(array.shape, self._shape.raw)
+        except ValueError as problem:
+            raise ValueError(f"{which} is not compatible with shape. Message: {problem}") from None
+        array.setflags(write=False)
+        return array
+
+    @classmethod
+    def from_spec(cls, spec: Any, name: str | None = None) -> BoundedTensorSpec:
+        """The same shape and dtype, with the bounds of the spec or else of the dtype."""
+        dtype = dtypes.as_dtype(spec.dtype)
+        least, greatest = getattr(spec, "minimum", dtype.min), getattr(spec, "maximum", dtype.max)
+        return cls(spec.shape, dtype, least, greatest, name or spec.name)
+
+    minimum = property(lambda self: self._minimum, doc="The least value, inclusive, as an array that is read-only.")
+    maximum = property(lambda self: self._maximum, doc="The greatest value, inclusive, as an array that is read-only.")
+
+    def is_bounded(self) -> bool:
+        """True."""
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, BoundedTensorSpec)
+            and self._key() == other._key()
+            and np.allclose(self._minimum, other._minimum)
+            and np.allclose(self._maximum, other._maximum)
+        )
+
+    __hash__ = TensorSpec.__hash__
+
+    def __repr__(self) -> str:
+        bounds = f"minimum={self._minimum!r}, maximum={self._maximum!r}"
+        return f"BoundedTensorSpec(shape={self._shape}, dtype={self._dtype!r}, name={self._name!r}, {bounds})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BoundedTensorSpec, (self._key()[0], self._dtype, self._minimum, self._maximum, self._name)

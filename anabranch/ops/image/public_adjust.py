@@ -14,7 +14,9 @@ from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes
 from anabranch.ops.array.cast import saturate_cast
+from anabranch.ops.control.public_dependencies import with_dependencies
 from anabranch.ops.image import codecs, colour  # noqa: F401 - imported for the ops that they define
+from anabranch.ops.math.public_assert import assert_non_negative
 from anabranch.ops.math.public_reduce import reduce_mean
 from anabranch.ops.random.public import random_uniform
 
@@ -149,6 +151,9 @@ def adjust_gamma(image: Any, gamma: Any = 1.0, gain: Any = 1.0) -> Tensor:
         )
     with name_scope(None, "adjust_gamma", [image, gamma, gain]):
         floats, kind = _as_float(image)
+        if isinstance(gamma, Tensor):
+            text = "Gamma should be a non-negative real number."
+            floats = with_dependencies([assert_non_negative(gamma, message=text)], floats)
         return convert_image_dtype(build("Pow", floats, gamma) * gain, kind, saturate=True)
 
 
@@ -226,13 +231,11 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
                     "tf.image.rgb_to_grayscale(images)",
                 )
             )
-        if images.shape.ndims is None:
-            raise NotImplementedError(
-                errors.message(
-                    "images of unknown rank", "images of known rank", "images.set_shape([None, None, None, 3])"
-                )
-            )
-        return build("Tile", images, [1] * (images.shape.ndims - 1) + [3], name=scope)
+        if images.shape.ndims is not None:
+            return build("Tile", images, [1] * (images.shape.ndims - 1) + [3], name=scope)
+        last = build("Sub", build("Rank", images), 1)
+        times = build("ConcatV2", [build("Fill", build("ExpandDims", last, 0), 1), [3]], 0)
+        return build("Tile", images, times, name=scope)
 
 
 @public("image.per_image_standardization", "image.per_image_whitening")

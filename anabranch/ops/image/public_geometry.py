@@ -20,6 +20,7 @@ from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes
 from anabranch.core.values.shapes import TensorShape
 from anabranch.ops.array.public_shapes import reshape, shape, stack, transpose
+from anabranch.ops.control.public_cond import cond
 from anabranch.ops.control.public_dependencies import with_dependencies
 from anabranch.ops.math.public_assert import assert_greater_equal, assert_positive
 from anabranch.ops.random.public import random_uniform
@@ -35,42 +36,58 @@ class ResizeMethod:
     AREA = 3
 
 
-def _image(image: Any, ranks: tuple[int, ...] = (3, 4)) -> Tensor:
+def _image(image: Any, ranks: tuple[int, ...] = (3, 4), usual: str | None = None) -> Tensor:
+    """An image, or a batch, as a tensor of known rank: where nothing is known, it is one image.
+
+    Args:
+        image: the image.
+        ranks: the ranks that are allowed.
+        usual: beginning of the error for another rank, as programs know it.
+    """
     image = convert_to_tensor(image, name="image")
-    if image.shape.ndims is not None and image.shape.ndims not in ranks:
+    if image.shape.ndims is None:
+        image = build("Identity", image)
+        image.set_shape([None, None, None])
+    if image.shape.ndims not in ranks:
         wanted = " or ".join(
             "[height, width, channels]" if r == 3 else "[batch, height, width, channels]" for r in ranks
         )
         raise ValueError(
-            f"'image' must have either {' or '.join(map(str, ranks))} dimensions.\n"
+            (usual or f"'image' must have either {' or '.join(map(str, ranks))} dimensions.")
+            + "\n"
             + errors.message(f"an image of shape {image.shape}", wanted, "tf.expand_dims(image, 0) or tf.squeeze")
         )
-    if any(size == 0 for size in (image.shape.as_list() if image.shape.ndims is not None else [])[-3:]):
+    if 0 in image.shape.as_list():
         raise ValueError(
-            errors.message(f"an image of shape {image.shape}", "an image without a size of 0", "leave empty images out")
+            f"all dims of 'image.shape' must be > 0: {image.shape}\n"
+            + errors.message(
+                f"an image of shape {image.shape}", "an image without a size of 0", "leave empty images out"
+            )
         )
     return image
 
 
-def _known_rank(image: Tensor) -> int:
-    if image.shape.ndims is None:
-        raise ValueError(
-            "'image' must be fully defined.\n"
-            + errors.message("an image of unknown rank", "an image of known rank", "image.set_shape([None, None, 3])")
-        )
-    return image.shape.ndims
+def _filled(image: Tensor) -> Tensor:
+    """The image, checked when it runs not to be empty, if its sizes are not known."""
+    if image.shape.is_fully_defined():
+        return image
+    return with_dependencies([assert_positive(shape(image), message="all dims of 'image.shape' must be > 0.")], image)
+
+
+def _rank(image: Tensor) -> int:
+    return int(image.shape.ndims)  # type: ignore[arg-type]  # `_image` has made it known
 
 
 def _batched(image: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """The image with a batch dimension, and what takes it away again from results if it was added."""
-    if _known_rank(image) == 3:
+    if _rank(image) == 3:
         return build("ExpandDims", image, 0), lambda result: build("Squeeze", result, squeeze_dims=[0])
     return image, lambda result: result
 
 
 def _sizes(image: Tensor) -> tuple[Any, Any]:
     """Height and width: ints where they are known, tensors otherwise."""
-    rank = _known_rank(image)
+    rank = _rank(image)
     known = image.shape.as_list()
     dynamic = None
     sizes = []
@@ -143,8 +160,14 @@ def resize_images(
         )
     with name_scope(name, "resize", [images, size]):
         images, restore = _batched(_image(images))
-        size = convert_to_tensor(size, dtypes.int32, name="size")
-        if size.shape.as_list() not in ([2], [None]):
+        try:
+            size = convert_to_tensor(size, dtypes.int32, name="size")
+        except (TypeError, ValueError):
+            raise ValueError(
+                "'size' must be a 1-D int32 Tensor\n"
+                + errors.message(f"size {size!r}", "two integers", "size=[224, 224]")
+            ) from None
+        if not size.shape.is_compatible_with([2]):
             raise ValueError(
                 "'size' must be a 1-D Tensor of 2 elements: new_height, new_width\n"
                 + errors.message(f"size of shape {size.shape}", "[height, width]", "size=[224, 224]")
@@ -172,7 +195,7 @@ def crop_to_bounding_box(
 ) -> Tensor:
     """The part of an image, or of each of a batch, with its upper left corner at the offsets."""
     with name_scope(None, "crop_to_bounding_box", [image]):
-        image, restore = _batched(_image(image))
+        image, restore = _batched(_filled(_image(image)))
         height, width = _sizes(image)
         image = _assured(
             image,
@@ -195,7 +218,7 @@ def pad_to_bounding_box(
 ) -> Tensor:
     """An image of the target's size with the given one at the offsets and zeros around it."""
     with name_scope(None, "pad_to_bounding_box", [image]):
-        image, restore = _batched(_image(image))
+        image, restore = _batched(_filled(_image(image)))
         height, width = _sizes(image)
         below = _sum(_sum(target_height, _negative(offset_height)), _negative(height))
         right = _sum(_sum(target_width, _negative(offset_width)), _negative(width))
@@ -251,7 +274,7 @@ def _set_sizes(result: Tensor, image: Tensor, height: Any, width: Any) -> None:
 def resize_image_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Tensor:
     """An image of the target's size: cut at the middle where it is larger, with zeros around where it is smaller."""
     with name_scope(None, "resize_image_with_crop_or_pad", [image]):
-        image, restore = _batched(_image(image))
+        image, restore = _batched(_filled(_image(image)))
         image = _assured(
             image,
             (target_width, ">", 0, "target_width must be > 0."),
@@ -308,10 +331,13 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
 
 
 # --------------------------------------------------------------------------------------------------------------- flips
+_LEAST = "'image' must be at least three-dimensional."
+
+
 def _flipped(image: Any, axis: int, scope: str) -> Tensor:
     with name_scope(None, scope, [image]):
-        image = _image(image)
-        return build("ReverseV2", image, [_known_rank(image) + axis])
+        image = _image(image, usual=_LEAST)
+        return build("ReverseV2", image, [_rank(image) + axis])
 
 
 @public("image.flip_left_right")
@@ -330,16 +356,16 @@ def flip_up_down(image: Any) -> Tensor:
 def transpose_image(image: Any, name: str | None = None) -> Tensor:
     """An image, or each of a batch, with height and width exchanged."""
     with name_scope(name, "transpose_image", [image]):
-        image = _image(image)
-        return transpose(image, [1, 0, 2] if _known_rank(image) == 3 else [0, 2, 1, 3])
+        image = _image(image, usual=_LEAST)
+        return transpose(image, [1, 0, 2] if _rank(image) == 3 else [0, 2, 1, 3])
 
 
 @public("image.rot90")
 def rot90(image: Any, k: Any = 1, name: str | None = None) -> Tensor:
     """An image, or each of a batch, turned counter-clockwise ``k`` times by 90 degrees."""
     with name_scope(name, "rot90", [image, k]):
-        image = _image(image)
-        rank = _known_rank(image)
+        image = _image(image, usual=_LEAST)
+        rank = _rank(image)
         swap = [*range(rank - 3), rank - 2, rank - 3, rank - 1]
         up, left = rank - 3, rank - 2
 
@@ -353,19 +379,25 @@ def rot90(image: Any, k: Any = 1, name: str | None = None) -> Tensor:
             return build("Identity", image)
 
         times = k if isinstance(k, int) else partial_value(convert_to_tensor(k, dtypes.int32))
-        if times is None:
-            raise NotImplementedError(
-                errors.message(
-                    "k, a tensor whose value is not known", "an int", "tf.case over rot90(image, 0) to (image, 3)"
-                )
-            )
-        return turned(int(times) % 4)
+        if times is not None:
+            return turned(int(times) % 4)
+        quarters = build("FloorMod", k, 4)
+
+        def halves() -> Any:
+            return cond(build("Equal", quarters, 2), lambda: turned(2), lambda: turned(0))
+
+        def odd() -> Any:
+            return cond(build("Equal", quarters, 1), lambda: turned(1), lambda: turned(3))
+
+        result: Tensor = cond(build("Equal", build("FloorMod", quarters, 2), 1), odd, halves)
+        result.set_shape([None] * rank)
+        return result
 
 
 def _random_flip(image: Any, axis: int, seed: int | None, scope: str) -> Tensor:
     with name_scope(None, scope, [image]):
-        image = _image(image)
-        rank = _known_rank(image)
+        image = _image(image, usual="'image' must be three-dimensional.")
+        rank = _rank(image)
         if rank == 3:
             flip = build("Less", random_uniform([], 0, 1.0, seed=seed), 0.5)
             turned = build("ReverseV2", image, [rank + axis])

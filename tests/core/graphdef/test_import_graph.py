@@ -89,7 +89,7 @@ def test_maps_that_find_nothing_are_refused(g, proto):
         with pytest.raises(ValueError, match=missing):
             tf.import_graph_def(proto, input_map={key: x})
     with pytest.raises(
-        ValueError, match="Input 0 of node b was passed int32 from a:0 incompatible with expected float32"
+        ValueError, match=r"Input 0 of node import/b was passed int32 from .*:0 incompatible with expected float"
     ):
         tf.import_graph_def(proto, input_map={"a": tf.constant(1)})
     with pytest.raises(TypeError, match="input_map must be a dictionary mapping strings to Tensor objects"):

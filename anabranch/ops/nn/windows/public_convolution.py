@@ -57,7 +57,8 @@ def paddings(padding: Any, n: int, data_format: str) -> dict[str, Any]:
         name = padding.upper()
         if name not in ("SAME", "VALID", "EXPLICIT"):
             raise ValueError(
-                errors.message(f"padding={padding!r}", "'SAME', 'VALID' or a list of pairs", "padding='SAME'")
+                f'Attr \'padding\' passed string {padding!r} not in: "SAME", "VALID".\n'
+                + errors.message(f"padding={padding!r}", "'SAME', 'VALID' or a list of pairs", "padding='SAME'")
             )
         if name == "EXPLICIT":
             raise ValueError(
