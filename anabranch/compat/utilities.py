@@ -5,51 +5,74 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import warnings
-from collections.abc import Callable
+import sys
 from typing import Any
 
-import anabranch as tf
-from anabranch.compat.internal.decorators import TFDecorator, make_decorator, rewrap, unwrap
+from anabranch.contrib.framework.deprecation import (
+    deprecated,
+    deprecated_alias,
+    deprecated_arg_values,
+    deprecated_args,
+    deprecated_argument_lookup,
+    rewrite_argument_docstring,
+    silence,
+)
+from anabranch.core import errors
+from anabranch.core.decorators import TFDecorator, make_decorator, rewrap, unwrap
 
-__all__ = ["TFDecorator", "make_decorator", "rewrap", "unwrap"]
+__all__ = [
+    "TFDecorator",
+    "deprecated",
+    "deprecated_alias",
+    "deprecated_arg_values",
+    "deprecated_args",
+    "deprecated_argument_lookup",
+    "make_decorator",
+    "rewrap",
+    "rewrite_argument_docstring",
+    "silence",
+    "unwrap",
+]
 contextmanager = contextlib.contextmanager
-deprecated = tf.contrib.framework.deprecated
-deprecated_args = tf.contrib.framework.deprecated_args
-deprecated_arg_values = tf.contrib.framework.deprecated_arg_values
-
-
-class _Silence(contextlib.ContextDecorator):
-    """A block in which the decorators above do not warn."""
-
-    def __enter__(self) -> None:
-        self._caught = warnings.catch_warnings()
-        self._caught.__enter__()
-        warnings.simplefilter("ignore", DeprecationWarning)
-
-    def __exit__(self, *problem: object) -> None:
-        self._caught.__exit__(None, None, None)
-
-
-silence = _Silence
-
-
-def deprecated_argument_lookup(new_name: str, new_value: Any, old_name: str, old_value: Any) -> Any:
-    """The value of an argument that has a new and an old name; ValueError if both are given."""
-    if old_value is None:
-        return new_value
-    if new_value is not None:
-        raise ValueError(f"Cannot specify both '{old_name}' and '{new_name}'")
-    return old_value
 
 
 def remove_undocumented(module_name: str, allowed_exception_list: Any = None, doc_string_modules: Any = None) -> None:
     """Leave a module as it is: names that it does not document are no harm here."""
 
 
-def tf_export(*names: str, **options: Any) -> Callable[[Any], Any]:
-    """Decorator that gives a symbol public names in TensorFlow; here it gives the symbol back."""
-    return lambda symbol: symbol
+class SymbolAlreadyExposedError(Exception):
+    """A symbol has public names already."""
+
+
+class tf_export:
+    """Decorator that notes public names of a function or class, as its ``_tf_api_names``.
+
+    Args:
+        *names: the names.
+        **options: ``overrides``: symbols whose names are taken from them.
+    """
+
+    def __init__(self, *names: str, **options: Any) -> None:
+        self._names, self._overrides = names, options.get("overrides", [])
+
+    def __call__(self, symbol: Any) -> Any:
+        for other in self._overrides:
+            del unwrap(other)[1]._tf_api_names
+        target = unwrap(symbol)[1]
+        if "_tf_api_names" in getattr(target, "__dict__", {}):
+            raise SymbolAlreadyExposedError(
+                f"Symbol {target.__name__} is already exposed as {target._tf_api_names}.\n"
+                + errors.message(f"names {self._names}", "one decorator for all names", "tf_export('a', 'b')")
+            )
+        target._tf_api_names = self._names
+        return symbol
+
+    def export_constant(self, module_name: str, name: str) -> None:
+        """Note the public names of a constant of a module."""
+        module = sys.modules[module_name]
+        if not hasattr(module, "_tf_api_constants"):
+            module._tf_api_constants = []  # type: ignore[attr-defined]
+        module._tf_api_constants.append((self._names, name))
 
 
 def should_use_result(func: Any) -> Any:

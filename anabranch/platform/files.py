@@ -147,6 +147,7 @@ class GFile:
         self._path = local(name)
         self._reader: Any = None
         self._writer: Any = None
+        self._begun = False
 
     @property
     def name(self) -> Any:
@@ -187,7 +188,7 @@ class GFile:
         if purpose == "read":
             self._reader = opened
         else:
-            self._writer = opened
+            self._writer, self._begun = opened, True
         return opened
 
     def read(self, n: int = -1) -> Any:
@@ -256,7 +257,7 @@ class GFile:
 
     def close(self) -> None:
         """Close the file; it opens again when it is used again."""
-        if self._writer is None and "w" in self._mode:
+        if not self._begun and "w" in self._mode:
             self._open("write")
         opened, self._reader, self._writer = (self._writer, self._reader), None, None
         with translated(self._path):

@@ -118,12 +118,13 @@ def test_reading_and_writing_are_two(tmp_path: Path) -> None:
         file.seek(-4, 2)
         assert list(file) == ["four"]
         file.close()
-    with pytest.raises(tf.errors.InvalidArgumentError, match="offset -1, whence 0"):
-        tf.gfile.GFile(path).seek(-1)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="whence 3"):
-        tf.gfile.GFile(path).seek(0, 3)
-    with pytest.raises(TypeError, match="missing or given twice"):
-        tf.gfile.GFile(path).seek(0, position=0)
+    with tf.gfile.GFile(path) as file:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="offset -1, whence 0"):
+            file.seek(-1)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="whence 3"):
+            file.seek(0, 3)
+        with pytest.raises(TypeError, match="missing or given twice"):
+            file.seek(0, position=0)
     with tf.gfile.GFile(path, "a+") as file:
         file.write("5")
         file.flush()

@@ -1,6 +1,6 @@
 """``tf.contrib.framework``: argument scopes, variables by name, assertions."""
 
-from anabranch.contrib.framework import scopes, tensors, variables
+from anabranch.contrib.framework import deprecation, scopes, tensors, variables
 from anabranch.core.contract import api
 
 __all__ = ["scopes", "tensors", "variables"]

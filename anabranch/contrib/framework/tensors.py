@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -134,107 +131,6 @@ def reduce_sum_n(tensors: Any, name: str | None = None) -> Tensor:
     with tf.name_scope(name, "reduce_sum_n", tensors) as scope:
         sums = [tf.reduce_sum(tensor, name=f"{getattr(tensor, 'op', tensor).name}/sum") for tensor in tensors]
         return sums[0] if len(sums) == 1 else tf.add_n(sums, name=scope)
-
-
-# -------------------------------------------------------------------------------------------------------- deprecations
-@public("contrib.framework.deprecated")
-def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> Callable[..., Any]:
-    """Decorator of a function that is to go: it warns when it is called.
-
-    Args:
-        date: after which it goes, as text ``YYYY-MM-DD``; None: some time.
-        instructions: what to use instead.
-        warn_once: warn at the first call only.
-    """
-    if not instructions:
-        raise ValueError(errors.message("no instructions", "what to use instead", "deprecated(None, 'Use f.')"))
-
-    def decorate(func: Any) -> Any:
-        warned = False
-
-        @functools.wraps(func)
-        def called(*args: Any, **kwargs: Any) -> Any:
-            nonlocal warned
-            if not (warned and warn_once):
-                warned = True
-                when = "in a future version" if date is None else f"after {date}"
-                warnings.warn(
-                    f"{func.__qualname__} is deprecated and will be removed {when}. {instructions}",
-                    DeprecationWarning,
-                    stacklevel=2,
-                )
-            return func(*args, **kwargs)
-
-        return called
-
-    return decorate
-
-
-@public("contrib.framework.deprecated_args")
-def deprecated_args(
-    date: str | None, instructions: str, *deprecated_arg_names_or_tuples: Any, **kwargs: Any
-) -> Callable[..., Any]:
-    """Decorator of a function some of whose arguments are to go: it warns when they are given.
-
-    Args:
-        date: after which they go; None: some time.
-        instructions: what to use instead.
-        *deprecated_arg_names_or_tuples: the arguments, or pairs of an argument and the value for which there is no
-            warning.
-        **kwargs: ``warn_once``.
-    """
-    quiet = {
-        name if isinstance(name, str) else name[0]: () if isinstance(name, str) else name[1:]
-        for name in deprecated_arg_names_or_tuples
-    }
-    once = kwargs.pop("warn_once", True)
-    if kwargs:
-        raise TypeError(errors.message(f"options {sorted(kwargs)}", "only the option warn_once", "leave them out"))
-
-    def decorate(func: Any) -> Any:
-        signature = inspect.signature(func)
-        seen: set[str] = set()
-
-        @functools.wraps(func)
-        def called(*args: Any, **kwargs: Any) -> Any:
-            for name, value in signature.bind_partial(*args, **kwargs).arguments.items():
-                if name in quiet and value not in quiet[name] and not (name in seen and once):
-                    seen.add(name)
-                    warnings.warn(
-                        f"{func.__qualname__}: {name} is deprecated. {instructions}", DeprecationWarning, stacklevel=2
-                    )
-            return func(*args, **kwargs)
-
-        return called
-
-    return decorate
-
-
-@public("contrib.framework.deprecated_arg_values")
-def deprecated_arg_values(
-    date: str | None, instructions: str, warn_once: bool = True, **deprecated_kwargs: Any
-) -> Callable[..., Any]:
-    """Decorator of a function some of whose arguments' values are to go: it warns when they are given."""
-
-    def decorate(func: Any) -> Any:
-        signature = inspect.signature(func)
-        seen: set[str] = set()
-
-        @functools.wraps(func)
-        def called(*args: Any, **kwargs: Any) -> Any:
-            for name, value in signature.bind_partial(*args, **kwargs).arguments.items():
-                if name in deprecated_kwargs and value == deprecated_kwargs[name] and not (name in seen and warn_once):
-                    seen.add(name)
-                    warnings.warn(
-                        f"{func.__qualname__}: {name}={value!r} is deprecated. {instructions}",
-                        DeprecationWarning,
-                        stacklevel=2,
-                    )
-            return func(*args, **kwargs)
-
-        return called
-
-    return decorate
 
 
 @public("contrib.framework.smart_case")

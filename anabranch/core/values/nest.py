@@ -130,15 +130,21 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
     _no_composites(expand_composites)
     if not is_nested(flat_sequence):
         raise TypeError(
-            errors.message(
+            "flat_sequence must be a sequence\n"
+            + errors.message(
                 f"flat_sequence {flat_sequence!r} of type {type(flat_sequence).__name__}", "a list or tuple", "[value]"
             )
         )
     values = parts(flat_sequence)
     needed = len(flatten(structure))
     if len(values) != needed:
+        if is_nested(structure):
+            usual = f"Structure had {needed} elements, but flat_sequence had {len(values)} elements."
+        else:
+            usual = f"Structure is a scalar but len(flat_sequence) == {len(values)} > 1"
         raise ValueError(
-            errors.message(
+            f"{usual}\n"
+            + errors.message(
                 f"a flat sequence of {len(values)} elements for a structure of {needed} leaves: {structure!r}",
                 "one element for each leaf",
                 "nest.flatten of a structure of the same form",
@@ -163,7 +169,8 @@ def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> A
     """
     if not callable(func):
         raise TypeError(
-            errors.message(f"func {func!r}", "a function of one leaf of each structure", "nest.map_structure(f, s)")
+            f"func must be callable, got: {func!r}\n"
+            + errors.message(f"func {func!r}", "a function of one leaf of each structure", "nest.map_structure(f, s)")
         )
     if not structure:
         raise ValueError(
@@ -193,9 +200,11 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expa
 
 
 def _compare(first: Any, second: Any, check_types: bool, whole_first: Any, whole_second: Any) -> None:
-    def differ(kind: type[Exception], what: str) -> Exception:
+    def differ(kind: type[Exception], what: str, usual: str) -> Exception:
         return kind(
-            "The two structures don't have the same nested structure.\n"
+            "The two structures don't have the same nested structure.\n\n"
+            f"First structure: {_shown(whole_first)}\n\nSecond structure: {_shown(whole_second)}\n\n"
+            f"More specifically: {usual}\n"
             + errors.message(
                 f"{what}\nfirst structure: {whole_first!r}\nsecond structure: {whole_second!r}",
                 "structures of one form" + (" and of the same types" if kind is TypeError else ""),
@@ -204,19 +213,34 @@ def _compare(first: Any, second: Any, check_types: bool, whole_first: Any, whole
         )
 
     if is_nested(first) != is_nested(second):
-        raise differ(ValueError, f"one has parts where the other has a leaf: {first!r} and {second!r}")
+        sequence, leaf = (first, second) if is_nested(first) else (second, first)
+        usual = f'Substructure "{_shown(sequence)}" is a sequence, while substructure "{_shown(leaf)}" is not'
+        raise differ(ValueError, f"one has parts where the other has a leaf: {first!r} and {second!r}", usual)
     if not is_nested(first):
         return
     mappings = isinstance(first, collections.abc.Mapping), isinstance(second, collections.abc.Mapping)
     if check_types and not _same_types(first, second, all(mappings)):
-        raise differ(TypeError, f"types {type(first).__name__} and {type(second).__name__}")
+        kinds = f"{type(first).__name__} and {type(second).__name__}"
+        usual = "The two structures don't have the same sequence type. "
+        usual += f"First structure has type {type(first)}, while second structure has type {type(second)}"
+        if is_namedtuple(first) and is_namedtuple(second):
+            usual = f"The two namedtuples don't have the same sequence type. {usual}"
+        raise differ(TypeError, f"types {kinds}", usual)
     if all(mappings) and set(first) != set(second):
-        raise differ(ValueError, f"keys {list(first)} and {list(second)}")
+        usual = "The two dictionaries don't have the same set of keys. "
+        usual += f"First structure has keys {list(first)}, while second structure has keys {list(second)}"
+        raise differ(ValueError, f"keys {list(first)} and {list(second)}", usual)
     ours, theirs = parts(first), parts(second)
     if len(ours) != len(theirs):
-        raise differ(ValueError, f"{len(ours)} and {len(theirs)} parts")
+        usual = "The two structures don't have the same number of elements. "
+        usual += f"First structure: {_shown(first)}. Second structure: {_shown(second)}"
+        raise differ(ValueError, f"{len(ours)} and {len(theirs)} parts", usual)
     for mine, other in zip(ours, theirs, strict=True):
         _compare(mine, other, check_types, whole_first, whole_second)
+
+
+def _shown(part: Any) -> str:
+    return f"type={type(part).__name__} str={part}"
 
 
 def _same_types(first: Any, second: Any, mappings: bool) -> bool:
@@ -249,19 +273,33 @@ def assert_shallow_structure(
         "an input that has at least its parts",
     )
     if not is_nested(input_tree):
-        raise TypeError(errors.message(*parts_of_message, f"a structure in place of the {type(input_tree).__name__}"))
+        raise TypeError(
+            "If shallow structure is a sequence, input must also be a sequence. "
+            f"Input has type: {type(input_tree)}.\n"
+            + errors.message(*parts_of_message, f"a structure in place of the {type(input_tree).__name__}")
+        )
     mappings = isinstance(shallow_tree, collections.abc.Mapping) and isinstance(input_tree, collections.abc.Mapping)
     if check_types and not _same_types(shallow_tree, input_tree, mappings):
         raise TypeError(
-            errors.message(
+            "The two structures don't have the same sequence type. "
+            f"Input structure has type {type(input_tree)}, while shallow structure has type {type(shallow_tree)}.\n"
+            + errors.message(
                 *parts_of_message, f"a {type(shallow_tree).__name__} in place of the {type(input_tree).__name__}"
             )
         )
     if mappings and set(shallow_tree) - set(input_tree):
-        raise ValueError(errors.message(*parts_of_message, f"keys {sorted(set(shallow_tree) - set(input_tree))}"))
+        raise ValueError(
+            f"The two structures don't have the same keys. Input structure has keys {list(input_tree)}, "
+            f"while shallow structure has keys {list(shallow_tree)}.\n"
+            + errors.message(*parts_of_message, f"keys {sorted(set(shallow_tree) - set(input_tree))}")
+        )
     missing = len(parts(shallow_tree)) - len(parts(input_tree))
     if not mappings and (missing if check_subtrees_length else missing > 0):
-        raise ValueError(errors.message(*parts_of_message, f"{len(parts(shallow_tree))} parts"))
+        raise ValueError(
+            f"The two structures don't have the same sequence length. Input structure has length "
+            f"{len(parts(input_tree))}, while shallow structure has length {len(parts(shallow_tree))}.\n"
+            + errors.message(*parts_of_message, f"{len(parts(shallow_tree))} parts")
+        )
     for key, part in _items(shallow_tree):
         inner = input_tree[key] if mappings else dict(_items(input_tree))[key]
         assert_shallow_structure(part, inner, check_types, check_subtrees_length=check_subtrees_length)
@@ -313,7 +351,10 @@ def flatten_dict_items(dictionary: Any) -> dict[Any, Any]:
     {4: 6, 5: 7, 1: 2}
     """
     if not isinstance(dictionary, collections.abc.Mapping):
-        raise TypeError(errors.message(f"a {type(dictionary).__name__}", "a dictionary", "dict(...)"))
+        raise TypeError(
+            "input must be a dictionary\n"
+            + errors.message(f"a {type(dictionary).__name__}", "a dictionary", "dict(...)")
+        )
     flat: dict[Any, Any] = {}
     for keys, values in dictionary.items():
         if is_nested(keys):
@@ -323,6 +364,9 @@ def flatten_dict_items(dictionary: Any) -> dict[Any, Any]:
             pairs = [(keys, values)]
         for key, value in pairs:
             if key in flat:
-                raise ValueError(errors.message(f"key {key!r} twice", "each key once", "another key"))
+                raise ValueError(
+                    f"Could not flatten dictionary: key {key!r} is not unique.\n"
+                    + errors.message(f"key {key!r} twice", "each key once", "another key")
+                )
             flat[key] = value
     return flat

@@ -9,7 +9,8 @@ import pytest
 
 import anabranch as tf
 from anabranch.compat import hook, inspection, test_utilities
-from anabranch.compat.internal import conditions, decorators, resources, scoped_meta_graphs
+from anabranch.compat.internal import conditions, resources, scoped_meta_graphs
+from anabranch.core import decorators
 from anabranch.losses import broadcasting
 from anabranch.summary import plugin_asset
 
