@@ -3,5 +3,5 @@
 from anabranch.contrib.framework import deprecation, scopes, tensors, variables
 from anabranch.core.contract import api
 
-__all__ = ["scopes", "tensors", "variables"]
+__all__ = ["deprecation", "scopes", "tensors", "variables"]
 __getattr__, __dir__ = api.module_attributes("contrib.framework")
