@@ -8,7 +8,6 @@ from typing import Any
 import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.graph import collections
-from anabranch.testing.test import assert_equal_graph_def
 
 
 def assert_ops_in_graph(expected_ops: dict[str, str], graph: Any) -> dict[str, Any]:
@@ -146,7 +145,7 @@ def assert_meta_graph_protos_equal(tester: Any, a: Any, b: Any) -> None:
         _assert_equal(tester, len(ours.bytes_list.value), len(theirs.bytes_list.value))
         for one, other in zip(ours.bytes_list.value, theirs.bytes_list.value, strict=True):
             tester.assertProtoEquals(kind.proto_type.FromString(one), kind.proto_type.FromString(other))
-    assert_equal_graph_def(a.graph_def, b.graph_def, checkpoint_v2=True)
+    tf.test.assert_equal_graph_def(a.graph_def, b.graph_def, checkpoint_v2=True)
     tester.assertProtoEquals(a.graph_def.versions, b.graph_def.versions)
     for message in (a, b):
         message.ClearField("collection_def")

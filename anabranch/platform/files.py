@@ -225,7 +225,7 @@ class GFile:
         if (offset is None) == (position is None):
             raise TypeError(
                 "seek(): offset or position argument is missing or given twice\n"
-                + errors.message(f"offset={offset}, position={position}", "one of the two", "file.seek(0)")
+                + errors.message(f"offset={offset}, position={position}", "one of the two arguments", "file.seek(0)")
             )
         at = offset if offset is not None else position
         file = self._open("read" if self._may("read") else "write")

@@ -55,7 +55,9 @@ def get_plugin_asset(plugin_asset_cls: Any, graph: Graph | None = None) -> Any:
     if not isinstance(there[0], plugin_asset_cls):
         raise ValueError(
             f"Plugin name collision between classes {plugin_asset_cls.__name__} and {type(there[0]).__name__}\n"
-            + errors.message(f"two classes for plugin {plugin!r}", "one", "plugin_name = 'another'")
+            + errors.message(
+                f"two classes for plugin {plugin!r}", "one class for each plugin", "plugin_name = 'another'"
+            )
         )
     return there[0]
 

@@ -277,7 +277,7 @@ def deprecated_argument_lookup(new_name: str, new_value: Any, old_name: str, old
     if new_value is not None:
         raise ValueError(
             f"Cannot specify both '{old_name}' and '{new_name}'\n"
-            + errors.message(f"{old_name} and {new_name}", "one of the two", f"{new_name}=")
+            + errors.message(f"{old_name} and {new_name}", "one of the two arguments", f"{new_name}=")
         )
     return old_value
 
