@@ -14,17 +14,6 @@ from anabranch.core.graph.sparse_tensor import SparseTensor
 from anabranch.variables.variable import Variable
 
 
-@public("executing_eagerly", "executing_eagerly_outside_functions")
-def executing_eagerly() -> bool:
-    """False: programs build graphs."""
-    return False
-
-
-@public("disable_eager_execution")
-def disable_eager_execution() -> None:
-    """Do nothing: programs build graphs anyway."""
-
-
 @public("disable_v2_behavior")
 def disable_v2_behavior() -> None:
     """Do nothing: version 1's behaviour is the only one."""
@@ -53,12 +42,6 @@ def control_flow_v2_enabled() -> bool:
 
 def _refuse(name: str, instead: str) -> NoReturn:
     raise NotImplementedError(errors.message(f"tf.{name}()", "TensorFlow 1's behaviour, the only one here", instead))
-
-
-@public("enable_eager_execution")
-def enable_eager_execution(config: Any = None, device_policy: Any = None, execution_mode: Any = None) -> NoReturn:
-    """Not available: NotImplementedError."""
-    _refuse("enable_eager_execution", "build the graph, then tf.Session().run(tensors)")
 
 
 @public("enable_v2_behavior")

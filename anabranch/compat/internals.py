@@ -165,6 +165,8 @@ summary.writer.event_file_writer: @summary.event_file
 summary.summary_iterator: train
 summary.plugin_asset: @summary.plugin_asset
 eager.context eager.backprop eager.def_function eager.function: =eager top
+eager.core eager.execute eager.tape eager.execution_callbacks eager.imperative_grad: =eager top
+eager.test: test
 tf2 compat.v2_compat: =eager
 tools.freeze_graph: @compat.tools.freeze_graph graph_util
 tools.strip_unused_lib: @compat.tools.strip_unused_lib
@@ -379,7 +381,7 @@ _TABLES: dict[str, Callable[[str], Any]] = {
     "=registry": _lazy("anabranch.compat.machine"),
     "=devices": _lazy("anabranch.compat.machine"),
     "=timeline": _lazy("anabranch.compat.timeline"),
-    "=eager": _lazy("anabranch.compat.machine"),
+    "=eager": _lazy("anabranch.compat.eager_names"),
     "=test_utilities": _lazy("anabranch.compat.test_utilities"),
     "=utilities": _lazy("anabranch.compat.utilities"),
     "=layer_utilities": _lazy("anabranch.compat.layer_utilities"),

@@ -1,12 +1,10 @@
-"""Devices, the eager mode and the op registry, as TensorFlow's internal modules name them."""
+"""Devices and the op registry, as TensorFlow's internal modules name them."""
 
 from __future__ import annotations
 
-import contextlib
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import anabranch as tf
-from anabranch.core import errors
 from anabranch.core.contract import hooks, opdef
 
 
@@ -38,54 +36,6 @@ def list_local_devices(session_config: Any = None) -> list[DeviceAttributes]:
 def IsGoogleCudaEnabled() -> bool:
     """Whether CUDA devices can be used."""
     return tf.test.is_built_with_cuda()
-
-
-# --------------------------------------------------------------------------------------------------------- eager mode
-def executing_eagerly() -> bool:
-    """False: programs build graphs."""
-    return False
-
-
-in_eager_mode = executing_eagerly
-
-
-def in_graph_mode() -> bool:
-    """True: programs build graphs."""
-    return True
-
-
-def enabled() -> bool:
-    """False: what holds is version 1's behaviour."""
-    return False
-
-
-class _Context:
-    """What ``eager.context.context()`` gives."""
-
-    executing_eagerly = staticmethod(executing_eagerly)
-    in_eager_mode = staticmethod(executing_eagerly)
-
-    @staticmethod
-    def num_gpus() -> int:
-        """How many GPUs there are."""
-        return sum(device.device_type == "GPU" for device in list_local_devices())
-
-
-def context() -> _Context:
-    """The context of the process: graphs only."""
-    return _Context()
-
-
-def graph_mode() -> Any:
-    """A block in which programs build graphs, as they do anyway."""
-    return contextlib.nullcontext()
-
-
-def eager_mode() -> NoReturn:
-    """Not available: NotImplementedError."""
-    raise NotImplementedError(
-        errors.message("eager mode", "graphs and sessions", "with tf.Session() as session: session.run(x)")
-    )
 
 
 # ------------------------------------------------------------------------------------------------------------ registry

@@ -12,7 +12,6 @@ from anabranch.core.contract import api
 # Names of TensorFlow 2 that programs for version 1 meet now and then.
 _SECOND = {
     "function": "build the graph once and run it with a session",
-    "GradientTape": "tf.gradients",
     "Module": "functions and tf.variable_scope",
     "config.experimental": "tf.ConfigProto",
     "config.list_physical_devices": "tf.Session().list_devices()",
@@ -38,7 +37,6 @@ _LIBRARIES = {
     "python.keras": "tf.layers",
     "python.estimator": "tf.train.MonitoredTrainingSession",
     "python.tpu": "plain optimizers and a session",
-    "python.eager": "graphs and a session",
 }
 
 

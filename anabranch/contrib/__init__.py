@@ -24,7 +24,6 @@ ELSEWHERE = {
     "boosted_trees": "scikit-learn or XGBoost",
     "cloud": "fsspec, and local files for the program",
     "distribute": "one process and tf.device: several machines are not supported yet",
-    "eager": "graphs and a session",
     "estimator": "a training loop with tf.train.MonitoredTrainingSession",
     "factorization": "scikit-learn",
     "gan": "losses and optimizers used directly",

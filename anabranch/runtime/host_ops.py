@@ -192,7 +192,8 @@ class _StepContext(kernels.HostContext):
 
     @property
     def functions(self) -> kernels.Functions:
-        return body_calls.BodyCalls(self._runner)
+        runner = self._runner
+        return body_calls.BodyCalls(type(runner), runner.bodies.lasting, runner.manager.shared)
 
     def shared(self, kind: str, create: Callable[[], Any]) -> Any:
         attrs = self.op._attrs

@@ -41,7 +41,7 @@ from anabranch.core.live_set import LiveSet
 from anabranch.placement.devices import LOCAL_TASK, Devices
 from anabranch.placement.placer import Placer
 from anabranch.runtime import executor, fast_path, pipeline, portable_plan, step_stats, step_threads
-from anabranch.runtime.interpreter import nested
+from anabranch.runtime.interpreter import body_calls, nested
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.plans import shape_families
 from anabranch.runtime.plans.plan import Plan
@@ -189,6 +189,11 @@ class Worker:
                 None, None, errors.message(f"step {number}", "the number of a registered step", "register it again")
             )
         return known
+
+    @property
+    def functions(self) -> body_calls.BodyCalls:
+        """What calls functions between steps, with the worker's resources."""
+        return body_calls.BodyCalls(executor.Executor, self._bodies.lasting, self.manager)
 
     def handle_of(self, maker: Operation) -> ResourceHandle:
         """The resource that an op which makes handles names."""

@@ -70,9 +70,11 @@ class ResourceVariable(Variable):
                 arguments.check_outside_of_bodies(value, own_name)
                 # The handle takes whatever is known of the shape, so there is nothing for validate_shape to refuse.
                 raw = arguments.declared_shape(value, None, shape, expected_shape, own_name)
-                self._handle = build("VarHandleOp", dtype=value.dtype.base, shape=raw, shared_name=own_name, name=scope)
+                shared = builder.resource_name(own_name)
+                self._handle = build("VarHandleOp", dtype=value.dtype.base, shape=raw, shared_name=shared, name=scope)
             self._name = f"{own_name}:0"
             self._dtype = value.dtype.base
+            builder.note_variable(self)
             if not builder.defers:
                 self._initial_value = self._initializer_op = None
                 build("AssignVariableOp", self._handle, value)
@@ -144,6 +146,75 @@ class ResourceVariable(Variable):
         if handle is not None:
             self._handle._handle = handle._replace(shape=shapes.merge(handle.shape, shapes.as_raw(shape)))
         self._graph_element.set_shape(shape)
+
+    def numpy(self) -> Any:
+        """The value, an array that the caller owns; where ops run at once.
+
+        Raises:
+            NotImplementedError: the variable is one of a graph.
+        """
+        if self._builder.defers:
+            raise NotImplementedError(
+                "numpy() is only available when eager execution is enabled.\n"
+                + errors.message(f"numpy() of variable {self._name!r} of a graph", "a session", "session.run(v)")
+            )
+        value: Any = self._read()
+        return value.numpy()
+
+    def eval(self, session: Any = None) -> Any:
+        if not self._builder.defers:
+            raise RuntimeError(
+                "Trying to eval in EAGER mode\n"
+                + errors.message(f"eval() of variable {self._name!r}, which has a value", "a graph", "v.numpy()")
+            )
+        return super().eval(session)
+
+    def load(self, value: Any, session: Any = None) -> None:
+        if self._builder.defers:
+            super().load(value, session)
+        else:
+            self.assign(value)
+
+    @property
+    def _unique_id(self) -> str:
+        """A name that no other variable has."""
+        maker: Any = self._handle._made_by
+        name: str = maker._attrs["shared_name"]
+        return name or self._shared_name
+
+    def __repr__(self) -> str:
+        if self._builder.defers:
+            return super().__repr__()
+        text = f"<tf.Variable {self._name!r} shape={self.shape} dtype={self._dtype.name}"
+        return f"{text}, numpy={self._text()}>"
+
+    def _text(self) -> str:
+        """How the value is shown."""
+        try:
+            value: Any = self._read()
+            return str(value._text(True))
+        except errors.FailedPreconditionError:
+            return "<unprintable>"
+
+    def __copy__(self) -> ResourceVariable:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """A variable of its own with the value that this one has; where ops run at once."""
+        if self._builder.defers:
+            raise NotImplementedError(
+                "__deepcopy__() is only available when eager execution is enabled.\n"
+                + errors.message(
+                    f"copy.deepcopy of variable {self._name!r} of a graph",
+                    "a variable with a value",
+                    "copy the GraphDef",
+                )
+            )
+        copied = ResourceVariable(
+            self._read(), trainable=self._trainable, name=self._shared_name, constraint=self._constraint
+        )
+        memo[id(self)] = copied
+        return copied
 
     def is_initialized(self, name: str | None = None) -> Tensor:
         """Whether the variable has a value, a scalar bool."""

@@ -223,7 +223,8 @@ class VariableStore:
                 synchronization=synchronization,
                 aggregation=aggregation,
             )
-        self._vars[name] = variable
+        if current_builder().keeps_variables:
+            self._vars[name] = variable
         if regularizer:
             builder = current_builder()
             with builder.colocate_with(variable), builder.name_scope(f"{name}/Regularizer/"), builder.init_scope():

@@ -387,8 +387,9 @@ class Variable(metaclass=_VariableType):
 
     def __getitem__(self, key: Any) -> Tensor:
         """A slice of the value; the result's ``assign(value)`` writes to that part of the variable."""
-        read = hooks.get_item(self.value(), key)
-        op = read._maker
+        with self._builder.noted() as views:
+            read = hooks.get_item(self.value(), key)
+        op = views[-1] if views else read._maker
         if op is not None and op.type == "StridedSlice":
             masks = {name: op._attrs[name] for name in op._attrs if name.endswith("_mask")}
 

@@ -11,7 +11,7 @@ from anabranch.core.cache import Cache
 from anabranch.core.contract import kernels, opdef
 from anabranch.xla import engine, kernel_context, memory, stored_programs
 
-_programs: Cache[Any, tuple[Any, list[kernel_context.CheckRecord]]] = Cache("programs of single ops", 512)
+_programs: Cache[Any, Any] = Cache("programs of single ops", 512)
 
 
 def caches() -> list[Cache[Any, Any]]:
@@ -28,6 +28,10 @@ def compile_time_positions(definition: opdef.OpDefinition, attrs: dict[str, Any]
     return frozenset(found)
 
 
+Program = tuple[Any, list[kernel_context.CheckRecord]]
+"""A compiled function, and how to raise the checks that it makes."""
+
+
 def run_compiled(
     definition: opdef.OpDefinition,
     inputs: Sequence[Any],
@@ -40,9 +44,24 @@ def run_compiled(
 
     ``inputs`` are arrays; a resource operand is given as the variable's value.
     """
-    jax = engine.jax()
     static = compile_time_positions(definition, attrs)
     arrays = [np.asarray(value) for value in inputs]
+    dynamic = [value for i, value in enumerate(arrays) if i not in static]
+    compiled = program(definition, arrays, attrs, op, philox, precision)
+    return [np.array(value) for value in call(compiled, dynamic, op, philox)]
+
+
+def program(
+    definition: opdef.OpDefinition,
+    arrays: Sequence[Any],
+    attrs: dict[str, Any],
+    op: Any = None,
+    philox: Any = None,
+    precision: Any = None,
+) -> Program:
+    """One op's kernel compiled for operands of such shapes, and for the values of those that must be known."""
+    jax = engine.jax()
+    static = compile_time_positions(definition, attrs)
     dynamic = [value for i, value in enumerate(arrays) if i not in static]
     key = (
         definition,
@@ -56,7 +75,7 @@ def run_compiled(
     if found is None:
         records: list[kernel_context.CheckRecord] = []
 
-        def program(*values: Any) -> Any:
+        def traced_kernel(*values: Any) -> Any:
             rest = iter(values)
             checks: list[kernel_context.Check] = []
             context = kernel_context.TraceContext(checks, engine.default_platform(), precision)
@@ -83,18 +102,22 @@ def run_compiled(
             if stored is not None:
                 found = (stored[1], [stored_programs.read_record(record) for record in stored[0]])
             else:
-                traced = jax.jit(program).trace(*arguments)
+                traced = jax.jit(traced_kernel).trace(*arguments)
                 memory.refuse(traced.jaxpr, [op] if op is not None else ())
                 found = (traced.lower().compile(), records)
                 memory.require_memory(found[0], engine.jax_device(None), [op] if op is not None else ())
                 stored_programs.save_records(name, found[0], records)
         _programs.put(key, found)
-    function, records = found
+    return found
+
+
+def call(compiled: Program, dynamic: Sequence[Any], op: Any = None, philox: Any = None) -> list[Any]:
+    """What a compiled op gives for the operands that need not be known: arrays on its device; raises its checks."""
+    function, records = compiled
     with engine.x64():
         results, flags = function(*(philox or ()), *dynamic)
     if flags is not None:
         failed = int(flags[0])
         if failed >= 0:
-            record = records[failed]
-            raise record._replace(op=op).failure(np.asarray(flags[1]))
-    return [np.array(value) for value in results]
+            raise records[failed]._replace(op=op).failure(np.asarray(flags[1]))
+    return list(results)

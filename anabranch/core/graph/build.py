@@ -19,7 +19,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract import opdef
 from anabranch.core.contract.opdef import REQUIRED, ArgSpec, OpDefinition
-from anabranch.core.graph.builder import Builder, builder_of
+from anabranch.core.graph.builder import Builder, builder_of, current_builder
 from anabranch.core.graph.convert import convert_to_tensor, fits, set_pack
 from anabranch.core.graph.tensor import OpView, Tensor
 from anabranch.core.values import dtypes, elements
@@ -35,6 +35,11 @@ def build(type_name: str, *inputs: Any, name: str | None = None, **attrs: Any) -
     Raises:
         TypeError: wrong dtype, unknown argument. ValueError: wrong shape, missing attribute.
     """
+    apply = current_builder().apply
+    if apply is not None:
+        outputs = apply(type_name, inputs, attrs)
+        if outputs is not None:
+            return outputs
     return results(build_operation(type_name, inputs, attrs, name))
 
 

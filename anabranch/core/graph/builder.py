@@ -60,6 +60,10 @@ class Builder:
     """Whether an applied op runs later: its outputs have no values yet, and a program cannot branch on them."""
     tensor_type: type[Tensor] = Tensor
     """Class of the tensors that ops give and take here."""
+    apply: Callable[[str, tuple[Any, ...], dict[str, Any]], Any] | None = None
+    """A short way for ``build``: what it returns, or None if it must go the long way. Absent here."""
+    keeps_variables = True
+    """Whether ``get_variable`` finds again what it made."""
     seed: Any = None
     """Seed that random ops without one of their own derive theirs from, or None."""
     _library_state: dict[Hashable, Any] | None = None
@@ -135,6 +139,17 @@ class Builder:
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
         """``name`` under the current name scope, made unique where names are."""
         return name
+
+    def resource_name(self, name: str) -> str:
+        """The name of the resource of a variable called ``name``, which no other variable shares by accident."""
+        return name
+
+    def noted(self) -> Context[list[OpView]]:
+        """A list that fills with the ops that run inside the block; empty where ops do not run at once."""
+        return _Nothing([])
+
+    def note_variable(self, variable: Any) -> None:
+        """Hear of a variable that was made here, once its handle is there."""
 
     def device(self, device_name_or_function: Any) -> Context[None]:
         """Places the ops applied inside."""
@@ -212,6 +227,11 @@ def _write_stack(builders: list[Any]) -> None:
 
 thread_context.keep(lambda: list(_stack.builders), _write_stack)
 _bottom: list[Callable[[], Any]] = []  # filled by default_graph.py
+
+
+def set_bottom(bottom: Callable[[], Any]) -> None:
+    """Say what gives the builder below those of all threads."""
+    _bottom[:] = [bottom]
 
 
 @contextlib.contextmanager

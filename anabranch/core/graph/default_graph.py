@@ -29,7 +29,12 @@ def _global() -> Graph:
     return _global_graph[0]
 
 
-builder._bottom[:] = [_global]
+builder.set_bottom(_global)
+
+
+def global_graph() -> Graph:
+    """The process's global graph, which is below the graphs of all threads."""
+    return _global()
 
 
 def get_default_graph() -> Graph:

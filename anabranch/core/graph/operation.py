@@ -56,6 +56,14 @@ class GraphTensor(Tensor):
         return self.op
 
     @property
+    def _made_by(self) -> Operation:  # type: ignore[override]
+        return self.op
+
+    @property
+    def _resource_name(self) -> str:
+        return self.op.name
+
+    @property
     def _label(self) -> str:
         return repr(self.name)
 

@@ -37,6 +37,8 @@ class Tensor:
 
     __slots__ = ("__dict__", "__weakref__")
 
+    has_value = False
+    """Whether the value is there already."""
     __array_priority__ = 100  # NumPy arrays on the left let our operators take over
 
     # Given by subclasses.
@@ -44,6 +46,8 @@ class Tensor:
     _shape: shapes.RawShape
     _known: Any
     _handle: HandleData | None
+    _made_by: OpView | None
+    """In a graph the operation that makes it; of a handle that is a value, the op that named the resource."""
     _consumers: list[Any]  # in a graph only
 
     # ------------------------------------------------------------------------------------------------ dtype and shape
@@ -91,6 +95,11 @@ class Tensor:
     def _maker(self) -> Any:
         """The operation of a graph that makes it; None of a value that exists, which does not tell where it is from."""
         return None
+
+    @property
+    def _resource_name(self) -> str:
+        """Of a handle, the name of its resource: in a graph that of the operation that makes it."""
+        self._only_in_a_graph("op")
 
     @property
     def _label(self) -> str:

@@ -290,7 +290,7 @@ class _Table(LookupInterface):
     @property
     def name(self) -> str:
         """Name of the table, without scopes."""
-        return self._handle.op.name.rpartition("/")[2]
+        return self._handle._resource_name.rpartition("/")[2]
 
     @property
     def default_value(self) -> Tensor:
@@ -432,7 +432,7 @@ class _MutableTable(_Table):
 
     def _add_saveable(self, checkpoint: bool) -> None:
         if checkpoint:
-            saveable = TableSaveable(self, self._handle.op.name)
+            saveable = TableSaveable(self, self._handle._resource_name)
             current_builder().add_to_collection(GraphKeys.SAVEABLE_OBJECTS, saveable)
 
 

@@ -257,8 +257,8 @@ def _export(ctx: Any, inputs: Any, attrs: Any) -> Any:
 
 
 def _export_shape(c: ShapeContext) -> list[RawShape]:
-    maker = c._tensors[0].op
-    if maker.definition.makes != "table":
+    maker = c._tensors[0]._made_by
+    if maker is None or maker.definition.makes != "table":
         return [(None,), None]
     value_shape = maker._attrs.get("value_shape", ())
     return [(None,), None if value_shape is None else (None, *value_shape)]

@@ -50,10 +50,10 @@ class Barrier:
             shared_name=shared_name or "",
             name=name,
         )
-        self._name = self._barrier_ref.op.name.split("/")[-1]
+        self._name = self._barrier_ref._resource_name.split("/")[-1]
 
     barrier_ref = property(lambda self: self._barrier_ref, doc="The handle.")
-    name = property(lambda self: self._barrier_ref.op.name, doc="The name of the barrier.")
+    name = property(lambda self: self._barrier_ref._resource_name, doc="The name of the barrier.")
 
     def _op(self, kind: str, *inputs: Any, name: str | None, **attrs: Any) -> Any:
         return build(kind, self._barrier_ref, *inputs, name=name or f"{self._name}_{kind}", **attrs)
@@ -86,7 +86,8 @@ class Barrier:
             name=name,
         )
         components = list(values[0]) if isinstance(values[0], (list, tuple)) else values
-        known = None if allow_small_batch else partial_value(indices.op._inputs[1])
+        maker = indices._maker
+        known = None if allow_small_batch or maker is None else partial_value(maker._inputs[1])
         batch = None if known is None else int(known)
         indices.set_shape([batch])
         keys.set_shape([batch])

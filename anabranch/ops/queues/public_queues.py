@@ -107,7 +107,7 @@ class QueueBase:
         else:
             self._names = None
         self._queue_ref = queue_ref
-        self._name = queue_ref.op.name.split("/")[-1]
+        self._name = queue_ref._resource_name.split("/")[-1]
 
     @staticmethod
     def from_list(index: Any, queues: Sequence[QueueBase]) -> QueueBase:
@@ -145,7 +145,7 @@ class QueueBase:
     @property
     def name(self) -> str:
         """Name of the queue."""
-        return self._queue_ref.op.name
+        return self._queue_ref._resource_name
 
     @property
     def dtypes(self) -> list[types.DType]:
@@ -253,7 +253,8 @@ class QueueBase:
     def dequeue_many(self, n: Any, name: str | None = None) -> Any:
         """``n`` rows as one batch ``[n, ...]`` per component; OutOfRangeError if the queue is closed and has fewer."""
         components = self._op("DequeueMany", n, name=name or f"{self._name}_DequeueMany", component_types=self._dtypes)
-        known = partial_value(components[0].op._inputs[1])
+        maker = components[0]._maker
+        known = None if maker is None else partial_value(maker._inputs[1])
         return self._result(components, (None if known is None else int(known),))
 
     def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:

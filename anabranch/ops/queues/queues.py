@@ -80,7 +80,7 @@ def _queue(ctx: Any, handle: Any, attrs: dict[str, Any]) -> Queue:
 
 def _component_shapes(c: ShapeContext, batch: tuple[int | None, ...] = ()) -> list[RawShape]:
     """Shapes of a dequeued row, from the op that made the queue if the handle comes straight from it."""
-    maker = c._tensors[0].op
+    maker: Any = c._tensors[0]._made_by
     raw: tuple[RawShape, ...] = ()
     if maker.definition.makes == "queue":
         raw = tuple(maker._attrs["shapes"])

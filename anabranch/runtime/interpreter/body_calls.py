@@ -62,17 +62,24 @@ class OwnStreams:
 
 
 class BodyCalls(kernels.Functions):
-    """Calls of bodies with the resources of a worker."""
+    """Calls of bodies with the resources of a worker.
 
-    def __init__(self, runner: Any, manager: Any = None) -> None:
-        self._runner = runner
-        self._type = type(runner)
-        self._bodies = runner.bodies.lasting
-        self._manager = runner.manager.shared if manager is None else manager
+    Args:
+        runner_type: the class that runs plans.
+        bodies: plans that last as long as somebody holds the functions.
+        committed: the resources of the worker, as they are committed.
+        manager: what the functions see, if that is something else.
+    """
+
+    def __init__(self, runner_type: Any, bodies: Any, committed: Any, manager: Any = None) -> None:
+        self._type = runner_type
+        self._bodies = bodies
+        self._committed = committed
+        self._manager = committed if manager is None else manager
 
     def with_own_streams(self) -> BodyCalls:
         """The same, whose random ops begin anew."""
-        return BodyCalls(self._runner, OwnStreams(self._runner.manager.shared))
+        return BodyCalls(self._type, self._bodies, self._committed, OwnStreams(self._committed))
 
     def save_streams(self) -> dict[str, Any]:
         """Keys and positions of streams of its own, by the names of their ops."""

@@ -1,0 +1,8 @@
+"""Ops that run at once, tapes that differentiate them, and functions that become graphs.
+
+Start with :mod:`anabranch.eager.mode`; ``docs/eager.md`` is the guide, ``docs/notes/0020-eager.md`` the design.
+"""
+
+from anabranch.eager import derivatives as _derivatives  # noqa: F401
+from anabranch.eager import mode as _mode  # noqa: F401 - imported for what it publishes
+from anabranch.eager import tape as _tape  # noqa: F401

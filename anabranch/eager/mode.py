@@ -1,0 +1,394 @@
+"""Eager mode: ops run when they are applied, by :class:`EagerBuilder`.
+
+There is one such builder in a process, with one worker, whose resources are the process's state. Threads have their
+own scopes and tapes. ``tf.enable_eager_execution()`` puts it below the builders of all threads, in place of the global
+graph; ``with tf.Graph().as_default():`` inside it builds a graph as ever, which a session runs.
+
+Random ops follow TensorFlow 1.15. With neither seed an op has a stream of its own from the entropy of the process. With
+``tf.set_random_seed`` each op draws its own seed from Python's generator of that seed, and an op seed makes the
+stream of all ops of that type, those attributes and seeds.
+
+Resources. A variable is named by what its program calls it and a number that no other has; its state goes when its
+handle does. A resource that the program names itself is there until the process ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from anabranch.core import device as devices
+from anabranch.core import errors
+from anabranch.core.cache import Cache
+from anabranch.core.contract.api import public
+from anabranch.core.contract.inference import HandleData
+from anabranch.core.contract.opdef import OpDefinition, attr_key, find
+from anabranch.core.graph import build, builder, default_graph
+from anabranch.core.graph.builder import Builder, Context, current_builder
+from anabranch.core.graph.tensor import OpView
+from anabranch.core.one_time import Once
+from anabranch.eager import recording
+from anabranch.eager.application import Application
+from anabranch.eager.tensor import EagerTensor
+from anabranch.runtime.options import SessionOptions
+from anabranch.runtime.state.resources import RandomCounter, ResourceHandle
+from anabranch.runtime.worker import Worker
+
+MOST_APPLICATIONS = 4096
+"""How many op types with attributes are kept, and streams of random ops."""
+_MOST_SEED = 2**31 - 1
+_SEEDS = ("seed", "seed2")
+
+
+class _Scopes(threading.local):
+    """The name scope and the device of a thread."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.device: Any = None
+
+
+class _NameScope:
+    """Enter a name scope: a string, and nothing else."""
+
+    __slots__ = ("_before", "_name", "_scopes")
+
+    def __init__(self, scopes: _Scopes, name: str | None) -> None:
+        self._scopes = scopes
+        self._name = name
+
+    def __enter__(self) -> str:
+        scopes, name = self._scopes, self._name
+        self._before = scopes.name
+        if not name:
+            scopes.name = ""
+            return ""
+        if isinstance(name, bytes):
+            name = name.decode()
+        scopes.name = name[:-1] if name[-1] == "/" else f"{scopes.name}/{name}" if scopes.name else name
+        return f"{scopes.name}/"
+
+    def __exit__(self, *error: object) -> None:
+        self._scopes.name = self._before
+
+
+class _DeviceScope:
+    """Enter a device scope: a canonical name, or None.
+
+    Raises:
+        ValueError: a function, or a string that names no device.
+    """
+
+    __slots__ = ("_before", "_name", "_scopes")
+
+    def __init__(self, scopes: _Scopes, name: Any) -> None:
+        if callable(name):
+            raise RuntimeError(
+                "tf.device does not support functions when eager execution is enabled.\n"
+                + errors.message(f"tf.device({name!r})", "the name of a device", 'tf.device("/cpu:0")')
+            )
+        self._scopes = scopes
+        self._name = None if name is None else devices.canonical_name(name)
+
+    def __enter__(self) -> None:
+        self._before = self._scopes.device
+        self._scopes.device = self._name
+
+    def __exit__(self, *error: object) -> None:
+        self._scopes.device = self._before
+
+
+class EagerBuilder(Builder):
+    """Run each op when it is applied; see the module's docstring."""
+
+    defers = False
+    tensor_type = EagerTensor
+    keeps_variables = False
+
+    def __init__(self) -> None:
+        self.options = SessionOptions()
+        self._worker = Once(lambda: Worker(self.options), "start-of-eager-mode")
+        self._applications: Cache[Any, Application] = Cache("ops that ran at once", MOST_APPLICATIONS)
+        self._short: dict[Any, Application] = {}
+        self._streams: Cache[Any, RandomCounter] = Cache("streams of random ops", MOST_APPLICATIONS)
+        self._numbers = itertools.count(1)
+        self._own_names: set[str] = set()
+        """Names of resources that belong to the handle that is about to be made."""
+        self._scopes = _Scopes()
+        self._seed: int | None = None
+        self._generator = random.Random()
+        self.callbacks: list[Callable[..., Any]] = []
+        """What is called after each op."""
+
+    @property
+    def worker(self) -> Worker:
+        """What owns the state of the process."""
+        return self._worker()
+
+    # ------------------------------------------------------------------------------------------------------------ seeds
+    @property
+    def seed(self) -> int | None:
+        """Seed of the process's random ops."""
+        return self._seed
+
+    @seed.setter
+    def seed(self, value: int | None) -> None:
+        self._seed = value
+        self._generator = random.Random(value)
+        self._streams.clear()
+
+    @property
+    def _last_id(self) -> int:
+        return self._generator.randint(0, _MOST_SEED)
+
+    def _stream(self, application: Application, attrs: dict[str, Any]) -> RandomCounter:
+        seeds = attrs.get("seed", 0) or 0, attrs.get("seed2", 0) or 0
+        key = (application, seeds)
+        stream = self._streams.get(key)
+        if stream is None:
+            number = next(self._numbers)
+            manager = self.worker.manager
+            stream = manager.counter(f"eager/{application.definition.type_name}/{number}", *seeds)
+            self._streams.put(key, stream)
+        return stream
+
+    # -------------------------------------------------------------------------------------------------------------- ops
+    def application(self, definition: OpDefinition, attrs: dict[str, Any]) -> Application:
+        """The op type with these attributes."""
+        is_random = definition.effect.kind == "random"
+        key = (
+            definition,
+            *[(name, attr_key(value)) for name, value in attrs.items() if not (is_random and name in _SEEDS)],
+        )
+        found = self._applications.get(key)
+        if found is None:
+            given = {**attrs, **dict.fromkeys(_SEEDS, 0)} if is_random and "seed" in attrs else dict(attrs)
+            found = self._applications.add(key, Application(self.worker, definition, given))
+        return found
+
+    def _create(
+        self, definition: OpDefinition, inputs: Sequence[Any], attrs: dict[str, Any], name: str | None = None
+    ) -> OpView:
+        if definition.makes is not None:
+            return self._make(definition, inputs, attrs)
+        application = self.application(definition, attrs)
+        stream = self._stream(application, attrs) if definition.effect.kind == "random" else None
+        return self._finished(application, tuple(inputs), application.run(inputs, stream), name)
+
+    def _finished(
+        self, application: Application, inputs: tuple[Any, ...], outputs: tuple[Any, ...], name: str | None = None
+    ) -> OpView:
+        view = OpView(application.definition, inputs, application.attrs, outputs)
+        if recording._tapes.active:
+            recording.record(view)
+        for callback in self.callbacks:
+            callback(view, name)
+        return view
+
+    def apply(self, type_name: str, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        """The short way of an op that has run before with tensors of these dtypes and with these attributes."""
+        try:
+            key = (type_name, *[tensor.dtype for tensor in inputs], *attrs.items())
+            application = self._short.get(key)
+        except (AttributeError, TypeError):
+            return None
+        if application is None:
+            return self._first(key, type_name, inputs, attrs)
+        for tensor in inputs:
+            if type(tensor) is not EagerTensor:
+                return None
+        outputs = application.run(inputs)
+        if recording._tapes.active or self.callbacks:
+            self._finished(application, inputs, outputs)
+        if application.alone:
+            return outputs[0]
+        return build.results(OpView(application.definition, inputs, application.attrs, outputs)) if outputs else None
+
+    def _first(self, key: Any, type_name: str, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        """Take the long way, and note what will be shorter the next time."""
+        definition = find(type_name)
+        if (
+            definition is None
+            or definition.makes is not None
+            or definition.effect.kind in ("random", "channel", "io", "body")
+            or not definition.fixed_inputs  # type: ignore[attr-defined]
+            or not definition.outputs
+            or not inputs
+            or not all(type(tensor) is EagerTensor for tensor in inputs)
+        ):
+            return None
+        view = build.build_operation(type_name, inputs, attrs)
+        if len(self._short) >= MOST_APPLICATIONS:
+            self._short.clear()
+        self._short[key] = self.application(definition, view._attrs)
+        return build.results(view)
+
+    def _make(self, definition: OpDefinition, inputs: Sequence[Any], attrs: dict[str, Any]) -> OpView:
+        """Name a resource, and make it if it is not a variable."""
+        manager = self.worker.manager
+        name, named = attrs.get("shared_name", ""), True
+        if not name or name in self._own_names:
+            named = False
+            self._own_names.discard(name)
+            name = name or f"{definition.type_name}_{next(self._numbers)}"
+        attrs = {**attrs, "shared_name": name}
+        handle = ResourceHandle(definition.makes or "", attrs.get("container", "") or "", name)
+        view = OpView(definition, tuple(inputs), attrs, ())
+        data = None
+        if definition.makes == "variable":
+            data = HandleData(attrs["dtype"], attrs["shape"])
+        tensor = EagerTensor(handle, definition.output_dtypes(attrs)[0].base, data, view)
+        if definition.makes not in ("variable", "table"):
+            create = definition.create
+            assert create is not None
+            manager.object(handle, lambda: create(attrs, name))
+        if not named:
+            weakref.finalize(tensor, manager.remove, handle).atexit = False
+        return OpView(definition, tuple(inputs), attrs, (tensor,))
+
+    def constant(self, array: Any, dtype: Any, name: str | None) -> EagerTensor:
+        """A tensor with the value of an array, which nobody else holds."""
+        return EagerTensor(array, dtype)
+
+    def adopt(self, tensor: Any) -> Any:
+        """Refuse a tensor of a graph."""
+        raise TypeError(
+            errors.message(
+                f"tensor {tensor._label} of a graph, in code that runs its ops at once",
+                "a tensor with a value",
+                "return the tensor from the function that makes it, run its graph first (session.run(t)), or put the "
+                "code under `with graph.as_default():`",
+            )
+        )
+
+    # ----------------------------------------------------------------------------------------------------------- scopes
+    def operand_scope(self, name: str) -> Context[str]:
+        return builder._NOTHING if not name else builder._Nothing(name)
+
+    def name_scope(self, name: str | None) -> Context[str]:
+        return _NameScope(self._scopes, name)
+
+    def get_name_scope(self) -> str:
+        return self._scopes.name
+
+    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
+        return f"{self._scopes.name}/{name}" if self._scopes.name else name
+
+    def resource_name(self, name: str) -> str:
+        own = f"{name}_{next(self._numbers)}"
+        self._own_names.add(own)
+        return own
+
+    def noted(self) -> Context[list[OpView]]:
+        return recording.noted()
+
+    def note_variable(self, variable: Any) -> None:
+        variable._handle._variable = weakref.ref(variable)
+
+    @property
+    def device_name(self) -> str | None:
+        """The device of the block that this is called in, or None."""
+        return self._scopes.device
+
+    def device(self, device_name_or_function: Any) -> Context[None]:
+        return _DeviceScope(self._scopes, device_name_or_function)
+
+    def init_scope(self) -> Context[None]:
+        return recording.stopped()
+
+
+EAGER = EagerBuilder()
+"""The process's eager mode."""
+_enabled = False
+
+
+# -------------------------------------------------------------------------------------------------------------- public
+SYNC, ASYNC = 0, 1
+DEVICE_PLACEMENT_EXPLICIT, DEVICE_PLACEMENT_WARN, DEVICE_PLACEMENT_SILENT, DEVICE_PLACEMENT_SILENT_FOR_INT32 = range(4)
+
+
+@public("enable_eager_execution", "contrib.eager.enable_eager_execution")
+def enable_eager_execution(config: Any = None, device_policy: Any = None, execution_mode: Any = None) -> None:
+    """Run ops when they are applied, from now on and in all threads; for the beginning of a program.
+
+    Args:
+        config: a ConfigProto, or `tf.SessionOptions`.
+        device_policy: what to do about operands on other devices; they are moved in any case.
+        execution_mode: ``contrib.eager.SYNC`` or ``ASYNC``; ops are done when they return in any case.
+
+    Raises:
+        ValueError: the default graph has been used already, or an argument is wrong.
+
+    Example:
+        >>> import anabranch as tf
+        >>> tf.enable_eager_execution()  # doctest: +SKIP
+        >>> (tf.constant([1.0, 2.0]) * 2.0).numpy()  # doctest: +SKIP
+        array([2., 4.], dtype=float32)
+    """
+    global _enabled
+    if device_policy not in (None, *range(4)):
+        raise ValueError(
+            "device_policy must be one of None, tf.contrib.eager.DEVICE_PLACEMENT_EXPLICIT, "
+            "tf.contrib.eager.DEVICE_PLACEMENT_WARN, tf.contrib.eager.DEVICE_PLACEMENT_SILENT\n"
+            + errors.message(f"device_policy={device_policy!r}", "one of the policies", "leave it out")
+        )
+    if execution_mode not in (None, SYNC, ASYNC):
+        raise ValueError(
+            "execution_mode must be one of None, tf.contrib.eager.SYNC, tf.contrib.eager.ASYNC\n"
+            + errors.message(f"execution_mode={execution_mode!r}", "SYNC or ASYNC", "leave it out")
+        )
+    if _enabled:
+        return
+    if default_graph.global_graph()._operations:
+        raise ValueError(
+            "tf.enable_eager_execution must be called at program startup.\n"
+            + errors.message(
+                f"tf.enable_eager_execution() after {len(default_graph.global_graph()._operations)} operations were "
+                "added to the default graph",
+                "a program that has built nothing yet",
+                "call it right after the import",
+            )
+        )
+    _enabled = True
+    builder.set_bottom(lambda: EAGER)
+
+
+@public("disable_eager_execution")
+def disable_eager_execution() -> None:
+    """Build graphs, from now on and in all threads."""
+    global _enabled
+    _enabled = False
+    builder.set_bottom(default_graph.global_graph)
+
+
+@public("executing_eagerly")
+def executing_eagerly() -> bool:
+    """Whether ops that are applied here run at once."""
+    return not current_builder().defers
+
+
+@public("executing_eagerly_outside_functions")
+def executing_eagerly_outside_functions() -> bool:
+    """Whether ops run at once here, or would outside the functions that are being traced."""
+    stack = builder.current_stack()
+    for one in reversed(stack):
+        if not getattr(one, "traces", False):
+            return not one.defers
+    return _enabled
+
+
+def eager_mode() -> Context[EagerBuilder]:
+    """A block whose ops run at once."""
+    return EAGER.as_default()
+
+
+@contextlib.contextmanager
+def graph_mode() -> Iterator[None]:
+    """A block whose ops are added to the default graph."""
+    with default_graph.get_default_graph().as_default():
+        yield

@@ -1,0 +1,252 @@
+"""Ops that run when they are applied: both tiers, state, random numbers, failures."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.core.contract import kernels, opdef
+from anabranch.core.graph import default_graph
+from anabranch.core.graph.build import build_operation
+from anabranch.eager import application, mode
+from anabranch.eager.tensor import EagerTensor
+from anabranch.testing import op_checks
+from anabranch.testing.op_cases import Row, instances, load_rows
+
+ROWS = {row.type_name: row for row in load_rows(Path(__file__).parents[1] / "ops")}
+
+
+def _runs_here(row: Row) -> bool:
+    definition = row.definition
+    return bool(row.cases) and definition.effect.kind == "pure" and row.reference is not None
+
+
+ALL = sorted(name for name, row in ROWS.items() if _runs_here(row))
+ON_HOST = [name for name in ALL if not kernels.needs_lax(ROWS[name].definition)]
+COMPILED = [name for name in ALL if kernels.needs_lax(ROWS[name].definition)]
+
+
+def _applied(one: Any) -> list[EagerTensor]:
+    waiting = iter(one.flat)
+    arguments: list[Any] = []
+    for spec in one.row.definition.inputs:
+        tensors = [EagerTensor(np.asarray(next(waiting)), kind.base) for kind in spec.dtypes(one.attrs)]
+        arguments.append(tensors if spec.is_list else tensors[0])
+    return list(build_operation(one.row.type_name, arguments, dict(one.attrs)).outputs)
+
+
+def _check(one: Any) -> None:
+    for output, expected in zip(_applied(one), one.expected(), strict=True):
+        array = output._array()
+        assert array.dtype == output.dtype.np, one.name
+        assert not op_checks.difference(expected, array, one.row.tolerance), one.name
+
+
+@pytest.mark.parametrize("name", ON_HOST)
+def test_an_op_gives_what_its_row_says(name: str) -> None:
+    _check(next(iter(instances(ROWS[name]))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMPILED)
+def test_an_op_that_is_compiled_gives_what_its_row_says(name: str) -> None:
+    _check(next(iter(instances(ROWS[name]))))
+
+
+def test_large_operands_are_compiled_once_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(application, "COMPILATION", 1e5)
+    x = tf.constant(np.linspace(0.0, 1.0, 40_000, dtype=np.float32))
+    results = [tf.tanh(x) for _ in range(5)]
+    assert isinstance(results[0]._value, np.ndarray)
+    assert not isinstance(results[-1]._value, np.ndarray)
+    np.testing.assert_allclose(results[0].numpy(), results[-1].numpy(), rtol=1e-6)
+    assert (results[-1] + 1.0).numpy().shape == (40_000,)
+
+
+def test_a_shape_that_does_not_fit_is_an_error_of_the_op() -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[Op:MatMul\]"):
+        tf.matmul(tf.ones([2, 2]), tf.ones([3, 3]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[0\] = 5 is not in \[0, 2\)"):
+        tf.gather([1.0, 2.0], [5])
+    with pytest.raises(TypeError, match=r"Input 'y' of 'AddV2' Op has type int32"):
+        tf.constant(1.0) + tf.constant(1)
+
+
+def test_what_the_shape_rule_accepted_is_not_accepted_for_other_values() -> None:
+    x = tf.ones([6])
+    for _ in range(2):
+        assert tf.reshape(x, [2, 3]).shape.as_list() == [2, 3]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Cannot reshape a tensor with 6 elements"):
+        tf.reshape(x, [2, 2])
+    assert tf.reshape(x, [3, 2]).shape.as_list() == [3, 2]
+
+
+# --------------------------------------------------------------------------------------------------------------- state
+def test_a_variable_has_its_value_when_it_is_made() -> None:
+    v = tf.Variable([1.0, 2.0], name="v")
+    assert (v.name, v.shape.as_list(), v.dtype) == ("v:0", [2], tf.float32)
+    assert repr(v) == "<tf.Variable 'v:0' shape=(2,) dtype=float32, numpy=array([1., 2.], dtype=float32)>"
+    assert v.assign([3.0, 4.0]).numpy().tolist() == [3.0, 4.0]
+    assert (v + 1.0).numpy().tolist() == [4.0, 5.0]
+    v.assign_add([1.0, 1.0])
+    v[1:].assign([9.0])
+    v.scatter_sub(tf.IndexedSlices(tf.constant([1.0]), tf.constant([0])))
+    assert v.numpy().tolist() == [3.0, 9.0]
+    assert v.initializer is None
+    assert bool(v.is_initialized())
+
+
+def test_what_was_read_stays_as_it_was() -> None:
+    v = tf.Variable(np.zeros(20_000, np.float32))
+    before = v.read_value()
+    for _ in range(3):
+        v.assign_add(tf.ones([20_000]))
+    given = tf.ones([20_000]) * 7.0
+    v.assign(given)
+    v.assign_add(given)
+    assert before.numpy().max() == 0.0
+    assert given.numpy().max() == 7.0
+    assert v.numpy().max() == 14.0
+
+
+def test_variables_of_one_name_are_two() -> None:
+    a, b = (tf.get_variable("w", [], initializer=tf.zeros_initializer()) for _ in range(2))
+    a.assign(1.0)
+    assert (a.name, b.name) == ("w:0", "w:0")
+    assert (float(a.numpy()), float(b.numpy())) == (1.0, 0.0)
+    assert a._unique_id != b._unique_id
+
+
+def test_the_state_of_a_variable_goes_with_it() -> None:
+    manager = mode.EAGER.worker.manager
+    gc.collect()
+    before = len(manager.slots())
+    v = tf.Variable(tf.zeros([3]))
+    assert len(manager.slots()) == before + 1
+    del v
+    gc.collect()
+    assert len(manager.slots()) == before
+
+
+def test_an_op_that_raises_changes_nothing() -> None:
+    v = tf.Variable([1.0, 2.0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="is not in"):
+        v.scatter_add(tf.IndexedSlices(tf.constant([1.0, 1.0]), tf.constant([0, 5])))
+    with pytest.raises(ValueError, match=r"Given: the shapes \[2\] and \[3\]"):
+        v.assign([1.0, 2.0, 3.0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="shape"):
+        build_operation("ResourceApplyGradientDescent", (v.handle, tf.constant(1.0), tf.ones([3])), {})
+    assert v.numpy().tolist() == [1.0, 2.0]
+
+
+def test_an_error_names_a_variable_without_a_value() -> None:
+    handle = build_operation("VarHandleOp", (), {"dtype": tf.float32, "shape": [2]}).outputs[0]
+    with pytest.raises(tf.errors.FailedPreconditionError, match="Attempting to use uninitialized value"):
+        build_operation("ReadVariableOp", (handle,), {"dtype": tf.float32})
+
+
+def test_threads_write_one_after_the_other() -> None:
+    v = tf.Variable(0)
+
+    def count() -> None:
+        with mode.eager_mode():
+            for _ in range(200):
+                v.assign_add(1)
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert int(v.numpy()) == 800
+
+
+def test_a_table_and_a_queue_are_there_at_once() -> None:
+    table = tf.contrib.lookup.MutableHashTable(tf.string, tf.int64, -1)
+    table.insert(tf.constant(["a"]), tf.constant([3], tf.int64))
+    assert table.lookup(tf.constant(["a", "b"])).numpy().tolist() == [3, -1]
+    queue = tf.queue.FIFOQueue(3, tf.float32, shapes=[[]])
+    queue.enqueue(1.5)
+    assert float(queue.dequeue()) == 1.5
+    assert int(queue.size()) == 0
+
+
+# ----------------------------------------------------------------------------------------------------- random numbers
+# What TensorFlow 1.15.5 gives in eager mode.
+SEEDED = {
+    "op": [[0.2390374, 0.92039955, 0.05051243], [0.8514762, 0.28712368, 0.7976277]],
+}
+
+
+def test_random_ops_of_an_op_seed_go_on_like_tensorflows() -> None:
+    drawn = [tf.random_uniform([3], seed=1).numpy() for _ in range(2)]
+    np.testing.assert_allclose(drawn, SEEDED["op"], rtol=1e-6)
+
+
+def test_a_seed_of_the_process_repeats() -> None:
+    def draw() -> list[Any]:
+        tf.set_random_seed(7)
+        return [tf.random_normal([2]).numpy().tolist(), tf.random_uniform([2]).numpy().tolist()]
+
+    first = draw()
+    assert draw() == first
+    assert tf.random_uniform([2]).numpy().tolist() != first[1]
+
+
+def test_without_seeds_numbers_differ() -> None:
+    assert tf.random_uniform([4]).numpy().tolist() != tf.random_uniform([4]).numpy().tolist()
+
+
+# ------------------------------------------------------------------------------------------------------------ the mode
+def test_the_mode_is_chosen_when_a_program_begins() -> None:
+    program = """
+import threading
+import anabranch as tf
+tf.enable_eager_execution()
+tf.enable_eager_execution()
+assert tf.executing_eagerly()
+seen = []
+thread = threading.Thread(target=lambda: seen.append(float(tf.constant(2.0) * 2.0)))
+thread.start(); thread.join()
+assert seen == [4.0]
+with tf.Graph().as_default(), tf.Session() as session:
+    assert session.run(tf.constant(1.0) + 1.0) == 2.0
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_program_that_has_built_a_graph_is_too_late() -> None:
+    with default_graph.global_graph().as_default():
+        tf.constant(1.0)
+    with pytest.raises(ValueError, match="must be called at program startup"):
+        tf.enable_eager_execution()
+
+
+def test_wrong_arguments_of_the_mode() -> None:
+    with pytest.raises(ValueError, match="device_policy must be one of"):
+        tf.enable_eager_execution(device_policy=9)
+    with pytest.raises(ValueError, match="execution_mode must be one of"):
+        tf.enable_eager_execution(execution_mode=9)
+
+
+def test_name_scopes_name_variables() -> None:
+    with tf.name_scope("a"), tf.name_scope("b"):
+        v = tf.Variable(1.0, name="v")
+    assert v.name == "a/b/v:0"
+    with tf.variable_scope("s"):
+        assert tf.get_variable("w", [1]).name == "s/w:0"
+
+
+def test_the_shapes_that_are_remembered_are_bounded() -> None:
+    kept = mode.EAGER.application(opdef.lookup("Identity"), {"T": tf.float32})
+    for n in range(application._MOST_FORMS + 10):
+        tf.identity(tf.zeros([n]))
+    assert 0 < len(kept._accepted) <= application._MOST_FORMS
