@@ -18,8 +18,8 @@ def shared_object(ctx: Any, handle: Any, kind: str, of: type) -> Any:
     shared = of_kind(ctx, ctx.resource(handle), of, f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}")
     inputs = getattr(ctx.op, "_inputs", None)
     if inputs:
-        maker = inputs[0].op
-        if maker.definition.makes == kind:
+        maker = inputs[0]._made_by
+        if maker is not None and maker.definition.makes == kind:
             known = _checked.get(maker)
             if known is None or known() is not shared:
                 shared.check_maker(maker.type, maker._attrs, ctx.op)
