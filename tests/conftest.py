@@ -16,7 +16,7 @@ import hypothesis
 # What one test compiles, no other finds on disk; tests of the cache have folders of their own.
 os.environ["ANABRANCH_CACHE"] = "off"
 
-# Like the drafts of anabranch/xla/drafts.py, for all programs of the process and of those that it starts.
+# For all programs of the process and of those that it starts.
 QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 if os.environ.get("ANABRANCH_TEST_COMPILE", "quick") != "full" and QUICK not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}".strip()

@@ -72,7 +72,8 @@ class Once(Generic[T]):
                     self._attempt = attempt
             attempt.ended.set()
 
-        if not apart or threading.current_thread() is not threading.main_thread():
+        thread = threading.current_thread()
+        if not apart or (thread is not threading.main_thread() and not getattr(thread, "may_be_interrupted", False)):
             run()  # no signal handler runs here
             return
         try:

@@ -27,12 +27,13 @@ from anabranch.runtime import channel_ops, fast_path, first_failure, host_ops, p
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.interpreter.python_results import Recorded
-from anabranch.runtime.plans import binding, policy, shape_families
+from anabranch.runtime.plans import ahead, binding, policy, shape_families
 from anabranch.runtime.plans.plan import Plan, ProgramItem, Segment
 from anabranch.runtime.state.resources import ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.step import ItemTime, OtherLayout, Step
 from anabranch.runtime.values import Published, carried
 from anabranch.xla import batches, capacities, lowering
+from anabranch.xla.program import NotStored
 
 MAX_ATTEMPTS = 100
 _NOTHING: frozenset[Slot] = frozenset()
@@ -102,6 +103,9 @@ class Executor:
     # ------------------------------------------------------------------------------------------------------------- runs
     def run(self, feeds: Sequence[Any], step: Step) -> list[Any]:
         """Run the plan and returns a value per fetch: NumPy arrays, None for operations."""
+        if self.plan.awaits_ahead:
+            self.plan.ahead.wait(step.token)
+            take_over(self.plan)
         fast = self.fast if step.stats is None else None
         if fast is not None:
             found = fast.run(feeds, step.token, step.read_committed)
@@ -137,9 +141,12 @@ class Executor:
             except errors.OpError as problem:
                 self.tell_what_stands(problem, segment, channel_done)
                 raise
-        if plan.tier == "compiled":
-            with contextlib.suppress(MemoryError):  # the step is done: the next one has another chance to learn of it
+        with contextlib.suppress(MemoryError):  # the step is done: the next one has another chance to learn of it
+            if plan.tier == "compiled":
+                plan.only_stored = False
                 self._learn(attempts)
+            elif plan.observed is None and not plan.nested and policy.may_compile(plan):
+                plan.observed = ahead.observed(attempts[-1].env)
         return fetched
 
     def _learn(self, attempts: Sequence[Attempt]) -> None:
@@ -273,6 +280,13 @@ class Executor:
                             stats.append(ItemTime(ops, True, started, ended, str(self.plan.device[ops[-1]])))
                         else:
                             stats.append(ItemTime((item.op,), False, started, ended))
+        except NotStored:
+            with self.plan._arranging:
+                if self.plan.only_stored:
+                    self.plan.only_stored = False
+                    self.plan.why = "no compiled form is there"
+                    self.plan.arrange("interpreted")
+            raise _CutAnew from None
         except program_items.UnknownChecks:
             self.plan.expect_checks(segment, items)
             raise _CutAnew from None
@@ -355,7 +369,36 @@ def prepare(plan: Plan, tier: str) -> None:
     """Choose the tier of the coming run and arranges the plan if it changed."""
     if plan.tier == "compiled":
         return
-    chosen, why = policy.choose(plan, tier)
-    plan.why = why
-    if chosen != plan.tier:
-        plan.arrange(chosen)
+    with plan._arranging:
+        chosen, plan.why = policy.choose(plan, tier)
+        if chosen == "stored":
+            plan.looked = plan.only_stored = True
+            plan.arrange("compiled")
+        elif chosen == "compiled" and plan.ahead is not None:
+            if plan.ahead.done:
+                take_over(plan)
+            else:
+                plan.awaits_ahead = True
+        elif chosen != plan.tier:
+            plan.arrange(chosen)
+
+
+def take_over(plan: Plan) -> None:
+    """Run what was compiled beside the plan's runs; what could not be is compiled when it is needed."""
+    with plan._arranging:
+        beside, plan.ahead, plan.awaits_ahead = plan.ahead, None, False
+        if plan.tier == "compiled":
+            return
+        if beside is not None and beside.fits:
+            ahead.adopt(plan, beside.result)
+        else:
+            plan.arrange("compiled")
+
+
+def ran_interpreted(plan: Plan, seconds: float) -> None:
+    """Note what an interpreted run has taken; begin to compile the plan if it is time to."""
+    with plan._arranging:
+        plan.paid += seconds
+        if plan.ahead is None and plan.observed is not None and plan.tier == "interpreted" and policy.is_due(plan):
+            plan.ahead, plan.observed = ahead.Ahead(plan, plan.observed), None
+            plan.ahead.start()

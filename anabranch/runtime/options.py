@@ -22,6 +22,9 @@ class SessionOptions:
         isolation: ``serializable``, or ``read_committed``: a step does not insist that what it read is still current
             when it commits (Hogwild).
         recoverable: never give variables' buffers to a program, so that a device failure loses nothing; costs memory.
+        deterministic: change tiers by a schedule over graph, shapes and number of runs, never by the clock, like a
+            program whose graph has a seed, and split kernels into as many threads on any number of cores;
+            ``docs/reliability.md`` says which bits this promises. To be asked for before anything is compiled.
         seed: entropy for ops without a seed; random if None (the environment variable ANABRANCH_SEED is a default).
         precision: matmul and convolution precision: None (platform default), ``"highest"``, ``"high"`` or
             ``"default"``.
@@ -32,6 +35,7 @@ class SessionOptions:
     tier: str = "auto"
     isolation: str = "serializable"
     recoverable: bool = False
+    deterministic: bool = False
     seed: int | None = None
     precision: str | None = None
     plan_cache_size: int = 256

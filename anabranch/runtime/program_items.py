@@ -22,7 +22,7 @@ from anabranch.runtime.step import Call, device_failure, random_words
 from anabranch.runtime.step import run_wave as run_calls
 from anabranch.runtime.values import Published, on_device, to_host
 from anabranch.xla import capacities, engine, lowering
-from anabranch.xla.program import UNTRACEABLE
+from anabranch.xla.program import UNTRACEABLE, Means, NotStored
 
 MAX_STATIC_VARIANTS = 16
 """After this many distinct values of what a program must know at compile time, further ones are interpreted."""
@@ -177,7 +177,8 @@ def _executable(
         forms = program.variants
         bounds = {i: program.capacities.of(~i, int(to_host(attempt.env[program.inputs[i]]))) for i in item.bounds}
         most = MAX_STATIC_VARIANTS if item.static or bounds else None
-        executable = program.executable(old, inputs, static, rng, most, bounds, batch=batch)
+        means = Means.STORED if plan.only_stored else Means.HERE
+        executable = program.executable(old, inputs, static, rng, most, bounds, batch=batch, means=means)
         if item.settled and executable is not None and not executable.facts.guessed:
             item.cached = (layout, executable)
         if plan.nested and program.variants > MAX_SHAPES_OF_A_BODY:
@@ -192,6 +193,7 @@ def _executable(
         lowering.BoundNeeded,
         lowering.HostNeeded,
         capacities.TooRoomy,
+        NotStored,
         errors.InternalError,
         errors.ResourceExhaustedError,
     ):

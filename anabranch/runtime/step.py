@@ -269,8 +269,6 @@ class Call:
             OpError: the device failed.
         """
         executable, slots, manager = self.executable, self.slots, transaction.manager
-        if executable.draft is not None:
-            executable.draft.count(executable)
         try:
             function = executable.function
             donated: tuple[Any, ...] = ()

@@ -133,12 +133,17 @@ class Worker:
         FailedPreconditionError: the configuration asks for what JAX fixed when its devices started.
     """
 
+    clock: Callable[[], float] = staticmethod(time.perf_counter)
+    """Seconds, for what is decided by what steps take."""
+
     def __init__(self, options: SessionOptions | None = None, config: Any = None, task: str = LOCAL_TASK) -> None:
         self.options = options if options is not None else SessionOptions()
         self.task = task
         self.manager = ResourceManager(self.options.seed)
         if config is not None:
             startup.choose(config)
+        if self.options.deterministic:
+            startup.fix_threads()
         self.devices = Devices(
             lambda platform: len(engine.devices(platform)),
             engine.default_platform,
@@ -233,8 +238,10 @@ class Worker:
         token.brief = not apart and fast is not None and fast.limited
         step = Step(self.manager, token, self._read_committed)
 
+        interpreted = plan.tier == "interpreted" and self.options.tier == "auto"
+
         def work() -> list[Any]:
-            started = time.perf_counter()
+            started = self.clock()
             try:
                 if run_metadata is not None:
                     step.stats = []
@@ -247,9 +254,11 @@ class Worker:
                         self._bodies.spend(plan, step.nested_cost[0])
                     if plan.tier == "compiled":
                         registered.last = fast_path.repetition(changes, registered.step.feeds, values, plan, runner)
+                    if interpreted:
+                        executor.ran_interpreted(plan, self.clock() - started)
                 return results
             finally:
-                plan.took = time.perf_counter() - started
+                plan.took = self.clock() - started
                 self._left(token)
 
         if apart:
@@ -292,7 +301,7 @@ class Worker:
             return self._repeat_apart(registered, last, values, timeout)
         token = self._entered(None)
         token.brief = fast.limited
-        started = time.perf_counter()
+        started = self.clock()
         try:
             results = fast.run(values, token, self._read_committed)
             plan.runs += results is not None
@@ -300,7 +309,7 @@ class Worker:
         except loop_limits.TooLong:
             fast.overran()
         finally:
-            plan.took = time.perf_counter() - started
+            plan.took = self.clock() - started
             self._left(token)
         return self._repeat_apart(registered, last, values, None)
 
@@ -313,13 +322,13 @@ class Worker:
         assert fast is not None
 
         def work() -> list[Any] | None:
-            started = time.perf_counter()
+            started = self.clock()
             try:
                 results = fast.run(values, token, self._read_committed)
                 plan.runs += results is not None
                 return results
             finally:
-                plan.took = time.perf_counter() - started
+                plan.took = self.clock() - started
                 self._left(token)
 
         found: list[Any] | None = self._run_apart(
@@ -345,14 +354,14 @@ class Worker:
         token = self._entered(timeout)
 
         def work() -> pipeline.StepInFlight | None:
-            started = time.perf_counter()
+            started = self.clock()
             try:
                 step = line.start(fast, values, build, token, self._read_committed)
                 plan.runs += step is not None
                 return step
             finally:
                 if engine.waits_in_caller():
-                    plan.took = time.perf_counter() - started
+                    plan.took = self.clock() - started
                 self._left(token)
 
         if not (engine.waits_in_caller() and self._may_last(plan, fast)):
@@ -539,6 +548,9 @@ class Worker:
     def _free(self) -> None:
         for registered in list(self._by_number.values()):
             registered.last = None
+        for plan, _ in self._plans.values():
+            if getattr(plan, "ahead", None) is not None:
+                plan.ahead.cancel()
         for kept in (self._plans, self._families, self._bodies, *self._pipelines):
             kept.close()
         self.manager.clear()

@@ -33,7 +33,9 @@ from anabranch.xla import compiler_process
 
 _lock = threading.Lock()
 _threads: set[threading.Thread] = set()
-_processes: set[subprocess.Popen[bytes]] = set()
+_processes: dict[threading.Thread, subprocess.Popen[bytes]] = {}
+"""The process that each thread awaits."""
+_stopped: set[threading.Thread] = set()
 _ended = False
 
 
@@ -54,6 +56,7 @@ def start(work: Callable[[], None], name: str) -> threading.Thread | None:
                 atexit.unregister(_end)
                 atexit.register(_end)
             thread = threading.Thread(target=_run, args=(work,), name=name, daemon=True)
+            thread.may_be_interrupted = True  # type: ignore[attr-defined]  # see core/one_time.py
             thread.start()
             _threads.add(thread)
             return thread
@@ -69,20 +72,39 @@ def _run(work: Callable[[], None]) -> None:
         finally:
             with _lock:
                 _threads.discard(threading.current_thread())
+                _stopped.discard(threading.current_thread())
+
+
+def stop(thread: threading.Thread) -> None:
+    """Have a thread of the background end soon: what it has compiled elsewhere is nobody's any more."""
+    with _lock:
+        if thread in _threads:
+            _stopped.add(thread)
+            if thread in _processes:
+                _processes[thread].kill()
 
 
 def _end() -> None:
     global _ended
     with _lock:
         _ended = True
-        threads, processes = list(_threads), list(_processes)
+        threads, processes = list(_threads), list(_processes.values())
     for process in processes:
         process.kill()
-    for thread in threads:
-        if thread.ident is not None and thread.is_alive():
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Ended))
-    for thread in threads:
-        thread.join()
+    told = sys.unraisablehook
+    # An interruption that meets a callback of the garbage collector is swallowed there, and would be told.
+    sys.unraisablehook = lambda problem: None if problem.exc_type is Ended else told(problem)
+    while threads := [thread for thread in threads if thread.is_alive()]:
+        for thread in threads:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Ended))
+        threads[0].join(0.02)
+
+
+def raise_if_ended() -> None:
+    """Raise in a thread of the background that is to end, before it does what may last."""
+    thread = threading.current_thread()
+    if thread in _stopped or (_ended and thread in _threads):
+        raise Ended
 
 
 def _after_fork() -> None:
@@ -135,6 +157,7 @@ def compiled_elsewhere(lowered: Any) -> tuple[Any, bytes]:
 def _answer(*request: bytes) -> bytes:
     if not sys.executable or getattr(sys, "frozen", False):
         raise NotPossible("no Python executable is known that could be started")
+    raise_if_ended()
     packages = Path(str(sys.modules["jaxlib"].__file__)).parents[1]
     command = [sys.executable, "-P", compiler_process.__file__, str(packages)]
     try:
@@ -148,14 +171,14 @@ def _answer(*request: bytes) -> bytes:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # an interrupt from the terminal is the program's
             )
-            _processes.add(process)
+            _processes[threading.current_thread()] = process
     except OSError as problem:
         raise NotPossible(str(problem)) from problem
     try:
         found, _ = process.communicate(b"".join(struct.pack("<Q", len(field)) + field for field in request))
     finally:
         with _lock:
-            _processes.discard(process)
+            _processes.pop(threading.current_thread(), None)
         if process.poll() is None:
             process.kill()
     if found[:1] == compiler_process.COMPILED:

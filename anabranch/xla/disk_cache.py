@@ -18,6 +18,7 @@ its user's, and modes say nothing: they are not looked at).
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import logging
 import os
@@ -103,6 +104,11 @@ class DiskCache:
     def _path(self, key: str) -> Path:
         assert self.folder is not None
         return self.folder / (key + _SUFFIX)
+
+    @functools.cached_property
+    def was_empty(self) -> bool:
+        """Whether it kept nothing when this was first asked."""
+        return not self._open(create=False) or not self._files()
 
     def has(self, key: str) -> bool:
         """Whether there is a file, good or not."""

@@ -47,6 +47,11 @@ def jax() -> Any:
     return _imported_module()
 
 
+def is_loaded() -> bool:
+    """Whether JAX has been imported and its devices have started."""
+    return _start_devices.done
+
+
 _imported_before = False
 """Whether the program had imported JAX itself."""
 _when_loaded: list[Any] = []

@@ -16,6 +16,7 @@ its new value is simply not published.
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import threading
 import warnings
@@ -34,9 +35,9 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values.list_values import TracedList
 from anabranch.xla import (
+    background,
     batches,
     capacities,
-    drafts,
     engine,
     kernel_context,
     lists,
@@ -47,7 +48,6 @@ from anabranch.xla import (
     stored_programs,
 )
 from anabranch.xla import row_updates as rows
-from anabranch.xla.drafts import Executable
 from anabranch.xla.loops import loop_limits
 from anabranch.xla.lowering import MAX_EMBEDDED_CONSTANT
 
@@ -138,38 +138,27 @@ class _Facts:
 _PLAIN_FACTS = ("consumed", "traced_outputs", "tentative", "dynamic", "loops", "guessed", "budget")
 
 
-class _OnDisk(drafts.Disk):
-    """Where a program's forms are kept on disk, if it has a name there."""
+class Executable(NamedTuple):
+    """A traced and compiled variant of a program for certain shapes and known values."""
 
-    def __init__(self, name: str | None, facts: _Facts, arguments: tuple[Any, ...], device: Any) -> None:
-        self._name = name
-        self._facts = facts
-        self._arguments = arguments
-        self._device = device
-
-    def keep(self, form: str, compiled: Any, runs: int, code: bytes | None = None) -> None:
-        """Keep a form of a program that makes ``runs`` runs in its first."""
-        if self._name is not None:
-            try:
-                told = {"facts": self._facts.plain(), "runs": runs}
-            except stored_programs.NotStorable:
-                self._name = None
-            else:
-                stored_programs.save(self._name, form, told, compiled, code)
-
-    def has_final(self) -> bool:
-        return stored_programs.has(self._name, stored_programs.FINAL)
-
-    def final(self) -> Any:
-        device = engine.jax_device(self._device)
-        found = stored_programs.load(self._name, stored_programs.FINAL, self._arguments, device)
-        return None if found is None else found[1]
-
-    def keep_final(self, compiled: Any, code: bytes | None) -> None:
-        self.keep(stored_programs.FINAL, compiled, 0, code)
+    function: Any
+    facts: _Facts
+    """What tracing found out."""
 
 
-_shared: Cache[Any, drafts.Forms] = Cache("executables", 1024)
+class NotStored(Exception):
+    """There is no executable in this process or on disk, and none is to be made now."""
+
+
+class Means(enum.Enum):
+    """How a program may come by an executable."""
+
+    HERE = "compile it while the step waits"
+    BESIDE = "compile it in a process of its own; for a thread of the background"
+    STORED = "find it in this process or on disk"
+
+
+_shared: Cache[Any, Executable] = Cache("executables", 1024)
 """Executables of the whole process by structure."""
 
 
@@ -190,10 +179,7 @@ class Program:
         device: Any = None,
         precision: Any = None,
         sizes_change: bool = False,
-        may_draft: bool = False,
     ):
-        self.may_draft = may_draft
-        """Whether it may run in a quickly compiled form at first; see :mod:`anabranch.xla.drafts`."""
         self.sizes_change = sizes_change
         """Whether sizes change from run to run, so that one program for all is better than one for each."""
         self.open_axes: dict[int, tuple[int, ...]] = {}
@@ -295,6 +281,7 @@ class Program:
         bounds: dict[int, int] | None = None,
         gated: bool = False,
         batch: int = 0,
+        means: Means = Means.HERE,
     ) -> Executable | None:
         """The compiled variant for these arguments; ``static`` are positions of ``inputs`` whose values are in it, and
         ``bounds`` upper bounds of others. A ``gated`` one takes one argument more, the first flag of the program before
@@ -302,6 +289,9 @@ class Program:
 
         None if it would be one more than ``limit``. What tracing raised for such arguments once, it raises again at
         once.
+
+        Raises:
+            NotStored: there is none, and ``means`` are not to make it.
         """
         key = (
             tuple([(value.shape, value.dtype) for value in donated]),
@@ -324,18 +314,19 @@ class Program:
                     if refusal is not None:
                         raise refusal.with_traceback(None)
                     structure = (self._structure(), key)
-                    forms = _shared.get((self.device, structure))
-                    found = forms.executable() if forms is not None else None
+                    found = _shared.get((self.device, structure))
                     if found is None:
                         stored = stored_programs.key(
                             structure, stored_programs.definitions(self.flat_ops), self.platform
                         )
                         asked = (donated, inputs, static, rng, bounds or {}, gated)
                         try:
-                            if batch:
-                                forms, source = self._compile(*asked, False, None, batch)  # whose facts are functions
-                            else:
-                                forms, source = self._load(*asked, stored) or self._compile(*asked, False, stored)
+                            if not batch:  # else its facts are functions, which no disk keeps
+                                found = self._load(*asked, stored)
+                            if found is None and means is Means.STORED:
+                                raise NotStored
+                            if found is None:
+                                found = self._compile(*asked, False, None if batch else stored, batch, means)
                         except capacities.TooRoomy:
                             self.capacities.tight = True
                             raise
@@ -346,10 +337,7 @@ class Program:
                             bug = faults.KernelBug(None, problem)
                             self._refused.put(key, bug)
                             raise bug from problem
-                        _shared.put((self.device, structure), forms)
-                        found = forms.executable()
-                        del source  # from here on the executable holds it, as long as it is a draft
-                    assert found is not None
+                        _shared.put((self.device, structure), found)
                     self._variants.put(key, found)
         return found
 
@@ -358,8 +346,7 @@ class Program:
         before the others, or an empty tuple. Arguments are what they are for ``executable``; nothing is known of them.
         """
         with self._lock:
-            forms, _ = self._compile(donated, inputs, {}, rng, {}, gated, keeps=True)
-            return Executable(forms.function, forms.facts)
+            return self._compile(donated, inputs, {}, rng, {}, gated, keeps=True, means=Means.BESIDE)
 
     @property
     def caches(self) -> list[Listed]:
@@ -373,10 +360,8 @@ class Program:
 
     def explain_forms(self) -> list[str]:
         """What is to be told of the forms that it runs in."""
-        left = [found.draft.left for found in self._variants.values() if found.draft is not None]
-        told = [f"a draft, compiled quickly; the optimised form takes over in {runs} runs" for runs in left]
         loops = {loop: None for found in self._variants.values() for loop in found.facts.loops}
-        return [*told, *(f"{blocks} blocks of {ops} ops each are one loop" for blocks, ops in loops)]
+        return [f"{blocks} blocks of {ops} ops each are one loop" for blocks, ops in loops]
 
     def tentative_writes(self) -> list[str]:
         """Names of the writes that go before a check which reads what they write."""
@@ -386,6 +371,7 @@ class Program:
         """The exception of the check that failed; ``size`` is that of a batch that was padded."""
         record = executable.facts.records[failed]
         if size:
+            assert executable.facts.batch is not None
             record = record.cut(batches.at(executable.facts.batch.payloads[failed], size))
         found = record.at(self.flat_ops).failure(payload)
         if isinstance(found, capacities.Exceeded):
@@ -420,7 +406,7 @@ class Program:
                 tuple([(numbers[base], numbers[final]) for base, final in self.donated.items()]),
                 (tuple(ranks), len(self.group.checked)),
                 tuple(sorted([numbers[tensor] for tensor in self.group.awaited])),
-                (self.platform, self.precision, self.sizes_change, self.may_draft),
+                (self.platform, self.precision, self.sizes_change),
             )
         return self._structure_key
 
@@ -481,31 +467,25 @@ class Program:
         keeps: bool = False,
         stored: str | None = None,
         batch: int = 0,
-    ) -> tuple[drafts.Forms, drafts.Source]:
+        means: Means = Means.HERE,
+    ) -> Executable:
         """Traces, compiles, and keeps what can be kept on disk under the name ``stored``."""
         asked = (donated, inputs, static, rng, bounds, gated, keeps, batch)
-        facts, traced, lowered = self._lowered(*asked)
-        disk = _OnDisk(stored, facts, self._arguments(donated, inputs, static, rng, gated), self.device)
-        source = drafts.Source(lambda: lowered, self._around)
-
-        def require_memory(compiled: Any) -> None:
-            device = engine.jax_device(self.device)
-            named = functools.partial(self._traced, *asked, names_ops=True)
-            memory.require_memory(compiled, device, self.flat_ops, lambda: named()[1].jaxpr)
-
-        if self.may_draft and self.platform == "cpu" and not gated and not keeps:
-            runs = drafts.runs_as_draft(traced.jaxpr)
-            draft = source.draft() if runs else None
-            if draft is not None:
-                require_memory(draft)
-                if not facts.guessed:  # the same trace cannot be had later
-                    disk.keep(stored_programs.FIRST, draft, runs)
-                    source = drafts.Source(lambda: lowered, self._around, disk)
-                return drafts.Forms(facts, draft, runs, source=source), source
-        final = source.best_from_a_thread() if keeps else source.final()
-        require_memory(final)
-        disk.keep(stored_programs.FIRST, final, 0)
-        return drafts.Forms(facts, final=final), source
+        facts, lowered = self._lowered(*asked)
+        compiled, code = None, None
+        with self._around():
+            if means is Means.BESIDE:
+                with contextlib.suppress(background.NotPossible):  # a GPU belongs to this process
+                    compiled, code = background.compiled_elsewhere(lowered)
+                background.raise_if_ended()
+            if compiled is None:
+                compiled = lowered.compile()
+        named = functools.partial(self._traced, *asked, names_ops=True)
+        memory.require_memory(compiled, engine.jax_device(self.device), self.flat_ops, lambda: named()[1].jaxpr)
+        if stored is not None:
+            with contextlib.suppress(stored_programs.NotStorable):
+                stored_programs.save(stored, facts.plain(), compiled, code)
+        return Executable(compiled, facts)
 
     def _load(
         self,
@@ -516,29 +496,17 @@ class Program:
         bounds: dict[int, int],
         gated: bool,
         stored: str | None,
-    ) -> tuple[drafts.Forms, drafts.Source] | None:
+    ) -> Executable | None:
         """What an earlier process has kept on disk under the name ``stored``; None if there is nothing."""
-        if not stored_programs.has(stored, stored_programs.FIRST):
+        if not stored_programs.has(stored):
             return None
         arguments = self._arguments(donated, inputs, static, rng, gated)
         with self._around():
-            found = stored_programs.load(stored, stored_programs.FIRST, arguments, engine.jax_device(self.device))
+            found = stored_programs.load(stored, arguments, engine.jax_device(self.device))
         if found is None:
             return None
         told, function = found
-        facts = _Facts.read(told["facts"])
-        like_donated, like_inputs = engine.jax().tree.map(
-            lambda value: engine.jax().ShapeDtypeStruct(value.shape, value.dtype), (tuple(donated), tuple(inputs))
-        )
-
-        def lower() -> Any:
-            with self._lock:
-                return self._lowered(like_donated, like_inputs, static, rng, bounds, gated)[2]
-
-        source = drafts.Source(lower, self._around, _OnDisk(stored, facts, arguments, self.device))
-        if told["runs"]:
-            return drafts.Forms(facts, function, told["runs"], source=source), source
-        return drafts.Forms(facts, final=function), source
+        return Executable(function, _Facts.read(told))
 
     def _arguments(
         self, donated: Sequence[Any], inputs: Sequence[Any], static: dict[int, np.ndarray], rng: Any, gated: bool
@@ -555,7 +523,7 @@ class Program:
         with engine.x64(), on_device or contextlib.nullcontext():
             yield
 
-    def _lowered(self, *asked: Any) -> tuple[_Facts, Any, Any]:
+    def _lowered(self, *asked: Any) -> tuple[_Facts, Any]:
         """What :meth:`_traced` gives, and what it is lowered to; a value that cannot exist is refused."""
         facts, traced = self._traced(*asked)
         if memory.impossible(traced.jaxpr) is not None:
@@ -563,7 +531,7 @@ class Program:
             memory.refuse(named.jaxpr, self.flat_ops, self._may_fail_before)
         with self._around(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
-            return facts, traced, traced.lower()
+            return facts, traced.lower()
 
     def _traced(
         self,

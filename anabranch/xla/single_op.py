@@ -98,7 +98,7 @@ def program(
         # Compiled ahead of time: what is kept holds neither the op, hence its graph, nor these inputs.
         with engine.x64():
             arguments = (*(philox or ()), *dynamic)
-            stored = stored_programs.load(name, stored_programs.FIRST, arguments, engine.jax_device(None))
+            stored = stored_programs.load(name, arguments, engine.jax_device(None))
             if stored is not None:
                 found = (stored[1], [stored_programs.read_record(record) for record in stored[0]])
             else:

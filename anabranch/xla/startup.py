@@ -10,7 +10,8 @@ CPU devices             ``device_count={"CPU": 3}``                    ``ANABRAN
                                                                        ``XLA_FLAGS``
 dispatch on the CPU     (follows from the devices, or from             ``ANABRANCH_CPU_DISPATCH=inline`` or ``threads``
                         ``make_callable(asynchronous=True)``)
-threads of kernels      ``intra_op_parallelism_threads=1``             ``PJRT_NPROC=1``
+threads of kernels      ``intra_op_parallelism_threads=1``, or         ``PJRT_NPROC=1``
+                        ``SessionOptions(deterministic=True)``
 memory of GPUs          ``gpu_options.allow_growth``,                  ``XLA_PYTHON_CLIENT_PREALLOCATE``,
                         ``per_process_gpu_memory_fraction``            ``XLA_PYTHON_CLIENT_MEM_FRACTION``
 platforms               ``device_count={"GPU": 0}`` (of one session)   ``JAX_PLATFORMS=cpu``
@@ -38,6 +39,9 @@ from anabranch.core import errors
 
 CPU_DEVICES = "ANABRANCH_CPU_DEVICES"
 DISPATCH = "ANABRANCH_CPU_DISPATCH"
+THREADS = "PJRT_NPROC"
+FIXED_THREADS = 8
+"""Threads of kernels in a deterministic program: the same on a laptop and on a server."""
 _JAX_DISPATCH = "jax_cpu_enable_async_dispatch"
 _JAX_CPU_DEVICES = "jax_num_cpu_devices"
 _FORCED_BY_XLA = "xla_force_host_platform_device_count"
@@ -78,12 +82,35 @@ def choose(config: Any) -> None:
     choices.cpu_devices = max(choices.cpu_devices, wanted)
     variables = choices.environment
     if config.intra_op_parallelism_threads > 0:
-        variables.setdefault("PJRT_NPROC", str(config.intra_op_parallelism_threads))
+        variables.setdefault(THREADS, str(config.intra_op_parallelism_threads))
     if config.gpu_options.allow_growth:
         variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     if config.gpu_options.per_process_gpu_memory_fraction > 0:
         fraction = config.gpu_options.per_process_gpu_memory_fraction
         variables.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{fraction:.4g}")
+
+
+def fix_threads() -> None:
+    """Have kernels split into :data:`FIXED_THREADS` threads, whatever the number of cores, unless the program says.
+
+    Raises:
+        FailedPreconditionError: JAX has started its devices with as many threads as there are cores.
+    """
+    if THREADS in os.environ or THREADS in choices.environment:
+        return
+    if choices.started:
+        raise errors.FailedPreconditionError(
+            None,
+            None,
+            errors.message(
+                "SessionOptions(deterministic=True) after JAX has started its devices",
+                "it before: the number of threads of kernels, which their bits follow, is fixed when something is "
+                "first compiled",
+                f"make the deterministic session before any other runs a step, or set {THREADS}={FIXED_THREADS} in the "
+                "environment",
+            ),
+        )
+    choices.environment[THREADS] = str(FIXED_THREADS)
 
 
 def require_cpu_devices(wanted: int) -> None:

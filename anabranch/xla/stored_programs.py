@@ -10,9 +10,8 @@ An entry holds the executable as JAX serialises it, and as JSON what tracing fou
 JAX reads its part by pickle, and what is in it is machine code: both are code of the user's own, from a folder that
 only the user may write to (:mod:`anabranch.xla.disk_cache`). The rest is plain data.
 
-A program that begins as a draft (:mod:`anabranch.xla.drafts`) has two entries, its *first* form and its *final* one,
-and begins as a draft also if both are there: what is on disk saves the time to compile and never changes what runs
-when. Programs for CPUs only are kept: for others it has not been tried.
+What is on disk saves the time to compile, and never changes what runs when in a program that follows a schedule
+(:mod:`anabranch.runtime.plans.policy`). Programs for CPUs only are kept: for others it has not been tried.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ from anabranch.core.values.dtypes import DType
 from anabranch.xla import capacities, disk_cache, engine, kernel_context
 from anabranch.xla.loops import loop_limits
 
-FIRST, FINAL = "first", "final"
 _log = logging.getLogger("anabranch")
 
 
@@ -249,7 +247,7 @@ def read_record(value: Any) -> kernel_context.CheckRecord:
 
 
 # ---------------------------------------------------------------------------------------------------------- executables
-def save(name: str | None, form: str, found_out: Any, compiled: Any, code: bytes | None = None) -> None:
+def save(name: str | None, found_out: Any, compiled: Any, code: bytes | None = None) -> None:
     """Keep a compiled function, with plain data. ``code`` is its machine code, where another process has made it."""
     if name is None:
         return
@@ -260,7 +258,7 @@ def save(name: str | None, form: str, found_out: Any, compiled: Any, code: bytes
     except Exception as reason:  # what JAX cannot serialise it says in many ways; the program has what it needs
         _log.info("A compiled program is not kept on disk: %s: %s", type(reason).__name__, reason)
         return
-    disk_cache.of_process().put(_digest(name, form), struct.pack("<I", len(header)), header, payload)
+    disk_cache.of_process().put(name, struct.pack("<I", len(header)), header, payload)
 
 
 def save_records(name: str | None, compiled: Any, records: Iterable[kernel_context.CheckRecord]) -> None:
@@ -270,15 +268,15 @@ def save_records(name: str | None, compiled: Any, records: Iterable[kernel_conte
             found_out = [plain_record(record) for record in records]
         except NotStorable:
             return
-        save(name, FIRST, found_out, compiled)
+        save(name, found_out, compiled)
 
 
-def load(name: str | None, form: str, arguments: tuple[Any, ...], device: Any) -> tuple[Any, Any] | None:
+def load(name: str | None, arguments: tuple[Any, ...], device: Any) -> tuple[Any, Any] | None:
     """Plain data and compiled function that were kept; None if there are none. ``arguments`` are like those to come."""
     if name is None:
         return None
     cache = disk_cache.of_process()
-    content = cache.get(_digest(name, form))
+    content = cache.get(name)
     if content is None:
         return None
     try:
@@ -290,10 +288,15 @@ def load(name: str | None, form: str, arguments: tuple[Any, ...], device: Any) -
         return header["facts"], engine.loaded(content[4 + size :], inputs, outputs, device)
     except Exception as reason:  # whole, but of no use: it is compiled as if it were not there, and replaced
         _log.info("A compiled program on disk cannot be used: %s: %s", type(reason).__name__, reason)
-        cache.remove(_digest(name, form))
+        cache.remove(name)
         return None
 
 
-def has(name: str | None, form: str) -> bool:
+def has(name: str | None) -> bool:
     """Whether something is kept under that name."""
-    return name is not None and disk_cache.of_process().has(_digest(name, form))
+    return name is not None and disk_cache.of_process().has(name)
+
+
+def are_there() -> bool:
+    """Whether there was anything on disk when this was first asked."""
+    return not disk_cache.of_process().was_empty

@@ -16,6 +16,7 @@ from anabranch.runtime import worker as workers
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.plans import plan
 from anabranch.runtime.v1 import plans as version_one
+from anabranch.xla import background
 
 v1 = tf.control_flow_ops
 
@@ -267,6 +268,8 @@ def test_nothing_is_left_of_the_plans_of_a_closed_session(g, made, tier):
     session.explain(looped, {x: np.ones(2), n: 3})
     assert len(made) > 10
     session.close()
+    for thread in list(background._threads):  # what it was compiling
+        thread.join(60)
     gc.collect()
     assert [reference() for reference in made if reference() is not None] == []
     caches = [session._fetch_plans, session._worker._plans, session._worker._families, *session._worker._bodies.caches]

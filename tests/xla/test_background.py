@@ -21,9 +21,11 @@ import atexit, sys, time
 atexit.register(lambda: print("ended", time.perf_counter()))  # the last of these functions
 import numpy as np
 import anabranch as tf
-from anabranch.xla import background, drafts
+from anabranch.runtime.plans import policy
+from anabranch.xla import background, engine
 
-drafts.runs_as_draft = lambda jaxpr: 8
+engine.devices("cpu")
+policy.BEGINS_AFTER = 0.0
 x = tf.placeholder(tf.float32, [16, 16])
 v = tf.Variable(np.ones((16, 16), np.float32))
 y = v

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import ml_dtypes
@@ -16,7 +15,8 @@ import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.contract import opdef
 from anabranch.core.graph import build
-from anabranch.xla import background, disk_cache, drafts, kernel_context, single_op, stored_programs
+from anabranch.runtime.plans import policy
+from anabranch.xla import background, disk_cache, kernel_context, single_op, stored_programs
 from anabranch.xla import program as programs
 
 COMPILED = tf.SessionOptions(tier="compiled")
@@ -46,7 +46,6 @@ def compilations(monkeypatch):
         monkeypatch.setattr(owner, name, spy)
 
     watch(programs.Program, "_lowered")
-    watch(drafts.Source, "draft")
     return found
 
 
@@ -146,59 +145,60 @@ def test_loops_and_branches(starts, compilations):
     np.testing.assert_array_equal(first, second)
 
 
-def test_a_program_begins_as_a_draft_also_if_the_final_form_is_there(starts, compilations, monkeypatch):
-    monkeypatch.setattr(drafts, "runs_as_draft", lambda jaxpr: 8)
+def _tiers(runs, seed=None):
+    """The tier of each of some runs of a step, and what they gave."""
+    if seed is not None:
+        tf.set_random_seed(seed)
+    v = tf.Variable(np.linspace(-1, 1, 6).astype(np.float32))
+    step = [tf.reduce_sum(tf.tanh(v)), v.assign_add(tf.sigmoid(v))]
+    tiers, values = [], []
+    with tf.Session() as session:
+        session.run(v.initializer)
+        for _ in range(runs):
+            values.append(session.run(step)[0])
+            tiers.append(session.explain(step).splitlines()[0])
+            for thread in list(background._threads):
+                thread.join(60)
+    return tiers, values
 
-    def run():
-        v = tf.Variable(np.linspace(-1, 1, 6).astype(np.float32))
-        step = [tf.reduce_sum(tf.tanh(v)), v.assign_add(tf.sigmoid(v))]
-        told, values = [], []
-        with tf.Session() as session:
-            session.run(v.initializer)
-            for _ in range(80):
-                values.append(session.run(step)[0])
-                lines = session.explain(step).splitlines()
-                told.append([line for line in lines if "tier:" in line or "draft" in line])
-        return told, values
 
-    def done():
-        for thread in threading.enumerate():
-            if thread.name == "anabranch-final-form":
-                thread.join()
-
-    (told, values), (again, others) = _twice(starts, compilations, run)
-    done()
-    assert told == again
-    assert any("draft" in line for lines in told for line in lines)
-    assert not any("draft" in line for line in told[-1])
+def test_the_schedule_of_a_seeded_program_is_the_same_if_its_programs_are_there(starts, compilations):
+    (tiers, values), (again, others) = _twice(starts, compilations, lambda: _tiers(80, seed=1))
+    assert tiers == again
+    assert "tier: interpreted" in tiers[0]
+    assert "tier: compiled" in tiers[-1]
     np.testing.assert_array_equal(values, others)
 
 
-def test_a_draft_whose_final_form_was_never_made_is_traced_when_it_is_time(starts, compilations, monkeypatch):
-    monkeypatch.setattr(drafts, "runs_as_draft", lambda jaxpr: 8)
-
-    def run(steps):
-        starts()
-        with tf.Graph().as_default():
-            v = tf.Variable(np.linspace(-1, 1, 6).astype(np.float32))
-            step = v.assign_add(tf.sigmoid(v)).op
-            with tf.Session() as session:
-                session.run(v.initializer)
-                for i in range(steps):
-                    session.run(step)
-                    if i > 64 and steps < 100 and compilations:
-                        return None
-                assert "draft" not in session.explain(step)
-                return session.run(v)
-
-    run(66)  # ends as a draft
-    assert compilations == ["_lowered", "draft"]
+def test_another_program_begins_with_what_is_there(starts, compilations, monkeypatch):
+    monkeypatch.setattr(policy, "BEGINS_AFTER", 0.0)
+    monkeypatch.setattr(policy, "WORTH_A_LOOK", 0.0)
+    starts()
+    with tf.Graph().as_default():
+        first, values = _tiers(3)
+    assert "tier: interpreted" in first[0]
+    assert "compiled beside 1 interpreted runs" in first[1]
     compilations.clear()
-    found = run(100)
-    assert compilations == ["_lowered"]
-    compilations.clear()
-    np.testing.assert_array_equal(run(100), found)
+    starts()
+    monkeypatch.setattr(disk_cache, "_the_one", disk_cache.DiskCache(disk_cache.of_process().folder))
+    with tf.Graph().as_default():
+        second, others = _tiers(3)
+    assert "tier: compiled (its programs were there already)" in second[0]
     assert compilations == []
+    np.testing.assert_allclose(values, others, rtol=1e-6, atol=1e-6)
+
+
+def test_a_program_that_is_not_there_is_interpreted_as_if_nobody_had_looked(starts, compilations, monkeypatch):
+    monkeypatch.setattr(policy, "WORTH_A_LOOK", 0.0)
+    assert _entries_after(_square, starts) == 1
+    compilations.clear()
+    starts()
+    monkeypatch.setattr(disk_cache, "_the_one", disk_cache.DiskCache(disk_cache.of_process().folder))
+    with tf.Graph().as_default():
+        tiers, values = _tiers(1)
+    assert "tier: interpreted (no compiled form is there)" in tiers[0]
+    assert compilations == []
+    np.testing.assert_allclose(values[0], 0.0, atol=1e-6)
 
 
 def test_an_op_without_a_host_kernel_is_kept_too(starts, cache):

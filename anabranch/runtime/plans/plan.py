@@ -190,10 +190,21 @@ class Plan:
         self.varying = shape_families.Varying()
         self.told: set[ValueKey] = set()
         """Small integers that were known when a program was traced, and so are when one that takes them is."""
-        self.cost = policy.estimate(self)
         self.runs = 0
         self.spent = 0.0
         """Modelled microseconds that nested bodies have taken in interpreted runs."""
+        self.paid = 0.0
+        """Seconds that interpreted runs have taken."""
+        self.observed: dict[ValueKey, Any] | None = None
+        """What the values of an interpreted run look like."""
+        self.ahead: Any = None
+        """Its programs, while they are compiled beside its interpreted runs; see ``plans/ahead.py``."""
+        self.awaits_ahead = False
+        """Whether the next run is to wait for them."""
+        self.looked = False
+        """Whether it has been asked if its programs are there already."""
+        self.only_stored = False
+        """Whether it runs compiled only if they are."""
         self.straight: Any = None
         """Of a nested plan, the code that runs it faster than op by op; see ``nested.BodyPlans``."""
         self.held_bodies = tuple([use.body for op in self.analysis.order for use in bodies_of(op)])
@@ -358,6 +369,16 @@ class Plan:
         if several:
             waves.read_where_used(self)
         return several
+
+    @functools.cached_property
+    def cost(self) -> policy.Cost:
+        """What interpreting it costs, and compiling it."""
+        return policy.estimate(self)
+
+    @property
+    def graph(self) -> Any:
+        """The graph of its ops."""
+        return self.analysis.order[0].graph
 
     # ---------------------------------------------------------------------------------------------------- arrangement
     def arrange(self, tier: str) -> None:
@@ -697,7 +718,6 @@ class Plan:
             device=None if engine.is_default(device) else device,
             precision=self.options.precision,
             sizes_change=self.nested or self.dynamic_on_host or bool(self.varying.open),
-            may_draft=self.options.tier == "auto",
         )
         if not self.varying.batch:
             program.open_axes.update(shape_families.open_axes(self, program.inputs))

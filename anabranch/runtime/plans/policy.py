@@ -10,6 +10,7 @@ deterministic, so a program takes the same tiers in the same runs each time.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Container
 from typing import Any
 
@@ -20,7 +21,7 @@ from anabranch.core.contract.opdef import OpDefinition
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.rewrite import effects
-from anabranch.xla import repeated_blocks
+from anabranch.xla import engine, repeated_blocks, stored_programs
 
 # Microseconds, from measurements on two x86 cores (docs/notes/0004-tiers.md).
 HOST_OP = 8.0
@@ -67,6 +68,12 @@ MANY_RUNS = 512
 that takes `COSTLY` to compile.
 """
 COSTLY = 500_000.0
+START_OF_JAX = 700_000.0
+BEGINS_AFTER = 0.125
+"""When interpreted runs have taken this part of what compiling costs, it begins beside them, if the clock decides."""
+WORTH_A_LOOK = 5_000.0
+"""A plan whose first run takes less is interpreted once before anybody asks whether its programs are on disk."""
+SEED = "ANABRANCH_SEED"
 
 
 @dataclasses.dataclass
@@ -213,17 +220,81 @@ def compiling_body(cost: Cost) -> float:
     return COMPILE_OP * cost.compilable + _of_loops(cost.compilable)
 
 
+def may_compile(plan: Any) -> bool:
+    """Whether there is anything in a plan that a program does better."""
+    return bool(plan.cost.compilable) and not plan.cost.moves_files
+
+
+def is_scheduled(plan: Any) -> bool:
+    """Whether the tiers of a plan follow its runs alone, and not the clock."""
+    options = plan.options
+    return (
+        plan.nested
+        or options.deterministic
+        or options.seed is not None
+        or SEED in os.environ
+        or plan.graph.seed is not None
+    )
+
+
 def choose(plan: Any, tier: str) -> tuple[str, str]:
-    """The tier of the next run and the reason, given the user's wish (``auto``, ``interpreted``, ``compiled``)."""
+    """The tier of the next run and the reason, given the user's wish (``auto``, ``interpreted``, ``compiled``).
+
+    ``stored`` is the compiled one if its programs are there already, else the interpreted one.
+    """
     if tier != "auto":
         return tier, "asked for"
+    if not may_compile(plan):
+        only_moves = plan.cost.compilable
+        return "interpreted", (
+            "beside its files it only moves values" if only_moves else "nothing in it can be compiled"
+        )
+    return _by_schedule(plan) if is_scheduled(plan) else _by_clock(plan)
+
+
+def _by_clock(plan: Any) -> tuple[str, str]:
     cost: Cost = plan.cost
-    if not cost.compilable:
-        return "interpreted", "nothing in it can be compiled"
-    if cost.moves_files:
-        return "interpreted", "beside its files it only moves values"
-    spent = cost.start + cost.run * (plan.runs + 1) + (plan.spent or cost.bodies)
-    if plan.runs >= (MANY_RUNS if cost.loops or cost.compile > COSTLY else MAX_INTERPRETED_RUNS):
+    if plan.ahead is not None and not plan.ahead.done:
+        return "interpreted", "its programs are being compiled meanwhile"
+    if plan.ahead is not None and plan.ahead.result is not None:
+        return "compiled", f"its programs were compiled beside {plan.runs} interpreted runs"
+    run = cost.run + cost.bodies
+    if not plan.looked and (plan.runs or run >= WORTH_A_LOOK) and stored_programs.are_there():
+        return "stored", "its programs were there already"
+    if cost.start + run >= cost.compile:
+        return (
+            "compiled",
+            f"an interpreted run would cost {run / 1000:.3g} ms, compiling {cost.compile / 1000:.3g} ms",
+        )
+    paid = f"interpreted runs have taken {plan.paid * 1e3:.3g} ms, compiling costs {cost.compile / 1000:.3g} ms"
+    return "compiled" if plan.ahead is not None and plan.paid * 1e6 >= cost.compile else "interpreted", paid
+
+
+def is_due(plan: Any) -> bool:
+    """Whether it is time to begin to compile a plan beside its interpreted runs."""
+    if not may_compile(plan):
+        return False
+    cost: Cost = plan.cost
+    if not is_scheduled(plan):
+        start = 0.0 if engine.is_loaded() else START_OF_JAX
+        return plan.paid * 1e6 >= (cost.compile + start) * BEGINS_AFTER
+    most = _most_runs(cost) // 2
+    return plan.runs >= most or _spent(plan, plan.runs) >= cost.compile / 2
+
+
+def _spent(plan: Any, runs: int) -> float:
+    cost: Cost = plan.cost
+    return cost.start + cost.run * runs + (plan.spent or cost.bodies)
+
+
+def _most_runs(cost: Cost) -> int:
+    return MANY_RUNS if cost.loops or cost.compile > COSTLY else MAX_INTERPRETED_RUNS
+
+
+def _by_schedule(plan: Any) -> tuple[str, str]:
+    cost: Cost = plan.cost
+    spent = _spent(plan, plan.runs + 1)
+    if plan.runs >= _most_runs(cost):
         return "compiled", f"it has run {plan.runs} times"
     if spent >= cost.compile:
         return (

@@ -127,7 +127,7 @@ def handed(
         if _expecting and whole and facts not in manager.spares.prepared:
             _prepare_if_expected(manager, program, executable, old, arguments, rng, gated)
         return executable.function, tuple(old)
-    spare = facts.spare if whole and executable.draft is None else None
+    spare = facts.spare if whole else None
     if spare is not None:
         buffers = manager.spares.take(old) if program.platform == "cpu" else ()
         if buffers is not None:
@@ -166,8 +166,6 @@ def _prepare_if_expected(
     facts = executable.facts
     if not program.group.ops or program.group.ops[0].graph not in _expecting or facts in manager.spares.prepared:
         return
-    if executable.draft is not None:
-        return  # the second form is compiled as the final one: which of the two runs must not show
     if program.platform == "cpu" and any(_key_of(value) is None for value in old):
         return  # what an initializer made on the host; after this step, it will be the device's
     manager.spares.prepared.add(facts)

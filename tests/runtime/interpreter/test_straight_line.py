@@ -194,6 +194,7 @@ def test_a_condition_sees_what_the_body_writes(counts):
 
 
 def test_when_a_plan_with_a_loop_is_compiled_follows_from_what_its_iterations_cost():
+    tf.set_random_seed(1)
     x = tf.placeholder(tf.float32, [4])
     trips = tf.placeholder(tf.int32, [])
     out = tf.while_loop(lambda i, t: i < trips, lambda i, t: (i + 1, tf.tanh(t * x)), [0, x])[1]

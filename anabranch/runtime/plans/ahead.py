@@ -1,0 +1,181 @@
+"""Programs that are compiled beside the interpreted runs of their plan, so that no run waits for XLA.
+
+An interpreted run shows the shape of every value in the step. With these, a thread arranges a second plan of the same
+step for the compiled tier, traces its programs, and has each compiled by a process of its own
+(:mod:`anabranch.xla.background`), one plan after another. What tracing finds out on the way (values that must be known,
+ops that have no compiled form) arranges that plan anew, as it would have done in a step. The plan of the session adopts
+the other's programs when the policy says so (:mod:`anabranch.runtime.plans.policy`); until then, nothing of it changes.
+
+Whatever cannot be done in this way is compiled by the step that needs it, as if there had been no attempt: plans on
+several devices, and batches that are padded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.cancellation import CancellationToken
+from anabranch.core.contract import kernels
+from anabranch.core.graph.state_key import ValueKey
+from anabranch.core.values.list_values import TracedList
+from anabranch.runtime.plans.plan import Plan, ProgramItem, Segment
+from anabranch.runtime.values import device_value, to_host
+from anabranch.xla import background, batches, capacities, engine, lowering
+from anabranch.xla.program import UNTRACEABLE, Means
+
+KNOWN_ELEMENTS = 1024
+"""Arrays of so many elements are remembered with their values, which a program may have to know."""
+_NEEDS = (lowering.CutNeeded, lowering.BoundNeeded, lowering.HostNeeded, batches.NotPadded)
+_log = logging.getLogger("anabranch")
+_turn = threading.Lock()
+"""Held by the thread whose programs are compiled: two compilations at a time would slow the steps down."""
+
+
+class NotPossible(Exception):
+    """The plan is one that only a step can compile: the reason."""
+
+
+def observed(env: Mapping[ValueKey, Any]) -> dict[ValueKey, Any]:
+    """What the values of a run look like; it keeps none of the large ones."""
+    found = {}
+    for key, value in env.items():
+        with contextlib.suppress(kernels.NotCompilable):  # a list that programs do not take
+            found[key] = _like(device_value(value))
+    return found
+
+
+def _like(value: Any) -> Any:
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is None or dtype is None or np.dtype(dtype).hasobject or isinstance(value, TracedList):
+        return value
+    if value.size <= KNOWN_ELEMENTS:
+        return np.array(to_host(value))
+    return np.broadcast_to(np.zeros((), dtype), shape)
+
+
+class Ahead:
+    """The programs of one plan that are being compiled. ``values`` are what :func:`observed` has given."""
+
+    def __init__(self, plan: Plan, values: dict[ValueKey, Any]) -> None:
+        self.result: Plan | None = None
+        """The plan whose programs are there; None before that, and if it was not possible."""
+        self.done = False
+        self._plan = plan
+        self._values = values
+        self._varying = _varying_of(plan)
+        self._ended = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to compile."""
+        self._thread = background.start(self._work, "anabranch-ahead")
+
+    def cancel(self) -> None:
+        """Stop compiling: nobody will run the plan again."""
+        if self._thread is not None:
+            background.stop(self._thread)
+
+    def wait(self, token: CancellationToken) -> None:
+        """Wait until it is done.
+
+        Raises:
+            OpError: the step whose token this is was cancelled.
+        """
+        with self._ended:
+            token.wait_for(self._ended, lambda: self.done)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the plan is still to be arranged like the one whose programs are there."""
+        return self.result is not None and self._varying == _varying_of(self._plan)
+
+    def _work(self) -> None:
+        result = None
+        try:
+            with _turn:
+                result = self._compiled()
+        except (NotPossible, kernels.NotCompilable) as reason:
+            _log.info("A plan is compiled by the step that needs it: %s", reason)
+        except Exception as problem:  # the step that compiles for itself meets it again, and says what it is
+            _log.info("Compiling beside a plan's runs failed: %s: %s", type(problem).__name__, problem)
+        finally:
+            self._values = {}
+            with self._ended:
+                self.result, self.done = result, True
+                self._ended.notify_all()
+
+    def _compiled(self) -> Plan:
+        if self._plan.varying.batch:
+            raise NotPossible("its batches are padded")
+        with self._plan.graph._lock:
+            plan = _alike(self._plan)
+        plan.arrange("compiled")
+        if plan.several_devices:
+            raise NotPossible("it runs on several devices")
+        while True:
+            segment, need = self._first_need(plan)
+            if need is None:
+                return plan
+            plan.require(need, segment, segment.items)
+
+    def _first_need(self, plan: Plan) -> tuple[Segment, Exception | None]:
+        """Compile the programs; the first thing that one of them needs to know, and its segment."""
+        for segment in plan.segments:
+            for item in segment.items:
+                if isinstance(item, ProgramItem):
+                    try:
+                        self._compile(item)
+                    except _NEEDS as need:
+                        return segment, need
+                    except capacities.TooRoomy as need:  # the next attempt takes less
+                        return segment, need
+                    except UNTRACEABLE:  # its ops will run one by one
+                        pass
+        return plan.segments[-1], None
+
+    def _compile(self, item: ProgramItem) -> None:
+        program, values = item.program, self._values
+        if any(key not in values for key in (*program.inputs, *program.donated_keys)):
+            return  # of a variable that the step does without
+        inputs = [values[key] for key in program.inputs]
+        program.ready(inputs, item.static)
+        static = {i: to_host(values[program.inputs[i]]) for i in item.static if not isinstance(inputs[i], TracedList)}
+        bounds = {i: program.capacities.of(~i, int(to_host(values[program.inputs[i]]))) for i in item.bounds}
+        rng = np.zeros((len(program.random_ops), 6), np.uint32)
+        engine.refuse_after_fork()
+        old = [values[key] for key in program.donated_keys]
+        program.executable(old, inputs, static, rng, None, bounds, means=Means.BESIDE)
+
+
+def _alike(known: Plan) -> Plan:
+    """Another plan of the same step, which knows what the first one has found out."""
+    plan = Plan(known.fetches, known.feeds, known.handle_of, known.placer, known.options, known.feed_shapes)
+    plan.varying = known.varying
+    plan.required_static |= known.required_static
+    plan.required_bounds |= known.required_bounds
+    plan.on_host |= known.on_host
+    return plan
+
+
+def adopt(plan: Plan, other: Plan) -> None:
+    """Have a plan run the programs of another plan of the same step from now on."""
+    with plan._arranging:
+        plan.required_static, plan.required_bounds = other.required_static, other.required_bounds
+        plan.on_host, plan._host_slices = other.on_host, other._host_slices
+        for segment, theirs in zip(plan.segments, other.segments, strict=True):
+            segment.items = theirs.items
+        plan.arrangements += 1
+        plan.took = math.inf
+        plan.tier = "compiled"  # last, like in `Plan.arrange`
+
+
+def _varying_of(plan: Plan) -> tuple[Any, ...]:
+    varying = plan.varying
+    return dict(varying.open), set(varying.changed), dict(varying.batch)

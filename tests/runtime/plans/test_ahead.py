@@ -1,0 +1,223 @@
+"""When a plan changes its tier: by a clock that the tests supply, or by a schedule; and what runs meanwhile."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.core import cache
+from anabranch.runtime.plans import ahead, policy
+from anabranch.runtime.worker import Worker
+from anabranch.xla import background, engine, startup
+from anabranch.xla import program as programs
+
+ROW = np.linspace(-1.0, 1.0, 6).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _graph(monkeypatch):
+    engine.devices("cpu")  # else its start is part of the price
+    monkeypatch.setattr(programs, "_shared", cache.Cache("executables", 1024))  # not what other tests compiled
+    with tf.Graph().as_default():
+        yield
+
+
+class Clock:
+    """A clock by which each step takes ``tick`` seconds."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.tick = 0.0
+
+    def __call__(self):
+        self.now += self.tick
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    found = Clock()
+    monkeypatch.setattr(Worker, "clock", found)
+    return found
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """Holds compilations beside steps back until it is set."""
+    found = threading.Event()
+    compiled = ahead.Ahead._compiled
+
+    def held(self):
+        assert found.wait(60)
+        return compiled(self)
+
+    monkeypatch.setattr(ahead.Ahead, "_compiled", held)
+    yield found
+    found.set()
+    _finish()
+
+
+def _finish():
+    for thread in list(background._threads):
+        thread.join(60)
+
+
+def _step():
+    v = tf.Variable(np.arange(6.0, dtype=np.float32))
+    x = tf.placeholder(tf.float32, [6])
+    return v, x, [tf.reduce_sum(tf.tanh(v) * x), v.assign_add(tf.sigmoid(x)).op]
+
+
+def _tier(session, fetches, feeds):
+    return session.explain(fetches, feeds).splitlines()[0].partition("tier: ")[2]
+
+
+def _plan(session):
+    (found,) = [plan for plan, _ in session._worker._plans.values() if len(plan.analysis.order) > 5]
+    return found
+
+
+def test_runs_that_took_no_time_begin_nothing(clock):
+    v, x, fetches = _step()
+    with tf.Session() as session:
+        session.run(v.initializer)
+        for _ in range(200):
+            session.run(fetches, {x: ROW})
+        assert _tier(session, fetches, {x: ROW}).startswith("interpreted")
+        assert _plan(session).ahead is None
+
+
+def test_no_run_waits_for_what_is_compiled_meanwhile(clock, gate):
+    v, x, fetches = _step()
+    with tf.Session() as session:
+        session.run(v.initializer)
+        session.run(fetches, {x: ROW})
+        price = _plan(session).cost.compile * 1e-6
+        clock.tick = price * policy.BEGINS_AFTER
+        session.run(fetches, {x: ROW})
+        assert _plan(session).ahead is not None
+        for _ in range(20):  # by now they have taken more than compiling would
+            session.run(fetches, {x: ROW})
+        assert _tier(session, fetches, {x: ROW}).startswith("interpreted (its programs are being compiled meanwhile)")
+        gate.set()
+        _finish()
+        session.run(fetches, {x: ROW})
+        assert _tier(session, fetches, {x: ROW}).startswith("compiled (its programs were compiled beside 22")
+        value = np.arange(6.0) + 23 / (1 + np.exp(-ROW.astype(np.float64)))
+        np.testing.assert_allclose(session.run(v), value, rtol=1e-5)
+
+
+def test_the_step_compiles_for_itself_what_could_not_be_compiled_beside_it(clock, monkeypatch):
+    def refuse(self):
+        raise ahead.NotPossible("for a test")
+
+    monkeypatch.setattr(ahead.Ahead, "_compiled", refuse)
+    v, x, fetches = _step()
+    with tf.Session() as session:
+        session.run(v.initializer)
+        session.run(fetches, {x: ROW})
+        clock.tick = _plan(session).cost.compile * 1e-6 / 2
+        for tier in ("interpreted", "interpreted", "compiled"):
+            session.run(fetches, {x: ROW})
+            _finish()
+            assert _tier(session, fetches, {x: ROW}).startswith(tier)
+
+
+@pytest.mark.parametrize("how", ["graph seed", "deterministic", "seed of the session"])
+def test_a_schedule_asks_no_clock_and_waits_at_its_run(clock, gate, how, monkeypatch):
+    if how == "graph seed":
+        tf.set_random_seed(1)
+    monkeypatch.setitem(startup.choices.environment, startup.THREADS, "2")  # as if it had come first
+    options = tf.SessionOptions(deterministic=how == "deterministic", seed=3 if how == "seed of the session" else None)
+    clock.tick = 1000.0
+    v, x, fetches = _step()
+    with tf.Session(config=options) as session:
+        session.run(v.initializer)
+        runs = 0
+        while policy.choose(_plan(session), "auto")[0] == "interpreted" if runs else True:
+            session.run(fetches, {x: ROW})
+            runs += 1
+        assert 10 < runs <= policy.MAX_INTERPRETED_RUNS
+        assert _plan(session).ahead is not None
+        assert _tier(session, fetches, {x: ROW}).startswith("interpreted")
+        waiting = threading.Thread(target=session.run, args=(fetches, {x: ROW}))
+        waiting.start()
+        waiting.join(0.2)
+        assert waiting.is_alive()
+        gate.set()
+        waiting.join(60)
+        assert not waiting.is_alive()
+        assert _tier(session, fetches, {x: ROW}).startswith("compiled")
+        value = np.arange(6.0) + (runs + 1) / (1 + np.exp(-ROW.astype(np.float64)))
+        np.testing.assert_allclose(session.run(v), value, rtol=1e-5)
+
+
+def test_a_run_that_waits_keeps_its_deadline(clock, gate):
+    tf.set_random_seed(1)
+    v, x, fetches = _step()
+    with tf.Session() as session:
+        session.run(v.initializer)
+        runs = 0
+        while policy.choose(_plan(session), "auto")[0] == "interpreted" if runs else True:
+            session.run(fetches, {x: ROW})
+            runs += 1
+        with pytest.raises(tf.errors.DeadlineExceededError, match="ran past its timeout_in_ms"):
+            session.run(fetches, {x: ROW}, options=tf.RunOptions(timeout_in_ms=100))
+        gate.set()
+        session.run(fetches, {x: ROW})
+        value = np.arange(6.0) + (runs + 1) / (1 + np.exp(-ROW.astype(np.float64)))
+        np.testing.assert_allclose(session.run(v), value, rtol=1e-5)
+
+
+def test_values_that_must_be_known_are_found_out_beside_the_steps(clock):
+    x = tf.placeholder(tf.float32, [None, 4])
+    n = tf.placeholder(tf.int32, [])
+    rows = tf.reshape(tf.tanh(x), tf.stack([n * 2, -1])) + 1.0
+    step = tf.reduce_sum(tf.matmul(rows, rows, transpose_b=True))
+    feeds = {x: np.ones((6, 4), np.float32), n: 3}
+    with tf.Session() as session:
+        session.run(step, feeds)
+        clock.tick = 1.0
+        before = session.run(step, feeds)
+        _finish()
+        assert len(programs._shared) == 1
+        np.testing.assert_allclose(session.run(step, feeds), before, rtol=1e-5)
+        assert _tier(session, step, feeds).startswith("compiled")
+        assert len(programs._shared) == 1  # the step compiled nothing
+
+
+def test_random_ops_and_row_updates_are_compiled_beside_the_steps(clock):
+    table = tf.Variable(np.zeros((300, 8), np.float32))
+    ids = tf.placeholder(tf.int32, [None])
+    drawn = tf.random_normal([8])
+    loss = tf.reduce_sum(tf.nn.embedding_lookup(table, ids) * drawn)
+    step = [tf.train.AdamOptimizer(0.1).minimize(loss), loss]
+    feeds = {ids: np.array([1, 5, 5, 7], np.int32)}
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(step, feeds)
+        clock.tick = 10.0
+        session.run(step, feeds)
+        _finish()
+        there = len(programs._shared)
+        assert there
+        session.run(step, feeds)
+        assert _tier(session, step, feeds).startswith("compiled")
+        assert len(programs._shared) == there
+        assert np.count_nonzero(np.abs(session.run(table)).sum(1)) == 3
+
+
+def test_a_deterministic_session_comes_before_the_devices_start(monkeypatch):
+    monkeypatch.setattr(startup, "choices", startup.Choices())
+    monkeypatch.delenv(startup.THREADS, raising=False)
+    with tf.Session(config=tf.SessionOptions(deterministic=True)):
+        assert startup.choices.environment == {startup.THREADS: "8"}
+    startup.choices.started = True
+    with tf.Session(config=tf.SessionOptions(deterministic=True)):
+        pass
+    startup.choices.environment.clear()
+    with pytest.raises(tf.errors.FailedPreconditionError, match="after JAX has started its devices"):
+        tf.Session(config=tf.SessionOptions(deterministic=True))
