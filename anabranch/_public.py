@@ -23,13 +23,14 @@ from anabranch.core.contract import api, hooks, opdef
 
 PACKAGE = "anabranch"
 # Parts that publish names at the top or in namespaces of their own, in the order in which they load; those that are not
-# there are passed over. `keras`, `lite`, `serving`, `cluster`, `contrib` and `estimator` load only when named.
+# there are passed over. `keras`, `lite`, `serving`, `contrib` and `estimator` load only when named.
 _LIBRARIES = (
     "autodiff",
     "formats",
     "variables",
     "session",
     "train",
+    "cluster",
     "saved_model",
     "layers",
     "losses",

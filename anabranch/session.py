@@ -25,7 +25,7 @@ from anabranch.runtime import fetching, partial_run, pipeline
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.watching import Watcher
-from anabranch.runtime.worker import LocalStep, RegisteredStep, Worker
+from anabranch.runtime.worker import LocalStep, OnToken, RegisteredStep, Worker
 from anabranch.xla import program as programs
 from anabranch.xla import single_op, startup
 
@@ -89,21 +89,16 @@ class BaseSession:
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None):
         if target not in ("", None) and not isinstance(target, (str, bytes)):
             raise TypeError(f"target must be a string, but got {target!r}")
-        if target:
-            raise errors.UnimplementedError(
-                None,
-                None,
-                errors.message(
-                    f"session target {target!r}",
-                    "'' (in-process)",
-                    "leave target out; remote sessions are not there yet",
-                ),
-            )
         if graph is not None and not isinstance(graph, Graph):
             raise TypeError(f"graph must be a tf.Graph, but got {type(graph)}")
         self._graph = graph if graph is not None else get_default_graph()
         self._options, self._config = _read_config(config)
-        self._worker = Worker(self._options, self._config)
+        self._target = target.decode() if isinstance(target, bytes) else target or ""
+        self._worker: Any = (
+            hooks.session_worker(self._target, self._options, self._config)
+            if self._target
+            else Worker(self._options, self._config)
+        )
         bound = self._options.plan_cache_size
         self._fetch_plans: Cache[Any, fetching.FetchPlan] = Cache("structures of fetches", bound)
         self._steps: Cache[Any, RegisteredStep] = Cache("steps", bound)
@@ -136,10 +131,12 @@ class BaseSession:
     @property
     def sess_str(self) -> str:
         """Target string."""
-        return ""
+        return self._target
 
     def list_devices(self) -> list[Any]:
         """The devices that the session can use."""
+        if self._target:
+            return [DeviceAttributes(name, "CPU", 0, 0) for name in self._worker.devices_of_tasks()]
         return [
             DeviceAttributes(str(device), device.platform.upper(), 0, 0) for device in self._worker.devices.listed()
         ]
@@ -305,6 +302,7 @@ class BaseSession:
         values: tuple[Any, ...],
         options: Any = None,
         run_metadata: Any = None,
+        on_token: OnToken | None = None,
     ) -> list[Any]:
         timeout = self._default_timeout
         if options is not None and getattr(options, "timeout_in_ms", None):
@@ -317,7 +315,8 @@ class BaseSession:
                 watcher = hooks.debug_watcher(options, f"{self._worker.task}/device:CPU:0")
             if watcher is not None:
                 return self._worker.watch(registered, values, watcher, timeout, traced)
-            return self._worker.run(registered, values, timeout, traced)
+            results: list[Any] = self._worker.run(registered, values, timeout, traced, on_token)
+            return results
         except RecursionError as problem:
             raise errors.ResourceExhaustedError(None, None, errors.nested_too_deep("run")) from problem
 
@@ -428,6 +427,23 @@ class BaseSession:
 
         return call
 
+    def _callable_with_token(self, fetches: Any, on_token: OnToken) -> Callable[[], Any]:
+        """A function that runs ``fetches`` without feeds; ``on_token`` is told the token of each run."""
+        fetch_plan = self._new_fetch_plan(fetches)
+        self._callables.add(fetch_plan)
+
+        def call() -> Any:
+            if self._closed:
+                raise RuntimeError("Attempted to use a closed Session.")
+            last = fetch_plan.last
+            if last is not None and last.fits((), ()):
+                results = self._worker.repeat(last, (), self._default_timeout, on_token)
+                if results is not None:
+                    return fetch_plan.build(results)
+            return fetch_plan.build(self._run(fetch_plan, (), (), on_token=on_token))
+
+        return call
+
     # ---------------------------------------------------------------------------------------------------------- closing
     def close(self) -> None:
         """Cancel running steps and frees the session's variables. Steps in flight end.
@@ -461,7 +477,7 @@ class Session(BaseSession):
     """Run a graph's operations; owns its variables.
 
     Args:
-        target: '' for this process.
+        target: '' for this process, or ``tf.train.Server.target`` for a cluster.
         graph: the graph to run; the default graph if None.
         config: a ConfigProto, or :class:`SessionOptions`.
 
@@ -496,15 +512,17 @@ class Session(BaseSession):
 
     @staticmethod
     def reset(target: str, containers: Iterable[str] | None = None, config: Any = None) -> None:
-        """Clear the given containers (all if None) in every live session of this process, as ``target=''`` means."""
-        if target:
-            raise errors.UnimplementedError(
-                None, None, errors.message(f"reset of target {target!r}", "''", "remote sessions are not there yet")
-            )
+        """Clear the given containers (all if None): on all tasks of a target's cluster, or, for the target '', in every
+        live session of this process.
+        """
         if isinstance(containers, (str, bytes)):
             raise TypeError("containers must be a list of strings")
+        if target:
+            hooks.reset_target(target, containers, config)
+            return
         for session in _sessions:
-            session._manager.clear(containers)
+            if not session._target:
+                session._manager.clear(containers)
 
 
 @public("InteractiveSession")

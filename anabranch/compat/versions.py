@@ -25,10 +25,6 @@ _SECOND = {
 # Whole libraries: what does their work.
 _LIBRARIES = {
     "keras": "tf.layers, or functions on tf.get_variable",
-    "train.Server": "tf.Session() in one process: several machines are not supported yet",
-    "train.ClusterSpec": "tf.Session() in one process: several machines are not supported yet",
-    "train.ClusterDef": "tf.Session() in one process: several machines are not supported yet",
-    "train.SyncReplicasOptimizer": "the optimizer itself, in one process",
     "estimator": "a training loop with tf.train.MonitoredTrainingSession",
     "feature_column": "tf.layers on tensors that you make of the columns",
     "tpu": "plain optimizers and a session: XLA compiles for the device at hand",

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from anabranch.core import device as device_names
 from anabranch.core import errors
 from anabranch.core.cache import Cache
 from anabranch.core.graph.operation import Operation
-from anabranch.placement.devices import LOCAL_JOB, PLATFORMS, Device, Devices
+from anabranch.placement.devices import LOCAL_TASK, PLATFORMS, Device, Devices
 
 NAMED = "named"
 WITH_VARIABLE = "with their variables"
@@ -61,10 +61,12 @@ class Placer:
         devices: what there is.
         soft: whether an op that names a device which is not there goes to another one.
         logs: whether to write the device of each op to the standard error, once.
+        task: the task whose devices these are; a name of another task's device names nothing here.
     """
 
-    def __init__(self, devices: Devices, soft: bool = False, logs: bool = False):
+    def __init__(self, devices: Devices, soft: bool = False, logs: bool = False, task: str = LOCAL_TASK):
         self.devices = devices
+        self._task = device_names.parse(task)
         self.logs = logs
         self._soft = soft
         self._known: Cache[str, Device | None] = Cache("devices by name", 1024)
@@ -87,7 +89,7 @@ class Placer:
         fields = device_names.parse(name)
         platform = PLATFORMS.get((fields.device_type or "").upper())
         index = fields.device_index or 0
-        local = fields.job in (None, LOCAL_JOB) and fields.replica in (None, 0) and fields.task in (None, 0)
+        local = all(part in (None, own) for part, own in zip(fields[:3], self._task[:3], strict=True))
         device: Device | None = None
         if not local or (fields.device_type is not None and not self._exists(platform, index)):
             if not (self._soft and local):
@@ -148,7 +150,7 @@ class Placer:
             placement.update(dict.fromkeys(ops, default))
             return placement
         named = {op: device for op in ops if op._device and (device := self.resolve(op._device, op)) is not None}
-        groups = self._groups(ops, named)
+        grouped = groups(ops, named, self._soft)
         tied: dict[Operation, Device] = {}
 
         def at(maker: Operation) -> Device | None:
@@ -176,7 +178,9 @@ class Placer:
             maker = owner(op)
             if maker is not None and maker is not op:
                 tie(op, at(maker) or default, WITH_VARIABLE)
-            elif not tie(op, groups.get(op), NAMED if op in named else COLOCATED) and not tie(op, named.get(op), NAMED):
+            elif not tie(op, grouped.get(op), NAMED if op in named else COLOCATED) and not tie(
+                op, named.get(op), NAMED
+            ):
                 tie(op, near(device for other in used if (device := at(other)) is not None), WITH_INPUTS)
         for op in reversed(ops):
             if op not in tied and op.definition.makes is None:
@@ -185,48 +189,61 @@ class Placer:
             placement[op] = tied.get(op, default)
         return placement
 
-    def _groups(self, ops: Sequence[Operation], named: dict[Operation, Device]) -> dict[Operation, Device]:
-        """The device of each op that is in a colocation group with one that names a device."""
-        if not any("_class" in op._attrs for op in ops):
-            return {}
-        mentioned = {group for op in ops if "_class" in op._attrs for group in op.colocation_groups()}
-        root: dict[bytes, bytes] = {group: group for group in mentioned}
-
-        def find(group: bytes) -> bytes:
-            while root[group] != group:
-                root[group] = group = root[root[group]]
-            return group
-
-        members: dict[Operation, bytes] = {}
-        for op in ops:
-            own = [group for group in (*op.colocation_groups(), b"loc:@" + op.name.encode()) if group in mentioned]
-            for group in own:
-                root[find(group)] = find(own[0])
-            if own:
-                members[op] = own[0]
-        first: dict[bytes, Operation] = {}
-        for op in members:
-            if op in named:
-                other = first.setdefault(find(members[op]), op)
-                if named[other] != named[op] and not self._soft and op._device:
-                    raise errors.InvalidArgumentError(None, op, self._conflict(other, op))
-        return {op: named[first[find(group)]] for op, group in members.items() if find(group) in first}
-
-    @staticmethod
-    def _conflict(one: Operation, other: Operation) -> str:
-        return (
-            f"Cannot colocate nodes {other.name!r} placed on {other._device!r} and {one.name!r} placed on "
-            f"{one._device!r}: Cannot merge devices with incompatible ids: {other._device!r} and {one._device!r}\n"
-            + errors.message(
-                f"op {other.name!r} on {other._device!r}, colocated with {one.name!r} on {one._device!r}",
-                "one device for both",
-                "one tf.device around both, or tf.Session(config=tf.ConfigProto(allow_soft_placement=True))",
-            )
-        )
-
     def log(self, placement: Placement) -> None:
         """Write the device of each op to the standard error, as TensorFlow does, unless it has been written."""
         lines = [f"{op.name}: ({op.type}): {device}" for op, device in placement.items() if op.name not in self._logged]
         self._logged.update(op.name for op in placement)
         if lines:
             print(*lines, sep="\n", file=sys.stderr)
+
+
+Place = TypeVar("Place")
+
+
+def groups(ops: Sequence[Operation], named: dict[Operation, Place], soft: bool) -> dict[Operation, Place]:
+    """The place (a device, or a task) of each op that is in a colocation group with one that names a place.
+
+    Args:
+        ops: the ops of a step.
+        named: the place of each op that names one.
+        soft: whether the first member decides where two name different ones.
+
+    Raises:
+        InvalidArgumentError: two members name different places.
+    """
+    if not any("_class" in op._attrs for op in ops):
+        return {}
+    mentioned = {group for op in ops if "_class" in op._attrs for group in op.colocation_groups()}
+    root: dict[bytes, bytes] = {group: group for group in mentioned}
+
+    def find(group: bytes) -> bytes:
+        while root[group] != group:
+            root[group] = group = root[root[group]]
+        return group
+
+    members: dict[Operation, bytes] = {}
+    for op in ops:
+        own = [group for group in (*op.colocation_groups(), b"loc:@" + op.name.encode()) if group in mentioned]
+        for group in own:
+            root[find(group)] = find(own[0])
+        if own:
+            members[op] = own[0]
+    first: dict[bytes, Operation] = {}
+    for op in members:
+        if op in named:
+            other = first.setdefault(find(members[op]), op)
+            if named[other] != named[op] and not soft and op._device:
+                raise errors.InvalidArgumentError(None, op, _conflict(other, op))
+    return {op: named[first[find(group)]] for op, group in members.items() if find(group) in first}
+
+
+def _conflict(one: Operation, other: Operation) -> str:
+    return (
+        f"Cannot colocate nodes {other.name!r} placed on {other._device!r} and {one.name!r} placed on "
+        f"{one._device!r}: Cannot merge devices with incompatible ids: {other._device!r} and {one._device!r}\n"
+        + errors.message(
+            f"op {other.name!r} on {other._device!r}, colocated with {one.name!r} on {one._device!r}",
+            "one device for both",
+            "one tf.device around both, or tf.Session(config=tf.ConfigProto(allow_soft_placement=True))",
+        )
+    )

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -62,14 +62,25 @@ def pack(fetches: Sequence[Element], feeds: Sequence[Tensor]) -> bytes:
         proto = graph.as_graph_def(add_shapes=True)
         needed = graph_util.extract_sub_graph(proto, sorted({op.name for op in ops}))
         names = {node.name for node in needed.node}
-        header = {
-            "fetches": [_name(fetch) for fetch in fetches],
-            "feeds": [_name(feed) for feed in feeds],
-            "seed": graph.seed,
-            **_places(op for op in graph.root.operations if op.name in names),
-        }
+        used = [op for op in graph.root.operations if op.name in names]
+        return pack_graph_def(needed, [_name(fetch) for fetch in fetches], [_name(feed) for feed in feeds], graph, used)
+
+
+def pack_graph_def(
+    proto: Any, fetches: Sequence[str], feeds: Sequence[str], graph: Graph, ops: Iterable[Operation]
+) -> bytes:
+    """The step that computes fetches from feeds, by name (``^name`` for an operation), of a GraphDef.
+
+    Args:
+        proto: the graph, or part of one.
+        fetches: what is computed.
+        feeds: what values are given for.
+        graph: what the GraphDef is part of.
+        ops: the operations among its nodes, for where the program made them.
+    """
+    header = {"fetches": list(fetches), "feeds": list(feeds), "seed": graph.seed, **_places(ops)}
     head = json.dumps(header, separators=(",", ":")).encode()
-    body = head + needed.SerializeToString(deterministic=True)
+    body = head + proto.SerializeToString(deterministic=True)
     return _HEAD.pack(MARK, VERSION, len(head), zlib.crc32(body)) + body
 
 
@@ -133,16 +144,16 @@ def _element(graph: Graph, name: str) -> Any:
 
 
 # ------------------------------------------------------------------------------------------------------------- places
-def _with_bodies(ops: Iterator[Operation], prefix: str = "") -> Iterator[tuple[str, Operation]]:
+def _with_bodies(ops: Iterable[Operation], prefix: str = "") -> Iterator[tuple[str, Operation]]:
     """All ops, those in bodies too, each with a key that is the same in the graph that is read."""
     for op in ops:
         key = prefix + op.name
         yield key, op
         for number, use in enumerate(bodies_of(op)):
-            yield from _with_bodies(iter(use.body.operations), f"{key}\n{number}\n")
+            yield from _with_bodies(use.body.operations, f"{key}\n{number}\n")
 
 
-def _places(ops: Iterator[Operation]) -> dict[str, Any]:
+def _places(ops: Iterable[Operation]) -> dict[str, Any]:
     """Where the program made each op, and for which op of the program a gradient op was made: lines by number."""
     lines: dict[sites.Frame, int] = {}
     made_at: dict[str, list[int]] = {}
@@ -165,7 +176,7 @@ def _restore_places(graph: Graph, header: dict[str, Any]) -> None:
     def site(numbers: Sequence[int]) -> sites.Site:
         return sites.restored([lines[number] for number in numbers])
 
-    for key, op in _with_bodies(iter(graph.root.operations)):
+    for key, op in _with_bodies(graph.root.operations):
         if header["made_at"].get(key):
             op.user_site = site(header["made_at"][key])
         original = header["originals"].get(key)

@@ -59,6 +59,10 @@ LASTS = 0.05
 """Seconds: a step that took longer runs on a thread of its own the next time."""
 
 
+OnToken = Callable[[CancellationToken], None]
+"""Is told the token of a step that begins."""
+
+
 class LocalStep(NamedTuple):
     """A step by elements of a graph: what to compute, and what the caller gives values for."""
 
@@ -128,6 +132,7 @@ class Worker:
         options: how steps run.
         config: a ConfigProto: which devices there are, and how ops are placed.
         task: the name of the task, which handles of its resources carry.
+        manager: the resources, if they outlive the worker, or others share them; its own if None.
 
     Raises:
         FailedPreconditionError: the configuration asks for what JAX fixed when its devices started.
@@ -136,10 +141,17 @@ class Worker:
     clock: Callable[[], float] = staticmethod(time.perf_counter)
     """Seconds, for what is decided by what steps take."""
 
-    def __init__(self, options: SessionOptions | None = None, config: Any = None, task: str = LOCAL_TASK) -> None:
+    def __init__(
+        self,
+        options: SessionOptions | None = None,
+        config: Any = None,
+        task: str = LOCAL_TASK,
+        manager: ResourceManager | None = None,
+    ) -> None:
         self.options = options if options is not None else SessionOptions()
         self.task = task
-        self.manager = ResourceManager(self.options.seed)
+        self._owns_resources = manager is None
+        self.manager = ResourceManager(self.options.seed) if manager is None else manager
         if config is not None:
             startup.choose(config)
         if self.options.deterministic:
@@ -150,7 +162,7 @@ class Worker:
             None if config is None else config.device_count,
         )
         soft, logs = (False, False) if config is None else (config.allow_soft_placement, config.log_device_placement)
-        self.placer = Placer(self.devices, soft, logs)
+        self.placer = Placer(self.devices, soft, logs, task)
         self._planning = _Planning(self.handle_of, self.placer, self.options)
         self._bodies = nested.BodyPlans(self._planning)
         bound = self.options.plan_cache_size
@@ -211,6 +223,7 @@ class Worker:
         values: Sequence[Any],
         timeout: float | None = None,
         run_metadata: Any = None,
+        on_token: OnToken | None = None,
     ) -> list[Any]:
         """Run a step and returns a value per fetch: arrays that the caller owns, None for operations.
 
@@ -219,6 +232,7 @@ class Worker:
             values: a value per feed, of its dtype and a shape that it allows.
             timeout: seconds after which the step is cancelled; None for never.
             run_metadata: a RunMetadata that is told what ran when, if given.
+            on_token: told the step's token when it begins, so that somebody else can cancel it.
 
         Raises:
             OpError: the step failed. RuntimeError: the worker is closed.
@@ -234,7 +248,7 @@ class Worker:
             plan.runs += 1
         fast = getattr(runner, "fast", None)
         apart = timeout is not None or self._may_last(plan, fast)
-        token = self._entered(timeout)
+        token = self._entered(timeout, on_token)
         token.brief = not apart and fast is not None and fast.limited
         step = Step(self.manager, token, self._read_committed)
 
@@ -268,7 +282,7 @@ class Worker:
         except loop_limits.TooLong:
             assert fast is not None
             fast.overran()
-            step.token = token = self._entered(None)
+            step.token = token = self._entered(None, on_token)
             return self._run_apart(registered, work, token, lambda problem: self._leave(token, runner, problem))
 
     @staticmethod
@@ -288,7 +302,13 @@ class Worker:
             self._left(token)
             raise errors.ResourceExhaustedError(None, None, str(problem)) from problem
 
-    def repeat(self, registered: RegisteredStep, values: Sequence[Any], timeout: float | None) -> list[Any] | None:
+    def repeat(
+        self,
+        registered: RegisteredStep,
+        values: Sequence[Any],
+        timeout: float | None,
+        on_token: OnToken | None = None,
+    ) -> list[Any] | None:
         """Run a step like the last time, if ``values`` are of the same kinds; None if it can no longer go that way."""
         last = registered.last
         if last is None:
@@ -298,8 +318,8 @@ class Worker:
             return None
         plan = last.plan
         if timeout is not None or plan.took > LASTS or fast.apart:
-            return self._repeat_apart(registered, last, values, timeout)
-        token = self._entered(None)
+            return self._repeat_apart(registered, last, values, timeout, on_token)
+        token = self._entered(None, on_token)
         token.brief = fast.limited
         started = self.clock()
         try:
@@ -311,13 +331,18 @@ class Worker:
         finally:
             plan.took = self.clock() - started
             self._left(token)
-        return self._repeat_apart(registered, last, values, None)
+        return self._repeat_apart(registered, last, values, None, on_token)
 
     def _repeat_apart(
-        self, registered: RegisteredStep, last: fast_path.Repetition, values: Sequence[Any], timeout: float | None
+        self,
+        registered: RegisteredStep,
+        last: fast_path.Repetition,
+        values: Sequence[Any],
+        timeout: float | None,
+        on_token: OnToken | None,
     ) -> list[Any] | None:
         """The same on a thread of its own."""
-        token = self._entered(timeout)
+        token = self._entered(timeout, on_token)
         plan, fast, runner = last.plan, last.fast, last.runner
         assert fast is not None
 
@@ -421,9 +446,11 @@ class Worker:
                 executor.prepare(plan, self.options.tier)
         return plan.explain()
 
-    def _entered(self, timeout: float | None) -> CancellationToken:
+    def _entered(self, timeout: float | None, on_token: OnToken | None = None) -> CancellationToken:
         """The token of a step that begins; `_left` must follow."""
         token = CancellationToken(timeout)
+        if on_token is not None:
+            on_token(token)
         self.running.add(token)
         if self.closed:
             self._left(token)
@@ -553,5 +580,6 @@ class Worker:
                 plan.ahead.cancel()
         for kept in (self._plans, self._families, self._bodies, *self._pipelines):
             kept.close()
-        self.manager.clear()
+        if self._owns_resources:
+            self.manager.clear()
         memory.release_memory()

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import re
+import socket
 import sys
 import tempfile
 import time
 import unittest.mock
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 from absl.testing import absltest
 
+from anabranch.cluster.server import Server
 from anabranch.core import errors
 from anabranch.core.contract import api
 from anabranch.core.contract.api import public
 from anabranch.session import Session, get_default_session
 from anabranch.testing.test_case import TestCase
+from anabranch.train.cluster_spec import ClusterSpec
 from anabranch.xla import engine
 
 api.publish_as("test.TestCase", TestCase)
@@ -127,15 +131,33 @@ def assert_equal_graph_def(
 @public("test.create_local_cluster")
 def create_local_cluster(
     num_workers: int, num_ps: int, protocol: str = "grpc", worker_config: Any = None, ps_config: Any = None
-) -> NoReturn:
-    """Not available: NotImplementedError."""
-    raise NotImplementedError(
-        errors.message(
-            f"create_local_cluster({num_workers}, {num_ps})",
-            "a program of one process: clusters are not there yet",
-            "sessions of one process, one for each worker",
-        )
-    )
+) -> tuple[list[Server], list[Server]]:
+    """Start the servers of jobs ``worker`` and ``ps`` in this process.
+
+    Args:
+        num_workers: how many tasks job ``worker`` has.
+        num_ps: how many tasks job ``ps`` has.
+        protocol: ``grpc``.
+        worker_config: the ConfigProto of the workers.
+        ps_config: that of the others.
+
+    Returns:
+        The servers of the workers, and those of job ``ps``.
+    """
+    counts = {"worker": num_workers, "ps": num_ps}
+    with contextlib.ExitStack() as held:  # all ports are held until all are known
+        ports = []
+        for _ in range(num_workers + num_ps):
+            holder = held.enter_context(socket.socket())
+            holder.bind(("127.0.0.1", 0))
+            ports.append(holder.getsockname()[1])
+    rest = iter(ports)
+    cluster = ClusterSpec({job: [f"localhost:{next(rest)}" for _ in range(count)] for job, count in counts.items()})
+    configs = {"worker": worker_config, "ps": ps_config}
+    servers = {
+        job: [Server(cluster, job, i, protocol, configs[job]) for i in range(count)] for job, count in counts.items()
+    }
+    return servers["worker"], servers["ps"]
 
 
 @public("test.StubOutForTesting")

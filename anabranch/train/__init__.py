@@ -25,6 +25,7 @@ from anabranch.train import (
     slots,
     step_counter,
     supervisor,
+    sync_replicas,
 )
 from anabranch.train.saving import checkpoint, checkpoint_init, checkpoint_reader, checkpoint_state, saver
 
@@ -54,5 +55,6 @@ __all__ = [
     "slots",
     "step_counter",
     "supervisor",
+    "sync_replicas",
 ]
 __getattr__, __dir__ = api.module_attributes("train")

@@ -15,11 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from anabranch.core import errors
+from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract.api import public
 from anabranch.core.graph.collections import GraphKeys, register_proto_function
 from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.protos import training_pb2
-from anabranch.session import Session, get_default_session
+from anabranch.session import BaseSession, Session, get_default_session
+
+PATIENCE = 1.0
+"""Seconds that a queue runner's threads have to end when its queue was cancelled, before their steps are."""
 
 
 @public("train.Coordinator")
@@ -262,6 +266,8 @@ class QueueRunner:
         self._lock = threading.Lock()
         self._runs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._problems: list[BaseException] = []
+        self._tokens: weakref.WeakKeyDictionary[Any, dict[int, CancellationToken]] = weakref.WeakKeyDictionary()
+        """Per session the last step of each thread."""
 
     @property
     def queue(self) -> Any:
@@ -301,7 +307,7 @@ class QueueRunner:
     def _run(self, sess: Any, op: Any, coord: Coordinator | None) -> None:
         ended = False
         try:
-            run = sess.make_callable(op)
+            run = self._callable(sess, op)
             while not (coord and coord.should_stop()):
                 try:
                     run()
@@ -327,13 +333,30 @@ class QueueRunner:
                 with self._lock:
                     self._runs[sess] -= 1
 
-    @staticmethod
-    def _cancel_when_stopped(sess: Any, cancel_op: Any, coord: Coordinator) -> None:
+    def _callable(self, sess: Any, op: Any) -> Callable[[], Any]:
+        """What runs an op; the token of the run is noted, so that it can be cancelled."""
+        if not isinstance(sess, BaseSession):
+            return sess.make_callable(op)  # type: ignore[no-any-return]
+        tokens = self._tokens.setdefault(sess, {})
+
+        def note(token: CancellationToken) -> None:
+            tokens[threading.get_ident()] = token
+
+        return sess._callable_with_token(op, note)
+
+    def _cancel_when_stopped(self, sess: Any, cancel_op: Any, coord: Coordinator) -> None:
+        """Cancel what waits for the queue, and then what the threads wait for besides: a source that gives no more."""
         coord.wait_for_stop()
         try:
             sess.run(cancel_op)
         except (errors.OpError, RuntimeError):
             pass  # the session is closed
+        patience = time.monotonic() + PATIENCE
+        while self._runs.get(sess, 0) > 0 and time.monotonic() < patience:
+            time.sleep(0.05)
+        if self._runs.get(sess, 0) > 0:
+            for token in list(self._tokens.get(sess, {}).values()):
+                token.cancel(errors.CancelledError(None, None, "The coordinator of the step's thread has stopped."))
 
     def create_threads(
         self, sess: Any, coord: Coordinator | None = None, daemon: bool = False, start: bool = False

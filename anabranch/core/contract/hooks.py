@@ -52,6 +52,8 @@ NAMES = {
     "with_gradient": "autodiff.registry: (make, op type, rule) -> the op that make() makes, with a rule of its own",
     "event_writer": "summary.event_file: (logdir, max_queue, flush_secs, filename_suffix) -> a writer of events",
     "debug_watcher": "debug.dumping: (RunOptions, device name) -> what writes the tensors that are watched, or None",
+    "session_worker": "cluster: (target, SessionOptions, ConfigProto or None) -> what runs a session's steps there",
+    "reset_target": "cluster: (target, containers, ConfigProto or None) -> None, for Session.reset",
     "graph_def": "core.graph_def: (graph, from_version, add_shapes) -> GraphDef",
 }
 for _name in NAMES:
@@ -168,3 +170,13 @@ def with_gradient(*args: Any) -> Any:
 def debug_watcher(*args: Any) -> Any:
     """See :data:`NAMES`."""
     return _slots["debug_watcher"](*args)
+
+
+def session_worker(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["session_worker"](*args)
+
+
+def reset_target(*args: Any) -> None:
+    """See :data:`NAMES`."""
+    _slots["reset_target"](*args)

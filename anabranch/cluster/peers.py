@@ -1,0 +1,230 @@
+"""The tasks of a cluster as a session sees them: of this process, or at the end of a connection.
+
+A session opens itself at a task when it first needs it. If nothing answers there, it waits, and says so: the tasks of a
+cluster may be started in any order. Once it is open, a task that goes away is an error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from anabranch.cluster import task as tasks
+from anabranch.cluster import transport
+from anabranch.core import errors
+from anabranch.core.cancellation import CancellationToken
+from anabranch.runtime.options import SessionOptions
+from anabranch.train.cluster_spec import ClusterSpec
+
+SAY_AFTER = 5.0
+"""Seconds after which a session says which task it waits for."""
+_SAY_AGAIN = 30.0
+_LOOK = 0.25
+"""Seconds between two looks whether a task answers."""
+_log = logging.getLogger("anabranch")
+
+
+@dataclasses.dataclass(frozen=True)
+class SessionFacts:
+    """What every task is told of a session."""
+
+    number: str
+    options: SessionOptions
+    config: Any
+    isolated: bool
+    cluster: ClusterSpec | None
+    """The cluster that tasks must agree with; None where a target is asked what its cluster is."""
+    brings_cluster: bool
+    """Whether the session says which cluster it is, whatever the tasks were started with."""
+
+
+class Peer:
+    """A task, as one session sees it."""
+
+    is_here = False
+
+    def __init__(self, name: str, address: str, session: SessionFacts) -> None:
+        self.name, self.address, self.session = name, address, session
+        self._opened = False
+        self._opening = threading.Lock()
+
+    def open(self, token: CancellationToken | None = None) -> None:
+        """Open the session at the task, unless it is open.
+
+        Raises:
+            OpError: the task is not the one that the cluster says it is, or refuses.
+        """
+        if self._opened:
+            return
+        with self._opening:
+            if not self._opened:
+                check_answer(self._hello(token), self.name, self.address, self.session)
+                self._open()
+                self._opened = True
+
+    def _hello(self, token: CancellationToken | None) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _open(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close the session at the task, if it is open and the task can be reached."""
+        raise NotImplementedError
+
+    def register(self, data: bytes, kept: dict[int, str], taken: dict[int, str]) -> int:
+        """Make a piece known; its number at the task."""
+        raise NotImplementedError
+
+    def reset(self, containers: Sequence[str]) -> None:
+        """Clear containers of the task's shared resources."""
+        raise NotImplementedError
+
+
+class PeerHere(Peer):
+    """A task of this process."""
+
+    is_here = True
+
+    def __init__(self, name: str, address: str, session: SessionFacts, task: tasks.Task) -> None:
+        super().__init__(name, address, session)
+        self.task = task
+
+    def _hello(self, token: CancellationToken | None) -> dict[str, Any]:
+        return self.task.hello({"probe": True})
+
+    def _open(self) -> None:
+        facts = self.session
+        self.task.open(facts.number, self.name, facts.options, facts.config, facts.isolated)
+
+    def close(self) -> None:
+        """Close the session at the task."""
+        if self._opened:
+            self.task.close(self.session.number)
+
+    def register(self, data: bytes, kept: dict[int, str], taken: dict[int, str]) -> int:
+        """Make a piece known; its number at the task."""
+        return self.task.register(self.session.number, data, kept, taken)
+
+    def reset(self, containers: Sequence[str]) -> None:
+        """Clear containers of the task's shared resources."""
+        self.task.reset(containers)
+
+
+class PeerElsewhere(Peer):
+    """A task of another process."""
+
+    def _connection(self) -> transport.Connection:
+        return transport.connection(self.address)
+
+    def _hello(self, token: CancellationToken | None) -> dict[str, Any]:
+        return wait_for_task(self.address, self.name, token)
+
+    def _open(self) -> None:
+        facts = self.session
+        options = {
+            field.name: getattr(facts.options, field.name)
+            for field in dataclasses.fields(facts.options)
+            if field.name != "config"
+        }
+        header = {"session": facts.number, "name": self.name, "options": options, "isolated": facts.isolated}
+        config = () if facts.config is None else (tasks.as_bytes_value(facts.config.SerializeToString()),)
+        self._connection().call("Open", header, config, 60.0)
+
+    def close(self) -> None:
+        """Close the session at the task, if it can be reached; does not wait for that."""
+        if self._opened:
+            try:
+                self._connection().start("Close", {"session": self.session.number}, (), 5.0, lambda answer: None)
+            except errors.OpError:
+                pass  # it is gone, and the session with it
+
+    def register(self, data: bytes, kept: dict[int, str], taken: dict[int, str]) -> int:
+        """Make a piece known; its number at the task."""
+        header = {"session": self.session.number, "kept": kept, "taken": taken}
+        number = self._connection().call("Register", header, (tasks.as_bytes_value(data),), 120.0)[0]["number"]
+        return int(number)
+
+    def reset(self, containers: Sequence[str]) -> None:
+        """Clear containers of the task's shared resources."""
+        self._connection().call("Reset", {"containers": list(containers)}, (), 60.0)
+
+    def run(self, header: list[Any], values: Sequence[Any]) -> list[Any]:
+        """Run a piece and wait for it."""
+        timeout = header[3]
+        limit = None if timeout is None else timeout + 1.0
+        return self._connection().call("Run", {"run": header}, values, limit)[1]
+
+    def start(self, header: list[Any], values: Sequence[Any], done: Callable[[Any], None]) -> Callable[[], None]:
+        """Run a piece, and have ``done`` called with (header, results) or an error; returns what cancels it."""
+        timeout = header[3]
+        limit = None if timeout is None else timeout + 1.0
+        return self._connection().start("Run", {"run": header}, values, limit, done)
+
+    def forget(self, step: int) -> None:
+        """Have the task drop what a step has left there; does not wait for that."""
+        try:
+            header = {"session": self.session.number, "step": step}
+            self._connection().start("Forget", header, (), 5.0, lambda answer: None)
+        except errors.OpError:
+            pass  # it is gone
+
+
+def wait_for_task(address: str, name: str, token: CancellationToken | None) -> dict[str, Any]:
+    """What the task at an address says of itself; waits until it answers.
+
+    Raises:
+        OpError: it refuses, is not one of ours, or the token's error.
+    """
+    header = {"versions": tasks.versions(), "pid": os.getpid()}
+    started = time.monotonic()
+    say_at = started + SAY_AFTER
+    while True:
+        try:
+            return transport.connection(address).call("Hello", header, (), 10.0)[0]
+        except (errors.UnavailableError, errors.DeadlineExceededError) as problem:
+            if token is not None:
+                token.raise_if_cancelled()
+            now = time.monotonic()
+            if now >= say_at:
+                why = str(problem.message).splitlines()[0]
+                _log.warning("Waiting for %s at %s for %.0f s: %s", name, address, now - started, why)
+                say_at = now + _SAY_AGAIN
+            time.sleep(_LOOK)
+
+
+def check_answer(answer: dict[str, Any], name: str, address: str, session: SessionFacts) -> None:
+    """Raise if the task at an address is not the one that the session's cluster has there.
+
+    Raises:
+        FailedPreconditionError: it is another one, or knows another cluster.
+    """
+    tasks.check_versions(tasks.versions(), answer["versions"], f"{answer['task']} at {address}")
+    if session.brings_cluster or session.cluster is None:
+        return
+    theirs = ClusterSpec({job: {int(i): a for i, a in t.items()} for job, t in answer["cluster"].items()})
+    if answer["task"] != name:
+        raise errors.FailedPreconditionError(
+            None,
+            None,
+            errors.message(
+                f"{answer['task']} (process {answer['pid']}) at {address}",
+                f"{name}, which the ClusterSpec of this process has there",
+                f"start that process with the job and index of {name}, or correct the ClusterSpec",
+            ),
+        )
+    if theirs != session.cluster:
+        raise errors.FailedPreconditionError(
+            None,
+            None,
+            errors.message(
+                f"{name} at {address} with another cluster: {theirs.as_dict()}",
+                f"the cluster of this process: {session.cluster.as_dict()}",
+                "the same lists of addresses in all tasks",
+            ),
+        )

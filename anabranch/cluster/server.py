@@ -1,0 +1,179 @@
+"""``tf.train.Server``: a task of a cluster in this process."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from anabranch.cluster import transport
+from anabranch.cluster.driver import SCHEME, ClusterWorker, address_of
+from anabranch.cluster.task import Task, add_here, find_here, remove_here
+from anabranch.core import errors
+from anabranch.core.contract import hooks
+from anabranch.core.contract.api import public
+from anabranch.core.protos.server_pb2 import ServerDef
+from anabranch.runtime.options import SessionOptions
+from anabranch.train.cluster_spec import ClusterSpec
+from anabranch.xla import startup
+
+
+def _server_def(given: Any, job_name: str | None, task_index: int | None, protocol: str | None, config: Any) -> Any:
+    """The ServerDef that the arguments of a server stand for."""
+    message = ServerDef()
+    if getattr(getattr(given, "DESCRIPTOR", None), "name", "") == "ServerDef":
+        message.CopyFrom(given)
+        if job_name is not None:
+            message.job_name = job_name
+        if task_index is not None:
+            message.task_index = task_index
+    else:
+        cluster = ClusterSpec(given)
+        message.cluster.CopyFrom(cluster.as_cluster_def())
+        if job_name is None:
+            if len(cluster.jobs) != 1:
+                raise ValueError(
+                    "Must specify an explicit `job_name`\n"
+                    + errors.message(
+                        f"a cluster of {len(cluster.jobs)} jobs and no job_name",
+                        f"one of {cluster.jobs}",
+                        f"tf.train.Server(cluster, job_name={next(iter(cluster.jobs), 'worker')!r}, task_index=0)",
+                    )
+                )
+            job_name = cluster.jobs[0]
+        message.job_name = job_name
+        if task_index is None:
+            indices = cluster.task_indices(job_name)
+            if len(indices) != 1:
+                raise ValueError(
+                    "Must specify an explicit `task_index`.\n"
+                    + errors.message(
+                        f"job {job_name!r} of {len(indices)} tasks and no task_index",
+                        f"one of {indices}",
+                        f"tf.train.Server(cluster, job_name={job_name!r}, task_index=0)",
+                    )
+                )
+            task_index = indices[0]
+        message.task_index = task_index
+    if protocol is not None:
+        message.protocol = protocol
+    message.protocol = message.protocol or "grpc"
+    if config is not None:
+        message.default_session_config.MergeFrom(config)
+    return message
+
+
+@public("train.Server")
+class Server:
+    """Make this process a task of a cluster: it owns state, and runs the steps that sessions place on it.
+
+    Args:
+        server_or_cluster_def: a ClusterSpec, a ClusterDef, a dictionary of jobs, or a ServerDef.
+        job_name: the job of this task; may be left out if there is one.
+        task_index: its number in the job; may be left out if there is one.
+        protocol: ``grpc``.
+        config: a ConfigProto for sessions that have none.
+        start: whether to start it.
+
+    Raises:
+        ValueError: the job or task is not in the cluster, or which one it is has not been said.
+        tf.errors.UnavailableError: its address is in use. tf.errors.FailedPreconditionError: other machines could reach
+            it, and no token was placed.
+
+    Example:
+        >>> import anabranch as tf
+        >>> server = tf.train.Server.create_local_server()
+        >>> with tf.Session(server.target) as session:
+        ...     print(session.run(tf.constant(1.5) + 2))
+        3.5
+        >>> server.stop()
+    """
+
+    def __init__(
+        self,
+        server_or_cluster_def: Any,
+        job_name: str | None = None,
+        task_index: int | None = None,
+        protocol: str | None = None,
+        config: Any = None,
+        start: bool = True,
+    ) -> None:
+        self._server_def = message = _server_def(server_or_cluster_def, job_name, task_index, protocol, config)
+        if message.protocol != "grpc":
+            raise errors.InvalidArgumentError(
+                None, None, errors.message(f"protocol={message.protocol!r}", "'grpc'", "leave protocol out")
+            )
+        if message.HasField("default_session_config"):
+            startup.choose(message.default_session_config)
+        cluster = ClusterSpec(message.cluster)
+        job, index = message.job_name, message.task_index
+        address = cluster.task_address(job, index)
+        self._task = Task(cluster, job, index)
+        self._listener = transport.Listener(address, self._task.name, self._task.handlers())
+        self._address = address
+        if address.endswith(":0"):
+            self._address = self._listener.address
+            for entry in message.cluster.job:
+                if entry.name == job:
+                    entry.tasks[index] = self._address
+            self._task.cluster = ClusterSpec(message.cluster)
+        self._task.default_config = message.default_session_config if config is not None else None
+        self._ended = threading.Event()
+        self._started = False
+        if start:
+            self.start()
+
+    def start(self) -> None:
+        """Start the server, unless it has been started."""
+        if not self._started:
+            self._started = True
+            add_here(self._address, self._task)
+            self._listener.start()
+
+    def join(self) -> None:
+        """Wait until the server is stopped, or forever."""
+        while not self._ended.wait(3600.0):
+            pass
+
+    def stop(self) -> None:
+        """Answer no more, and give up what runs for other processes. (TensorFlow's servers have no such method.)"""
+        if self._started:
+            remove_here(self._address)
+            self._task.reset(())
+        self._listener.stop()
+        self._ended.set()
+
+    @property
+    def server_def(self) -> Any:
+        """The ServerDef of the server."""
+        return self._server_def
+
+    @property
+    def target(self) -> str:
+        """What ``tf.Session`` takes to run steps in this task's cluster, with this task as its default device."""
+        return SCHEME + self._address
+
+    @staticmethod
+    def create_local_server(config: Any = None, start: bool = True) -> Server:
+        """A server of a cluster of one task on this machine, at a port that is free."""
+        return Server({"local": ["localhost:0"]}, protocol="grpc", config=config, start=start)
+
+
+def session_worker(target: str, options: SessionOptions, config: Any) -> ClusterWorker:
+    """What runs the steps of a session on a target."""
+    if config is None:
+        here = find_here(address_of(target))
+        config = here.default_config if here is not None else None
+    return ClusterWorker(target, options, config)
+
+
+def reset(target: str, containers: Any, config: Any) -> None:
+    """``Session.reset`` of a target: clear containers on all tasks."""
+    worker = session_worker(target, SessionOptions(), config)
+    try:
+        worker.reset(containers)
+    finally:
+        worker.close()
+
+
+hooks.fill("session_worker", session_worker)
+hooks.fill("reset_target", reset)

@@ -1,0 +1,344 @@
+"""A task: the state that it holds, and the pieces of steps that it runs for sessions of this process and of others.
+
+Policy. A task lives in the process that started its ``tf.train.Server``: that process holds the variables and queues,
+JAX and its devices, and runs the Python functions of the steps that are placed on it. Its resources outlive sessions:
+all sessions share them, but for those that ask for a state of their own (``isolate_session_state``).
+
+A session registers pieces and runs them by number. Each has a worker of its own here (plans, random streams by op), on
+the shared resources. A value that another piece on this task needs stays here between the two, under the number of the
+step. When a caller goes away, what it has running is cancelled. A session that nobody has used for `FORGOTTEN` seconds,
+because its client died, is closed when the next one opens.
+
+A task that was started again has lost its state, and knows no sessions: calls for one get AbortedError, and clients
+make new ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.cluster import wire
+from anabranch.cluster.tasks import task_name
+from anabranch.core import errors
+from anabranch.core.cancellation import CancellationToken
+from anabranch.core.protos.config_pb2 import ConfigProto
+from anabranch.runtime.options import SessionOptions
+from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.worker import OnToken, RegisteredStep, Worker
+from anabranch.train.cluster_spec import ClusterSpec
+from anabranch.xla import engine
+
+FORGOTTEN = 3600.0
+
+
+def versions() -> dict[str, str]:
+    """What must be the same in all tasks."""
+    return {
+        "anabranch": sys.modules["anabranch"].__version__,
+        "python": ".".join(platform.python_version_tuple()[:2]),
+        "jaxlib": engine.jaxlib_version(),
+    }
+
+
+def check_versions(own: dict[str, str], other: dict[str, str], who: str) -> None:
+    """Raise if another task runs other versions.
+
+    Raises:
+        FailedPreconditionError: it does.
+    """
+    different = [name for name in own if own[name] != other.get(name)]
+    if different:
+        raise errors.FailedPreconditionError(
+            None,
+            None,
+            errors.message(
+                f"{who} with {', '.join(f'{name} {other.get(name)}' for name in different)}",
+                f"{', '.join(f'{name} {own[name]}' for name in different)}, as this process has",
+                "the same versions of Python, jax and anabranch in all tasks",
+            ),
+        )
+
+
+@dataclasses.dataclass
+class _Piece:
+    step: RegisteredStep
+    kept: dict[int, str]
+    """Outputs that stay here for later pieces of the step, and their keys."""
+    taken: dict[int, str]
+    """Feeds that earlier pieces have left here."""
+
+
+class _SessionHere:
+    """What a session has on this task."""
+
+    def __init__(self, worker: Worker, manager: ResourceManager | None) -> None:
+        self.worker = worker
+        self.own_manager = manager
+        self.pieces: dict[int, _Piece] = {}
+        self.kept: dict[int, dict[str, Any]] = {}
+        self.used = time.monotonic()
+        self.steps = 0
+
+
+class Task:
+    """One task of a cluster.
+
+    Args:
+        cluster: the jobs.
+        job: the job of the task.
+        index: its number there.
+    """
+
+    def __init__(self, cluster: ClusterSpec, job: str, index: int) -> None:
+        self.cluster = cluster
+        self.job, self.index = job, index
+        self.name = task_name(job, index)
+        self.manager = ResourceManager()
+        self.default_config: Any = None
+        """The ConfigProto of sessions of this process that have none."""
+        self.incarnation = int.from_bytes(os.urandom(7), "little")
+        self.started = time.time()
+        self._sessions: dict[str, _SessionHere] = {}
+        self._lock = threading.Lock()
+
+    # -------------------------------------------------------------------------------------------------------- sessions
+    def open(self, session: str, name: str, options: SessionOptions, config: Any, isolated: bool) -> None:
+        """Make a session known.
+
+        Args:
+            session: its number.
+            name: what the session calls this task; another than the task's own name if the session brings a cluster.
+            options: how its steps run.
+            config: its ConfigProto, or None.
+            isolated: whether it has resources of its own.
+        """
+        manager = ResourceManager() if isolated else self.manager
+        worker = Worker(options, config, name, manager)
+        forgotten = []
+        with self._lock:
+            now = time.monotonic()
+            for key, old in list(self._sessions.items()):
+                if now - old.used > FORGOTTEN and not old.worker.running:
+                    forgotten.append(self._sessions.pop(key))
+            self._sessions[session] = _SessionHere(worker, manager if isolated else None)
+        for here in forgotten:
+            self._end(here)
+
+    def close(self, session: str) -> None:
+        """Forget a session; what it has running is cancelled."""
+        with self._lock:
+            here = self._sessions.pop(session, None)
+        if here is not None:
+            self._end(here)
+
+    @staticmethod
+    def _end(here: _SessionHere) -> None:
+        here.worker.close()
+        here.pieces.clear()
+        here.kept.clear()
+        if here.own_manager is not None:
+            here.own_manager.clear()
+
+    def _session(self, session: str) -> _SessionHere:
+        here = self._sessions.get(session)
+        if here is None:
+            raise errors.AbortedError(
+                None,
+                None,
+                f"Session handle is not found: {session}. Possibly this worker ({self.name}) just restarted.\n"
+                + errors.message(
+                    f"a step of a session that {self.name} does not know",
+                    "a session that was opened since the task was started",
+                    "a new tf.Session; tf.train.MonitoredTrainingSession makes one and restores",
+                ),
+            )
+        here.used = time.monotonic()
+        return here
+
+    def reset(self, containers: Sequence[str]) -> None:
+        """Clear containers of the shared resources, all if none is named, and close all sessions."""
+        with self._lock:
+            ended, self._sessions = list(self._sessions.values()), {}
+        for here in ended:
+            self._end(here)
+        self.manager.clear(containers or None)
+
+    # ---------------------------------------------------------------------------------------------------------- pieces
+    def register(self, session: str, data: bytes, kept: dict[int, str], taken: dict[int, str]) -> int:
+        """Make a piece known; its number."""
+        here = self._session(session)
+        step = here.worker.register(data)
+        here.pieces[step.number] = _Piece(step, kept, taken)
+        return step.number
+
+    def run(
+        self,
+        session: str,
+        number: int,
+        step: int,
+        values: Sequence[Any],
+        timeout: float | None,
+        on_token: OnToken | None = None,
+    ) -> list[Any]:
+        """Run a piece.
+
+        Args:
+            session: whose.
+            number: the number of the piece.
+            step: the number of the step that it is part of.
+            values: its feeds, but for those that earlier pieces have left here.
+            timeout: seconds after which it is cancelled.
+            on_token: told the token of the piece.
+
+        Returns:
+            A value per fetch; None for those that stay here.
+        """
+        here = self._session(session)
+        piece = here.pieces[number]
+        if piece.taken:
+            store = here.kept.get(step, {})
+            given = iter(values)
+            count = len(values) + len(piece.taken)
+            values = [store[piece.taken[i]] if i in piece.taken else next(given) for i in range(count)]
+        registered, worker = piece.step, here.worker
+        results: list[Any] | None = None
+        here.steps += 1
+        try:
+            if registered.fits(registered.step.feeds, values):
+                results = worker.repeat(registered, values, timeout, on_token)
+            if results is None:
+                results = worker.run(registered, values, timeout, None, on_token)
+        except RuntimeError as problem:
+            if worker.closed and not isinstance(problem, errors.OpError):
+                raise errors.CancelledError(None, None, "Session was closed.") from None
+            raise
+        if piece.kept:
+            store = here.kept.setdefault(step, {})
+            for i, key in piece.kept.items():
+                store[key], results[i] = results[i], None
+        return results
+
+    def forget(self, session: str, step: int) -> None:
+        """Drop what the pieces of a step have left here."""
+        here = self._sessions.get(session)
+        if here is not None:
+            here.kept.pop(step, None)
+
+    def status(self) -> dict[str, Any]:
+        """What the task does, for people."""
+        with self._lock:
+            sessions = list(self._sessions.values())
+        slots = self.manager.slots()
+        return {
+            "task": self.name,
+            "pid": os.getpid(),
+            "since": self.started,
+            "sessions": len(sessions),
+            "steps": sum(here.steps for here in sessions),
+            "running": sum(len(here.worker.running) for here in sessions),
+            "variables": len(slots),
+            "bytes": sum(getattr(slot.version.value, "nbytes", 0) for slot in slots if slot.version is not None),
+        }
+
+    # -------------------------------------------------------------------------------------------------------- answers
+    def hello(self, header: dict[str, Any]) -> dict[str, Any]:
+        """Who the task is; refuses callers of other versions."""
+        if not header.get("probe"):
+            check_versions(versions(), header["versions"], f"a session of process {header.get('pid')}")
+        return {
+            "task": self.name,
+            "job": self.job,
+            "index": self.index,
+            "pid": os.getpid(),
+            "incarnation": self.incarnation,
+            "versions": versions(),
+            "cluster": {job: dict(self.cluster._tasks[job]) for job in self.cluster.jobs},
+        }
+
+    def handlers(self) -> dict[str, Callable[..., bytes]]:
+        """What answers the calls of other processes."""
+
+        def hello(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
+            return wire.encode(self.hello(header))
+
+        def ping(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
+            return wire.encode({})
+
+        def open_session(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
+            config = ConfigProto.FromString(values[0].tobytes()) if values else None
+            options = SessionOptions(**header["options"])
+            self.open(header["session"], header["name"], options, config, header["isolated"])
+            return wire.encode({})
+
+        def close(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
+            self.close(header["session"])
+            return wire.encode({})
+
+        def register(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
+            kept, taken = ({int(i): key for i, key in header[name].items()} for name in ("kept", "taken"))
+            return wire.encode({"number": self.register(header["session"], values[0].tobytes(), kept, taken)})
+
+        def run(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
+            def on_token(token: CancellationToken) -> None:
+                gone = errors.CancelledError(None, None, "the client of the step gave up, or is gone")
+                caller.when_gone(lambda: token.cancel(gone))
+
+            session, number, step, timeout = header["run"]
+            results = self.run(session, number, step, values, timeout, on_token)
+            return wire.encode({}, results)
+
+        def forget(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
+            self.forget(header["session"], header["step"])
+            return wire.encode({})
+
+        def reset(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
+            self.reset(header["containers"])
+            return wire.encode({})
+
+        def status(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
+            return wire.encode(self.status())
+
+        return {
+            "Hello": hello,
+            "Ping": ping,
+            "Open": open_session,
+            "Close": close,
+            "Register": register,
+            "Run": run,
+            "Forget": forget,
+            "Reset": reset,
+            "Status": status,
+        }
+
+
+_here: dict[str, Task] = {}
+"""The tasks of this process by address."""
+
+
+def add_here(address: str, task: Task) -> None:
+    """Let sessions of this process reach a task without the network."""
+    _here[address] = task
+
+
+def remove_here(address: str) -> None:
+    """Undo :func:`add_here`."""
+    _here.pop(address, None)
+
+
+def find_here(address: str) -> Task | None:
+    """The task of this process at an address."""
+    return _here.get(address)
+
+
+def as_bytes_value(data: bytes) -> np.ndarray:
+    """Bytes as a value of a message."""
+    return np.frombuffer(data, np.uint8)

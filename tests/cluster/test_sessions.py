@@ -1,0 +1,221 @@
+"""Sessions on a target: placement over tasks, state that clients share, failures, deadlines."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+
+pytestmark = pytest.mark.usefixtures("reached")
+
+
+def test_a_step_over_three_tasks(cluster):
+    workers, _ = cluster
+    with tf.device("/job:ps/task:0"):
+        v = tf.Variable([1.0, 2.0], name="v")
+    with tf.device("/job:ps/task:1"):
+        w = tf.Variable([10.0, 20.0], name="w", use_resource=True)
+    x = tf.placeholder(tf.float32, [2])
+    with tf.device("/job:worker/task:1"):
+        total = v * x + w
+    add = tf.group(v.assign_add(total), w.assign_sub(x))
+    with tf.Session(workers[0].target) as session:
+        session.run(tf.global_variables_initializer())
+        np.testing.assert_array_equal(session.run(total, {x: [2.0, 3.0]}), [12.0, 26.0])
+        session.run(add, {x: [2.0, 3.0]})
+        after_v, after_w = session.run([v, w])
+        np.testing.assert_array_equal(after_v, [13.0, 28.0])
+        np.testing.assert_array_equal(after_w, [8.0, 17.0])
+        after_v += 1.0  # what is fetched is the caller's own
+        np.testing.assert_array_equal(session.run(v), [13.0, 28.0])
+        assert "3 tasks" in session.explain([total], {x: [2.0, 3.0]})
+
+
+def test_a_training_step_is_two_calls_to_each_parameter_server(cluster):
+    workers, _ = cluster
+    with tf.device(tf.train.replica_device_setter(cluster={"ps": ["a:1", "b:2"], "worker": ["c:3", "d:4"]})):
+        x = tf.placeholder(tf.float32, [None, 3])
+        tf.set_random_seed(1)
+        step = tf.train.get_or_create_global_step()
+        hidden = tf.layers.dense(tf.layers.dense(x, 4), 1)
+        loss = tf.reduce_mean(tf.square(hidden - 1.0))
+        train = tf.train.AdamOptimizer(0.05).minimize(loss, global_step=step)
+    with tf.Session(workers[0].target) as session:
+        session.run(tf.global_variables_initializer())
+        feed = {x: np.ones([8, 3], np.float32)}
+        plan = session.explain([train, loss], feed)
+        assert plan.splitlines()[0] == "5 pieces on 3 tasks"
+        before = session.run(loss, feed)
+        for _ in range(30):
+            session.run([train, loss], feed)
+        assert session.run(loss, feed) < before / 2
+        assert session.run(step) == 30
+
+
+def test_clients_share_the_state_of_a_target_and_may_have_their_own(cluster):
+    workers, servers = cluster
+    with tf.device("/job:ps/task:0"):
+        v = tf.Variable(1, name="shared")
+        add = v.assign_add(1)
+    one, two = tf.Session(workers[0].target), tf.Session(servers[1].target)
+    alone = tf.Session(workers[0].target, config=tf.ConfigProto(isolate_session_state=True))
+    one.run(v.initializer)
+    two.run(add)
+    assert one.run(v) == 2
+    with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized value shared"):
+        alone.run(v)
+    one.close()
+    assert two.run(add) == 3
+    tf.Session.reset(workers[1].target)
+    three = tf.Session(workers[0].target)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized value shared"):
+        three.run(v)
+    with pytest.raises(tf.errors.AbortedError, match="just restarted"):
+        two.run(v)
+    for session in (two, three, alone):
+        session.close()
+
+
+def test_reset_clears_containers_by_name(cluster):
+    workers, _ = cluster
+    with tf.container("one"):
+        v = tf.Variable(1, name="v")
+    with tf.container("two"):
+        w = tf.Variable(2, name="w")
+    with tf.Session(workers[0].target) as session:
+        session.run([v.initializer, w.initializer])
+    tf.Session.reset(workers[0].target, ["one"])
+    with tf.Session(workers[0].target) as session:
+        assert session.run(w) == 2
+        with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized value v"):
+            session.run(v)
+
+
+def test_a_read_sees_the_write_that_it_waits_for_on_another_task(cluster):
+    workers, _ = cluster
+    with tf.device("/job:ps/task:0"):
+        v = tf.Variable(1.0, name="v")
+        assign = v.assign(5.0)
+    with tf.device("/job:worker/task:0"):
+        before = v + 0.0
+        with tf.control_dependencies([assign]):
+            after = v + 0.5
+            anew = tf.identity(v.read_value())
+    with tf.Session(workers[0].target) as session:
+        session.run(v.initializer)
+        np.testing.assert_array_equal(session.run([before, after, anew, v]), [1.0, 5.5, 5.0, 5.0])
+
+
+def test_an_error_names_the_op_and_the_line_of_the_program(cluster):
+    workers, _ = cluster
+    i = tf.placeholder(tf.int32, [])
+    with tf.device("/job:ps/task:1"):
+        v = tf.Variable([1.0, 2.0], name="v")
+        row = tf.gather(v, i, name="row_of_v")
+        add = tf.Variable(0, name="count").assign_add(1)
+    with tf.device("/job:worker/task:1"):
+        twice = row * 2.0
+    with tf.Session(workers[0].target) as session:
+        session.run(tf.global_variables_initializer())
+        with pytest.raises(tf.errors.InvalidArgumentError, match="row_of_v") as caught:
+            session.run([twice, add], {i: 7})
+        assert "test_sessions.py" in str(caught.value)
+        assert caught.value.op is row.op
+        assert session.run(twice, {i: 1}) == 4.0
+
+
+def test_a_device_that_is_not_there_or_filtered_away_is_refused(cluster):
+    workers, _ = cluster
+    with tf.device("/job:ps/task:7"):
+        nowhere = tf.constant(1) + 1
+    with tf.device("/job:ps/task:1"):
+        away = tf.constant(1) + 1
+    with tf.device("/job:ps/task:0"):
+        there = tf.constant(1) + 1
+    config = tf.ConfigProto(device_filters=["/job:ps/task:0"])
+    with tf.Session(workers[0].target, config=config) as session:
+        assert session.run(there) == 2
+        for tensor in (nowhere, away):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="Cannot assign a device"):
+                session.run(tensor)
+        names = [device.name for device in session.list_devices()]
+        assert names == ["/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU:0"]
+
+
+def test_queues_are_shared_and_cancellation_reaches_them(cluster):
+    workers, _ = cluster
+    with tf.device("/job:ps/task:0"):
+        queue = tf.FIFOQueue(10, [tf.string, tf.float32], shapes=[[], [2]], shared_name="q")
+    text, row = queue.dequeue()
+    put = queue.enqueue([tf.constant("text"), tf.constant([1.0, 2.0])])
+    consumer, producer = tf.Session(workers[0].target), tf.Session(workers[1].target)
+    taken = []
+    thread = threading.Thread(target=lambda: taken.append(consumer.run([text, row * 2.0])))
+    thread.start()
+    time.sleep(0.1)
+    assert not taken
+    producer.run(put)
+    thread.join(20)
+    assert taken[0][0] == b"text"
+    np.testing.assert_array_equal(taken[0][1], [2.0, 4.0])
+    with pytest.raises(tf.errors.DeadlineExceededError, match=r"timeout_in_ms|took too long"):
+        consumer.run(text, options=tf.RunOptions(timeout_in_ms=200))
+    problems = []
+
+    def wait():
+        try:
+            consumer.run(text)
+        except (tf.errors.CancelledError, RuntimeError) as problem:
+            problems.append(problem)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.2)
+    consumer.close()
+    thread.join(20)
+    assert len(problems) == 1
+    producer.run(put)
+    assert producer.run(queue.size()) == 1  # nobody who has gone away takes it
+    producer.close()
+
+
+def test_a_loop_and_a_conditional_run_where_their_variables_are(cluster):
+    workers, _ = cluster
+    with tf.device("/job:ps/task:0"):
+        v = tf.get_variable("v", [], initializer=tf.zeros_initializer(), use_resource=True)
+    x = tf.placeholder(tf.float32, [])
+    with tf.device("/job:worker/task:0"):
+        grown = tf.cond(x > 0.0, lambda: v.assign_add(x), lambda: v + 0.0)
+        _, total = tf.while_loop(lambda i, t: i < 3, lambda i, t: (i + 1, t + v), (0, grown))
+    with tf.Session(workers[0].target) as session:
+        session.run(v.initializer)
+        assert session.run(total, {x: 2.0}) == 8.0
+        assert session.run(total, {x: -1.0}) == 8.0
+
+
+def test_variables_in_parts_over_parameter_servers_are_saved_and_restored(cluster, tmp_path):
+    workers, _ = cluster
+    setter = tf.train.replica_device_setter(ps_tasks=2, worker_device="/job:worker/task:0")
+    with tf.device(setter):
+        table = tf.get_variable(
+            "table", [6, 2], partitioner=tf.fixed_size_partitioner(2), initializer=tf.zeros_initializer()
+        )
+        rows = tf.nn.embedding_lookup(table, [0, 5])
+        loss = tf.reduce_sum(rows)
+    train = tf.train.GradientDescentOptimizer(1.0).minimize(loss)
+    saver = tf.train.Saver()
+    assert {part.device for part in table} == {"/job:ps/task:0", "/job:ps/task:1"}
+    with tf.Session(workers[0].target) as session:
+        session.run(tf.global_variables_initializer())
+        session.run(train)
+        np.testing.assert_array_equal(session.run(rows), [[-1.0, -1.0], [-1.0, -1.0]])
+        path = saver.save(session, str(tmp_path / "model"))
+        session.run(train)
+        saver.restore(session, path)
+        expected = np.zeros([6, 2], np.float32)
+        expected[[0, 5]] = -1.0
+        np.testing.assert_array_equal(session.run(tf.convert_to_tensor(table)), expected)
