@@ -94,7 +94,7 @@ def _spec(value: Any) -> tuple[Any, list[Any]]:
     dtype = dtypes.as_dtype(array.dtype)
     if not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)
-    return [dtype.name, list(array.shape)], [memoryview(array.reshape(-1).view(np.uint8)) if array.size else b""]
+    return [dtype.name, list(array.shape)], [array.reshape(-1).view(np.uint8).data if array.size else b""]
 
 
 def _value(spec: Any, buffers: Any) -> Any:

@@ -336,7 +336,7 @@ class QueueRunner:
     def _callable(self, sess: Any, op: Any) -> Callable[[], Any]:
         """What runs an op; the token of the run is noted, so that it can be cancelled."""
         if not isinstance(sess, BaseSession):
-            return sess.make_callable(op)  # type: ignore[no-any-return]
+            return sess.make_callable(op)
         tokens = self._tokens.setdefault(sess, {})
 
         def note(token: CancellationToken) -> None:
