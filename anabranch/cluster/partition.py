@@ -44,7 +44,7 @@ ORDERED = ("write", "channel", "io")
 
 
 class VersionRead(NamedTuple):
-    """A read of a variable for ops of other tasks, or later ones: the value after the first ``version`` writes of the step."""
+    """A read of a variable for ops of other tasks, or later ones: after the first ``version`` writes of the step."""
 
     maker: Operation
     version: int
