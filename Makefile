@@ -14,11 +14,16 @@ DEMO_FLAGS ?=
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml native/anabranch_native/onednn_handler.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; $(PYTHON) is older. Name one: make PYTHON=python3.12"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,demo]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[onednn]' || \
+	  echo "oneDNN cannot be had here: convolutions on CPUs are XLA's own, some half as fast"
+	@{ command -v cc >/dev/null && $(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=77' && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation ./native; } || \
+	  echo "No handler in C for oneDNN (no compiler?): Python's takes its place"
 	touch $(STAMP)
 
 demo: $(STAMP)

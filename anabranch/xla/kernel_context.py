@@ -11,6 +11,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract import kernels
 from anabranch.xla import engine
+from anabranch.xla.onednn import convolutions
 
 PASSED, NOT_TRIED = -1, -2
 """What a program's first flag says if no check failed, and if a program before it did; else it is a check's number."""
@@ -64,6 +65,11 @@ class TraceContext(kernels.KernelContext):
 
     def resource(self, handle: Any) -> Any:
         raise errors.InternalError(None, self.op, "a resource object was asked for inside a compiled program")
+
+    def convolve(self, kind: str, a: Any, b: Any, axes: Any, groups: int, channels_first: bool) -> Any:
+        if self.platform != "cpu" or 0 in a.shape or 0 in b.shape or any(0 in (axis.size, axis.out) for axis in axes):
+            return None
+        return convolutions.convolve(kind, a, b, axes, groups, channels_first)
 
     def vjp(self, function: Callable[..., tuple[Any, ...]], *operands: Any) -> tuple[tuple[Any, ...], Any]:
         """Outputs of ``function(ctx, *operands)`` and their pullback; its checks become checks of this context."""

@@ -433,6 +433,19 @@ def _convolution(masked: Masked, equation: _Equation, values: list[Any]) -> list
     ]
 
 
+@_rule("anabranch_convolution", "anabranch_convolution_input_gradient")
+def _library_convolution(masked: Masked, equation: _Equation, values: list[Any]) -> list[Any]:
+    images, kernel = equation.ins
+    _need(not any(images[1:]) and not any(kernel), equation, "along the batch")
+    return values
+
+
+@_rule("anabranch_convolution_filter_gradient")
+def _library_filter_gradient(masked: Masked, equation: _Equation, values: list[Any]) -> list[Any]:
+    _need(not any(line for extents in equation.ins for line in extents[1:]), equation, "along the batch")
+    return [masked.filled(values[i], equation.ins[i], (0,), 0) for i in (0, 1)]
+
+
 @_rule("reduce_window_sum", "reduce_window_max", "reduce_window_min", "reduce_window", "reduce_window_add")
 def _window(masked: Masked, equation: _Equation, values: list[Any]) -> list[Any]:
     params = equation.params

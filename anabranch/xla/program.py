@@ -50,6 +50,7 @@ from anabranch.xla import (
 from anabranch.xla import row_updates as rows
 from anabranch.xla.loops import loop_limits
 from anabranch.xla.lowering import MAX_EMBEDDED_CONSTANT
+from anabranch.xla.onednn import convolutions
 
 UNTRACEABLE = (errors.OpError, NotImplementedError, faults.KernelBug)
 """What tracing raises when it meets what can only fail, what XLA does not have, or a bug: interpreting says which."""
@@ -100,6 +101,8 @@ class _Facts:
         """What notes all that the trace derives from shapes, if it is one of several sizes."""
         self.batch: batches.Facts | None = None
         """How the program depends on the size of its batch, if it serves several."""
+        self.library_calls = 0
+        """How many convolutions a library computes."""
         self.names_ops = False
         """Whether each equation is to say which op it belongs to."""
         self.spare: Any = None
@@ -135,7 +138,7 @@ class _Facts:
         return found
 
 
-_PLAIN_FACTS = ("consumed", "traced_outputs", "tentative", "dynamic", "loops", "guessed", "budget")
+_PLAIN_FACTS = ("consumed", "traced_outputs", "tentative", "dynamic", "loops", "guessed", "budget", "library_calls")
 
 
 class Executable(NamedTuple):
@@ -361,7 +364,11 @@ class Program:
     def explain_forms(self) -> list[str]:
         """What is to be told of the forms that it runs in."""
         loops = {loop: None for found in self._variants.values() for loop in found.facts.loops}
-        return [f"{blocks} blocks of {ops} ops each are one loop" for blocks, ops in loops]
+        told = [f"{blocks} blocks of {ops} ops each are one loop" for blocks, ops in loops]
+        calls = max((found.facts.library_calls for found in self._variants.values()), default=0)
+        if calls:
+            told.append(f"{calls} convolution{'s' if calls > 1 else ''} by {convolutions.library_described()}")
+        return told
 
     def tentative_writes(self) -> list[str]:
         """Names of the writes that go before a check which reads what they write."""
@@ -569,7 +576,9 @@ class Program:
         with self._around():
             gate = (kernel_context.OPEN,) if gated else ()
             buffers = ((tuple(donated) if self.platform == "cpu" else ()),) if keeps else ()
-            return facts, jitted.trace(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
+            traced = jitted.trace(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
+        facts.library_calls = convolutions.count(traced.jaxpr)
+        return facts, traced
 
     def _may_fail_before(self, op: Operation | None) -> bool:
         end = self.group.ranks.get(op) if op is not None else None

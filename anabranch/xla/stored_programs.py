@@ -39,6 +39,7 @@ from anabranch.core.graph.operation import Operation
 from anabranch.core.values.dtypes import DType
 from anabranch.xla import capacities, disk_cache, engine, kernel_context
 from anabranch.xla.loops import loop_limits
+from anabranch.xla.onednn import handler as onednn
 
 _log = logging.getLogger("anabranch")
 
@@ -165,7 +166,7 @@ def key(structure: Any, kernels: Iterable[opdef.OpDefinition], platform_name: st
     if not all(_is_ours(definition) for definition in kernels):
         return None
     try:
-        return _digest(structure, _machine(), _settings())
+        return _digest(structure, _machine(), onednn.identity(), _settings())
     except NotStorable as reason:
         _log.debug("A program is not kept on disk: %s", reason)
         return None
@@ -282,6 +283,7 @@ def load(name: str | None, arguments: tuple[Any, ...], device: Any) -> tuple[Any
     try:
         (size,) = struct.unpack_from("<I", content)
         header = json.loads(content[4 : 4 + size])
+        onednn.ready_for(content)
         tree_util = engine.jax().tree_util
         outputs = tree_util.tree_structure(read(header["outputs"]))
         inputs = tree_util.tree_structure((arguments, {}))

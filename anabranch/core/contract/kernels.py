@@ -42,6 +42,14 @@ class KernelContext:
     vjp: Any = None
     """Compiled tier: ``vjp(f, *operands)`` gives the outputs of ``f(ctx, *operands)`` and their pullback."""
 
+    def convolve(self, kind: str, a: Any, b: Any, axes: Any, groups: int, channels_first: bool) -> Any:
+        """A convolution or a gradient of one by a library of the tier; None where the kernel is to compute it.
+
+        ``kind`` is ``"forward"`` (``a`` images, ``b`` filter), ``"input gradient"`` (output gradient, filter) or
+        ``"filter gradient"`` (images, output gradient); ``axes`` has an entry for each spatial dimension.
+        """
+        return None
+
     def check(self, ok: Any, error: type[errors.OpError], text: str, *payload: Any, summarize: int = 1) -> None:
         """Fail the step with ``error`` unless the scalar bool ``ok`` holds.
 

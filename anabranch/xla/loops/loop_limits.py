@@ -28,6 +28,7 @@ from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.operation import Operation
 from anabranch.xla import engine
+from anabranch.xla.onednn import convolutions
 
 ANY, NONE = 2**31 - 1, -(2**31)
 PLACES = 16
@@ -95,6 +96,8 @@ def price(jaxpr: Any) -> float:
             kernel, out = equation.invars[1].aval, equation.outvars[0].aval
             features = equation.params["dimension_numbers"].rhs_spec[0]
             total += PER_FLOP * 2 * _size(out) * _size(kernel) / max(1, kernel.shape[features])
+        elif name in convolutions.KINDS:
+            total += PER_FLOP * convolutions.flops(equation)
         elif inner:
             times = equation.params.get("length", 1) if name == "scan" else 1
             prices = [price(value) for value in inner]

@@ -17,8 +17,16 @@ from anabranch.core import errors
 from anabranch.core.contract.kernels import uses_lax
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
-from anabranch.ops.nn.windows import geometry, host_convolution, xla_convolution
-from anabranch.ops.nn.windows.geometry import axes_of, from_last, shape_from_last, shape_to_last, spatial, to_last
+from anabranch.ops.nn.windows import geometry, host_convolution, xla_convolution, xla_winograd
+from anabranch.ops.nn.windows.geometry import (
+    axes_of,
+    channels_first,
+    from_last,
+    shape_from_last,
+    shape_to_last,
+    spatial,
+    to_last,
+)
 
 Kernel = Callable[..., Any]
 
@@ -156,6 +164,21 @@ def _full_shape(sizes: tuple[int, ...], rank: int, data_format: str, batch: int,
     return (batch, *sizes, channels) if len(sizes) == rank - 2 else shape_to_last(sizes, data_format)
 
 
+FORWARD, INPUT_GRADIENT, FILTER_GRADIENT = "forward", "input gradient", "filter gradient"
+
+
+def library(
+    ctx: Any, kind: str, a: Any, b: Any, axes: Sequence[Any], channels: int, per_group: int, data_format: str
+) -> Any:
+    """What a library of the tier makes of a convolution of ``channels`` inputs, in the op's own layout, or None."""
+    if ctx.host or per_group == 0 or channels == 0:
+        return None
+    batch, features = a.shape[0], b.shape[1 if channels_first(data_format) and kind == FILTER_GRADIENT else -1]
+    if channels == per_group and xla_winograd.beats_library(ctx, batch, axes, channels, features, a.dtype):
+        return None
+    return ctx.convolve(kind, a, b, axes, channels // per_group, channels_first(data_format))
+
+
 def conv_kernels() -> tuple[Kernel, Kernel]:
     """Compiled and host kernel of a convolution."""
 
@@ -163,9 +186,12 @@ def conv_kernels() -> tuple[Kernel, Kernel]:
         def kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
             x, f = inputs
             data_format = format_of(attrs, x.ndim)
-            x = to_last(ctx.xp, x, data_format)
-            axes = axes_of(x.shape[1:-1], f.shape[:-2], attrs, data_format)
-            return from_last(ctx.xp, product(ctx, x, f, axes), data_format)
+            source = shape_to_last(x.shape, data_format)
+            axes = axes_of(source[1:-1], f.shape[:-2], attrs, data_format)
+            by_library = library(ctx, FORWARD, x, f, axes, source[-1], f.shape[-2], data_format)
+            if by_library is not None:
+                return by_library
+            return from_last(ctx.xp, product(ctx, to_last(ctx.xp, x, data_format), f, axes), data_format)
 
         return kernel
 
@@ -179,11 +205,14 @@ def input_gradient_kernels(shape_operand: bool = True) -> tuple[Kernel, Kernel]:
         def kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
             first, f, g = inputs
             data_format = format_of(attrs, g.ndim)
-            g = to_last(ctx.xp, g, data_format)
             wanted = _sizes(first) if shape_operand else first.shape
             shape = _full_shape(wanted, g.ndim, data_format, g.shape[0], f.shape[-2])
             axes = axes_of(shape[1:-1], f.shape[:-2], attrs, data_format)
-            return from_last(ctx.xp, product(ctx, g, f, axes, shape[-1]), data_format)
+            by_library = library(ctx, INPUT_GRADIENT, g, f, axes, shape[-1], f.shape[-2], data_format)
+            if by_library is not None:
+                return by_library
+            slope = product(ctx, to_last(ctx.xp, g, data_format), f, axes, shape[-1])
+            return from_last(ctx.xp, slope, data_format)
 
         return kernel
 
@@ -198,10 +227,13 @@ def filter_gradient_kernels(shape_operand: bool = True) -> tuple[Kernel, Kernel]
         def kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
             x, second, g = inputs
             data_format = format_of(attrs, g.ndim)
-            x, g = to_last(ctx.xp, x, data_format), to_last(ctx.xp, g, data_format)
+            source = shape_to_last(x.shape, data_format)
             shape = _sizes(second) if shape_operand else second.shape
-            axes = axes_of(x.shape[1:-1], shape[:-2], attrs, data_format)
-            return product(ctx, x, g, axes, shape[-2])
+            axes = axes_of(source[1:-1], shape[:-2], attrs, data_format)
+            by_library = library(ctx, FILTER_GRADIENT, x, g, axes, source[-1], shape[-2], data_format)
+            if by_library is not None:
+                return by_library
+            return product(ctx, to_last(ctx.xp, x, data_format), to_last(ctx.xp, g, data_format), axes, shape[-2])
 
         return kernel
 

@@ -16,7 +16,14 @@ from anabranch.core.contract.opdef import PURE, List, Op, String, Type
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
 from anabranch.ops.nn.windows import convolution_rules, geometry, host_convolution, xla_convolution
-from anabranch.ops.nn.windows.convolution_rules import attrs_of, shape_tensor
+from anabranch.ops.nn.windows.convolution_rules import (
+    FILTER_GRADIENT,
+    FORWARD,
+    INPUT_GRADIENT,
+    attrs_of,
+    library,
+    shape_tensor,
+)
 from anabranch.ops.nn.windows.geometry import axes_of, from_last, shape_from_last, shape_to_last, to_last
 
 _NAMES = ("strides", "padding", "explicit_paddings", "data_format", "dilations")
@@ -40,8 +47,13 @@ def _as_grouped(f: Any) -> Any:
 
 def _forward(ctx: Any, inputs: Any, attrs: Any) -> Any:
     x, f = inputs
-    x = to_last(ctx.xp, x, attrs["data_format"])
-    axes = axes_of(x.shape[1:3], f.shape[:2], attrs)
+    data_format = attrs["data_format"]
+    source = shape_to_last(x.shape, data_format)
+    axes = axes_of(source[1:3], f.shape[:2], attrs)
+    by_library = library(ctx, FORWARD, x, _as_grouped(f), axes, source[3], 1, data_format)
+    if by_library is not None:
+        return by_library
+    x = to_last(ctx.xp, x, data_format)
     if ctx.host and not _empty(x, f):
         output = xla_convolution.depthwise_forward(ctx, x, f, axes)
     elif _empty(x, f):
@@ -54,8 +66,11 @@ def _forward(ctx: Any, inputs: Any, attrs: Any) -> Any:
 def _input_gradient(ctx: Any, inputs: Any, attrs: Any) -> Any:
     sizes, f, g = inputs
     shape = shape_to_last([int(size) for size in np.asarray(sizes)], attrs["data_format"])
-    g = to_last(ctx.xp, g, attrs["data_format"])
     axes = axes_of(shape[1:3], f.shape[:2], attrs)
+    by_library = library(ctx, INPUT_GRADIENT, g, _as_grouped(f), axes, shape[3], 1, attrs["data_format"])
+    if by_library is not None:
+        return by_library
+    g = to_last(ctx.xp, g, attrs["data_format"])
     if 0 in shape or _empty(g, f):
         slope = ctx.xp.zeros(shape, g.dtype)
     elif ctx.host:
@@ -68,8 +83,12 @@ def _input_gradient(ctx: Any, inputs: Any, attrs: Any) -> Any:
 def _filter_gradient(ctx: Any, inputs: Any, attrs: Any) -> Any:
     x, sizes, g = inputs
     shape = tuple(int(size) for size in np.asarray(sizes))
+    source = shape_to_last(x.shape, attrs["data_format"])
+    axes = axes_of(source[1:3], shape[:2], attrs)
+    by_library = library(ctx, FILTER_GRADIENT, x, g, axes, source[3], 1, attrs["data_format"])
+    if by_library is not None:
+        return by_library.reshape(shape)
     x, g = to_last(ctx.xp, x, attrs["data_format"]), to_last(ctx.xp, g, attrs["data_format"])
-    axes = axes_of(x.shape[1:3], shape[:2], attrs)
     if 0 in shape or _empty(x, g):
         return ctx.xp.zeros(shape, x.dtype)
     if ctx.host:

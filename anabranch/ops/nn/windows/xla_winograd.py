@@ -14,6 +14,7 @@ product. Rounding grows with the constants: about 1e-5 of the largest output for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -93,6 +94,18 @@ def choose(ctx: Any, batch: int, axes: Sequence[Axis], channels: int, features: 
         return _FOUR
     wide = channels * features >= _MIN_CHANNELS_OF_TWO * (channels + features)
     return _TWO if wide and products.get(2, 1) <= 0.55 else None
+
+
+_MIN_FLOPS_BESIDE_A_LIBRARY = 1e9
+"""A library's direct convolution is preferred below: what its products save there, compiling them costs for long."""
+
+
+def beats_library(ctx: Any, batch: int, axes: Sequence[Axis], channels: int, features: int, dtype: Any) -> bool:
+    """Whether these products are enough faster than a library's direct convolution to be worth their compilation."""
+    flops = 18.0 * batch * channels * features * math.prod(a.out for a in axes)
+    if ctx.platform != "cpu" or flops < _MIN_FLOPS_BESIDE_A_LIBRARY:
+        return False
+    return choose(ctx, batch, axes, channels, features, dtype) is _FOUR
 
 
 def _combine(coefficients: np.ndarray, parts: Sequence[Any]) -> list[Any]:

@@ -8,12 +8,23 @@ import pytest
 import anabranch as tf
 from anabranch.ops.nn.windows import geometry, host_convolution, xla_convolution, xla_winograd
 from anabranch.testing.kernels import run_op
+from anabranch.xla import single_op
 from anabranch.xla.kernel_context import TraceContext
+from anabranch.xla.onednn import library
 
 POLICY = {"float32": 4e-5, "bfloat16": 1e-2, "float16": 2e-3}
 """Largest error relative to the largest value."""
 
 assert tf.Op  # loads all op families
+
+
+@pytest.fixture(autouse=True)
+def no_library(monkeypatch):
+    """Whatever library there is, these are the forms without one."""
+    monkeypatch.setattr(library, "found", lambda: "a test does without")
+    single_op._programs.clear()
+    yield
+    single_op._programs.clear()
 
 
 def axes_of(size, padding="SAME", window=3, stride=1, dilation=1):

@@ -1,0 +1,415 @@
+"""What oneDNN is to run for a convolution: its primitives, the layouts between them, and the scratch space.
+
+Policy. A convolution is described by :class:`Work`, which is plain data: it is an attribute of the call in XLA's
+program, so that a program read from disk knows all that it needs. From it follow a few primitives in a row: reorder
+the filter, convolve; or convolve, reorder the filter's gradient. oneDNN chooses the layout of the filter, as its fast
+kernels do not take ours; with the channels first also those of the images. Reordered operands and oneDNN's own scratch
+space lie in one buffer, which is a result of the call that nobody reads: XLA's buffer assignment owns it, and calls may
+run side by side. Descriptors are made while a program is traced, as they tell whether oneDNN has a kernel and how
+large the scratch space is (some 0.1 ms); kernels are generated (1 ms) when XLA instantiates a call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from anabranch.xla.onednn.library import Library, NotUsable, Status, found
+
+FORWARD, INPUT, FILTER = "forward", "input gradient", "filter gradient"
+
+# Numbers of oneDNN's C interface (dnnl_types.h), the same in all of version 3.
+_DTYPES = {"float16": 1, "bfloat16": 2, "float32": 3}
+_ANY_LAYOUT = 1
+_DIRECT = 1
+_TRAINING = 64
+_RELU = 0x20
+_SCRATCH_BY_CALLER = 1
+_QUERY_IMPLEMENTATION = 8
+_QUERY = {
+    "source": 129,
+    "source gradient": 130,
+    "filter": 131,
+    "filter gradient": 132,
+    "output": 133,
+    "output gradient": 134,
+    "scratch": 136,
+}
+_ARGUMENT = {
+    "source": 1,
+    "output": 17,
+    "filter": 33,
+    "bias": 41,
+    "scratch": 80,
+    "source gradient": 129,
+    "output gradient": 145,
+    "filter gradient": 161,
+    "from": 1,
+    "to": 17,
+}
+_MOST_DIMS = 12
+_ALIGNED = 64
+_FEW_CHANNELS = 4
+"""The input gradient of so few channels is faster with the filter as it is."""
+MOST_STEPS, MOST_ARGUMENTS = 4, 6
+
+
+class Work(NamedTuple):
+    """One convolution, or a gradient of one, of given sizes."""
+
+    kind: str
+    dtype: str
+    batch: int
+    sizes: tuple[int, ...]
+    channels: int
+    window: tuple[int, ...]
+    out: tuple[int, ...]
+    features: int
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    """How many zeros stand before each dimension of the input."""
+    groups: int = 1
+    channels_first: bool = False
+    bias: bool = False
+    relu: bool = False
+    threads: int = 1
+
+    def text(self) -> str:
+        """As an attribute of a call."""
+        return json.dumps(self)
+
+    @classmethod
+    def read(cls, text: str) -> Work:
+        """What :meth:`text` has written."""
+        return cls._make(tuple(value) if isinstance(value, list) else value for value in json.loads(text))
+
+    @property
+    def flops(self) -> float:
+        """Two for each product."""
+        products = self.batch * math.prod(self.out) * math.prod(self.window) * self.channels * self.features
+        return 2.0 * products / self.groups
+
+    @property
+    def after(self) -> tuple[int, ...]:
+        """How many zeros stand behind each dimension of the input."""
+        needed = [
+            (out - 1) * stride + (window - 1) * dilation + 1 - size - before
+            for out, stride, window, dilation, size, before in zip(
+                self.out, self.strides, self.window, self.dilations, self.sizes, self.before, strict=True
+            )
+        ]
+        return tuple(max(0, count) for count in needed)
+
+
+class Argument(NamedTuple):
+    """An operand of a primitive: where it lies among the buffers of the call, operands first, then results."""
+
+    role: str
+    descriptor: Any
+    buffer: int
+    offset: int = 0
+
+
+class Step(NamedTuple):
+    """A primitive, of which there is only the descriptor yet."""
+
+    descriptor: Any
+    arguments: tuple[Argument, ...]
+
+
+class Described(NamedTuple):
+    """All that is run for a :class:`Work`."""
+
+    steps: tuple[Step, ...]
+    scratch: int
+    implementation: str
+
+
+def _dims(values: Sequence[int]) -> Any:
+    return (ctypes.c_int64 * _MOST_DIMS)(*values)
+
+
+class _Describer:
+    """The making of descriptors for one piece of work."""
+
+    def __init__(self, library: Library, work: Work) -> None:
+        self.library = library
+        self.work = work
+        self.dtype = _DTYPES[work.dtype]
+        self.scratch_at = 2 + work.bias * (work.kind == FORWARD) + 1
+        """The number of the scratch buffer: behind the operands and the result."""
+        self.used = 0
+        w = work
+        of_source, of_output = (w.batch, w.channels, *w.sizes), (w.batch, w.features, *w.out)
+        inputs = w.channels // w.groups
+        groups = (w.groups, w.features // w.groups) if w.groups > 1 else (w.features,)
+        of_filter = (*groups, inputs, *w.window)
+        self.plain = {
+            "source": self._images(of_source),
+            "output": self._images(of_output),
+            "filter": self._filter(of_filter),
+        }
+        keeps_filter = w.kind == INPUT and inputs <= _FEW_CHANNELS and w.groups == 1
+        self.asked = {
+            "source": self._any(of_source) if w.channels_first else self.plain["source"],
+            "output": self._any(of_output) if w.channels_first else self.plain["output"],
+            "filter": self.plain["filter"] if keeps_filter else self._any(of_filter),
+        }
+        self.bias = self._strided((w.features,), (1,))
+
+    # ------------------------------------------------------------------------------------------------------- layouts
+    def _strided(self, dims: Sequence[int], strides: Sequence[int]) -> Any:
+        found = ctypes.c_void_p()
+        self.library.call(
+            "memory_desc_create_with_strides", ctypes.byref(found), len(dims), _dims(dims), self.dtype, _dims(strides)
+        )
+        return found
+
+    def _any(self, dims: Sequence[int]) -> Any:
+        found = ctypes.c_void_p()
+        self.library.call(
+            "memory_desc_create_with_tag", ctypes.byref(found), len(dims), _dims(dims), self.dtype, _ANY_LAYOUT
+        )
+        return found
+
+    def _ordered(self, dims: Sequence[int], order: Sequence[int]) -> Any:
+        """Dimensions that lie in memory in this order, the last one closest."""
+        strides, step = [0] * len(dims), 1
+        for dimension in reversed(order):
+            strides[dimension] = step
+            step *= dims[dimension]
+        return self._strided(dims, strides)
+
+    def _images(self, dims: Sequence[int]) -> Any:
+        n = len(dims)
+        return self._ordered(dims, range(n) if self.work.channels_first else (0, *range(2, n), 1))
+
+    def _filter(self, dims: Sequence[int]) -> Any:
+        """``[*window, in / groups, groups * out / groups]``."""
+        leading = 2 if self.work.groups > 1 else 1
+        return self._ordered(dims, (*range(leading + 1, len(dims)), leading, *range(leading)))
+
+    # ---------------------------------------------------------------------------------------------------- descriptors
+    def _attributes(self, relu: bool = False) -> Any:
+        made = ctypes.c_void_p()
+        call = self.library.call
+        call("primitive_attr_create", ctypes.byref(made))
+        call("primitive_attr_set_scratchpad_mode", made, _SCRATCH_BY_CALLER)
+        if relu:
+            after = ctypes.c_void_p()
+            call("post_ops_create", ctypes.byref(after))
+            call("post_ops_append_eltwise", after, _RELU, ctypes.c_float(0), ctypes.c_float(0))
+            call("primitive_attr_set_post_ops", made, after)
+        return made
+
+    def _layout_of(self, descriptor: Any, role: str) -> Any:
+        return ctypes.c_void_p(self.library.c.dnnl_primitive_desc_query_md(descriptor, _QUERY[role], 0))
+
+    def _space(self, size: int) -> int:
+        """Where in the scratch buffer ``size`` bytes may begin."""
+        start = self.used
+        self.used += -(-size // _ALIGNED) * _ALIGNED
+        return start
+
+    def _scratch(self, descriptor: Any) -> Argument:
+        layout = self._layout_of(descriptor, "scratch")
+        size = self.library.c.dnnl_memory_desc_get_size(layout)
+        return Argument("scratch", layout, self.scratch_at, self._space(size))
+
+    def _reorder(self, source: Argument, target: Argument) -> Step:
+        descriptor = ctypes.c_void_p()
+        engine = self.library.engine
+        self.library.call(
+            "reorder_primitive_desc_create",
+            ctypes.byref(descriptor),
+            source.descriptor,
+            engine,
+            target.descriptor,
+            engine,
+            self._attributes(),
+        )
+        given = (source._replace(role="from"), target._replace(role="to"), self._scratch(descriptor))
+        return Step(descriptor, given)
+
+    def _convolution(self) -> Any:
+        w, call, asked = self.work, self.library.call, self.asked
+        geometry = (
+            _dims(w.strides),
+            _dims([dilation - 1 for dilation in w.dilations]),
+            _dims(w.before),
+            _dims(w.after),
+        )
+        engine = self.library.engine
+        forward, made = ctypes.c_void_p(), ctypes.c_void_p()
+        bias = self.bias if w.bias and w.kind == FORWARD else None
+        call(
+            "convolution_forward_primitive_desc_create",
+            ctypes.byref(forward),
+            engine,
+            _TRAINING,
+            _DIRECT,
+            asked["source"],
+            asked["filter"],
+            bias,
+            asked["output"],
+            *geometry,
+            self._attributes(w.relu),
+        )
+        if w.kind == FORWARD:
+            return forward
+        if w.kind == INPUT:
+            call(
+                "convolution_backward_data_primitive_desc_create",
+                ctypes.byref(made),
+                engine,
+                _DIRECT,
+                asked["source"],
+                asked["filter"],
+                asked["output"],
+                *geometry,
+                forward,
+                self._attributes(),
+            )
+            return made
+        call(
+            "convolution_backward_weights_primitive_desc_create",
+            ctypes.byref(made),
+            engine,
+            _DIRECT,
+            asked["source"],
+            asked["filter"],
+            None,
+            asked["output"],
+            *geometry,
+            forward,
+            self._attributes(),
+        )
+        return made
+
+    def described(self) -> Described:
+        """All of it."""
+        w = self.work
+        convolution = self._convolution()
+        steps: list[Step] = []
+        arguments: list[Argument] = []
+        behind: list[Step] = []
+        result = 2 + w.bias * (w.kind == FORWARD)
+        roles = {
+            FORWARD: (("source", "source", 0), ("filter", "filter", 1), ("output", "output", result)),
+            INPUT: (("output gradient", "output", 0), ("filter", "filter", 1), ("source gradient", "source", result)),
+            FILTER: (("source", "source", 0), ("output gradient", "output", 1), ("filter gradient", "filter", result)),
+        }[w.kind]
+        for role, array, buffer in roles:
+            ours = Argument(role, self.plain[array], buffer)
+            wanted = self._layout_of(convolution, role)
+            if self.library.c.dnnl_memory_desc_equal(wanted, ours.descriptor):
+                arguments.append(ours)
+                continue
+            at = self._space(self.library.c.dnnl_memory_desc_get_size(wanted))
+            theirs = Argument(role, wanted, self.scratch_at, at)
+            arguments.append(theirs)
+            if buffer == result:
+                behind.append(self._reorder(theirs, ours))
+            else:
+                steps.append(self._reorder(ours, theirs))
+        if w.bias and w.kind == FORWARD:
+            arguments.append(Argument("bias", self.bias, 2))
+        arguments.append(self._scratch(convolution))
+        steps += [Step(convolution, tuple(arguments)), *behind]
+        name = ctypes.c_char_p()
+        self.library.call("primitive_desc_query", convolution, _QUERY_IMPLEMENTATION, 0, ctypes.byref(name))
+        return Described(tuple(steps), max(self.used, _ALIGNED), (name.value or b"").decode())
+
+
+def usable() -> Library:
+    """The library.
+
+    Raises:
+        NotUsable: there is none.
+    """
+    library = found()
+    if isinstance(library, str):
+        raise NotUsable(library)
+    return library
+
+
+@functools.lru_cache(4096)
+def described(work: Work) -> Described | str:
+    """What is to be run, or why oneDNN has nothing good for it."""
+    library = usable()
+    library.use_threads(work.threads)
+    try:
+        made = _Describer(library, work).described()
+    except Status as reason:
+        return str(reason)
+    finally:
+        library.use_threads(library.threads)
+    if "ref" in made.implementation.split(":"):
+        return f"oneDNN has only its reference implementation ({made.implementation})"
+    return made
+
+
+# ------------------------------------------------------------------------------------------------------------ programs
+class ArgumentRecord(ctypes.Structure):
+    """An :class:`Argument` as the handler reads it."""
+
+    _fields_ = [
+        ("number", ctypes.c_int64),
+        ("descriptor", ctypes.c_void_p),
+        ("buffer", ctypes.c_int64),
+        ("offset", ctypes.c_int64),
+    ]
+
+
+class StepRecord(ctypes.Structure):
+    """A primitive with its arguments."""
+
+    _fields_ = [
+        ("primitive", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("arguments", ArgumentRecord * MOST_ARGUMENTS),
+    ]
+
+
+class ProgramRecord(ctypes.Structure):
+    """What a call runs; ``native/anabranch_native/onednn_handler.c`` has the same structure."""
+
+    _fields_ = [
+        ("count", ctypes.c_int64),
+        ("threads", ctypes.c_int64),
+        ("buffers", ctypes.c_int64),
+        ("steps", StepRecord * MOST_STEPS),
+    ]
+
+
+def generated(work: Work, scratch: int) -> ProgramRecord:
+    """The primitives of a piece of work, for a call whose scratch buffer has ``scratch`` bytes.
+
+    Raises:
+        NotUsable: there is no library, or not the one that the program was made for.
+    """
+    library = usable()
+    made = described(work)
+    if isinstance(made, str):
+        raise NotUsable(f"{work}: {made}")
+    if made.scratch > scratch:
+        raise NotUsable(f"{work}: {made.scratch} bytes of scratch space are needed, {scratch} are there")
+    record = ProgramRecord(len(made.steps), work.threads, made.steps[-1].arguments[-1].buffer + 1)
+    library.use_threads(work.threads)
+    try:
+        for to, step in zip(record.steps, made.steps, strict=False):
+            primitive = ctypes.c_void_p()
+            library.call("primitive_create", ctypes.byref(primitive), step.descriptor)
+            to.primitive, to.count = primitive.value, len(step.arguments)
+            for place, argument in enumerate(step.arguments):
+                to.arguments[place] = ArgumentRecord(
+                    _ARGUMENT[argument.role], argument.descriptor.value, argument.buffer, argument.offset
+                )
+    finally:
+        library.use_threads(library.threads)
+    return record
