@@ -10,6 +10,7 @@ it may know of every op of the kind.
 - *moves*: giving other values to all elements of a type, equal ones for equal ones and 0 for 0, gives the results with
   those values;
 - *symbol*: the operator of Python gives the same;
+- *by_rows*: the rows of an operand, stacked, give in one run what they give one by one;
 - *factors*: the sum over rows is the sum over two parts of the rows.
 """
 
@@ -217,11 +218,36 @@ def _factors(definition: opdef.OpDefinition, one: Instance) -> bool | None:
     return _close(whole, parts[0] + parts[1])
 
 
+def _by_rows(definition: opdef.OpDefinition, one: Instance) -> bool | None:
+    """Tried with each operand as rows of its own values in other orders, the others being the same for all rows."""
+    assert definition.by_rows is not None
+    fixed = {i for name in definition.compile_time for i in range(*definition.input_range(name, one.attrs).indices(99))}
+    told = None
+    for place in set(range(len(one.flat))) - fixed:
+        value = np.asarray(one.flat[place])
+        chance = np.random.default_rng(place)
+        rows = np.empty((3, *value.shape), value.dtype)
+        for row in rows:
+            row[...] = chance.permutation(value.reshape(-1)).reshape(value.shape)
+        operands = [rows if i == place else item for i, item in enumerate(one.flat)]
+        adapted = definition.by_rows(operands, [i == place for i in range(len(operands))], dict(one.attrs))
+        if adapted is None:
+            continue
+        together = outputs(definition, *adapted)
+        for number, row in enumerate(rows):
+            alone = outputs(definition, [row if i == place else item for i, item in enumerate(one.flat)], one.attrs)
+            if not all(_close(batch[number], value) for batch, value in zip(together, alone, strict=True)):
+                return False
+        told = True
+    return told
+
+
 _CLAIMS: dict[str, Callable[[opdef.OpDefinition, Instance], bool | None]] = {
     "passes": _passes,
     "elementwise": _elementwise,
     "moves": _moves,
     "symbol": _symbol,
+    "by_rows": _by_rows,
     "factors": _factors,
 }
 

@@ -12,7 +12,7 @@ under XLA, ``ctx.lax`` is None on the host. A kernel never raises for bad data: 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -88,6 +88,20 @@ class KernelContext:
         raise NotImplementedError
 
 
+class PreparedFunction(Protocol):
+    """A function with the values that it captures."""
+
+    def __call__(self, operands: Sequence[Any], token: Any, /) -> list[Any]:
+        """A value for each output; called with the values of the other arguments and a CancellationToken."""
+
+    def rows(self, columns: Sequence[Any], token: Any, /) -> list[Any] | None:
+        """The outputs for many elements in one run, all as arrays with a row for each; None if it has no such form."""
+
+    @property
+    def by_element(self) -> str | None:
+        """Why it has no such form, if that is known."""
+
+
 class Functions:
     """Call functions (attributes ``Func(captures=...)``) for kernels, and for the objects that these make.
 
@@ -95,11 +109,8 @@ class Functions:
     when it is called, and what it writes is committed when it returns.
     """
 
-    def prepare(self, body: Any, captured: Sequence[Any]) -> Callable[[Sequence[Any], Any], list[Any]]:
-        """The function of ``body`` with the values that it captures.
-
-        It is called with the values of its other arguments and a CancellationToken, and returns one for each output.
-        """
+    def prepare(self, body: Any, captured: Sequence[Any]) -> PreparedFunction:
+        """The function of ``body`` with the values that it captures."""
         raise NotImplementedError
 
     def with_own_streams(self) -> Functions:

@@ -201,6 +201,7 @@ class OpDefinition:
     factors: Callable[..., Any] | None = None
     cost: Cost = Cost.ELEMENTS
     straight: Callable[..., Any] | None = None
+    by_rows: Callable[..., Any] | None = None
     role: Role | None = None
     version: int = 1
     # Where it is defined, noted by `define`: the module, the line of the class statement or of the table's row, and the
@@ -538,6 +539,13 @@ def _claims(
         _refuse(type_name, f"elementwise and {cost}", "an element-wise op of cost ELEMENTS", "remove one of them")
     if fields.get("straight") is not None and effect.kind != "pure":
         _refuse(type_name, f"straight code of a {effect.kind} op", "a pure op", "remove the field")
+    if fields.get("by_rows") is not None and (effect.kind != "pure" or elementwise):
+        _refuse(
+            type_name,
+            f"by_rows on {'an elementwise' if elementwise else f'a {effect.kind}'} op",
+            "a pure op that does not work by element",
+            "remove the field",
+        )
     symbol = fields.get("symbol")
     if symbol is not None and symbol not in SYMBOLS:
         _refuse(type_name, f"symbol {symbol!r}", f"a symbol among {sorted(SYMBOLS)}", "remove it")

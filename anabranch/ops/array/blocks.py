@@ -11,6 +11,7 @@ from anabranch.core.contract.api import public_op
 from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op, String, Type
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
+from anabranch.ops.shared import row_rules
 from anabranch.ops.shared.array_rules import Index, axis_in, dense, ints, refuse, require, shape_of
 
 
@@ -368,6 +369,7 @@ class OneHot(Op):
     signature = "indices: TI, depth: int32, on_value: T, off_value: T -> output: T"
     attrs = {"axis": Int(-1), "T": Type(), "TI": Type("uint8 int8 int32 int64", "int64")}
     effect = PURE
+    by_rows = row_rules.new_axis(of_first=True)
     moves = True
     compile_time = ("depth",)
     gradient = NotDifferentiable("indices are integers")

@@ -17,6 +17,7 @@ from anabranch.core.contract.opdef import PURE, Bool, Cost, Int, Op, Role, Strin
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.values import shapes
+from anabranch.ops.shared import row_rules
 from anabranch.ops.shared.array_rules import axis_in, dense, ints, known, refuse, require, shape_from, shape_of
 from anabranch.ops.state import scatter_rules
 
@@ -155,6 +156,7 @@ class GatherV2(Op):
         "Taxis": Type("int32 int64"),
     }
     effect = PURE
+    by_rows = row_rules.gather
     role = Role.ROWS
     cost = Cost.INDEXED
     moves = True

@@ -12,7 +12,7 @@ from anabranch.core.contract.opdef import Shape as ShapeAttr
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.values import shapes
-from anabranch.ops.shared import unchecked
+from anabranch.ops.shared import row_rules, unchecked
 from anabranch.ops.shared.array_rules import (
     Index,
     axis_in,
@@ -34,6 +34,7 @@ class Pack(Op):
     signature = "values: N * T -> output: T"
     attrs = {"N": Int(minimum=1), "T": Type(), "axis": Int(0)}
     effect = PURE
+    by_rows = row_rules.new_axis(of_first=False)
     role = Role.JOIN
     moves = True
 
@@ -252,6 +253,7 @@ class ConcatV2(Op):
     signature = "values: N * T, axis: Tidx -> output: T"
     attrs = {"N": Int(minimum=2), "T": Type(), "Tidx": Index()}
     effect = PURE
+    by_rows = row_rules.concat
     straight = unchecked.concat
     role = Role.JOIN
     moves = True

@@ -13,6 +13,7 @@ from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op
 from anabranch.core.contract.opdef import Shape as ShapeAttr
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
+from anabranch.ops.shared import row_rules
 from anabranch.ops.shared.array_rules import Index, dense, ints, refuse, require, shape_of
 
 _INTEGERS = NotDifferentiable("a shape is made of integers")
@@ -116,6 +117,7 @@ class Reshape(Op):
     signature = "tensor: T, shape: Tshape -> output: T"
     attrs = {"T": Type(), "Tshape": Index()}
     effect = PURE
+    by_rows = row_rules.reshape
     moves = True
     compile_time = ("shape",)
     gradient = _shape_gradient(2)
@@ -234,6 +236,7 @@ class ExpandDims(Op):
     signature = "input: T, dim: Tdim -> output: T"
     attrs = {"T": Type(), "Tdim": Index()}
     effect = PURE
+    by_rows = row_rules.axes_behind(1)
     moves = True
     compile_time = ("dim",)
     gradient = _shape_gradient(2)
@@ -276,6 +279,7 @@ class Squeeze(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type(), "squeeze_dims": List("int", (), minimum=0)}
     effect = PURE
+    by_rows = row_rules.squeeze
     moves = True
     gradient = _shape_gradient(1)
 

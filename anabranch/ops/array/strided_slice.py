@@ -17,7 +17,7 @@ from anabranch.core.errors import InvalidArgumentError
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
 from anabranch.ops.array.slice_regions import MASKS, BadSlice, Region, put, region, resolve, sliced_shape, take
-from anabranch.ops.shared import unchecked
+from anabranch.ops.shared import row_rules, unchecked
 from anabranch.ops.shared.array_rules import dense, ints, refuse, require, shape_of
 
 
@@ -110,6 +110,7 @@ class StridedSlice(Op):
     signature = "input: T, begin: Index, end: Index, strides: Index -> output: T"
     attrs = {**_SLICE_ATTRS, "Index": Type("int16 int32 int64")}
     effect = PURE
+    by_rows = row_rules.strided_slice
     role = Role.SUBSCRIPT
     moves = True
     compile_time = _SPEC
@@ -313,6 +314,7 @@ class Slice(Op):
     signature = "input: T, begin: Index, size: Index -> output: T"
     attrs = {"T": Type(), "Index": Type("int32 int64")}
     effect = PURE
+    by_rows = row_rules.slices
     straight = unchecked.window
     role = Role.WINDOW
     moves = True

@@ -12,6 +12,7 @@ from anabranch.core.contract.opdef import PURE, Cost, Int, NotDifferentiable, Op
 from anabranch.core.errors import InvalidArgumentError
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
+from anabranch.ops.shared import row_rules
 from anabranch.ops.shared.array_rules import Index, axis_in, dense, ints, kernel_axis, known, refuse, require
 
 _REVERSIBLE = (
@@ -72,6 +73,7 @@ class Transpose(Op):
     signature = "x: T, perm: Tperm -> y: T"
     attrs = {"T": Type(), "Tperm": Index()}
     effect = PURE
+    by_rows = row_rules.transpose
     moves = True
     compile_time = ("perm",)
     shape = _transposed_shape

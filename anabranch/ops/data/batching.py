@@ -9,8 +9,18 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool, Int, List
 from anabranch.core.values import shapes
-from anabranch.ops.data.mapping import ARGUMENTS, FUNCTION, Calling
-from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Dataset, Element, Iterator, number, stacked, stage
+from anabranch.ops.data.mapping import ARGUMENTS, FUNCTION, Calling, ManyAtOnce
+from anabranch.ops.data.pipeline import (
+    ELEMENTS,
+    METADATA,
+    MOST_ROWS,
+    Dataset,
+    Element,
+    Iterator,
+    number,
+    stacked,
+    stage,
+)
 
 
 class _Batches(Iterator):
@@ -225,20 +235,24 @@ class DenseToSparseBatch(Dataset):
 
 
 # ---------------------------------------------------------------------------------------------------- batches of a map
-class _MappedBatches(Iterator):
-    fields = ("over",)
+class _MappedBatches(ManyAtOnce):
+    fields = ("taken", "over")
 
     def start(self) -> None:
+        super().start()
         self.over = False
-        self._call = self.dataset.function.prepare(self.context)
 
     def next(self) -> Element | None:
         """The next batch. If a call fails, so does its batch, and the one after it comes next."""
         size = self.dataset.batch_size
+        rows = self.pull_rows(size) if not self.over and size <= MOST_ROWS else None
+        if rows is not None:
+            self.over = len(rows[0][0]) < size
+            return None if self.over and self.dataset.drop_remainder else tuple(rows[1])
         elements: list[Element] = []
         failure: errors.OpError | None = None
         for _ in range(0 if self.over else size):
-            element = self.inputs[0].next()
+            element = self.pull()
             if element is None:
                 break
             try:

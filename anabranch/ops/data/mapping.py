@@ -1,12 +1,13 @@
 """Stages that call a function on each element: map, flat_map, interleave, filter.
 
 A function may have effects and read variables: it is called in the order of the elements, once for each, and sees what
-is committed. Where it raises OutOfRangeError, the sequence ends, or, if the number of elements is to be kept
-(``preserve_cardinality``), the step fails.
+is committed. One that only computes may be called once for many. Where it raises OutOfRangeError, the sequence ends,
+or, if the number of elements is to be kept (``preserve_cardinality``), the step fails.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,16 @@ from anabranch.core.contract.opdef import Bool, Func, List, String
 from anabranch.ops.data.pipeline import (
     ELEMENTS,
     METADATA,
+    MOST_ROWS,
     Context,
     Dataset,
     Element,
     Function,
     Iterator,
+    joined_columns,
     number,
+    rows_of,
+    stacked,
     stage,
 )
 from anabranch.ops.data.windows import Held
@@ -38,15 +43,70 @@ class Calling(Dataset):
 
 
 # ------------------------------------------------------------------------------------------------------------------ map
-class _Mapped(Iterator):
-    fields = ("over",)
+class ManyAtOnce(Iterator):
+    """An iterator whose function is called for many elements in one run where it can be (:meth:`Call.rows`).
+
+    Where it cannot, the elements that were taken for it are called one by one: what is over is :attr:`taken`.
+    """
+
+    fields = ("taken",)
 
     def start(self) -> None:
-        self.over = False
+        self.taken: list[Element] = []
+        """Elements of the input that the function has not been called for, the next one last."""
         self._call = self.dataset.function.prepare(self.context)
 
+    def pull(self) -> Element | None:
+        """The input's next element."""
+        return self.taken.pop() if self.taken else self.inputs[0].next()
+
+    def pull_rows(self, count: int) -> tuple[Sequence[Any], list[Any]] | None:
+        """Up to ``count`` of the input's elements, stacked, and what the function gives for them, stacked.
+
+        None if the function must be called for each: also at the end of the input.
+        """
+        if self.taken or not self._call.takes_rows(self.dataset.inputs[0]):
+            return None
+        columns = self.inputs[0].take(min(count, MOST_ROWS))
+        if columns is None:
+            return None
+        results = self._call.rows(columns)
+        if results is None:
+            self.taken = rows_of(columns)[::-1]
+            return None
+        return columns, results
+
+
+class _Mapped(ManyAtOnce):
+    fields = ("taken", "over")
+
+    def start(self) -> None:
+        super().start()
+        self.over = False
+
+    def take(self, count: int) -> Sequence[Any] | None:
+        if self.over:
+            return None
+        parts: list[Sequence[Any]] = []
+        missing = count
+        while missing and (rows := self.pull_rows(missing)) is not None:
+            parts.append(rows[1])
+            missing -= len(rows[0][0])
+        if missing and (rest := stacked(super().gather(missing), self.dataset)) is not None:
+            parts.append(rest)
+        return joined_columns(parts, self.dataset)
+
+    def gather(self, count: int) -> list[Element]:
+        elements: list[Element] = []
+        while len(elements) < count and not self.over:
+            rows = self.pull_rows(count - len(elements))
+            if rows is None:
+                return elements + super().gather(count - len(elements))
+            elements += rows_of(rows[1])
+        return elements
+
     def next(self) -> Element | None:
-        element = None if self.over else self.inputs[0].next()
+        element = None if self.over else self.pull()
         if element is None:
             return None
         try:
@@ -123,12 +183,33 @@ class ParallelMap(_Mapping):
 
 
 # --------------------------------------------------------------------------------------------------------------- filter
-class _Filtered(Iterator):
-    def start(self) -> None:
-        self._call = self.dataset.function.prepare(self.context)
+class _Filtered(ManyAtOnce):
+    def take(self, count: int) -> Sequence[Any] | None:
+        parts: list[Sequence[Any]] = []
+        missing = count
+        while missing and (rows := self.pull_rows(missing)) is not None:
+            columns, (wanted,) = rows
+            if wanted.ndim > 1:
+                self.taken = rows_of(columns)[::-1]
+                break
+            if wanted.any():
+                parts.append(columns if wanted.all() else [column[wanted] for column in columns])
+                missing -= len(parts[-1][0])
+        if missing and (rest := stacked(super().gather(missing), self.dataset)) is not None:
+            parts.append(rest)
+        return joined_columns(parts, self.dataset)
+
+    def gather(self, count: int) -> list[Element]:
+        elements: list[Element] = []
+        while len(elements) < count and not self.taken and self._call.takes_rows(self.dataset.inputs[0]):
+            columns = self.take(min(count - len(elements), MOST_ROWS))
+            if columns is None:
+                return elements
+            elements += rows_of(columns)
+        return elements + super().gather(count - len(elements))
 
     def next(self) -> Element | None:
-        while (element := self.inputs[0].next()) is not None:
+        while (element := self.pull()) is not None:
             (wanted,) = self._call(element)
             if np.ndim(wanted):
                 raise errors.InvalidArgumentError(

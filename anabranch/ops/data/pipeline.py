@@ -16,6 +16,8 @@ and an :class:`Iterator` with ``next``; say in ``fields`` which attributes are i
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 import threading
 from collections.abc import Callable, Sequence
 from collections.abc import Iterator as Iterator_
@@ -26,7 +28,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract.inference import scalar as scalar_shape
-from anabranch.core.contract.kernels import Functions
+from anabranch.core.contract.kernels import Functions, PreparedFunction
 from anabranch.core.contract.opdef import PURE, Attr, List, NotDifferentiable, String, define
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of
@@ -213,6 +215,11 @@ class Dataset:
         """An iterator at the beginning."""
         return self.iterator(self, context)
 
+    @functools.cached_property
+    def row_bytes(self) -> float:
+        """Bytes of an element whose components always have the same shapes; without end if they need not."""
+        return _row_bytes(self.types, self.shapes) if self.types else float("inf")
+
     def check_place(self) -> None:
         """Refuse to save a place if something that is not in it says what comes: a Python function's own state."""
         for value in self.attrs.values():
@@ -339,6 +346,9 @@ class RowIterator(Iterator):
             rows = self.rows(count)
         return [gathered(column, rows) for column in self._columns] if len(rows) else None
 
+    def gather(self, count: int) -> list[Element]:
+        return rows_of(self.take(count) or ())
+
     def save(self) -> dict[str, Any]:
         return {**super().save(), "ahead": [int(row) for row in self.ahead]}
 
@@ -384,6 +394,16 @@ def stacked(elements: Sequence[Element], dataset: Dataset) -> list[Any] | None:
     return batch
 
 
+def joined_columns(parts: Sequence[Sequence[Any]], dataset: Dataset) -> Sequence[Any] | None:
+    """Batches one behind the other, as one; None if there are none."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    columns = list(zip(*parts, strict=True))
+    if any(part.shape[1:] != column[0].shape[1:] for column in columns for part in column):
+        return stacked([element for part in parts for element in rows_of(part)], dataset)
+    return [np.concatenate(column) for column in columns]
+
+
 def stack(parts: Sequence[Any]) -> np.ndarray:
     """Values of one shape as rows of an array."""
     first = parts[0]
@@ -405,13 +425,58 @@ class Function:
         self.body = body
         self.captured = tuple(captured)
 
-    def prepare(self, context: Context, at_end: bool = False) -> Callable[[Sequence[Any]], list[Any]]:
+    def prepare(self, context: Context, at_end: bool = False) -> Call:
         """What calls it with the other arguments; ``at_end`` also when the pipeline has been cancelled."""
-        pipeline = context.pipeline
-        call = pipeline.functions.prepare(self.body, self.captured)
-        if at_end:
-            return lambda element: call(element, CancellationToken())
-        return lambda element: call(element, pipeline.current_token)
+        return Call(context.pipeline, context.pipeline.functions.prepare(self.body, self.captured), at_end)
+
+
+class Call:
+    """Calls of a function by an iterator."""
+
+    __slots__ = ("_at_end", "_pipeline", "function")
+
+    def __init__(self, pipeline: Pipeline, function: PreparedFunction, at_end: bool) -> None:
+        self._pipeline = pipeline
+        self.function = function
+        self._at_end = at_end
+
+    def __call__(self, element: Sequence[Any]) -> list[Any]:
+        return self.function(element, CancellationToken() if self._at_end else self._pipeline.current_token)
+
+    def rows(self, columns: Sequence[Any]) -> list[Any] | None:
+        """What it returns for many elements, each component stacked; None if it is to be called for each."""
+        return self.function.rows(columns, self._pipeline.current_token)
+
+    def takes_rows(self, source: Dataset) -> bool:
+        """Whether it may be called for many elements of a dataset: of one shape, and so small that it pays."""
+        if self.function.by_element is not None:
+            return False
+        return source.row_bytes <= LARGEST_ROW
+
+
+LARGEST_ROW = 1 << 15
+"""Bytes of an element from which on calling a function for each costs little besides what it does."""
+_STRING_BYTES = 64
+"""What a string counts as."""
+MOST_ROWS = 1024
+"""Elements that a function is called for in one run."""
+
+
+def _row_bytes(types: Sequence[dtypes.DType], sizes: Sequence[shapes.RawShape]) -> float:
+    """Bytes of an element whose components always have the same shapes; without end if they need not."""
+    total = 0.0
+    for dtype, shape in zip(types, sizes, strict=True):
+        if shape is None or None in shape or dtype is dtypes.variant or dtype is dtypes.resource:
+            return float("inf")
+        total += math.prod(shape) * (_STRING_BYTES if dtype.np is None or dtype is dtypes.string else dtype.np.itemsize)
+    return total
+
+
+def rows_of(columns: Sequence[Any]) -> list[Element]:
+    """The rows of arrays as elements."""
+    if not columns:
+        return []
+    return list(zip(*[[column[row, ...] for row in range(len(column))] for column in columns], strict=True))
 
 
 # --------------------------------------------------------------------------------------------------------- registering

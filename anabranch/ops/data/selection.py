@@ -22,6 +22,7 @@ from anabranch.ops.data.pipeline import (
     RowIterator,
     Rows,
     joined,
+    joined_columns,
     number,
     stage,
 )
@@ -68,6 +69,19 @@ class _Repeated(Iterator):
             return False
         self._begin_again()
         return True
+
+    def take(self, count: int) -> Sequence[Any] | None:
+        parts: list[Sequence[Any]] = []
+        missing = count
+        while missing and not self._over:
+            part = self.inputs[0].take(missing)
+            if part is not None:
+                self.fresh = False
+                parts.append(part)
+                missing -= len(part[0])
+            if missing and not self._end_pass():
+                break
+        return joined_columns(parts, self.dataset)
 
     def next(self) -> Element | None:
         while not self._over:
@@ -130,6 +144,11 @@ class _Taken(Iterator):
         self.given += len(batch[0]) if batch is not None else 0
         return batch
 
+    def gather(self, count: int) -> list[Element]:
+        elements = self.inputs[0].gather(self._left(count))
+        self.given += len(elements)
+        return elements
+
 
 class _TakenRows(RowIterator, _Taken):
     def rows(self, count: int) -> Rows:
@@ -176,6 +195,11 @@ class _Skipped(Iterator):
         if not self.skipped:
             self._skip()
         return None if self.dataset.count < 0 else self.inputs[0].take(count)
+
+    def gather(self, count: int) -> list[Element]:
+        if not self.skipped:
+            self._skip()
+        return [] if self.dataset.count < 0 else self.inputs[0].gather(count)
 
 
 class _SkippedRows(RowIterator):

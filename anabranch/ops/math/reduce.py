@@ -16,7 +16,7 @@ from anabranch.core import errors
 from anabranch.core.contract.opdef import PURE, Bool, NotDifferentiable, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.values import dtypes, shapes
-from anabranch.ops.shared import unchecked
+from anabranch.ops.shared import row_rules, unchecked
 from anabranch.ops.shared.array_rules import INDEX, NUMBERS, dense, known, like, refuse, shape_of
 from anabranch.ops.shared.widening import widen
 
@@ -312,6 +312,7 @@ for _name, _doc, _types, _reduce, _gradient in (
         _doc + " They are dropped, or kept as 1 with `keep_dims`.",
         signature=f"input: {_kind}, reduction_indices: Tidx -> output: {_kind}",
         straight=unchecked.sum_of_axes if _name == "Sum" else None,
+        by_rows=row_rules.axes_behind(),
         attrs={"keep_dims": Bool(False)}
         | ({} if _types is None else {"T": Type(_types)})
         | {"Tidx": Type(INDEX, "int32")},

@@ -17,6 +17,7 @@ from anabranch.core.protos import example_pb2, tensor_pb2
 from anabranch.core.values import budgets, dtypes
 from anabranch.core.values.tensor_proto import make_ndarray
 from anabranch.ops.parsing.csv_records import Columns, InvalidRecord
+from anabranch.ops.shared import row_rules
 from anabranch.ops.summary.messages import content_proto, literal
 
 _NO_GRADIENT = NotDifferentiable("it reads strings")
@@ -61,6 +62,7 @@ class DecodeRaw(Op):
         "little_endian": Bool(True),
     }
     effect = PURE
+    by_rows = row_rules.as_it_is
     gradient = _NO_GRADIENT
 
     def shape(c):
@@ -152,6 +154,7 @@ class DecodeCSV(Op):
         "select_cols": List("int", ()),
     }
     effect = PURE
+    by_rows = row_rules.as_it_is
     gradient = _NO_GRADIENT
 
     def shape(c):

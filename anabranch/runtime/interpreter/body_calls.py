@@ -17,6 +17,7 @@ from typing import Any
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import faults, kernels
 from anabranch.core.graph.body import Body
+from anabranch.runtime.interpreter.row_code import Rows
 from anabranch.runtime.plans import policy
 from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceManager
 from anabranch.runtime.step import Step
@@ -99,7 +100,7 @@ class BodyCalls(kernels.Functions):
 class BodyFunction:
     """A body with what it captures, to be called any number of times."""
 
-    __slots__ = ("_captured", "_count", "_manager", "_plan", "_runner", "_straight", "_tier")
+    __slots__ = ("_captured", "_count", "_manager", "_plan", "_rows", "_runner", "_straight", "_tier")
 
     def __init__(self, runner: Any, body: Body, captured: Sequence[Any]) -> None:
         self._runner = runner
@@ -111,6 +112,26 @@ class BodyFunction:
         straight = runner.bodies.straight(self._plan)
         # What reads variables goes by the executor, which pins them.
         self._straight = straight if straight is not None and not straight.reads else None
+        self._rows: Rows | None = None
+        if self._straight is not None and self._tier in ("auto", "interpreted"):
+            self._rows = Rows(self._plan, len(body.args) - len(self._captured))
+
+    @property
+    def by_element(self) -> str | None:
+        """Why it is called element by element, as far as that is known; None if it may be called for many."""
+        if self._rows is None:
+            return "it does more than compute" if self._straight is None else f"the tier is {self._tier!r}"
+        return self._rows.refused
+
+    def rows(self, columns: Sequence[Any], token: CancellationToken) -> list[Any] | None:
+        """What it returns for many elements, given and returned as arrays with a row for each; None if they are to be
+        given one by one.
+        """
+        rows = self._rows
+        if rows is None or rows.refused is not None:
+            return None
+        values = [*columns, *self._captured]
+        return rows.run(values, self._count, lambda element: self(element, token))
 
     def __call__(self, operands: Sequence[Any], token: CancellationToken) -> list[Any]:
         values = [*operands, *self._captured]

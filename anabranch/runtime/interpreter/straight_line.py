@@ -31,7 +31,7 @@ from anabranch.ops.shared.unchecked import Changed
 from anabranch.runtime.plans import policy
 from anabranch.runtime.values import to_host
 
-_RUN_ANEW = (Changed, errors.OpError, ValueError, MemoryError)
+RUN_ANEW = (Changed, errors.OpError, ValueError, MemoryError)
 """What says that the interpreter is to run the body: other arguments, or an error, which it tells with its op."""
 _FILE = "<straight code of a loop>"
 MOST_FORMS = 4
@@ -78,7 +78,7 @@ class Straight:
         for code in self._codes:
             try:
                 return code.function(*values), code.cost
-            except _RUN_ANEW:
+            except RUN_ANEW:
                 continue
             except faults.BUGS as problem:
                 self.bug = code.bug(problem)
@@ -88,8 +88,8 @@ class Straight:
         self._misses += 1
         if len(self._codes) < MOST_FORMS:
             try:
-                results, code = _Builder(self._plan).build([*self._plan.feeds, *self.reads], values)
-            except _RUN_ANEW:
+                results, code = Builder(self._plan).build([*self._plan.feeds, *self.reads], values)
+            except RUN_ANEW:
                 return None
             except faults.KernelBug as bug:
                 self.bug = bug
@@ -157,7 +157,7 @@ class _Line(NamedTuple):
     cost: float
 
 
-class _Builder:
+class Builder:
     """Run a body once, op by op, and writes down what it did."""
 
     def __init__(self, plan: Any) -> None:
@@ -182,10 +182,10 @@ class _Builder:
         with quiet():
             for op in plan.segments[0].ops:
                 try:
-                    self._add(op)
+                    self.add(op)
                 except faults.BUGS as problem:
                     raise faults.KernelBug(op, problem) from problem
-        fetched = [self._names[fetch] if isinstance(fetch, Tensor) else "None" for fetch in plan.fetches]
+        fetched = [self.fetched(fetch) if isinstance(fetch, Tensor) else "None" for fetch in plan.fetches]
         used, lines = set(fetched), []
         ops: list[Operation] = []
         for line in reversed(self._lines):
@@ -225,18 +225,32 @@ class _Builder:
             raise Changed
         return list(found)
 
-    def _add(self, op: Operation) -> None:
+    def fetched(self, fetch: Tensor) -> str:
+        """What is returned for a fetch."""
+        return self._names[fetch]
+
+    def add(self, op: Operation) -> None:
+        """Run an op and write down what it did."""
         if _is_free(op.definition):
             for output, source in zip(op._outputs, self._sources(op), strict=False):
-                self._names[output], self._values[output] = self._names[source], self._values[source]
-                if source in self._known:
-                    self._known.add(output)
+                self.pass_on(output, source)
             return
-        definition, attrs = op.definition, op._attrs
         sources = self._sources(op)
-        operands = [self._values[key] for key in sources]
-        known = [key in self._known for key in sources]
         self._looked_at.update(self._names[key] for key in sources)
+        known = [key in self._known for key in sources]
+        self.run(op, op._attrs, [self._values[key] for key in sources], known, [self._names[key] for key in sources])
+
+    def pass_on(self, output: Tensor, source: ValueKey) -> None:
+        """Let an output be what another tensor is."""
+        self._names[output], self._values[output] = self._names[source], self._values[source]
+        if source in self._known:
+            self._known.add(output)
+
+    def run(
+        self, op: Operation, attrs: dict[str, Any], operands: list[Any], known: Sequence[bool], names: list[str]
+    ) -> None:
+        """Run an op on operands, of which ``known`` says what never changes, and write it down with their ``names``."""
+        definition = op.definition
         context = kernels.HostContext(op)
         context.precision = self._plan.options.precision
         made = kernels.run_on_host(definition, [to_host(value) for value in operands], attrs, context)
@@ -255,8 +269,7 @@ class _Builder:
         function = make(operands, known, attrs) if make is not None else None
         short = function is not None
         name = f"f{len(self._scope)}"
-        self._scope[name] = function if short else _kernel(op, context, forms)
-        names = [self._names[key] for key in sources]
+        self._scope[name] = function if short else _kernel(op, attrs, context, forms)
         targets = [self._names[output] for output in op._outputs]
         call = f"{name}({', '.join(names)})"
         if len(targets) == 1 and short:
@@ -270,12 +283,13 @@ class _Builder:
             context_of_shapes = inference.ShapeContext(definition, attrs, op._inputs, given)
             cost += policy.STRAIGHT_PER_FLOP * float(definition.flops(context_of_shapes))
         may_fail = not short or getattr(make, "may_change", False)
-        self._lines.append(_Line(op, text, targets, names, may_fail, cost))
+        sources = [name.partition(".")[0] for name in names]
+        self._lines.append(_Line(op, text, targets, sources, may_fail, cost))
 
 
-def _kernel(op: Operation, context: Any, forms: Sequence[Any]) -> Callable[..., list[Any]]:
+def _kernel(op: Operation, attrs: dict[str, Any], context: Any, forms: Sequence[Any]) -> Callable[..., list[Any]]:
     """The kernel of an op as a function of its operands, whose results must be of the forms that were seen."""
-    definition, attrs = op.definition, op._attrs
+    definition = op.definition
     kernel, checks = definition.host_kernel or definition.kernel, definition.checks
     assert kernel is not None
 
