@@ -468,7 +468,9 @@ def _row_bytes(types: Sequence[dtypes.DType], sizes: Sequence[shapes.RawShape]) 
     for dtype, shape in zip(types, sizes, strict=True):
         if shape is None or None in shape or dtype is dtypes.variant or dtype is dtypes.resource:
             return float("inf")
-        total += math.prod(shape) * (_STRING_BYTES if dtype.np is None or dtype is dtypes.string else dtype.np.itemsize)
+        total += math.prod(size or 0 for size in shape) * (
+            _STRING_BYTES if dtype.np is None or dtype is dtypes.string else dtype.np.itemsize
+        )
     return total
 
 
