@@ -27,7 +27,7 @@ from anabranch.ops.shared.unchecked import Changed
 from anabranch.runtime.interpreter.straight_line import MOST_FORMS, MOST_MISSES, RUN_ANEW, Builder, Code
 
 CHECKED_EVERY = 64
-"""Of so many batches one has a row computed alone, too."""
+"""One batch in this number has a row computed alone, too."""
 _log = logging.getLogger("anabranch")
 
 
