@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.core.values import spare_arrays
 from anabranch.core.values.list_values import HostList, TracedList
 from anabranch.core.values.optional_values import HostOptional
 from anabranch.runtime.state.resources import ResourceHandle, Version
@@ -80,7 +81,7 @@ _device_arrays: set[type] = set()
 def own(value: Any) -> Any:
     """A fetched value: an array that the caller owns, or a scalar."""
     if type(value) in _device_arrays:
-        array = np.array(value)
+        array = spare_arrays.copy(value)
         return array if array.ndim else array[()]
     if isinstance(value, (Version, Published)):
         value = value.value
@@ -90,5 +91,5 @@ def own(value: Any) -> Any:
         return value
     if hasattr(value, "addressable_shards"):
         _device_arrays.add(type(value))
-    array = np.array(value)
+    array = spare_arrays.copy(value)
     return array[()] if array.ndim == 0 else array

@@ -33,7 +33,7 @@ from anabranch.core.contract.opdef import PURE, Attr, List, NotDifferentiable, S
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.live_set import LiveSet
-from anabranch.core.values import dtypes, shapes
+from anabranch.core.values import dtypes, shapes, spare_arrays
 from anabranch.ops.data import fingerprints
 from anabranch.ops.data.random_words import RandomWords
 
@@ -370,6 +370,9 @@ def gathered(column: Any, rows: Rows) -> Any:
     """Rows of a column; those in a row are not copied."""
     if isinstance(rows, range):
         return column[rows.start : rows.stop]
+    if isinstance(column, np.ndarray) and column.nbytes >= spare_arrays.LEAST:
+        batch = spare_arrays.empty((len(rows), *column.shape[1:]), column.dtype)
+        return column.take(rows, axis=0, out=batch, mode="clip")
     return column.take(rows, axis=0)
 
 
@@ -411,7 +414,7 @@ def stack(parts: Sequence[Any]) -> np.ndarray:
         array = np.empty(len(parts), object)
         array[:] = parts
         return array
-    array = np.empty((len(parts), *first.shape), first.dtype)
+    array = spare_arrays.empty((len(parts), *first.shape), first.dtype)
     for i, part in enumerate(parts):
         array[i, ...] = part
     return array

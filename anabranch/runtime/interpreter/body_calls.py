@@ -1,4 +1,4 @@
-"""Functions that kernels call: bodies that run outside of a step's transaction, element after element.
+"""Functions that kernels call: bodies that run outside a step's transaction, element after element.
 
 A body is planned once. A cheap one that only computes becomes straight code (:mod:`straight_line`), a call of which
 takes little more than NumPy does. One that does more (draws, reads or writes variables, has bodies of its own), or that

@@ -1,0 +1,79 @@
+"""Memory of large arrays, taken up again once nobody holds them.
+
+A step that makes a batch and drops it asks the operating system for fresh pages each time, which it has to clear, page
+by page: for 400 KB that takes longer than filling them does. :func:`empty` keeps an eye on the last arrays that it
+gave out, and gives out their memory again when nothing refers to it any more: an array, a view of one, or a program
+that reads it holds its owner, whose references are counted. What is kept is bounded (:data:`MOST_KEPT`).
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+LEAST = 1 << 17
+"""Bytes from which on memory comes from the operating system and goes back to it."""
+MOST = 1 << 24
+"""Bytes of an array up to which its memory is kept."""
+MOST_KEPT = 1 << 26
+"""Bytes that are kept in all."""
+_PER_SIZE = 4
+_ALIGNMENT = 64
+"""That of addresses from which a program on a CPU takes arrays without a copy."""
+_FREE = 3
+"""References to memory that nobody holds: by its entry, by who looks, and by the call that counts."""
+
+_kept: dict[int, collections.deque[tuple[np.ndarray, int]]] = {}
+"""By size, memory and where in it an array begins; sizes that were asked for last stand last."""
+
+
+def empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
+    """An uninitialised array."""
+    dtype = np.dtype(dtype)
+    size = math.prod(shape) * dtype.itemsize
+    if not LEAST <= size <= MOST or dtype.hasobject:
+        return np.empty(shape, dtype)
+    kept = _kept.get(size)
+    if kept is None:
+        kept = _kept.setdefault(size, collections.deque())
+    for _ in range(len(kept)):
+        try:
+            entry = kept.popleft()  # while it is out, no other thread can find it free
+        except IndexError:
+            break
+        memory, start = entry
+        if sys.getrefcount(memory) == _FREE:
+            array = memory[start : start + size].view(dtype).reshape(shape)
+            kept.append(entry)
+            return array
+        kept.append(entry)
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    array = memory[start : start + size].view(dtype).reshape(shape)
+    if len(kept) >= _PER_SIZE:
+        kept.popleft()
+    kept.append((memory, start))
+    _bound(size)
+    return array
+
+
+def _bound(size: int) -> None:
+    """Let go of the memory of sizes that nobody has asked for lately."""
+    _kept[size] = _kept.pop(size, collections.deque())
+    while len(_kept) > 1 and sum(number * len(kept) for number, kept in list(_kept.items())) > MOST_KEPT:
+        _kept.pop(next(iter(_kept)), None)
+
+
+def copy(value: Any) -> np.ndarray:
+    """A copy of an array, or of what is like one."""
+    source = np.asarray(value)
+    if source.nbytes < LEAST or source.dtype.hasobject or type(source) is not np.ndarray:
+        return np.array(value)
+    array = empty(source.shape, source.dtype)
+    np.copyto(array, source)
+    return array

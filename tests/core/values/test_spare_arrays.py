@@ -1,0 +1,93 @@
+"""Memory of large arrays comes back once nobody holds it, and never before."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.core.values import spare_arrays
+
+SHAPE = (300, 200)
+
+
+@pytest.fixture(autouse=True)
+def _own_memory(monkeypatch):
+    monkeypatch.setattr(spare_arrays, "_kept", {})
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_memory_that_was_dropped_is_given_out_again():
+    array = spare_arrays.empty(SHAPE, np.float32)
+    place = address(array)
+    assert place % 64 == 0
+    del array
+    assert address(spare_arrays.empty(SHAPE, np.float32)) == place
+    assert address(spare_arrays.empty((SHAPE[0] * SHAPE[1],), np.int32)) == place
+
+
+@pytest.mark.parametrize(
+    "keep", [lambda a: a, lambda a: a[3:5], lambda a: a.T, memoryview, lambda a: a.reshape(-1)[7:]]
+)
+def test_memory_that_is_held_is_not(keep):
+    array = spare_arrays.empty(SHAPE, np.float32)
+    place = address(array)
+    held = keep(array)
+    del array
+    others = [spare_arrays.empty(SHAPE, np.float32) for _ in range(3)]
+    assert place not in [address(other) for other in others]
+    del held
+
+
+def test_small_arrays_and_objects_are_numpys_own():
+    assert spare_arrays.empty((3,), np.float32).base is None
+    assert spare_arrays.empty((10**6,), object).base is None
+    assert not spare_arrays._kept
+
+
+def test_what_is_kept_is_bounded(monkeypatch):
+    monkeypatch.setattr(spare_arrays, "MOST_KEPT", 1 << 20)
+    for size in range(100_000, 200_000, 1000):
+        spare_arrays.empty((size,), np.float32)
+    assert sum(size * len(kept) for size, kept in spare_arrays._kept.items()) <= 1 << 20
+    arrays = [spare_arrays.empty(SHAPE, np.float32) for _ in range(20)]
+    assert len({address(array) for array in arrays}) == 20
+
+
+def test_threads_never_get_the_same_memory():
+    wrong = []
+
+    def work(number):
+        for _ in range(300):
+            array = spare_arrays.empty(SHAPE, np.int32)
+            array[::50] = number
+            if not np.all(array[::50] == number):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_batches_and_fetches_that_are_kept_do_not_change():
+    data = np.arange(400_000, dtype=np.float32).reshape(2000, 200)
+    with tf.Graph().as_default():
+        element = (
+            tf.data.Dataset.from_tensor_slices(data).shuffle(50, seed=1).repeat().batch(300).make_one_shot_iterator()
+        )
+        batch = element.get_next()
+        twice = [batch, batch * 1]
+        with tf.Session() as session:
+            kept = [session.run(twice) for _ in range(12)]
+            for first, second in kept:
+                assert np.array_equal(first, second)
+                first[...] = -1
+            assert all(second.min() >= 0 for _, second in kept)
