@@ -12,7 +12,6 @@ is being replaced still needs its own data files, the new ones take another N, a
 from __future__ import annotations
 
 import contextlib
-import glob
 import math
 import os
 import re
@@ -64,7 +63,7 @@ def index_name(prefix: str) -> str:
 def data_files(prefix: str) -> list[str]:
     """Data files with this prefix that are there, of any number of shards."""
     pattern = re.compile(r"\.data-\d{5}-of-\d{5}$")
-    return sorted(path for path in glob.glob(f"{glob.escape(prefix)}.data-*") if pattern.search(path[len(prefix) :]))
+    return [path for path in staging.paths_from(f"{prefix}.data-") if pattern.search(path[len(prefix) :])]
 
 
 def remove_bundle(prefix: str) -> None:
@@ -91,8 +90,8 @@ def _remove_others(prefix: str, count: int) -> None:
         if int(path.rpartition("-")[2]) != count:
             with contextlib.suppress(OSError):
                 os.unlink(path)
-    staging.remove_leftovers(f"{glob.escape(prefix)}.index")
-    staging.remove_leftovers(f"{glob.escape(prefix)}.data-*")
+    staging.remove_leftovers(f"{prefix}.index")
+    staging.remove_leftovers(f"{prefix}.data-", others=True)
 
 
 # ------------------------------------------------------------------------------------------------------------- entries

@@ -233,4 +233,4 @@ def write_v1(path: str, pieces: Iterable[bundle.Piece]) -> None:
         with stage.open(path) as stream:
             sstable.write_table([(b"", head.SerializeToString()), *sorted(items.items())], stream.write)
         stage.commit()
-    staging.remove_leftovers(glob.escape(path))
+    staging.remove_leftovers(path)

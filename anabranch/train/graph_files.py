@@ -6,7 +6,6 @@ message that is read may be binary or text; what tells them apart is which one p
 
 from __future__ import annotations
 
-import glob
 import os
 from typing import Any
 
@@ -31,7 +30,7 @@ def write_atomically(path: str, data: bytes) -> None:
         with stage.open(path) as stream:
             stream.write(data)
         stage.commit()
-    staging.remove_leftovers(glob.escape(path))
+    staging.remove_leftovers(path)
 
 
 def write_message(path: str, proto: Any, as_text: bool = False) -> None:

@@ -29,6 +29,25 @@ def refused(fetch: Any, feeds: Any, match: str, kind: Any = tf.errors.InvalidArg
         ("Multinomial", [np.ones(3, np.float32), 2], {}, "rank 2"),
         ("MaxPoolV2", [np.ones((1, 4, 4, 1), np.float32), 2, [1, 1, 1, 1]], {"padding": "SAME"}, "'ksize'.*rank 1"),
         ("SplitV", [np.float32(1), [1], 0], {"num_split": 1}, "split_dim = 0 is not in"),
+        ("ResourceAccumulatorSetGlobalStep", ["accumulator", np.ones(2, np.int64)], {}, "'new_global_step'.*rank 0"),
+        (
+            "Conv2DBackpropInputV2",
+            [np.ones((7, 3, 5, 2), np.int32), np.ones(7, np.int32), np.ones(7, np.int32)],
+            {"strides": [1, 1, 1, 1], "padding": "SAME"},
+            "'filter'.*rank 4",
+        ),
+        (
+            "MaxPoolGradGradWithArgmax",
+            [np.int64(1), np.int64(1), np.ones((1, 2, 3, 3), np.int32)],
+            {"ksize": [1, 1, 1, 1], "strides": [1, 1, 1, 1], "padding": "SAME"},
+            "'input'.*rank 4",
+        ),
+        (
+            "QuantizedReshape",
+            [np.ones(1, np.float32), np.array([-(2**31)], np.int32), np.float32(0), np.float32(1)],
+            {},
+            "Size 0 must be non-negative",
+        ),
         ("RaggedTensorToSparse", [[np.array([0], np.int64)], np.float32(1)], {}, "rt_dense_values.*rank at least 1"),
     ],
     ids=lambda value: value if isinstance(value, str) and value.isalnum() else "",
@@ -37,6 +56,8 @@ def test_ranks_that_kernels_count_on(type_name: str, operands: Any, attrs: Any, 
     feeds = {}
 
     def fed(value: Any) -> Any:
+        if isinstance(value, str) and value == "accumulator":
+            return build("ResourceConditionalAccumulator", dtype="float", shape=[])
         if isinstance(value, list) and value and isinstance(value[0], np.ndarray):
             return [fed(item) for item in value]
         text = isinstance(value, list) and isinstance(value[0], str)
@@ -48,6 +69,53 @@ def test_ranks_that_kernels_count_on(type_name: str, operands: Any, attrs: Any, 
 
     result = build(type_name, *map(fed, operands), **attrs)
     refused(result, feeds, f"(?s){match}")
+
+
+def test_sizes_that_are_no_numbers() -> None:
+    counter = build("VarHandleOp", dtype="int64", shape=[3])
+    with pytest.raises(ValueError, match=r"(?s)'shape'.*inf.*finite numbers"):
+        build("StatefulTruncatedNormal", counter, np.int64(1), tf.constant([np.inf, 2.0]), dtype="float")
+
+
+def test_attributes_of_bytes_and_of_queues() -> None:
+    codes = build("UnicodeDecodeWithOffsets", ["a"], input_encoding=b"\xff")
+    refused(codes[0], {}, "(?s)Could not create converter.*an encoding's name")
+    for kept in (-1, 4):
+        queue = build("RandomShuffleQueueV2", component_types=["float"], min_after_dequeue=kept, capacity=4)
+        refused(build("QueueSizeV2", queue), {}, f"(?s)min_after_dequeue {kept} must be >= 0, and < capacity 4")
+
+
+@pytest.mark.parametrize("size", [1 << 31, 1 << 40, 1 << 63, 1 << 64])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda n: tf.eye(n),
+        lambda n: tf.one_hot([1, 2], n),
+        lambda n: tf.random_gamma([n, 2], 1.0),
+        lambda n: tf.image.resize_nearest_neighbor(tf.zeros([1, 2, 2, 1]), [n, 2]),
+        lambda n: tf.split(tf.zeros([4]), n),
+        lambda n: tf.reshape(tf.zeros([4]), [n]),
+        lambda n: tf.slice(tf.zeros([4]), [0], [n]),
+    ],
+)
+def test_sizes_beyond_their_type_are_refused_as_tensorflow_does(call: Any, size: int) -> None:
+    # TensorFlow cuts 2^31 to a negative size, hence a ValueError; of 2^63 it says OverflowError, or TypeError.
+    kind = ValueError if size < 1 << 63 else (OverflowError, TypeError, ValueError)
+    with pytest.raises(kind, match=r"(?s)Given: .*Expected: .*Instead: "):
+        call(size)
+
+
+@pytest.mark.parametrize("call", [tf.zeros, tf.ones, lambda dims: tf.fill(dims, 0.0), tf.random_uniform])
+def test_sizes_of_64_bits(call: Any) -> None:
+    assert call([1 << 31, 2]).shape.as_list() == [1 << 31, 2]
+    assert call([1 << 40, 0]).shape.as_list() == [1 << 40, 0]
+    with pytest.raises((OverflowError, TypeError), match=r"(?s)Given: .*Expected: .*Instead: "):
+        call([1 << 64, 0])
+
+
+def test_more_outputs_than_an_operation_can_have() -> None:
+    with pytest.raises(ValueError, match=r"num_split=2147483648.*\n.*at most 1048576"):
+        tf.split(tf.placeholder(tf.float32), 1 << 31)
 
 
 def test_a_handle_of_another_kind() -> None:

@@ -421,3 +421,25 @@ def test_close_says_that_it_waits_for_steps_in_flight():
     if done.stdout == "True\n":  # else the machine was fast, or runs such programs in the caller's thread
         assert "Session.close waits for" in done.stderr
         assert "steps in flight to end" in done.stderr
+
+
+@pytest.mark.parametrize("by_tokens", [False, True])
+def test_a_graph_of_version_1_is_left_at_its_deadline(sleeper, by_tokens, monkeypatch):
+    from anabranch.control_flow_ops import merge, switch
+
+    from anabranch.rewrite import functional_view
+
+    if by_tokens:
+
+        def refuse(*args):
+            raise functional_view.NoViewError("the test wants tokens")
+
+        monkeypatch.setattr(functional_view, "view", refuse)
+    pred = tf.placeholder(tf.bool, [])
+    off, on = switch(tf.constant(3.0), pred)
+    value = merge([off, tf.py_func(sleeper, [on], tf.float32)])[0]
+    with tf.Session() as session:
+        with pytest.raises(tf.errors.DeadlineExceededError, match="an end before the deadline"):
+            session.run(value, {pred: True}, options=tf.RunOptions(timeout_in_ms=100))
+        sleeper.over.set()
+        assert session.run(value, {pred: False}) == 3.0

@@ -251,9 +251,22 @@ class ArgSpec:
         dtype = self.dtype if self.dtype is not None else attrs[self.type_attr or ""]
         if self.is_ref:
             dtype = dtype._as_ref
-        return [dtype] * (attrs[self.number_attr] if self.number_attr is not None else 1)
+        if self.number_attr is None:
+            return [dtype]
+        count = attrs[self.number_attr]
+        if count > MOST_TENSORS:
+            raise ValueError(
+                errors.message(
+                    f"{self.number_attr}={count}, as many tensors for {self.name!r}",
+                    f"at most {MOST_TENSORS}",
+                    "one tensor that has them along a dimension",
+                )
+            )
+        return [dtype] * count
 
 
+MOST_TENSORS = 1 << 20
+"""An operation is made of its inputs and outputs one by one, whatever their number says."""
 _ARG = re.compile(r"(\w+)\s*:\s*(?:(\w+)\s*\*\s*)?(?:Ref\((\w+)\)|\[(\w+)\]|(\w+))\s*(?:,|$)")
 
 

@@ -102,6 +102,9 @@ class ShapeContext:
                         "reshape it to one dimension",
                     )
                 )
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                given = f"input {operand!r} of op type {self.definition.type_name!r} with the values {array.tolist()}"
+                raise ValueError(errors.message(given, "sizes, which are finite numbers", "check how it is computed"))
             return [int(item) for item in array.ravel()]
         if array is not None:
             return list(array)

@@ -311,7 +311,10 @@ def _convert_one(
         if dtype is not None:
             usual = f"Expected {dtype.name} passed to parameter {spec.name!r} of op {definition.type_name!r}, "
             usual += f"got {elements.shown(value)} of type {type(value).__name__!r} instead.\n"
-        raise TypeError(f"{usual}{problem}\nOp: {definition.type_name!r}, input {spec.name!r}") from None
+        kind = elements.WideIntegerError if isinstance(problem, elements.WideIntegerError) else TypeError
+        raise kind(f"{usual}{problem}\nOp: {definition.type_name!r}, input {spec.name!r}") from None
+    except elements.IntegerRangeError as problem:
+        raise elements.IntegerRangeError(f"{problem}\nOp: {definition.type_name!r}, input {spec.name!r}") from None
     except ValueError as problem:
         if isinstance(getattr(value, "dtype", None), dtypes.DType) and dtype is not None and value.dtype.base != dtype:
             raise TypeError(

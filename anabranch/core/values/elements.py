@@ -253,7 +253,7 @@ def refuse_objects(value: Any) -> NoReturn:
     """Refuse values that NumPy holds as Python objects."""
     for leaf in leaves(value):
         if isinstance(leaf, numbers.Integral) and not -(2**63) <= int(leaf) < 2**64:
-            raise TypeError(
+            raise WideIntegerError(
                 message(
                     f"the integer {shown(leaf)}",
                     "an integer of at most 64 bits",
@@ -269,6 +269,18 @@ def refuse_objects(value: Any) -> NoReturn:
     )
 
 
+class IntegerRangeError(OverflowError, ValueError):
+    """Refusal of an integer that a type cannot hold.
+
+    TensorFlow raises ``OverflowError`` where NumPy does, and cuts off the upper bits where NumPy did before version 2,
+    which mostly ends in a ``ValueError`` for a negative size: who catches either of them catches this.
+    """
+
+
+class WideIntegerError(IntegerRangeError, TypeError):
+    """Refusal of an integer of more than 64 bits, which TensorFlow tells as one of three classes."""
+
+
 def refuse_range(value: Any, dtype: DType) -> NoReturn:
     """Refuse integers that the dtype cannot hold."""
     limits = ml_dtypes.iinfo(dtype.np)
@@ -276,7 +288,7 @@ def refuse_range(value: Any, dtype: DType) -> NoReturn:
     worst = next(
         (leaf for leaf in leaves(value) if not np.all((np.asarray(leaf) >= low) & (np.asarray(leaf) <= high))), value
     )
-    raise OverflowError(
+    raise IntegerRangeError(
         message(
             f"{shown(worst)} for dtype {dtype!r}",
             f"integers from {low} to {high}",

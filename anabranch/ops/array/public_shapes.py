@@ -14,7 +14,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.values import dtypes, shapes
+from anabranch.core.values import dtypes, elements, shapes
 
 _SMALL = 1000  # elements below which zeros and ones are constants, as in TensorFlow
 
@@ -222,10 +222,12 @@ def _filled(default_name: str, value: Any, shape: Any, dtype: Any, name: str | N
             except TypeError:
                 raw = None
             if raw is not None and None not in raw:
-                if math.prod(raw) < _SMALL:  # type: ignore[arg-type]
+                wide = dtypes.int64 if max(raw, default=0) > dtypes.int32.max else dtypes.int32  # type: ignore[type-var]
+                if math.prod(raw) < _SMALL and wide is dtypes.int32:  # type: ignore[arg-type]
                     return constant(fill_value, dtype, raw, name=scope)
-                wide = np.int64 if max(raw) > dtypes.int32.max else np.int32  # type: ignore[type-var]
-                shape = constant(np.array(raw, wide), name="shape_as_tensor")
+                if max(raw, default=0) > dtypes.int64.max:  # type: ignore[type-var]
+                    elements.refuse_range(list(raw), wide)
+                shape = constant(list(raw), wide, name="shape_as_tensor")
             else:
                 shape = convert_to_tensor(shape, dtypes.int32 if not _tensors(shape) else None)
         if shape._shape == ():

@@ -128,7 +128,7 @@ class Reshape(Op):
         wanted = c.vector("shape")
         if wanted is None:
             return None
-        return _reshaped(c, c.shapes[0], wanted)
+        return reshaped(c, c.shapes[0], wanted)
 
     def value(c):
         known_value = c.partial(0)
@@ -140,10 +140,11 @@ class Reshape(Op):
 
     def kernel(ctx, inputs, attrs):
         x, shape = inputs
-        return ctx.xp.reshape(x, _run_time_shape(ctx, x.shape, ints(shape)))
+        return ctx.xp.reshape(x, run_time_shape(ctx, x.shape, ints(shape)))
 
 
-def _reshaped(c: Any, given: shapes.RawShape, wanted: list[int | None]) -> shapes.RawShape:
+def reshaped(c: Any, given: shapes.RawShape, wanted: list[int | None]) -> shapes.RawShape:
+    """The shape that a tensor has in the shape ``wanted``, as far as is known; ValueError if it does not fit."""
     for item in wanted:
         if item is not None and item < -1:
             refuse(
@@ -192,7 +193,8 @@ def _reshaped(c: Any, given: shapes.RawShape, wanted: list[int | None]) -> shape
     return tuple(result)
 
 
-def _run_time_shape(ctx: Any, given: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+def run_time_shape(ctx: Any, given: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape ``wanted`` with -1 replaced by what is left; a check that it fits."""
     size = math.prod(given)
     open_places = [i for i, item in enumerate(wanted) if item == -1]
     require(

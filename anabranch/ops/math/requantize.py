@@ -12,7 +12,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import PURE, Op, Type
-from anabranch.core.values import shapes
+from anabranch.ops.array import reshape
 from anabranch.ops.math.quantize import GRID, WHOLE, limits, round_away
 
 _F = np.float32
@@ -145,12 +145,9 @@ class QuantizedReshape(Op):
         dims = c.vector("shape")
         if dims is None:
             return [None, (), ()]
-        own = shapes.num_elements(c.shapes[0])
-        known = [dim for dim in dims if dim not in (None, -1)]
-        if dims.count(-1) == 1 and None not in dims and own is not None and np.prod(known):
-            return [tuple(int(own // np.prod(known)) if dim == -1 else dim for dim in dims), (), ()]
-        return [tuple(None if dim is None or dim < 0 else dim for dim in dims), (), ()]
+        return [reshape.reshaped(c, c.shapes[0], dims), (), ()]
 
     def kernel(ctx, inputs, attrs):
         x, dims, low, high = inputs
-        return x.reshape(tuple(int(dim) for dim in np.asarray(dims))), low, high
+        wanted = tuple(int(dim) for dim in np.asarray(dims))
+        return x.reshape(reshape.run_time_shape(ctx, x.shape, wanted)), low, high

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core.contract import inference
 from anabranch.core.contract.inference import RawShape, ShapeContext
 from anabranch.core.contract.opdef import PURE, Bool, NotDifferentiable, Shape, String, Type, channel, define
 from anabranch.ops.queues.accumulator_objects import Accumulator, SparseAccumulator
@@ -89,6 +88,11 @@ def _apply_shape(c: ShapeContext) -> list[RawShape]:
     return []
 
 
+def _set_shape(c: ShapeContext) -> list[RawShape]:
+    c.with_rank("new_global_step", 0)
+    return []
+
+
 def _take_shape(c: ShapeContext) -> RawShape:
     c.with_rank("num_required", 0)
     return None
@@ -122,11 +126,11 @@ _SET = "new_global_step: int64 ->"
 _OPS: tuple[tuple[str, str, dict[str, Any], Any, Any, bool, str], ...] = (
     ("AccumulatorApplyGradient", _APPLY, _DTYPE, _apply_shape, _apply, False, _APPLY_DOC),
     ("AccumulatorNumAccumulated", _COUNT, {}, _scalar, _count, False, _COUNT_DOC),
-    ("AccumulatorSetGlobalStep", _SET, {}, inference.no_outputs, _set_step, False, _STEP_DOC),
+    ("AccumulatorSetGlobalStep", _SET, {}, _set_shape, _set_step, False, _STEP_DOC),
     ("AccumulatorTakeGradient", _TAKE, _DTYPE, _take_shape, _take, True, _TAKE_DOC),
     ("ResourceAccumulatorApplyGradient", _APPLY, _DTYPE, _apply_shape, _apply, False, _APPLY_DOC),
     ("ResourceAccumulatorNumAccumulated", _COUNT, {}, _scalar, _count, False, _COUNT_DOC),
-    ("ResourceAccumulatorSetGlobalStep", _SET, {}, inference.no_outputs, _set_step, False, _STEP_DOC),
+    ("ResourceAccumulatorSetGlobalStep", _SET, {}, _set_shape, _set_step, False, _STEP_DOC),
     ("ResourceAccumulatorTakeGradient", _TAKE, _DTYPE, _take_shape, _take, True, _TAKE_DOC),
     ("SparseAccumulatorApplyGradient", _SPARSE, _SPARSE_ATTRS, _apply_shape, _apply_sparse, False, _APPLY_SPARSE_DOC),
     ("SparseAccumulatorTakeGradient", _TAKE_SPARSE, _DTYPE, _take_sparse_shape, _take, True, _TAKE_SPARSE_DOC),

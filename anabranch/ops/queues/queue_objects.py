@@ -409,6 +409,17 @@ class RandomShuffleQueue(Queue):
 
     def __init__(self, name: str, attrs: dict[str, Any]) -> None:
         self._kept = attrs["min_after_dequeue"]
+        if self._kept < 0 or 0 < attrs["capacity"] <= self._kept:
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"min_after_dequeue {self._kept} must be >= 0, and < capacity {attrs['capacity']}\n"
+                + errors.message(
+                    f"min_after_dequeue={self._kept}, capacity={attrs['capacity']} of queue {name!r}",
+                    "some rows to choose from, and room for more",
+                    "min_after_dequeue=0, or a larger capacity",
+                ),
+            )
         seed, seed2 = attrs["seed"], attrs["seed2"]
         if seed == 0 and seed2 == 0:
             seed, seed2 = secrets.randbits(64), secrets.randbits(64)

@@ -40,7 +40,7 @@ Character = tuple[int | None, int, int]
 def codec_of(name: str) -> str | None:
     """The codec of an encoding's name; None if there is none."""
     try:
-        codec = codecs.lookup(name) if name else None
+        codec = codecs.lookup(name) if name and isinstance(name, str) else None  # bytes: it is not even UTF-8
     except (LookupError, ValueError):
         return None
     if codec is None or not codec._is_text_encoding or codec.name in ("idna", "punycode", "raw-unicode-escape"):

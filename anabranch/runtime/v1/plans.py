@@ -55,6 +55,10 @@ class _ViewRunner:
             problem._op = self._view.user_op(problem._op)
             raise
 
+    def tell_what_stands(self, problem: errors.OpError, failed: Any, committed: bool) -> None:
+        """Add to an error what stands although the step failed."""
+        self._runner.tell_what_stands(problem, failed, committed)
+
 
 def user_op(runner: Any, op: Operation) -> Operation:
     """The op of the user's graph that an op which ``runner`` runs stands for."""

@@ -6,7 +6,6 @@ moment finds the last complete checkpoint when it starts again.
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import time
@@ -277,11 +276,12 @@ def remove_leftovers(checkpoint_prefix: Any) -> None:
     Files that are being written name their process. A folder of shards (``PREFIX-STEP_temp``) is left over if no such
     file of a living process is in it, and nothing in it has changed for an hour.
     """
-    prefix = glob.escape(as_path(checkpoint_prefix))
-    staging.remove_leftovers(prefix + "*")
-    for folder in glob.glob(prefix + "*_temp"):
-        staging.remove_leftovers(os.path.join(glob.escape(folder), "*"))
-        remove_shards(folder, ABANDONED_SECONDS)
+    prefix = as_path(checkpoint_prefix)
+    staging.remove_leftovers(prefix, others=True)
+    for folder in staging.paths_from(prefix):
+        if folder.endswith("_temp"):
+            staging.remove_leftovers(os.path.join(folder, ""), others=True)
+            remove_shards(folder, ABANDONED_SECONDS)
 
 
 _SHARD = re.compile(r"part-\d+-of-\d+\.(index|data-\d+-of-\d+)")

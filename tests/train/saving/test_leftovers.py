@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import os
 import subprocess
 import sys
@@ -161,3 +162,16 @@ def test_too_many_open_files_are_not_a_folder_without_checkpoints(session, tmp_p
             os.close(handle)
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert tf.train.latest_checkpoint(str(tmp_path)) is not None
+
+
+def test_saves_leave_nothing_in_memory_for_each_step(tmp_path):
+    # `glob` keeps a pattern for each name that it is asked for.
+    with tf.Graph().as_default(), tf.Session() as session:
+        variable = tf.get_variable("v", [], tf.float32, tf.zeros_initializer())
+        saver = tf.train.Saver(max_to_keep=2)
+        session.run(variable.initializer)
+        saver.save(session, f"{tmp_path}/model", global_step=1)
+        before = fnmatch._compile_pattern.cache_info().currsize
+        for step in range(2, 5):
+            saver.save(session, f"{tmp_path}/model", global_step=step)
+    assert fnmatch._compile_pattern.cache_info().currsize == before

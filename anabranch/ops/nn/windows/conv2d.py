@@ -102,8 +102,7 @@ class Conv2DBackpropInputV2(Op):
     kernel, host_kernel = convolution_rules.input_gradient_kernels(shape_operand=False)
     flops = convolution_rules.flops
 
-    def shape(c):
-        return c.with_rank("input", 4)
+    shape = convolution_rules.gradient_shape(4, "input")
 
     def gradient(op, grad):
         _, f, g = op.inputs
@@ -124,8 +123,7 @@ class Conv2DBackpropFilterV2(Op):
     kernel, host_kernel = convolution_rules.filter_gradient_kernels(shape_operand=False)
     flops = convolution_rules.flops
 
-    def shape(c):
-        return c.with_rank("filter", 4)
+    shape = convolution_rules.gradient_shape(4, "filter")
 
     def gradient(op, grad):
         x, _, g = op.inputs

@@ -132,6 +132,19 @@ def filter_gradient_shape(rank: int) -> Callable[[Any], Any]:
     return shape
 
 
+def gradient_shape(rank: int, operand: str) -> Callable[[Any], Any]:
+    """Shape rule of a gradient ``(input, filter, out_backprop)`` with respect to one of the first two, by name."""
+
+    def shape(c: Any) -> Any:
+        data_format = format_of(c.attrs, rank)
+        geometry.check_attrs(c, rank, "strides", "dilations")
+        source, kernel, grad = [c.with_rank(name, rank) for name in ("input", "filter", "out_backprop")]
+        _check_output(c, shape_to_last(source, data_format), kernel, shape_to_last(grad, data_format))
+        return source if operand == "input" else kernel
+
+    return shape
+
+
 def _check_output(c: Any, source: Any, kernel: Any, grad: Any, features: int | None = None) -> None:
     """Refuse an output gradient that is not of the shape that the convolution would give."""
     out = geometry.output_sizes(c, source[1:-1], kernel[:-2])

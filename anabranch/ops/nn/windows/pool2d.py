@@ -328,6 +328,7 @@ class MaxPoolGradGradWithArgmax(Op):
 
     def shape(c):
         c.same_shape("input", "grad")
+        c.with_rank("input", 4)
         return c.with_rank("argmax", 4)
 
     def kernel(ctx, inputs, attrs):
