@@ -28,7 +28,7 @@ from anabranch.core.graph.body import Body
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.graph import GRAPH_DEF_VERSION, Graph, get_default_graph, graph_of
 from anabranch.core.graph.operation import Operation, Tensor
-from anabranch.core.graphdef import calls_by_name, function_def, import_nodes
+from anabranch.core.graphdef import calls_by_name, expansion, function_def, import_nodes
 from anabranch.core.graphdef.import_nodes import Node, Source
 from anabranch.core.protos import graph_pb2
 from anabranch.core.values import dtypes, shapes
@@ -221,6 +221,7 @@ class _Import:
         """Build the nodes and return the elements asked for."""
         self._read_versions()
         self._read_library()
+        expansion.require(self.proto.node, self.library)
         import_nodes.check_types(self.proto.node, self.library)
         nodes = import_nodes.parse(self.proto.node, self.producers)
         if self.producer <= LAST_WITH_UNKNOWN_AS_SCALAR:
@@ -363,11 +364,16 @@ class _Import:
                     )
 
     # -------------------------------------------------------------------------------------------------------- building
-    def _unique_names(self, names: Iterable[str], prefix: str) -> dict[str, str]:
-        """New names of the nodes: prefixed, and with a suffix where the graph has an op or a scope of that name."""
+    def _unique_names(self, names: Iterable[str], prefix: str, body: Body | None) -> dict[str, str]:
+        """New names of the nodes: prefixed, and with a suffix where the graph has an op or a scope of that name.
+
+        Those of a new ``body``, whose name nothing else has, can meet its arguments only.
+        """
         given = list(names)
         taken: set[str] = set()
-        if not prefix or any(name.startswith(prefix) for name in self.graph._by_name):
+        if body is not None:
+            taken.update(argument.op.name for argument in body.args)
+        elif not prefix or any(name.startswith(prefix) for name in self.graph._by_name):
             for name in self.graph._by_name:
                 taken.add(name)
                 while "/" in name:
@@ -389,10 +395,10 @@ class _Import:
         prefix: str,
         tensors: dict[Source, Tensor],
         controls: dict[str, Operation],
-        scoped: bool = True,
+        body: Body | None = None,
     ) -> dict[str, Operation]:
         graph = self.graph
-        names = self._unique_names(nodes, prefix)
+        names = self._unique_names(nodes, prefix, body)
         ops: dict[str, Operation] = {}
         back: list[tuple[Operation, int, Source]] = []
         colocated: list[tuple[Operation, list[str]]] = []
@@ -438,7 +444,7 @@ class _Import:
                 _infer_entry(op, node.back_edges)
             if groups:
                 colocated.append((op, [names.get(item, item) for item in groups]))
-            elif scoped:
+            elif body is None:
                 op._device = devices.resolve(graph._scopes.devices, op)
             if node.output_shapes is not None:
                 _merge_shapes(node, op)
@@ -538,7 +544,7 @@ class _Import:
             for node in nodes.values():
                 node.controls = [item for item in node.controls if item not in argument_names]
             import_nodes.check_edges(nodes, tensors, (), function=True)
-            ops = self._build(nodes, body.name + "/", tensors, {}, scoped=False)
+            ops = self._build(nodes, body.name + "/", tensors, {}, body)
             for output in function.signature.output_arg:
                 text = function.ret.get(output.name, output.name)
                 for edge in import_nodes.function_sources(nodes, text):

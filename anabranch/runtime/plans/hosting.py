@@ -20,7 +20,8 @@ def needs_host(
     definition = op.definition
     effect = definition.effect
     if effect.kind == "body":
-        return any(needs_host(inner, inner._inputs, fed) for inner in effects.inner_ops(op)) or any(
+        inside = (inner for inner in effects.inner_ops(op) if inner.definition.effect.kind != "body")  # at any depth
+        return any(needs_host(inner, inner._inputs, fed) for inner in inside) or any(
             isinstance(key, StateKey) and key.maker._outputs[0].dtype.base.name == "string" for key in sources
         )
     constant = definition.role is Role.CONSTANT

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 import anabranch as tf
-from anabranch.core.graphdef import import_nodes
+from anabranch.core.graphdef import expansion, import_graph, import_nodes
 from anabranch.core.protos import graph_pb2
+from anabranch.core.values import budgets
+from anabranch.runtime.plans import hosting
 
 
 def import_(graph_def):
@@ -54,3 +56,69 @@ def test_a_string_that_is_repeated_without_end_is_refused():
         import_(graph)
     value.tensor_shape.dim[0].size = 3
     import_(graph)
+
+
+def functions_that_call_each_other(depth, calls=2):
+    graph = graph_pb2.GraphDef()
+    for level in range(depth + 1):
+        function = graph.library.function.add()
+        function.signature.name = f"f{level}"
+        function.signature.input_arg.add(name="x", type=1)
+        function.signature.output_arg.add(name="y", type=1)
+        last = "x"
+        for i in range(calls):
+            node = function.node_def.add(name=f"c{i}", op="PartitionedCall" if level else "Neg", input=[last])
+            if level:
+                call(node, f"f{level - 1}")
+            else:
+                node.attr["T"].type = 1
+            last = f"c{i}:output:0" if level else f"c{i}:y:0"
+        function.ret["y"] = last
+    graph.node.add(name="x", op="Placeholder").attr["dtype"].type = 1
+    call(graph.node.add(name="y", op="PartitionedCall", input=["x"]), f"f{depth}")
+    return graph
+
+
+def call(node, name):
+    node.attr["Tin"].list.type.append(1)
+    node.attr["Tout"].list.type.append(1)
+    node.attr["f"].func.name = name
+
+
+def test_functions_that_each_call_the_next_twice_are_refused_where_they_are_too_many(monkeypatch):
+    graph = functions_that_call_each_other(40)
+    match = r"(?s)a graph of 84 nodes .* that they make 4398046511102 operations.*at most 24784.*while_loop"
+    with pytest.raises(tf.errors.ResourceExhaustedError, match=match):
+        import_(graph)
+    graph = functions_that_call_each_other(4, calls=5)
+    monkeypatch.setattr(expansion, "LEAST", 0)
+    monkeypatch.setattr(expansion, "PER_NODE", 50)
+    with pytest.raises(tf.errors.ResourceExhaustedError, match=r"3905 operations.*\n.*at most 1350"):
+        import_(graph)
+    monkeypatch.setenv(budgets.VARIABLE, str(3 * budgets.MOST))
+    import_(graph)
+
+
+def test_each_call_costs_the_same(monkeypatch):
+    asked = []
+    own = hosting.needs_host
+    monkeypatch.setattr(hosting, "needs_host", lambda *args: asked.append(1) or own(*args))
+    counts = []
+    for depth in (5, 7):
+        with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier="interpreted")) as session:
+            tf.import_graph_def(functions_that_call_each_other(depth), name="")
+            asked.clear()
+            assert session.run("y:0", {"x:0": 3.0}) == 3.0
+            counts.append(len(asked))
+    assert counts[1] < 8 * counts[0]  # four times as many calls, each asked about once for each that holds it
+
+
+def test_a_body_s_names_are_compared_with_no_others(monkeypatch):
+    taken = []
+    own = import_graph._Import._unique_names
+    monkeypatch.setattr(
+        import_graph._Import, "_unique_names", lambda self, *args: taken.append(args[2]) or own(self, *args)
+    )
+    import_(functions_that_call_each_other(3))
+    assert [body is None for body in taken].count(True) == 1
+    assert len(taken) == 16
