@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from anabranch.cluster import transport
 from anabranch.cluster.driver import SCHEME, ClusterWorker, address_of
 from anabranch.cluster.task import Task, add_here, find_here, remove_here
-from anabranch.core import errors
+from anabranch.core import conditions, errors
 from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
 from anabranch.core.protos.server_pb2 import ServerDef
@@ -117,7 +116,7 @@ class Server:
                     entry.tasks[index] = self._address
             self._task.cluster = ClusterSpec(message.cluster)
         self._task.default_config = message.default_session_config if config is not None else None
-        self._ended = threading.Event()
+        self._ended = conditions.Event()
         self._started = False
         if start:
             self.start()

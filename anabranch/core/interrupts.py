@@ -49,6 +49,9 @@ class _Handler:
     def __call__(self, number: int, frame: Any) -> None:
         if _held.steps:
             _held.seen = (self.previous, number, frame)
+            if _held.waiter is not None:
+                with contextlib.suppress(RuntimeError):  # it is free
+                    _held.waiter.release()
         else:
             _hand_on(self.previous, number, frame)
 
@@ -56,13 +59,15 @@ class _Handler:
 class _Held:
     """How many steps of the main thread hold SIGINT back, and the one that came meanwhile."""
 
-    __slots__ = ("dropped", "seen", "steps")
+    __slots__ = ("dropped", "seen", "steps", "waiter")
 
     def __init__(self) -> None:
         self.steps = 0
         self.seen: Any = None
         self.dropped: BaseException | None = None
         """What a handler raised where nothing can be raised."""
+        self.waiter: Any = None
+        """A lock that the main thread waits for, which an interrupt frees."""
 
 
 _held = _Held()
@@ -121,6 +126,23 @@ def held() -> Iterator[None]:
         yield
     finally:
         interrupts.release()
+
+
+@contextlib.contextmanager
+def waiting(waiter: Any) -> Iterator[bool]:
+    """A block that waits for a lock while interrupts are held back: one that comes frees the lock.
+
+    True if the wait ends at once: one came before. If others hold interrupts back, too, they end no wait, as nothing
+    would come of it.
+    """
+    if _ident() != _main or _held.steps != 1:
+        yield False
+        return
+    _held.waiter = waiter
+    try:
+        yield _held.seen is not None
+    finally:
+        _held.waiter = None
 
 
 def restore() -> None:

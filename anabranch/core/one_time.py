@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from anabranch.core import interrupts
+from anabranch.core import conditions, interrupts
 
 T = TypeVar("T")
 
@@ -110,7 +110,7 @@ class _Attempt(Generic[T]):
         self._work = work
         self.worker: int | None = None
         self.problem: BaseException | None = None
-        self.ended = threading.Event()
+        self.ended = conditions.Event()
 
     def run(self) -> None:
         """Do it."""

@@ -21,7 +21,7 @@ import time
 import weakref
 from typing import Any
 
-from anabranch.core import errors, file_errors
+from anabranch.core import conditions, errors, file_errors
 from anabranch.core.contract import hooks
 from anabranch.core.protos import event_pb2
 from anabranch.formats.records import framed
@@ -58,7 +58,7 @@ class _Queue:
         self.suffix = suffix
         self.path, self.file = _new_file(logdir, suffix)
         self.max_queue = max(1, max_queue)
-        self.changed = threading.Condition()
+        self.changed = conditions.Condition()
         self.waiting: collections.deque[bytes] = collections.deque()
         self.taken = 0
         self.enough = self.max_queue // 2 + 1

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from anabranch.core import errors
+from anabranch.core import conditions, errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract.api import public
 from anabranch.core.graph.collections import GraphKeys, register_proto_function
@@ -37,7 +37,7 @@ class Coordinator:
     def __init__(self, clean_stop_exception_types: Sequence[type[BaseException]] | None = None) -> None:
         self._clean = tuple(clean_stop_exception_types or (errors.OutOfRangeError,))
         self._lock = threading.Lock()
-        self._stop = threading.Event()
+        self._stop = conditions.Event()
         self._raised: BaseException | None = None
         self._joined = False
         self._threads: set[Any] = set()

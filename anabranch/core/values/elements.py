@@ -277,7 +277,7 @@ class IntegerRangeError(OverflowError, ValueError):
     """
 
 
-class WideIntegerError(IntegerRangeError, TypeError):
+class WideIntegerError(TypeError, IntegerRangeError):
     """Refusal of an integer of more than 64 bits, which TensorFlow tells as one of three classes."""
 
 

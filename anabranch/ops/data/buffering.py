@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors
+from anabranch.core import conditions, errors
 from anabranch.core.contract.opdef import Bool, Int
 from anabranch.core.paths import local
 from anabranch.ops.data.file_cache import FileCached
@@ -103,7 +103,7 @@ class _Ahead(Worker):
     def __init__(self, source: Iterator, limit: int) -> None:
         self.source = source
         self.limit = limit
-        self.changed = threading.Condition()
+        self.changed = conditions.Condition()
         self.working = threading.Lock()
         """Held while the source is asked, and while places are saved."""
         self.items: collections.deque[Element | BaseException | None] = collections.deque()

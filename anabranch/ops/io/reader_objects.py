@@ -21,7 +21,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from anabranch.core import errors
+from anabranch.core import conditions, errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import hooks
 from anabranch.core.file_errors import translated
@@ -43,7 +43,7 @@ class Reader:
         self._started = 0
         self.units_completed = 0
         self._unit = b""
-        self._changed = threading.Condition()
+        self._changed = conditions.Condition()
         self._busy = False
         self._gone = False
         self._prepare(attrs)

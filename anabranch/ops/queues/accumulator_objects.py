@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import collections
 import logging
-import threading
 from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors
+from anabranch.core import conditions, errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.values import shapes
 from anabranch.ops.queues.queue_objects import owned
@@ -33,7 +32,7 @@ class Accumulator:
         self._dtype = attrs["dtype"]
         self._shape = attrs["shape"]
         self._mean = attrs["reduction_type"] in ("MEAN", b"MEAN")
-        self._changed = threading.Condition()
+        self._changed = conditions.Condition()
         self._line: collections.deque[object] = collections.deque()
         self._step = 0
         self._gone = False

@@ -18,13 +18,12 @@ import contextlib
 import heapq
 import itertools
 import secrets
-import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors
+from anabranch.core import conditions, errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.values import dtypes, shapes
 
@@ -135,7 +134,7 @@ class Queue:
         self.closed = False
         self.draining = False
         """Whether a dequeue that allows fewer rows gets what there is although the queue is open."""
-        self.changed = threading.Condition()
+        self.changed = conditions.Condition()
         self._enqueuers: collections.deque[_Ticket] = collections.deque()
         self._dequeuers: collections.deque[_Ticket] = collections.deque()
         if self.shapes and len(self.shapes) != len(self.types):

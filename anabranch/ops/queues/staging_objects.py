@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import collections
 import itertools
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from anabranch.core import errors
+from anabranch.core import conditions, errors
 from anabranch.core.cancellation import CancellationToken
 
 Parts = dict[int, Any]
@@ -37,7 +36,7 @@ class _Area:
         self._capacity: int = attrs["capacity"]
         self._limit: int = attrs["memory_limit"]
         self._bytes = 0
-        self._changed = threading.Condition()
+        self._changed = conditions.Condition()
         self._gone = False
 
     def _complete(self) -> int:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.core import conditions
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import kernels
 from anabranch.core.graph.state_key import ValueKey
@@ -70,7 +71,7 @@ class Ahead:
         self._plan = plan
         self._values = values
         self._varying = _varying_of(plan)
-        self._ended = threading.Condition()
+        self._ended = conditions.Condition()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:

@@ -37,7 +37,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors
+from anabranch.core import conditions, errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.values.dtypes import DType
 from anabranch.runtime.state.spare_buffers import Spares
@@ -231,7 +231,7 @@ class ResourceManager:
 
     def __init__(self, seed: int | None = None) -> None:
         self._lock = threading.Lock()
-        self.changed = threading.Condition(self._lock)
+        self.changed = conditions.Condition(self._lock)
         """Waited on for claims and for versions about to be published; steps that nobody waits for take the lock."""
         self._waiting_for_versions = 0
         self._slots: dict[ResourceHandle, Slot] = {}
@@ -461,6 +461,8 @@ class ResourceManager:
         with self._lock:
             if claim in self._active:
                 self._active.remove(claim)
+            elif claim in self._waiting:  # an interrupt came as it began to wait
+                self._waiting.remove(claim)
             if self._waiting:
                 self.changed.notify_all()
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors
+from anabranch.core import conditions, errors
 from anabranch.core.contract import inference
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.formats import bundle
@@ -178,7 +178,7 @@ class BackgroundSaves:
             versions = manager.pin(slots)
         for item, slot, version in zip(held, slots, versions, strict=True):
             item.slot, item.version = slot, version
-        done = threading.Event()
+        done = conditions.Event()
 
         def write() -> None:
             try:

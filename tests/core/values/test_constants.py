@@ -33,9 +33,8 @@ def outcome(compute):
             return compute()
     except (TypeError, ValueError, OverflowError) as error:
         parts = [part for part in ("Given: ", "Expected: ", "Instead: ") if part in str(error)]
-        return (
-            {"error": type(error).__name__} if len(parts) == 3 else {"error": "without three parts", "text": str(error)}
-        )
+        kind = next(kind for kind in type(error).__mro__ if kind.__module__ == "builtins")
+        return {"error": kind.__name__} if len(parts) == 3 else {"error": "without three parts", "text": str(error)}
 
 
 def described(array, name):

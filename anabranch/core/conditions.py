@@ -1,0 +1,68 @@
+"""Conditions and events that Ctrl-C cannot leave locked.
+
+Entering and leaving ``threading.Condition`` are Python functions: an interrupt that is raised in either leaves the lock
+held by nobody, and from then on whoever wants it waits without end. In the middle of ``wait`` it leaves the lock free,
+so that the block around it frees it a second time, or frees another thread's. Here a block enters and leaves by the
+lock's own functions, in C, where nothing is raised in between; and while a thread waits, an interrupt ends the wait
+(:func:`anabranch.core.interrupts.waiting`) and is raised once the lock is held again.
+
+For the package's own conditions; a plain ``threading.Lock`` or ``RLock`` in a ``with`` statement is in C as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import threading
+from typing import Any
+
+from anabranch.core import interrupts
+
+
+class Condition(threading.Condition):
+    """A condition whose lock is free, or held by who is in its block, whatever was raised and when."""
+
+    # Looked up on the class by the interpreter, and called without a bytecode in between.
+    __enter__ = property(operator.attrgetter("_lock.__enter__"))  # type: ignore[assignment]
+    __exit__ = property(operator.attrgetter("_lock.__exit__"))  # type: ignore[assignment]
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until notified, or for some seconds; whether it was notified."""
+        held = interrupts.Interrupts()
+        held.hold()
+        try:
+            if not self._is_owned():  # type: ignore[attr-defined]
+                raise RuntimeError("cannot wait on a condition whose lock is not held")
+            return self._wait(timeout)
+        finally:
+            held.release()  # the lock is held: what this raises leaves the block as anything does
+
+    def _wait(self, timeout: float | None) -> bool:
+        waiter = threading.Lock()
+        waiter.acquire()
+        waiters: Any = self._waiters  # type: ignore[attr-defined]
+        waiters.append(waiter)
+        release = getattr(self._lock, "_release_save", self._lock.release)  # type: ignore[attr-defined]
+        saved: list[Any] = []
+        notified = False
+        try:
+            with interrupts.waiting(waiter) as hopeless:
+                saved.extend(map(operator.call, (release,)))  # freed and noted at once
+                if not hopeless:
+                    notified = waiter.acquire(True, -1 if timeout is None else max(0.0, timeout))
+        finally:
+            if saved and release == self._lock.release:  # type: ignore[attr-defined]
+                self._lock.acquire()  # type: ignore[attr-defined]
+            elif saved:
+                self._lock._acquire_restore(saved[0])  # type: ignore[attr-defined]
+            with contextlib.suppress(ValueError):  # who notifies it has removed it
+                waiters.remove(waiter)
+        return notified
+
+
+class Event(threading.Event):
+    """An event whose condition is one of these."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cond = Condition(threading.Lock())
