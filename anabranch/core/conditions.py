@@ -23,8 +23,8 @@ class Condition(threading.Condition):
     """A condition whose lock is free, or held by who is in its block, whatever was raised and when."""
 
     # Looked up on the class by the interpreter, and called without a bytecode in between.
-    __enter__ = property(operator.attrgetter("_lock.__enter__"))  # type: ignore[assignment]
-    __exit__ = property(operator.attrgetter("_lock.__exit__"))  # type: ignore[assignment]
+    __enter__ = property(operator.attrgetter("_lock.__enter__"))
+    __exit__ = property(operator.attrgetter("_lock.__exit__"))
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until notified, or for some seconds; whether it was notified."""
@@ -42,7 +42,7 @@ class Condition(threading.Condition):
         waiter.acquire()
         waiters: Any = self._waiters  # type: ignore[attr-defined]
         waiters.append(waiter)
-        release = getattr(self._lock, "_release_save", self._lock.release)  # type: ignore[attr-defined]
+        release: Any = getattr(self._lock, "_release_save", self._lock.release)  # type: ignore[attr-defined]
         saved: list[Any] = []
         notified = False
         try:
