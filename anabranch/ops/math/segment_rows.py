@@ -86,7 +86,7 @@ def _kernel(mode: str) -> Any:
 def _on_host(ctx: Any, mode: str, data: Any, indices: Any, ids: Any, rows: int) -> Any:
     if indices.size:
         _check_indices(ctx, indices, data.shape[0])
-    result = reduce_sorted(np.add, widen(data[indices]), ids, rows, 0)
+    result = reduce_sorted(np.add, widen(data.take(indices, axis=0)), ids, rows, 0)
     if mode != "Sum":
         counts = np.bincount(ids, minlength=rows).astype(result.dtype)
         result = result / _column(_divisor(ctx, counts, mode), result.ndim)
