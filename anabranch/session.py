@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from anabranch.core import cache, errors, interrupts, sites, thread_context
 from anabranch.core.cache import Cache
@@ -308,6 +309,8 @@ class BaseSession:
         if options is not None and getattr(options, "timeout_in_ms", None):
             timeout = options.timeout_in_ms / 1000
         traced = run_metadata if getattr(options, "trace_level", 0) else None
+        if run_metadata is not None:
+            run_metadata.Clear()
         fetch_plan.last = registered = self._registered(fetch_plan, names)
         try:
             watcher = self._watcher
@@ -319,6 +322,9 @@ class BaseSession:
             return results
         except RecursionError as problem:
             raise errors.ResourceExhaustedError(None, None, errors.nested_too_deep("run")) from problem
+        finally:
+            if run_metadata is not None and getattr(options, "output_partition_graphs", False):
+                self._worker.describe_partitions(registered, values, run_metadata)
 
     def _start(
         self,
@@ -493,6 +499,12 @@ class Session(BaseSession):
         self._contexts: list[tuple[Any, Any]] = []
 
     def __enter__(self) -> Session:
+        if self._contexts:
+            raise RuntimeError(
+                "Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a "
+                "session multiple times.\n"
+                + errors.message("a session in its own with-block", "one with-block", "with session.as_default():")
+            )
         graph_context = self.graph.as_default()
         graph_context.__enter__()
         session_context = self.as_default()
@@ -529,8 +541,18 @@ class Session(BaseSession):
 class InteractiveSession(BaseSession):
     """A session that makes itself the default on construction, for shells; ``close`` undoes it."""
 
+    _active: ClassVar[int] = 0
+    """How many have not been closed."""
+
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None):
         super().__init__(target, graph, config)
+        if InteractiveSession._active:
+            warnings.warn(
+                "An interactive session is already active. This can cause out-of-memory errors in some cases. You must "
+                "explicitly call `InteractiveSession.close()` to release resources held by the other session(s).",
+                stacklevel=2,
+            )
+        InteractiveSession._active += 1
         self._default = self.as_default()
         self._default.__enter__()
         self._graph_context = graph.as_default() if graph is not None else None
@@ -542,6 +564,7 @@ class InteractiveSession(BaseSession):
         if self._closed:
             return
         super().close()
+        InteractiveSession._active -= 1
         if self._graph_context is not None:
             self._graph_context.__exit__(None, None, None)
         if self in _stack.sessions:

@@ -118,7 +118,10 @@ moving_averages: train @train.moving_averages
 optimizer adam momentum gradient_descent rmsprop adagrad adadelta ftrl proximal_adagrad: train @train.optimizer
 proximal_gradient_descent adagrad_da slot_creator: train @train.slots
 training_util: train @compat.internal.private_names
-training saver checkpoint_management checkpoint_utils warm_starting_util learning_rate_decay: train
+saver: train @train.saving.saver_builder @train.saving.saver @compat.internal.private_names
+checkpoint_ops: @compat.internal.checkpoint_ops
+warm_starting_util: @train.warm_starting train
+training checkpoint_management checkpoint_utils learning_rate_decay: train
 learning_rate_decay_v2 session_run_hook basic_session_run_hooks monitored_session session_manager supervisor: train
 queue_runner queue_runner_impl coordinator input evaluation device_setter server_lib sync_replicas_optimizer: train
 saver_pb2 checkpoint_state_pb2: =protos
@@ -176,7 +179,7 @@ distribute.distribution_strategy_context: @compat.internal.distribution
 util.tf_stack util.object_identity util.lazy_loader: @compat.internal.python_utilities
 util.deprecation_wrapper util.module_wrapper: @compat.internal.python_utilities
 training.tracking.base training.tracking.tracking training.tracking.data_structures: @compat.internal.tracking
-training.checkpointable.base training.checkpointable.tracking: @compat.internal.tracking
+training.checkpointable training.checkpointable.base training.checkpointable.tracking: @compat.internal.tracking
 training.checkpointable.data_structures: @compat.internal.tracking
 autograph.impl.api: autograph =utilities
 data.ops.dataset_ops data.ops.iterator_ops data.ops.readers: data

@@ -63,7 +63,7 @@ def _sparse_fetch(sparse: SparseTensor) -> tuple[list[Any], Contract]:
 
 
 def _sparse_feed(sparse: SparseTensor, value: Any) -> list[tuple[Any, Any]]:
-    if not isinstance(value, (tuple, list)) or len(value) != 3:
+    if not isinstance(value, (tuple, list)) or len(value) not in (2, 3):
         raise TypeError(
             errors.message(
                 f"a {type(value).__name__} fed to the SparseTensor {sparse.name!r}",
@@ -71,7 +71,7 @@ def _sparse_feed(sparse: SparseTensor, value: Any) -> list[tuple[Any, Any]]:
                 "tf.SparseTensorValue(indices, values, dense_shape)",
             )
         )
-    return list(zip([sparse.indices, sparse.values, sparse.dense_shape], value, strict=True))
+    return list(zip([sparse.indices, sparse.values, sparse.dense_shape], value, strict=False))  # the shape may be known
 
 
 _expansions.append((IndexedSlices, _slices_fetch, _slices_feed))
@@ -264,7 +264,16 @@ def feed_value(tensor: Tensor, value: Any, graph: Graph) -> Any:
             f"lists, numpy ndarrays, or TensorHandles. For reference, the tensor object was {value!s} which was passed "
             f"to the feed with key {tensor!s}."
         )
-    array = constants.feed_array(value, tensor.dtype.base)
+    try:
+        array = constants.feed_array(value, tensor.dtype.base)
+    except (TypeError, OverflowError) as problem:
+        if not isinstance(value, int):
+            raise
+        raise type(problem)(
+            f"Type of feed value {value} with type {type(value)} is not compatible with Tensor type "
+            f"{tensor.dtype.base}. Try explicitly setting the type of the feed tensor to a larger type "
+            f"(e.g. int64).\n{problem}"
+        ) from None
     expected = tensor._shape
     if expected is not None and array.shape != expected and not shapes.is_compatible(expected, array.shape):
         raise ValueError(

@@ -5,11 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from anabranch.core.graph.operation import Operation
+from anabranch.core.graphdef import graph_def
+from anabranch.placement.devices import LOCAL_TASK
 from anabranch.runtime.step import ItemTime
+
+
+def fill_partitions(metadata: Any, placed: Sequence[tuple[Operation, str]]) -> None:
+    """One GraphDef for each device: the ops of a step that are there, given in their order with their devices."""
+    graphs: dict[str, Any] = {}
+    for op, device in placed:
+        if device not in graphs:
+            graphs[device] = metadata.partition_graphs.add()
+        graph_def.node_def(op, graphs[device].node).device = device
 
 
 def fill_metadata(metadata: Any, stats: Sequence[ItemTime]) -> None:
     """One node per host op, and one per program: XLA does not say when each op inside a program ran."""
+    if not stats:  # all values were known before
+        metadata.step_stats.dev_stats.add(device=f"{LOCAL_TASK}/device:CPU:0")
     programs = 0
     devices: dict[str, Any] = {}
     for item in stats:

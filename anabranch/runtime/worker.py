@@ -438,6 +438,12 @@ class Worker:
             step_stats.fill_metadata(run_metadata, step.stats)
         return results
 
+    def describe_partitions(self, registered: RegisteredStep, values: Sequence[Any], run_metadata: Any) -> None:
+        """Note in a RunMetadata which ops a step with such values has on each device."""
+        plan, _ = self._plan(registered, values)
+        placed = [(op, str(plan.device[op])) for op in plan.analysis.order]
+        step_stats.fill_partitions(run_metadata, placed)
+
     def explain(self, registered: RegisteredStep, values: Sequence[Any]) -> str:
         """Say what running a step with such values does: segments, programs, host ops, the tier and why."""
         plan, _ = self._plan(registered, values)

@@ -26,8 +26,16 @@ from anabranch.train import (
     step_counter,
     supervisor,
     sync_replicas,
+    warm_starting,
 )
-from anabranch.train.saving import checkpoint, checkpoint_init, checkpoint_reader, checkpoint_state, saver
+from anabranch.train.saving import (
+    checkpoint,
+    checkpoint_init,
+    checkpoint_reader,
+    checkpoint_state,
+    saver,
+    vocabulary_changes,
+)
 
 __all__ = [
     "basic_session_run_hooks",
@@ -56,5 +64,7 @@ __all__ = [
     "step_counter",
     "supervisor",
     "sync_replicas",
+    "vocabulary_changes",
+    "warm_starting",
 ]
 __getattr__, __dir__ = api.module_attributes("train")
