@@ -459,6 +459,8 @@ def _given_start(y: Tensor, given: Any, index: int) -> Any:
     tensor = convert_to_tensor(given, preferred_dtype=y.dtype.base, name=name)
     _check_start(y, tensor.dtype.base)
     if tensor.shape.ndims != 0 and not tensor.shape.is_compatible_with(y.shape):
+        if y.shape.is_fully_defined() and tensor.shape.num_elements() == y.shape.num_elements():
+            return build("Reshape", tensor, y.shape.as_list())  # TensorFlow asks for no shape here
         raise ValueError(
             f"Shapes {tensor.shape} and {y.shape} are incompatible\n"
             + errors.message(

@@ -94,7 +94,8 @@ class CancellationToken:
         return errors.DeadlineExceededError(
             None,
             op,
-            errors.message(
+            "Timed out waiting for notification\n"
+            + errors.message(
                 "a step that ran past its timeout_in_ms",
                 "an end before the deadline",
                 "raise RunOptions(timeout_in_ms=...), or find what it waits for "

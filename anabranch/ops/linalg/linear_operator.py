@@ -82,7 +82,7 @@ class LinearOperator:
             )
         if (is_self_adjoint or is_positive_definite or is_non_singular) and is_square is False:
             raise ValueError(
-                f"{name}: only square matrices are self-adjoint, non-singular or positive definite\n"
+                f"{name}: a self-adjoint, non-singular or positive definite operator is always square\n"
                 + errors.message("is_square=False with such a hint", "is_square=True", "is_square=None")
             )
         self._dtype = dtypes.as_dtype(dtype).base
@@ -130,7 +130,13 @@ class LinearOperator:
         """Whether it has as many rows as columns, if that is known."""
         raw = self._raw()
         if raw is not None and None not in raw[-2:]:
-            return raw[-2] == raw[-1]
+            square = raw[-2] == raw[-1]
+            if self._square_hint not in (None, square):
+                raise ValueError(
+                    f"is_square={self._square_hint} was given, but the operator was {'' if square else 'not '}square.\n"
+                    + errors.message(f"an operator of shape {self.shape}", f"is_square={square}", "is_square=None")
+                )
+            return square
         return self._square_hint
 
     @property
@@ -186,13 +192,21 @@ class LinearOperator:
             return convert_to_tensor(self._sizes()[-2], dtypes.int32)
 
     # -- for classes ------------------------------------------------------------------------------------------------
+    def _shape(self) -> Any:
+        """What is known of the shape, as a TensorShape; for classes of programs, as in TensorFlow."""
+        raise NotImplementedError("Subclasses must override this method.")
+
+    def _shape_tensor(self) -> Any:
+        """The shape as a tensor; for classes of programs."""
+        raise NotImplementedError("Subclasses must override this method.")
+
     def _raw(self) -> shapes.RawShape:
         """What is known of the shape."""
-        raise NotImplementedError
+        return shapes.as_raw(self._shape())
 
     def _sizes(self) -> Any:
         """The shape as a list of ints, or a tensor."""
-        raise NotImplementedError
+        return self._shape_tensor()
 
     def _matmul(self, x: Any, adjoint: bool, adjoint_arg: bool) -> Any:
         raise NotImplementedError
@@ -232,7 +246,7 @@ class LinearOperator:
     def _need_square(self, what: str) -> None:
         if self.is_square is False:
             raise NotImplementedError(
-                f"{what} is only defined for square operators\n"
+                f"{what} is only defined for square operators: expected {self._name} to not be square\n"
                 + errors.message(
                     f"{self._name} of shape {self.shape}", "[..., n, n]", "to_dense() and tf.matrix_solve_ls"
                 )
