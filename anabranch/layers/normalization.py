@@ -1,4 +1,4 @@
-"""Batch normalisation (Ioffe and Szegedy, 2015)."""
+"""Batch normalisation (Ioffe and Szegedy, 2015), with the corrections of batch renormalisation (Ioffe, 2017)."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.public_scopes import control_dependencies
 from anabranch.core.values import dtypes, shapes
 from anabranch.layers.arguments import ONES, ZEROS, initializer_of, known_size
 from anabranch.layers.base import InputSpec, Layer
 from anabranch.ops.array.cast import cast, ones_like, zeros_like
 from anabranch.ops.array.public_shapes import reshape
+from anabranch.ops.array.sources import identity, stop_gradient
 from anabranch.ops.control.public_cond import smart_cond, smart_constant_value
+from anabranch.ops.math.public_reduce import reduce_mean
 from anabranch.ops.nn.public_moments import batch_normalization as normalized
 from anabranch.ops.nn.public_moments import fused_batch_norm, moments
 from anabranch.train.moving_averages import assign_moving_average
 
 
-def _refuse(given: str, instead: str) -> None:
-    raise NotImplementedError(
-        errors.message(f"{given} of batch normalisation", f"{given} left at its default", instead)
-    )
+def composed(scale: Any, bias: Any, gamma: Any, beta: Any) -> tuple[Any, Any]:
+    """Factor and offset of ``gamma * (scale * x + bias) + beta``; gamma and beta may be None."""
+    if gamma is None:
+        return scale, bias if beta is None else bias + beta
+    return scale * gamma, bias * gamma if beta is None else bias * gamma + beta
 
 
 @public("layers.BatchNormalization")
@@ -49,12 +53,14 @@ class BatchNormalization(Layer):
         gamma_regularizer: likewise of ``gamma``.
         beta_constraint: function that optimizers apply to ``beta`` after an update.
         gamma_constraint: likewise to ``gamma``.
-        renorm: must be False.
-        renorm_clipping: must be None.
-        renorm_momentum: belongs to ``renorm``.
+        renorm: while training, correct the statistics of the batch towards averages of them.
+        renorm_clipping: dict with limits of the corrections, numbers or scalars: ``rmin`` and ``rmax`` of the factor,
+            ``dmax`` of the offset's absolute value.
+        renorm_momentum: share of the old average of those that ``renorm`` keeps.
         fused: use the op that normalises in one step; wherever it can be if None: four axes, channels in axis 1 or 3.
         trainable: whether optimizers change ``beta`` and ``gamma``, and updates are kept.
-        virtual_batch_size: must be None.
+        virtual_batch_size: while training, take the statistics over parts of the batch of this size, which divides
+            it; then the variables have the rank of the inputs and one more.
         adjustment: a function of the dynamic shape of the inputs that gives ``(scale, bias)``, which broadcast with
             them and are applied to the normalised values in training, before gamma and beta; or None.
         name: name of the layer and of its variable scope.
@@ -87,10 +93,24 @@ class BatchNormalization(Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(trainable=trainable, name=name, **kwargs)
-        if renorm or renorm_clipping is not None:
-            _refuse("renorm", "larger batches, or tf.contrib.layers.layer_norm, which needs none")
-        if virtual_batch_size is not None:
-            _refuse("virtual_batch_size", "split the batch with tf.split and normalise each part")
+        if virtual_batch_size is not None and virtual_batch_size <= 0:
+            raise ValueError(
+                "virtual_batch_size must be a positive integer that divides the true batch size of the input Tensor\n"
+                + errors.message(f"virtual_batch_size={virtual_batch_size}", "1 or more", "virtual_batch_size=32")
+            )
+        for what, size in (("adjustment", adjustment), ("fused=True", fused or None)):
+            if virtual_batch_size is not None and size is not None:
+                raise ValueError(
+                    f"When using virtual_batch_size, {what} cannot be specified\n"
+                    + errors.message(f"virtual_batch_size with {what}", "one of the two arguments", f"no {what}")
+                )
+        clipping = dict(renorm_clipping or {})
+        unknown = set(clipping) - {"rmax", "rmin", "dmax"}
+        if unknown:
+            raise ValueError(
+                f"renorm_clipping {renorm_clipping} contains keys not in ('rmax', 'rmin', 'dmax')\n"
+                + errors.message(f"keys {sorted(unknown)}", "rmax, rmin and dmax", "{'rmax': 3.0}")
+            )
         self.axis = axis
         self.momentum = momentum
         self.epsilon = epsilon
@@ -101,7 +121,8 @@ class BatchNormalization(Layer):
         self.moving_variance_initializer = initializer_of(moving_variance_initializer)
         self.beta_regularizer, self.gamma_regularizer = beta_regularizer, gamma_regularizer
         self.beta_constraint, self.gamma_constraint = beta_constraint, gamma_constraint
-        self.renorm, self.renorm_momentum = renorm, renorm_momentum
+        self.renorm, self.renorm_momentum, self.renorm_clipping = renorm, renorm_momentum, clipping
+        self.virtual_batch_size = virtual_batch_size
         self.fused = fused
         self.adjustment = adjustment
 
@@ -131,7 +152,13 @@ class BatchNormalization(Layer):
                 "When using fused batch norm, adjustment must be None\n"
                 + errors.message("fused=True with an adjustment", "an adjustment or the fused op", "fused=False")
             )
-        if self.adjustment is not None or (self.fused and rank != 4):
+        if self.virtual_batch_size is not None and 0 in self._axes:
+            raise ValueError(
+                "When using virtual_batch_size, the batch dimension must be 0 and thus axis cannot include 0\n"
+                + errors.message(f"axis={self.axis}", "axes other than 0", "axis=-1")
+            )
+        whole = self.adjustment is None and self.virtual_batch_size is None and not self.renorm
+        if not whole or (self.fused and rank != 4):
             self.fused = False  # as TensorFlow 1 does: the fused op is for images
         if self.fused and not fits:
             raise ValueError(
@@ -147,11 +174,13 @@ class BatchNormalization(Layer):
         statistics_dtype = dtypes.float32 if wide in (dtypes.float16, dtypes.bfloat16) else wide
         # Along one axis the variables are vectors, as checkpoints have them; along several they broadcast with the
         # inputs.
-        if len(self._axes) == 1:
-            own = [sizes[self._axes[0]]]
-        else:
-            own = [sizes.get(axis, 1) for axis in range(rank)]
         self._spread = [sizes.get(axis, 1) for axis in range(rank)]
+        if self.virtual_batch_size is not None:
+            self._spread.insert(1, 1)
+            self._axes = [axis + 1 for axis in self._axes]
+        own = list(self._spread)
+        if len(self._axes) == 1 and self.virtual_batch_size is None:
+            own = [sizes[self._axes[0]]]
         self.gamma = self.beta = None
         if self.scale:
             self.gamma = self.add_weight(
@@ -178,6 +207,18 @@ class BatchNormalization(Layer):
             self.moving_variance = self.add_weight(
                 "moving_variance", own, statistics_dtype, self.moving_variance_initializer, trainable=False
             )
+            if (
+                self.renorm
+            ):  # for evaluation a deviation in place of the variance, for training averages that move faster
+
+                def deviation(*args: Any, **kwargs: Any) -> Any:
+                    return build("Sqrt", self.moving_variance_initializer(*args, **kwargs))
+
+                self.moving_stddev = self.add_weight("moving_stddev", own, statistics_dtype, deviation, trainable=False)
+                self.renorm_mean = self.add_weight(
+                    "renorm_mean", own, statistics_dtype, self.moving_mean_initializer, trainable=False
+                )
+                self.renorm_stddev = self.add_weight("renorm_stddev", own, statistics_dtype, deviation, trainable=False)
         self.built = True
 
     @contextlib.contextmanager
@@ -203,18 +244,33 @@ class BatchNormalization(Layer):
         result.set_shape(inputs.shape)
         known = smart_constant_value(training)
         if known is not False:
-            # Where training is decided by a step, the averages stay by a momentum of 1, not by a branch: an update in a
-            # branch could not be fetched.
-            momentum = self.momentum
-            if known is None:
-                factor = constant(1.0)
-                momentum = smart_cond(
-                    training, lambda: convert_to_tensor(self.momentum, dtypes.float32), lambda: factor
-                )
-            for average, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
+            momentum = self._momentum_of(training, self.momentum)
+            updates = [(self.moving_mean, mean), (self.moving_variance, variance)]
+            if self.renorm:
+                updates[1] = (self.moving_stddev, build("Sqrt", variance + self.epsilon))
+            for average, value in updates:
                 value = cast(value, average.dtype.base)
-                self.add_update(assign_moving_average(average, value, momentum, zero_debias=False), inputs=inputs)
+                update = assign_moving_average(average, value, momentum, zero_debias=False)
+                if self.renorm and average is self.moving_stddev:
+                    squared = build("Relu", build("Square", convert_to_tensor(update)) - self.epsilon)
+                    update = self._variance_where_trained(squared, training)
+                self.add_update(update, inputs=inputs)
         return result
+
+    def _momentum_of(self, training: Any, momentum: Any) -> Any:
+        """The momentum of averages: where a step decides about training, 1 lets them stay when there is none.
+
+        A branch would do the same, but an update in a branch could not be fetched.
+        """
+        if smart_constant_value(training) is not None:
+            return momentum
+        return smart_cond(training, lambda: convert_to_tensor(momentum, dtypes.float32), lambda: constant(1.0))
+
+    def _variance_where_trained(self, variance: Any, training: Any) -> Any:
+        """An assignment of the variance that is kept beside the deviation; it stays where there is no training."""
+        if smart_constant_value(training) is None:
+            variance = build("SelectV2", training, variance, convert_to_tensor(self.moving_variance))
+        return self.moving_variance.assign(variance)
 
     def _fused(self, inputs: Tensor, training: Any) -> tuple[Any, Any, Any]:
         form = "NHWC" if self._axes == [3] else "NCHW"
@@ -241,7 +297,17 @@ class BatchNormalization(Layer):
         return normalised
 
     def _plain(self, inputs: Tensor, training: Any) -> tuple[Any, Any, Any]:
-        others = [axis for axis in range(len(self._spread)) if axis not in self._axes]
+        parts = self.virtual_batch_size is not None
+        others = [axis for axis in range(len(self._spread)) if axis not in self._axes and not (parts and axis == 1)]
+        sizes = build("Shape", inputs)
+        if parts:  # which part an example belongs to is axis 1
+            inner = [-1 if size is None else size for size in inputs.shape.as_list()[1:]]
+            if inner.count(-1):
+                raise ValueError(
+                    f"Input shape {inputs.shape} must be known but for the batch with virtual_batch_size\n"
+                    + errors.message(f"inputs of shape {inputs.shape}", "known sizes but for axis 0", "x.set_shape")
+                )
+            inputs = reshape(inputs, [self.virtual_batch_size, -1, *inner])
         averages = convert_to_tensor(self.moving_mean), convert_to_tensor(self.moving_variance)
         mean, variance = averages
         if smart_constant_value(training) is not False:
@@ -249,7 +315,7 @@ class BatchNormalization(Layer):
 
             def of_batch() -> tuple[Any, Any]:
                 wide = cast(inputs, statistics_dtype)
-                return moments(wide, others, keep_dims=len(self._axes) > 1)
+                return moments(wide, others, keep_dims=len(self._axes) > 1 or parts)
 
             mean, variance = smart_cond(training, of_batch, lambda: averages)
 
@@ -262,16 +328,49 @@ class BatchNormalization(Layer):
         gamma, beta = spread(self.gamma), spread(self.beta)
         if self.adjustment is not None:
             gamma, beta = self._adjusted(inputs, gamma, beta, training)
-        return normalized(inputs, spread(mean), spread(variance), beta, gamma, self.epsilon), mean, variance
+        kept = mean, variance
+        if parts and smart_constant_value(training) is not False:
+            kept = reduce_mean(mean, [1], keepdims=True), reduce_mean(variance, [1], keepdims=True)
+        if self.renorm and smart_constant_value(training) is not False:
+            factor, offset, *kept = self._renormalised(*kept, training)
+            gamma, beta = composed(spread(stop_gradient(factor)), spread(stop_gradient(offset)), gamma, beta)
+        mean, variance = (mean, variance) if parts else (spread(mean), spread(variance))
+        if parts:
+            mean, variance = cast(mean, inputs.dtype.base), cast(variance, inputs.dtype.base)
+        result = normalized(inputs, mean, variance, beta, gamma, self.epsilon)
+        return (reshape(result, sizes) if parts else result), *kept
+
+    def _renormalised(self, mean: Any, variance: Any, training: Any) -> list[Any]:
+        """Factor and offset that move the normalised values towards the averages; mean and variance to be kept."""
+        deviation = build("Sqrt", variance + self.epsilon)
+        usual_mean = convert_to_tensor(self.renorm_mean)
+        usual_deviation = build("Maximum", convert_to_tensor(self.renorm_stddev), float(self.epsilon) ** 0.5)
+        factor, offset = deviation / usual_deviation, (mean - usual_mean) / usual_deviation
+        limits = self.renorm_clipping
+        if limits.get("rmin") is not None:
+            factor = build("Maximum", factor, limits["rmin"])
+        if limits.get("rmax") is not None:
+            factor = build("Minimum", factor, limits["rmax"])
+        if limits.get("dmax") is not None:
+            offset = build("Minimum", build("Maximum", offset, -limits["dmax"]), limits["dmax"])
+        momentum = self._momentum_of(training, self.renorm_momentum)
+        with control_dependencies([factor, offset]):  # which read the averages as they were before
+            updates = [
+                assign_moving_average(average, identity(value), momentum, zero_debias=False)
+                for average, value in ((self.renorm_mean, mean), (self.renorm_stddev, deviation))
+            ]
+        with control_dependencies(updates):
+            kept_mean, kept_variance = identity(mean), identity(variance)
+        chosen_factor = smart_cond(training, lambda: factor, lambda: ones_like(factor))
+        chosen_offset = smart_cond(training, lambda: offset, lambda: zeros_like(offset))
+        return [chosen_factor, chosen_offset, kept_mean, kept_variance]
 
     def _adjusted(self, inputs: Tensor, gamma: Any, beta: Any, training: Any) -> tuple[Any, Any]:
         """Scale and offset where ``adjustment`` scales and moves the normalised values before gamma and beta do."""
         scale, bias = self.adjustment(build("Shape", inputs))
         scale = smart_cond(training, lambda: convert_to_tensor(scale), lambda: ones_like(scale))
         bias = smart_cond(training, lambda: convert_to_tensor(bias), lambda: zeros_like(bias))
-        if gamma is None:
-            return scale, bias if beta is None else bias + beta
-        return scale * gamma, bias * gamma if beta is None else bias * gamma + beta
+        return composed(scale, bias, gamma, beta)
 
     def compute_output_shape(self, input_shape: Any) -> shapes.TensorShape:
         """The input's shape."""
@@ -326,11 +425,13 @@ def batch_normalization(
         trainable: whether optimizers change ``beta`` and ``gamma``.
         name: name of the layer and of its variable scope.
         reuse: use the variables that another layer of this name made.
-        renorm: must be False.
-        renorm_clipping: must be None.
-        renorm_momentum: belongs to ``renorm``.
+        renorm: while training, correct the statistics of the batch towards averages of them.
+        renorm_clipping: dict with limits of the corrections, numbers or scalars: ``rmin`` and ``rmax`` of the factor,
+            ``dmax`` of the offset's absolute value.
+        renorm_momentum: share of the old average of those that ``renorm`` keeps.
         fused: use the op that normalises in one step; wherever it can be if None.
-        virtual_batch_size: must be None.
+        virtual_batch_size: while training, take the statistics over parts of the batch of this size, which divides
+            it; then the variables have the rank of the inputs and one more.
         adjustment: a function of the dynamic shape of the inputs that gives ``(scale, bias)``, which broadcast with
             them and are applied to the normalised values in training, before gamma and beta; or None.
     """
