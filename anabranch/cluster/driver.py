@@ -220,6 +220,9 @@ class ClusterWorker:
             ),
         )
 
+    def describe_partitions(self, registered: RegisteredStep, values: Sequence[Any], run_metadata: Any) -> None:
+        """Leave a RunMetadata empty, as :meth:`run` does."""
+
     def explain(self, registered: RegisteredStep, values: Sequence[Any]) -> str:
         """Say which pieces a step is, and what goes from one to another."""
         bound = self._bind(registered, CancellationToken())
