@@ -328,11 +328,11 @@ class BatchNormalization(Layer):
         gamma, beta = spread(self.gamma), spread(self.beta)
         if self.adjustment is not None:
             gamma, beta = self._adjusted(inputs, gamma, beta, training)
-        kept = mean, variance
+        kept: Any = (mean, variance)
         if parts and smart_constant_value(training) is not False:
             kept = reduce_mean(mean, [1], keepdims=True), reduce_mean(variance, [1], keepdims=True)
         if self.renorm and smart_constant_value(training) is not False:
-            factor, offset, *kept = self._renormalised(*kept, training)
+            factor, offset, *kept = self._renormalised(kept[0], kept[1], training)
             gamma, beta = composed(spread(stop_gradient(factor)), spread(stop_gradient(offset)), gamma, beta)
         mean, variance = (mean, variance) if parts else (spread(mean), spread(variance))
         if parts:

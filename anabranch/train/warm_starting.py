@@ -50,9 +50,9 @@ def _parts(var: Any) -> list[Variable]:
 
 def _infer_var_name(var: Sequence[Variable]) -> str:
     """The name of a variable, or of the whole that parts belong to."""
-    names = set()
+    names: set[str] = set()
     for part in [item for one in var for item in _parts(one)]:
-        info = part._get_save_slice_info()
+        info: Any = part._get_save_slice_info()
         names.add(part.op.name if info is None else info.full_name)
     if len(names) != 1:
         raise TypeError(
@@ -89,12 +89,12 @@ def _warm_start_var_with_vocab(
     parts = _parts(var)
     name = prev_tensor_name or _infer_var_name(parts)
     for part in parts:
-        info = part._get_save_slice_info()
+        info: Any = part._get_save_slice_info()
         initial = vocabulary_changes.load_and_remap_matrix_initializer(
             checkpoint_reader.checkpoint_path(prev_ckpt),
             name,
             current_vocab_size,
-            part.shape.as_list()[1],
+            int(part.shape.as_list()[1] or 0),
             previous_vocab_size,
             prev_vocab_path,
             current_vocab_path,
