@@ -89,13 +89,12 @@ class ParsedExamples(Dataset):
         batch = Batch(_Checks(self.op), "Example", serialized, None)
         if np.ndim(serialized) != 1:
             batch.refuse(f"Expected a vector of serialized examples, got shape {np.shape(serialized)}")
-        maps = [message.features.feature for message in batch.messages]
         count = len(self._sparse[0])
-        flat = sparse_columns(batch, maps, *self._sparse)
+        flat = sparse_columns(batch, *self._sparse)
         parts: list[Any] = [_placed([flat[i], flat[count + i], flat[2 * count + i]]) for i in range(count)]
-        parts += dense_columns(batch, maps, *self._dense, self._defaults)
+        parts += dense_columns(batch, *self._dense, self._defaults)
         for key, dtype, split_type in zip(*self._ragged, strict=True):
-            column = batch.column(maps, key, dtype)
+            column = batch.column(key, dtype)
             parts.append(_placed([splits_of(column.present, split_type), as_array(column.values, dtype)]))
         return tuple([parts[i] for i in self._order])
 

@@ -258,6 +258,19 @@ def column_of(items: Sequence[Any], key: str, dtype: dtypes.DType) -> Column:
         sizes = np.full(len(lists), uniform[1], np.int64)
     else:
         data, sizes, missing = _varied(items, lists, key, dtype)
+    column = decoded(data, sizes, key, dtype)
+    if missing:
+        column.counts[missing] = -1
+    return column
+
+
+def decoded(data: np.ndarray, sizes: np.ndarray, key: str, dtype: dtypes.DType) -> Column:
+    """The column of lists of numbers: their bytes, one behind the other, and how many each has.
+
+    Raises:
+        InvalidExample: one cannot be read.
+    """
+    floats = dtype is dtypes.float32
     bad = sizes % 4 != 0 if floats else _unfinished(data, sizes)
     if bad.any():
         raise InvalidExample(int(np.argmax(bad)), key, "its list of numbers cannot be read")
@@ -271,10 +284,7 @@ def column_of(items: Sequence[Any], key: str, dtype: dtypes.DType) -> Column:
         except ValueError:
             raise _too_long(data, sizes, key) from None
         counts = np.diff(np.searchsorted(ends, np.concatenate([[0], np.cumsum(sizes)]), side="right"))
-    counts = counts.astype(np.int64)
-    if missing:
-        counts[missing] = -1
-    return Column(values, counts)
+    return Column(values, counts.astype(np.int64))
 
 
 def _varied(

@@ -7,6 +7,7 @@ sparse one gives what there is. All live on the host.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
@@ -18,6 +19,7 @@ from anabranch.core.contract.inference import RawShape
 from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, define
 from anabranch.core.values import dtypes, shapes
 from anabranch.ops.parsing.example_columns import Column, InvalidExample, as_array, column, column_of, padding, parsed
+from anabranch.ops.parsing.example_walk import walk
 from anabranch.ops.summary.messages import literal
 
 VALUES = "float int64 string"
@@ -34,10 +36,26 @@ class Batch:
         data = list(np.asarray(serialized, object).ravel())
         if self.names and len(self.names) != len(data):
             self.refuse(f"Expected len(names) == len(serialized), but got: {len(self.names)} vs. {len(data)}")
+        self._kind, self._data = kind, data
+        self._walk = walk(data) if kind == "Example" else None
+        if self._walk is None:
+            _ = self.messages  # what is wrong with one is said before anything else
+
+    @functools.cached_property
+    def messages(self) -> list[Any]:
+        """The messages, parsed."""
         try:
-            self.messages = parsed(kind, data)
+            return parsed(self._kind, self._data)
         except InvalidExample as problem:
             self.refuse_example(problem)
+
+    @functools.cached_property
+    def maps(self) -> list[Any]:
+        """Of each `Example` the map from keys to features, of a `SequenceExample` that of its context."""
+        return [
+            message.features.feature if self._kind == "Example" else message.context.feature
+            for message in self.messages
+        ]
 
     def refuse(self, text: str) -> NoReturn:
         """Fail the step."""
@@ -56,10 +74,13 @@ class Batch:
             f"Name: {self.name_of(problem.position)}, Key: {problem.key}, Index: {problem.position}.  {problem.text}"
         )
 
-    def column(self, maps: Sequence[Any], key: str, dtype: dtypes.DType) -> Column:
+    def column(self, key: str, dtype: dtypes.DType) -> Column:
         """The values of a feature of all examples."""
+        walked = self._walk.column(key, dtype) if self._walk is not None else None
+        if walked is not None:
+            return walked
         try:
-            return column(maps, key, dtype)
+            return column(self.maps, key, dtype)
         except InvalidExample as problem:
             self.refuse_example(problem)
 
@@ -214,25 +235,24 @@ def _example_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     given = Inputs(inputs)
     batch = Batch(ctx, "Example", given.one(), given.one())
     sparse_keys, dense_keys = texts(given.some(attrs["Nsparse"])), texts(given.some(attrs["Ndense"]))
-    maps = [message.features.feature for message in batch.messages]
-    sparse = sparse_columns(batch, maps, sparse_keys, attrs["sparse_types"])
+    sparse = sparse_columns(batch, sparse_keys, attrs["sparse_types"])
     return sparse + dense_columns(
-        batch, maps, dense_keys, attrs["Tdense"], attrs["dense_shapes"], given.some(len(dense_keys))
+        batch, dense_keys, attrs["Tdense"], attrs["dense_shapes"], given.some(len(dense_keys))
     )
 
 
-def sparse_columns(batch: Batch, maps: Any, keys: Sequence[str], types: Sequence[Any]) -> list[Any]:
+def sparse_columns(batch: Batch, keys: Sequence[str], types: Sequence[Any]) -> list[Any]:
     """All indices, then all values, then all shapes."""
-    parts = [batch.sparse(batch.column(maps, key, dtype), dtype) for key, dtype in zip(keys, types, strict=True)]
+    parts = [batch.sparse(batch.column(key, dtype), dtype) for key, dtype in zip(keys, types, strict=True)]
     return [part[i] for i in range(3) for part in parts]
 
 
 def dense_columns(
-    batch: Batch, maps: Any, keys: Sequence[str], types: Sequence[Any], dense_shapes: Any, defaults: Sequence[Any]
+    batch: Batch, keys: Sequence[str], types: Sequence[Any], dense_shapes: Any, defaults: Sequence[Any]
 ) -> list[Any]:
     """Dense features in their order."""
     return [
-        batch.dense(batch.column(maps, key, dtype), key, dtype, shape, default)
+        batch.dense(batch.column(key, dtype), key, dtype, shape, default)
         for key, dtype, shape, default in zip(keys, types, dense_shapes, defaults, strict=True)
     ]
 
@@ -291,20 +311,19 @@ def _example_v2_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     scalar = np.ndim(serialized) == 0
     batch = Batch(ctx, "Example", serialized, given.one())
     sparse_keys, dense_keys, ragged_keys = (texts([given.one()]) for _ in range(3))
-    maps = [message.features.feature for message in batch.messages]
     if not (
         len(sparse_keys) == attrs["num_sparse"] == len(attrs["sparse_types"])
         and len(dense_keys) == len(attrs["Tdense"])
         and len(ragged_keys) == len(attrs["ragged_value_types"])
     ):
         batch.refuse("sparse_keys, dense_keys and ragged_keys must have one key for each type")
-    sparse = sparse_columns(batch, maps, sparse_keys, attrs["sparse_types"])
-    dense = dense_columns(batch, maps, dense_keys, attrs["Tdense"], attrs["dense_shapes"], given.some(len(dense_keys)))
+    sparse = sparse_columns(batch, sparse_keys, attrs["sparse_types"])
+    dense = dense_columns(batch, dense_keys, attrs["Tdense"], attrs["dense_shapes"], given.some(len(dense_keys)))
     values, splits = [], []
     for key, dtype, split_type in zip(
         ragged_keys, attrs["ragged_value_types"], attrs["ragged_split_types"], strict=True
     ):
-        column = batch.column(maps, key, dtype)
+        column = batch.column(key, dtype)
         values.append(as_array(column.values, dtype))
         splits.append(splits_of(column.present, split_type))
     if scalar:
@@ -373,10 +392,9 @@ def one_row(parts: list[Any]) -> list[Any]:
 def _single_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     given = Inputs(inputs)
     batch = Batch(ctx, "Example", given.one(), None)
-    maps = [message.features.feature for message in batch.messages]
-    sparse = sparse_columns(batch, maps, texts(attrs["sparse_keys"]), attrs["sparse_types"])
+    sparse = sparse_columns(batch, texts(attrs["sparse_keys"]), attrs["sparse_types"])
     dense_keys = texts(attrs["dense_keys"])
-    dense = dense_columns(batch, maps, dense_keys, attrs["Tdense"], attrs["dense_shapes"], given.some(len(dense_keys)))
+    dense = dense_columns(batch, dense_keys, attrs["Tdense"], attrs["dense_shapes"], given.some(len(dense_keys)))
     return one_row(sparse) + [item[0, ...] for item in dense]  # a scalar string stays an array
 
 

@@ -115,10 +115,6 @@ def sparse_steps(batch: Batch, key: str, dtype: dtypes.DType) -> tuple[np.ndarra
     return indices, as_array(step_column.column.values, dtype), shape
 
 
-def _contexts(batch: Batch) -> list[Any]:
-    return [message.context.feature for message in batch.messages]
-
-
 def _all_sparse_steps(batch: Batch, keys: Sequence[str], types: Sequence[Any]) -> list[Any]:
     parts = [sparse_steps(batch, key, dtype) for key, dtype in zip(keys, types, strict=True)]
     return [part[i] for i in range(3) for part in parts]
@@ -189,9 +185,8 @@ def _single_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     name = given.one()
     named = np.size(name) and np.asarray(name, object).ravel()[0]
     batch = Batch(ctx, "SequenceExample", serialized, name if named else None)
-    maps = _contexts(batch)
-    sparse = one_row(sparse_columns(batch, maps, keys[0], attrs["context_sparse_types"]))
-    dense = dense_columns(batch, maps, keys[1], attrs["Tcontext_dense"], attrs["context_dense_shapes"], defaults)
+    sparse = one_row(sparse_columns(batch, keys[0], attrs["context_sparse_types"]))
+    dense = dense_columns(batch, keys[1], attrs["Tcontext_dense"], attrs["context_dense_shapes"], defaults)
     lists = one_row(_all_sparse_steps(batch, keys[2], attrs["feature_list_sparse_types"]))
     values, _ = _all_dense_steps(
         batch,
@@ -264,7 +259,6 @@ def _batch_shape(c: Any) -> list[RawShape]:
 def _batch_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     given = Inputs(inputs)
     batch = Batch(ctx, "SequenceExample", given.one(), given.one())
-    maps = _contexts(batch)
     dense_keys = texts(attrs["context_dense_keys"])
     assumed_empty = texts(attrs["feature_list_dense_missing_assumed_empty"])
     list_keys = texts(attrs["feature_list_dense_keys"])
@@ -276,9 +270,9 @@ def _batch_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
         [key in assumed_empty for key in list_keys],
     )
     return (
-        sparse_columns(batch, maps, texts(attrs["context_sparse_keys"]), attrs["context_sparse_types"])
+        sparse_columns(batch, texts(attrs["context_sparse_keys"]), attrs["context_sparse_types"])
         + dense_columns(
-            batch, maps, dense_keys, attrs["Tcontext_dense"], attrs["context_dense_shapes"], given.some(len(dense_keys))
+            batch, dense_keys, attrs["Tcontext_dense"], attrs["context_dense_shapes"], given.some(len(dense_keys))
         )
         + _all_sparse_steps(batch, texts(attrs["feature_list_sparse_keys"]), attrs["feature_list_sparse_types"])
         + values
@@ -342,11 +336,10 @@ def _batch_v2_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     ):
         if len(keys) != len(attrs[kind]):
             batch.refuse(f"{len(keys)} keys for {len(attrs[kind])} {kind}")
-    maps = _contexts(batch)
-    sparse = sparse_columns(batch, maps, sparse_keys, attrs["context_sparse_types"])
-    dense = dense_columns(batch, maps, dense_keys, attrs["Tcontext_dense"], attrs["context_dense_shapes"], defaults)
+    sparse = sparse_columns(batch, sparse_keys, attrs["context_sparse_types"])
+    dense = dense_columns(batch, dense_keys, attrs["Tcontext_dense"], attrs["context_dense_shapes"], defaults)
     types, kinds = attrs["context_ragged_value_types"], attrs["context_ragged_split_types"]
-    ragged = [batch.column(maps, key, dtype) for key, dtype in zip(ragged_keys, types, strict=True)]
+    ragged = [batch.column(key, dtype) for key, dtype in zip(ragged_keys, types, strict=True)]
     ragged_values = [as_array(item.values, dtype) for item, dtype in zip(ragged, types, strict=True)]
     ragged_splits = [splits_of(item.present, dtype) for item, dtype in zip(ragged, kinds, strict=True)]
     lists = _all_sparse_steps(batch, list_sparse, attrs["feature_list_sparse_types"])
