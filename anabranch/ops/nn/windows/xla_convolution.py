@@ -398,6 +398,10 @@ def scatter_taps(ctx: Any, parts: Sequence[Any], a: Axis, dimension: int) -> Any
 
 
 # ------------------------------------------------------------------------------------------------------------ depthwise
+_MIN_SUM_BY_ROWS = 1 << 16
+"""A depthwise filter gradient of fewer output entries is summed tap by tap."""
+
+
 def depthwise_forward(ctx: Any, x: Any, f: Any, axes: Sequence[Axis]) -> Any:
     """``[batch, y, x, in]`` and ``[*window, in, multiplier]`` to ``[batch, *out, in * multiplier]`` by slices."""
     xp = ctx.xp
@@ -467,12 +471,39 @@ def depthwise_filter_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis], mu
         x, g = x.astype(np.float32), g.astype(np.float32)
     padded = pad_spatial(xp, x, axes)
     g = g.reshape(g.shape[:-1] + (channels, multiplier)) if multiplier > 1 else g
+    shape = tuple(a.window for a in axes) + (channels, multiplier)
+    if not ctx.host and math.prod(g.shape) >= _MIN_SUM_BY_ROWS and max(a.stride for a in axes) == 1:
+        return _depthwise_filter_by_rows(ctx, padded, g, axes).reshape(shape).astype(given_dtype)
     slopes = []
     for offsets in np.ndindex(*(a.window for a in axes)):
         entry = tap(padded, axes, offsets)
         product = entry * g if multiplier == 1 else entry[..., None] * g
         slopes.append(xp.sum(product, axis=tuple(range(1 + len(axes)))))
-    return xp.stack(slopes).reshape(tuple(a.window for a in axes) + (channels, multiplier)).astype(given_dtype)
+    return xp.stack(slopes).reshape(shape).astype(given_dtype)
+
+
+def _depthwise_filter_by_rows(ctx: Any, padded: Any, g: Any, axes: Sequence[Axis]) -> Any:
+    """``[taps, channels(, multiplier)]``: row by row of the output, the products of all taps are added up.
+
+    XLA sums over all but the channels with a loop for each channel, at four times the time (25 ms against 6 for 3x3,
+    batch 16, 32x32x64); here what is summed at last is one row.
+    """
+    xp, lax = ctx.xp, ctx.lax
+    tall, wide = axes
+    offsets = list(np.ndindex(tall.window, wide.window))
+
+    def add(row: Any, total: Any) -> Any:
+        slope = lax.dynamic_index_in_dim(g, row, 1, False)
+        lines = lax.dynamic_slice_in_dim(padded, row * np.int32(tall.stride), tall.extent, 1)
+        products = []
+        for i, j in offsets:
+            start = j * wide.dilation
+            entry = lines[:, i * tall.dilation, start : start + (wide.out - 1) * wide.stride + 1 : wide.stride]
+            products.append(entry * slope if slope.ndim == entry.ndim else entry[..., None] * slope)
+        return total + xp.stack(products)
+
+    nothing = xp.zeros((len(offsets), g.shape[0], *g.shape[2:]), g.dtype)
+    return xp.sum(lax.fori_loop(np.int32(0), np.int32(tall.out), add, nothing), axis=(1, 2))
 
 
 def cost(axes: Sequence[Axis], batch: int, channels: int, features: int) -> float:

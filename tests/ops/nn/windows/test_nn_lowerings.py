@@ -129,6 +129,20 @@ def test_a_dimension_that_one_window_covers(size, window, padding, strides):
     assert error(found, host_convolution.input_gradient(g, f, axes, 2)) < 1e-6
 
 
+@pytest.mark.parametrize(
+    ("window", "dilation", "multiplier", "padding"), [(3, 1, 1, "SAME"), (3, 1, 2, "VALID"), (2, 2, 1, "SAME")]
+)
+def test_a_depthwise_filter_gradient_by_rows(monkeypatch, window, dilation, multiplier, padding):
+    monkeypatch.setattr(xla_convolution, "_MIN_SUM_BY_ROWS", 0)
+    axes = axes_of(9, padding, window, 1, dilation)
+    x, g = draw(3, 9, 9, 4), draw(3, axes[0].out, axes[1].out, 4 * multiplier)
+    sizes = np.array([window, window, 4, multiplier], np.int32)
+    attrs = {"strides": [1, 1, 1, 1], "padding": padding, "dilations": [1, dilation, dilation, 1]}
+    found = run_op("DepthwiseConv2dNativeBackpropFilter", x, sizes, g, tier="xla", **attrs)
+    expected = host_convolution.filter_gradient(x.astype(np.float64), g.astype(np.float64), axes, 1)
+    assert error(found, expected.reshape(sizes)) < 1e-6
+
+
 class Accelerator(TraceContext):
     """A context of another platform: its lowering is the plain one, which the CPU can run, too."""
 
