@@ -179,7 +179,7 @@ class Application:
         self._static = single_op.compile_time_positions(definition, attrs)
         self._programs: dict[Any, Any] = {}
         self._spent = 0.0
-        self._price = 1.0 if definition.cost is Cost.ELEMENTS else 20.0
+        self._price = 1.0 if definition.cost in (Cost.ELEMENTS, Cost.WINDOWS) else 20.0
         kind = definition.effect.kind
         self._run = {"read": self._read, "write": self._write}.get(kind, self._compute)
         self.blocks = kind in ("channel", "io")

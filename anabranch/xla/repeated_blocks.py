@@ -212,13 +212,6 @@ def find(
     return list(ops)
 
 
-def saved(units: Sequence[Unit]) -> int:
-    """How many ops need not be compiled."""
-    rolls = sum(unit.saved for unit in units if isinstance(unit, Roll))
-    pieces = sum(len(unit.ops) - 1 for unit in units if isinstance(unit, Pieces))
-    return rolls + pieces + sum(len(unit.terms) for unit in units if isinstance(unit, Sum))
-
-
 # ----------------------------------------------------------------------------------------------------------------- sums
 def _sum_of(
     op: Operation, sources: Sources, takers: Mapping[ValueKey, list[Operation]], kept: frozenset[ValueKey]

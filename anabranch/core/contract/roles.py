@@ -71,6 +71,7 @@ class Cost(enum.Enum):
     """How much work an op is."""
 
     ELEMENTS = "follows the elements that it takes and gives"
+    WINDOWS = "multiplies windows of its elements with a filter"
     INDEXED = "looks up, adds up or writes rows by their numbers: a check, and random access"
     HEAVY = "more than a small multiple of its elements: a factorisation, a transform, a sort, a search"
 

@@ -21,13 +21,15 @@ from anabranch.core.contract.opdef import OpDefinition
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.rewrite import effects
-from anabranch.xla import engine, repeated_blocks, stored_programs
+from anabranch.xla import engine, stored_programs
 
 # Microseconds, from measurements on two x86 cores (docs/notes/0004-tiers.md).
 HOST_OP = 8.0
 """Interpreting one op, besides its work."""
 HOST_PER_ELEMENT = 0.0015
-HOST_PER_FLOP = 0.00003
+HOST_PER_COPIED = 0.003
+"""An element of a variable that is written, which the interpreter copies to memory that is new."""
+HOST_PER_FLOP = 0.00002
 HOST_PER_INDEXED_FLOP = 0.0003
 """The same for ops that look their operands up element by element."""
 HOST_PER_DRAW = 0.011
@@ -49,16 +51,25 @@ STRAIGHT_PER_LARGE_ELEMENT = 0.001
 """The same for arrays that leave the caches between two ops of straight code."""
 STRAIGHT_LARGE = 1 << 16
 STRAIGHT_PER_FLOP = 0.00001
-COMPILE_BASE = 40_000.0
-COMPILE_OP = 3_000.0
+COMPILE_BASE = 260_000.0
+COMPILE_OP = 19_000.0
+"""Compiling an op of a type that has not occurred with such shapes. An op that only moves values costs nothing."""
+COMPILE_PRODUCT = 59_000.0
+"""The same for a matrix product."""
+COMPILE_WINDOWS = 150_000.0
+"""The same for products over windows, which become many ops of XLA's."""
 COMPILE_LARGE_OP = 80_000.0
-"""Compiling an op that looks up or adds up rows by their numbers, or draws: its checks and loops are much code."""
-COMPILE_BODY_OP = 12_000.0
+"""The same for an op that looks up or adds up rows by their numbers: its checks and loops are much code; and for any op
+that draws."""
+COMPILE_AGAIN = 1_500.0
+"""Compiling an op like one before: LLVM's part is done once for both, and blocks that repeat become one."""
+COMPILE_PRODUCT_AGAIN = 8_000.0
+COMPILE_BODY_OP = 2_100.0
+"""Compiling an op of a conditional or function."""
+COMPILE_LOOP_OP = 12_000.0
 """Compiling an op of a loop, whose lists and checks become several of a program's."""
 COMPILE_LOOPS = 1_000_000.0
 """The most that a plan's loops cost besides their ops: JAX's start, lists, bounds. A long body has more plain ops."""
-COMPILE_REPEATED = 500.0
-"""For an op of a block that repeats, which is compiled once for all blocks; see ``xla/repeated_blocks.py``."""
 LOOP_RUNS = 20
 """How often a loop is taken to run before it has."""
 MAX_INTERPRETED_RUNS = 64
@@ -86,6 +97,8 @@ class Cost:
     start: float = 0.0
     compile: float = 0.0
     compilable: int = 0
+    in_bodies: int = 0
+    """How many of them are in bodies, and do more than to move values."""
     in_loops: int = 0
     """How many of them are in the bodies of loops."""
     loops: bool = False
@@ -105,7 +118,7 @@ class Cost:
 def cost_of(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> float:
     """Modelled microseconds of interpreting one op, once the shapes of its inputs and outputs are known."""
     definition = op.definition
-    elements = 0.0
+    elements, copied = 0.0, 0.0
     for output in op._outputs:
         elements += _size(known[output][0] if output in known else output._shape)
     for key in plan.sources(op):
@@ -116,7 +129,7 @@ def cost_of(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> f
         for tensor in op._inputs:
             handle = tensor.handle_data
             if tensor.dtype.is_ref or handle is not None:  # the interpreter copies what it writes
-                elements += _size(tensor._shape if handle is None else handle.shape)
+                copied += _size(tensor._shape if handle is None else handle.shape)
     flops = 0.0
     if definition.flops is not None:
         context = _PlanShapes(op, plan, known)
@@ -126,7 +139,7 @@ def cost_of(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> f
             flops = 0.0  # of shapes that the op refuses when it runs
     per_element = HOST_PER_DRAW if definition.effect.kind == "random" else HOST_PER_ELEMENT
     per_flop = HOST_PER_INDEXED_FLOP if definition.cost is roles.Cost.INDEXED else HOST_PER_FLOP
-    return HOST_OP + elements * per_element + flops * per_flop
+    return HOST_OP + elements * per_element + copied * HOST_PER_COPIED + flops * per_flop
 
 
 def _only_moves(definition: OpDefinition) -> bool:
@@ -144,8 +157,7 @@ def estimate(plan: Any, only: Container[Operation] | None = None) -> Cost:
         zip(plan.feeds, ((shape, None) for shape in plan.feed_shapes), strict=True)
     )
     own: set[str] = set()
-    compilable: list[Operation] = []
-    large = 0
+    forms: set[Any] = set()
     cost.moves_files = any(op.definition.effect.kind == "io" for op in plan.analysis.order)
     for op in plan.analysis.order:
         definition = op.definition
@@ -170,26 +182,31 @@ def estimate(plan: Any, only: Container[Operation] | None = None) -> Cost:
                 cost.start += OWN_PROGRAM
         if definition.kernel is not None and not definition.data_dependent_shape:
             cost.compilable += 1
-            compilable.append(op)
-            large += definition.effect.kind == "random" or definition.cost is roles.Cost.INDEXED
-    repeated = _repeated(plan, compilable) if only is None else 0
-    cost.compile = COMPILE_BASE + COMPILE_OP * (cost.compilable - repeated) + COMPILE_REPEATED * repeated
-    cost.compile += _of_loops(cost.in_loops) + COMPILE_LARGE_OP * large * (1 - repeated / max(1, len(compilable)))
+            cost.compile += _compiling(op, known, forms)
+    cost.compile += COMPILE_BASE + COMPILE_BODY_OP * cost.in_bodies + _of_loops(cost.in_loops)
     return cost
+
+
+def _compiling(op: Operation, known: dict[Tensor, tuple[Any, Any]], forms: set[Any]) -> float:
+    """What an op adds to the compilation of a plan, of which ops of these ``forms`` have been counted."""
+    definition = op.definition
+    if definition.effect.kind == "random" or definition.cost is roles.Cost.INDEXED:
+        return COMPILE_LARGE_OP
+    if _only_moves(definition) or definition.shape_only:
+        return 0.0
+    form = (op.type, *(known[t][0] if t in known else t._shape for t in (*op._inputs, *op._outputs)))
+    is_product = definition.flops is not None
+    if form in forms:
+        return COMPILE_PRODUCT_AGAIN if is_product else COMPILE_AGAIN
+    forms.add(form)
+    if definition.cost is roles.Cost.WINDOWS:
+        return COMPILE_WINDOWS
+    return COMPILE_PRODUCT if is_product else COMPILE_OP
 
 
 def _of_loops(ops: int) -> float:
     """What it costs to compile ``ops`` that are in loops, more than others."""
-    return min((COMPILE_BODY_OP - COMPILE_OP) * ops, COMPILE_LOOPS)
-
-
-def _repeated(plan: Any, ops: list[Operation]) -> int:
-    """How many of ``ops`` need not be compiled for themselves."""
-    if len(ops) < repeated_blocks.LEAST_SAVED:
-        return 0
-    sources = {op: plan.sources(op) for op in ops}
-    writes = {op: plan.analysis.state_of(op).writes for op in ops}
-    return repeated_blocks.saved(repeated_blocks.find(ops, sources, writes, frozenset(plan.fetches), plan.fed))
+    return min((COMPILE_LOOP_OP - COMPILE_BODY_OP) * ops, COMPILE_LOOPS)
 
 
 def _add_bodies(cost: Cost, op: Operation, own: set[str]) -> None:
@@ -207,6 +224,7 @@ def _add_bodies(cost: Cost, op: Operation, own: set[str]) -> None:
             cost.start += OWN_PROGRAM
         if definition.kernel is not None and not definition.data_dependent_shape:
             cost.compilable += 1
+            cost.in_bodies += not _only_moves(definition)
             cost.in_loops += loop
 
 
@@ -217,7 +235,7 @@ def straight_elements(size: int) -> float:
 
 def compiling_body(cost: Cost) -> float:
     """What a body adds to the compilation of a plan with a loop that runs it, in modelled microseconds."""
-    return COMPILE_OP * cost.compilable + _of_loops(cost.compilable)
+    return cost.compile - COMPILE_BASE + _of_loops(cost.compilable)
 
 
 def may_compile(plan: Any) -> bool:

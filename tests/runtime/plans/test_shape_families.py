@@ -34,8 +34,11 @@ def counts(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _nothing_beside(monkeypatch):
-    """Programs are compiled by the steps that need them, which are counted."""
+    """Programs are compiled by the steps that need them, which are counted; after few runs, as that is cheap."""
     monkeypatch.setattr(policy, "is_due", lambda plan: False)
+    monkeypatch.setattr(policy, "COSTLY", float("inf"))
+    for price in ("COMPILE_BASE", "COMPILE_OP", "COMPILE_PRODUCT", "COMPILE_LARGE_OP"):
+        monkeypatch.setattr(policy, price, 3_000.0)
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from anabranch.core.contract.opdef import PURE, Bool, List, Op, String, Type
+from anabranch.core.contract.roles import Cost
 from anabranch.core.graph.build import build
 from anabranch.ops.nn.windows import convolution_rules
 from anabranch.ops.nn.windows.convolution_rules import attrs_of, shape_tensor
@@ -41,6 +42,7 @@ class Conv2D(Op):
     shape = convolution_rules.conv_shape(4)
     kernel, host_kernel = convolution_rules.conv_kernels()
     flops = convolution_rules.flops
+    cost = Cost.WINDOWS
 
     def gradient(op, grad):
         x, f = op.inputs
@@ -61,6 +63,7 @@ class Conv2DBackpropInput(Op):
     shape = convolution_rules.input_gradient_shape(4)
     kernel, host_kernel = convolution_rules.input_gradient_kernels()
     flops = convolution_rules.flops
+    cost = Cost.WINDOWS
 
     def gradient(op, grad):
         _, f, g = op.inputs
@@ -82,6 +85,7 @@ class Conv2DBackpropFilter(Op):
     shape = convolution_rules.filter_gradient_shape(4)
     kernel, host_kernel = convolution_rules.filter_gradient_kernels()
     flops = convolution_rules.flops
+    cost = Cost.WINDOWS
 
     def gradient(op, grad):
         x, _, g = op.inputs
@@ -101,6 +105,7 @@ class Conv2DBackpropInputV2(Op):
     effect = PURE
     kernel, host_kernel = convolution_rules.input_gradient_kernels(shape_operand=False)
     flops = convolution_rules.flops
+    cost = Cost.WINDOWS
 
     shape = convolution_rules.gradient_shape(4, "input")
 
@@ -122,6 +127,7 @@ class Conv2DBackpropFilterV2(Op):
     effect = PURE
     kernel, host_kernel = convolution_rules.filter_gradient_kernels(shape_operand=False)
     flops = convolution_rules.flops
+    cost = Cost.WINDOWS
 
     shape = convolution_rules.gradient_shape(4, "filter")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from anabranch.core.contract.opdef import PURE, List, Op, String, Type
+from anabranch.core.contract.roles import Cost
 from anabranch.core.graph.build import build
 from anabranch.ops.nn.windows import convolution_rules
 from anabranch.ops.nn.windows.convolution_rules import attrs_of, shape_tensor
@@ -37,6 +38,7 @@ class Conv3D(Op):
     shape = convolution_rules.conv_shape(5, grouped=False)
     kernel, host_kernel = convolution_rules.conv_kernels()
     flops = convolution_rules.flops
+    cost = Cost.WINDOWS
 
     def gradient(op, grad):
         x, f = op.inputs
@@ -57,6 +59,7 @@ class Conv3DBackpropInputV2(Op):
     shape = convolution_rules.input_gradient_shape(5)
     kernel, host_kernel = convolution_rules.input_gradient_kernels()
     flops = convolution_rules.flops
+    cost = Cost.WINDOWS
 
     def gradient(op, grad):
         _, f, g = op.inputs
@@ -78,6 +81,7 @@ class Conv3DBackpropFilterV2(Op):
     shape = convolution_rules.filter_gradient_shape(5)
     kernel, host_kernel = convolution_rules.filter_gradient_kernels()
     flops = convolution_rules.flops
+    cost = Cost.WINDOWS
 
     def gradient(op, grad):
         x, _, g = op.inputs
@@ -101,6 +105,7 @@ class Conv3DBackpropInput(Op):
     effect = PURE
     kernel, host_kernel = convolution_rules.input_gradient_kernels(shape_operand=False)
     flops = convolution_rules.flops
+    cost = Cost.WINDOWS
 
     def shape(c):
         return c.with_rank("input", 5)
@@ -123,6 +128,7 @@ class Conv3DBackpropFilter(Op):
     effect = PURE
     kernel, host_kernel = convolution_rules.filter_gradient_kernels(shape_operand=False)
     flops = convolution_rules.flops
+    cost = Cost.WINDOWS
 
     def shape(c):
         return c.with_rank("filter", 5)
