@@ -252,6 +252,13 @@ class LinearOperator:
                 )
             )
 
+    @staticmethod
+    def _need_fit(dimension: Any, operand: Any, adjoint_arg: bool) -> None:
+        """Raise ValueError if the matrices of an operand are known not to fit a dimension of the operator."""
+        raw = operand._shape
+        if raw is not None and len(raw) >= 2:
+            dimension.assert_is_compatible_with(raw[-1 if adjoint_arg else -2])
+
     def _operand(self, x: Any, name: str) -> Any:
         return convert_to_tensor(x, self._dtype, name=name)
 
@@ -269,7 +276,9 @@ class LinearOperator:
             left = self.adjoint() if adjoint else self
             return makes["composition"]([left, x.adjoint() if adjoint_arg else x])
         with self._scope(name, x):
-            return self._matmul(self._operand(x, "x"), adjoint, adjoint_arg)
+            operand = self._operand(x, "x")
+            self._need_fit(self.range_dimension if adjoint else self.domain_dimension, operand, adjoint_arg)
+            return self._matmul(operand, adjoint, adjoint_arg)
 
     def __matmul__(self, other: Any) -> Any:
         return self.matmul(other)
@@ -293,7 +302,9 @@ class LinearOperator:
             )
         self._need_square("Exact solve")
         with self._scope(name, rhs):
-            return self._solve(self._operand(rhs, "rhs"), adjoint, adjoint_arg)
+            operand = self._operand(rhs, "rhs")
+            self._need_fit(self.domain_dimension if adjoint else self.range_dimension, operand, adjoint_arg)
+            return self._solve(operand, adjoint, adjoint_arg)
 
     def solvevec(self, rhs: Any, adjoint: bool = False, name: str = "solve") -> Any:
         """``x`` with ``operator @ x = rhs`` for vectors ``[..., n]``."""
@@ -374,13 +385,15 @@ class LinearOperator:
     def assert_non_singular(self, name: str = "assert_non_singular") -> Operation:
         """An op that fails unless all matrices can be inverted."""
         with self._scope(name):
-            return self._assert(build("NotEqual", self._determinant(), self._number(0)), "Singular matrix encountered")
+            return self._assert(
+                build("NotEqual", self._determinant(), self._number(0)), f"Singular operator: {self._name} was singular"
+            )
 
     def assert_self_adjoint(self, name: str = "assert_self_adjoint") -> Operation:
         """An op that fails unless all matrices are their own conjugate transposes."""
         with self._scope(name):
             dense = self._to_dense()
-            return self._assert(build("Equal", dense, adjoint_of(dense)), "Matrix was not equal to its adjoint.")
+            return self._assert(build("Equal", dense, adjoint_of(dense)), f"{self._name} was not self-adjoint")
 
     def assert_positive_definite(self, name: str = "assert_positive_definite") -> Operation:
         """An op that fails unless all matrices are positive definite."""
@@ -388,7 +401,7 @@ class LinearOperator:
             values = build("SelfAdjointEigV2", self._to_dense(), compute_v=False).e
             real = build("Real", values, Tout=self._dtype.real_dtype) if self._dtype.is_complex else values
             return self._assert(
-                build("Greater", real, np.array(0, real.dtype.base.np)), "Matrix was not positive definite."
+                build("Greater", real, np.array(0, real.dtype.base.np)), f"{self._name} was not positive definite."
             )
 
     def _number(self, value: float) -> Any:

@@ -494,6 +494,10 @@ class LinearOperatorLowRankUpdate(LinearOperator):
             is_self_adjoint = True
         if v is None and positive and base_operator.is_positive_definite and is_positive_definite is None:
             is_positive_definite = True
+        self._use_cholesky = bool(
+            base_operator.is_positive_definite and base_operator.is_self_adjoint and positive and v is None
+        )
+        self._check_factors()
         parents = [item for item in (self._u, self._diag_update, None if v is None else self._v) if item is not None]
         super().__init__(
             kind,
@@ -504,6 +508,27 @@ class LinearOperatorLowRankUpdate(LinearOperator):
             is_square,
             name,
         )
+
+    def _check_factors(self) -> None:
+        """Raise ValueError if factors and diagonal are known not to fit each other and what is updated."""
+        u, v = self._u.shape, self._v.shape
+        if u.ndims is None or v.ndims is None:
+            return
+        self._base.domain_dimension.assert_is_compatible_with(u[-2])
+        self._base.range_dimension.assert_is_compatible_with(v[-2])
+        u[-1].assert_is_compatible_with(v[-1])
+        batches = [u[:-2], v[:-2], self._base.batch_shape]
+        if self._diag_update is not None and self._diag_update.shape.ndims is not None:
+            u[-1].assert_is_compatible_with(self._diag_update.shape[-1])
+            batches.append(self._diag_update.shape[:-1])
+        merged: shapes.RawShape = ()
+        for batch in batches:
+            try:
+                merged = shapes.broadcast(merged, batch.raw)
+            except ValueError as problem:
+                raise ValueError(
+                    f"Incompatible shapes for broadcasting: {', '.join(map(str, batches))}\n{problem}"
+                ) from None
 
     @property
     def base_operator(self) -> LinearOperator:

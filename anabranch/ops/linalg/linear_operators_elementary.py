@@ -12,6 +12,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, shapes
+from anabranch.ops.control.public_dependencies import with_dependencies
 from anabranch.ops.linalg.linear_operator import (
     LinearOperator,
     adjoint_of,
@@ -22,6 +23,7 @@ from anabranch.ops.linalg.linear_operator import (
     same_batch,
     shape_of,
 )
+from anabranch.ops.math.public_assert import assert_non_negative, assert_rank
 
 
 # ---------------------------------------------------------------------------------------------------------- full matrix
@@ -257,11 +259,42 @@ class _Scaled(LinearOperator):
 
 
 def _rows(num_rows: Any) -> Any:
-    if hasattr(num_rows, "op"):
-        return num_rows
-    if np.ndim(num_rows) or int(num_rows) != num_rows or num_rows < 0:
-        raise ValueError(errors.message(f"num_rows={num_rows!r}", "a whole number, 0 or more", "num_rows=3"))
-    return int(num_rows)
+    """The number of rows as an int, or as the tensor that is given."""
+    return num_rows if hasattr(num_rows, "op") else int(_counts(num_rows, "num_rows", 0))
+
+
+def _batch(batch_shape: Any) -> Any:
+    """A batch shape as a list of ints, or as the tensor that is given."""
+    if hasattr(batch_shape, "op"):
+        return batch_shape
+    return _counts([] if batch_shape is None else batch_shape, "batch_shape", 1).tolist()
+
+
+def _counts(given: Any, name: str, rank: int) -> np.ndarray:
+    """Whole numbers of 0 or more, in an array of a rank."""
+    array = np.asarray(given, np.int64 if np.size(given) == 0 else None)
+    expected, instead = (
+        ("a whole number, 0 or more", "num_rows=3") if not rank else ("whole numbers", "batch_shape=[2]")
+    )
+    told = errors.message(f"{name}={given!r}", expected, instead)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"Argument {name} must be integer type.  Found: {given!r}\n{told}")
+    if array.ndim != rank:
+        raise ValueError(f"Argument {name} must be a {rank}-D Tensor.  Found: {given!r}\n{told}")
+    if array.size and array.min() < 0:
+        raise ValueError(f"Argument {name} must be non-negative.  Found: {given!r}\n{told}")
+    return array
+
+
+def _proper(given: Any, name: str, rank: int) -> Any:
+    """A number of rows or a batch shape; one that is a tensor is checked when it runs."""
+    if not hasattr(given, "op"):
+        return given
+    checks = [
+        assert_rank(given, rank, message=f"Argument {name} must be a {rank}-D Tensor."),
+        assert_non_negative(given, message=f"Argument {name} must be non-negative."),
+    ]
+    return with_dependencies(checks, given)
 
 
 @public("linalg.LinearOperatorIdentity")
@@ -280,21 +313,23 @@ class LinearOperatorIdentity(_Scaled):
         assert_proper_shapes: bool = False,
         name: str = "LinearOperatorIdentity",
     ) -> None:
-        for hint, value in (
-            ("is_self_adjoint", is_self_adjoint),
-            ("is_square", is_square),
-            ("is_non_singular", is_non_singular),
-            ("is_positive_definite", is_positive_definite),
+        for hint, value, words in (
+            ("is_self_adjoint", is_self_adjoint, "self adjoint"),
+            ("is_square", is_square, "square"),
+            ("is_non_singular", is_non_singular, "non-singular"),
+            ("is_positive_definite", is_positive_definite, "positive-definite"),
         ):
             if not value:
                 raise ValueError(
-                    f"An identity operator is always {hint[3:].replace('_', ' ')}.\n"
+                    f"An identity operator is always {words}.\n"
                     + errors.message(f"{hint}={value}", "True", f"{hint}=True")
                 )
         super().__init__(dtypes.float32 if dtype is None else dtype, [], True, True, True, True, name)
         self._num_rows = _rows(num_rows)
-        known = batch_shape is None or not hasattr(batch_shape, "op")
-        self._batch = [int(n) for n in (() if batch_shape is None else batch_shape)] if known else batch_shape
+        self._batch = _batch(batch_shape)
+        if assert_proper_shapes:
+            self._num_rows = _proper(self._num_rows, "num_rows", 0)
+            self._batch = _proper(self._batch, "batch_shape", 1)
         if isinstance(self._batch, list):
             self._multiplier = convert_to_tensor(np.ones(self._batch, self._dtype.np), self._dtype)
         else:
@@ -341,6 +376,8 @@ class LinearOperatorScaledIdentity(_Scaled):
             name,
         )
         self._num_rows = _rows(num_rows)
+        if assert_proper_shapes:
+            self._num_rows = _proper(self._num_rows, "num_rows", 0)
         self._batch = shape_of(self._multiplier)
 
     @property
@@ -379,7 +416,7 @@ class LinearOperatorZeros(_Scaled):
         del assert_proper_shapes
         super().__init__(dtypes.float32 if dtype is None else dtype, [], False, True, False, True, name)
         self._num_rows = _rows(num_rows)
-        self._batch = [int(n) for n in (() if batch_shape is None else batch_shape)]
+        self._batch = _batch(batch_shape)
         self._multiplier = convert_to_tensor(np.zeros(self._batch, self._dtype.np), self._dtype)
 
 

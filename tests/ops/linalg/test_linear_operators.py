@@ -212,7 +212,54 @@ def test_errors() -> None:
             L.LinearOperatorBlockDiag([wide])
         with pytest.raises(ValueError, match="at least 2 dimensions"):
             L.LinearOperatorFullMatrix([1.0])
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Singular matrix encountered"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="was singular"):
             session.run(full(np.zeros((2, 2))).assert_non_singular())
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Matrix was not equal to its adjoint"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="was not self-adjoint"):
             session.run(full(B).assert_self_adjoint())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "words"),
+    [
+        (([2],), ValueError, "num_rows must be a 0-D Tensor"),
+        ((-2,), ValueError, "num_rows must be non-negative"),
+        ((2.0,), TypeError, "num_rows must be integer type"),
+        ((2, 2), ValueError, "batch_shape must be a 1-D Tensor"),
+        ((2, [-2]), ValueError, "batch_shape must be non-negative"),
+        ((2, [2.0]), TypeError, "batch_shape must be integer type"),
+    ],
+)
+def test_sizes_of_identities(arguments, kind, words) -> None:
+    with tf.Graph().as_default(), pytest.raises(kind, match=words):
+        tf.linalg.LinearOperatorIdentity(*arguments)
+
+
+def test_sizes_of_identities_that_a_step_gives() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        rows, batch = tf.placeholder(tf.int32), tf.placeholder(tf.int32)
+        operator = tf.linalg.LinearOperatorIdentity(rows, batch, assert_proper_shapes=True).to_dense()
+        assert session.run(operator, {rows: 2, batch: [1]}).tolist() == [[[1, 0], [0, 1]]]
+        for feeds, words in (
+            ({rows: [2], batch: [1]}, "num_rows must be a 0-D Tensor"),
+            ({rows: -2, batch: [1]}, "num_rows must be non-negative"),
+            ({rows: 2, batch: 1}, "batch_shape must be a 1-D Tensor"),
+            ({rows: 2, batch: [-1]}, "batch_shape must be non-negative"),
+        ):
+            with pytest.raises((tf.errors.InvalidArgumentError, ValueError), match=words):
+                session.run(operator, feeds)
+
+
+def test_factors_that_do_not_fit() -> None:
+    with tf.Graph().as_default():
+        base = tf.linalg.LinearOperatorIdentity(3)
+        update = tf.linalg.LinearOperatorLowRankUpdate
+        for arguments, words in (
+            ((tf.zeros([4, 2]),), "Dimensions 3 and 4 are not compatible"),
+            ((tf.zeros([3, 2]), tf.zeros([4])), "Dimensions 2 and 4 are not compatible"),
+            ((tf.zeros([5, 3, 2]), None, tf.zeros([4, 3, 2])), "Incompatible shapes for broadcasting"),
+            ((tf.zeros([5, 3, 2]), tf.zeros([4, 2])), "Incompatible shapes for broadcasting"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                update(base, *arguments)
+        with pytest.raises(ValueError, match="Dimensions 3 and 2 are not compatible"):
+            base.matmul(tf.zeros([2, 2]))
