@@ -44,7 +44,7 @@ def input_gradients(op: OpView, grads: Sequence[Any]) -> list[Any]:
     rule = registry.rule_of(op)
     if rule.function is None:
         return [None] * count
-    complete = with_zeros(op, grads, zeros_like)
+    complete = grads if op.accepts_none else with_zeros(op, grads, zeros_like)
     with current_builder().on_behalf_of(op, rule.of_user):
         return checked(op, rule, registry.call(rule, op, complete), count)
 

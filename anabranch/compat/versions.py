@@ -11,7 +11,6 @@ from anabranch.core.contract import api
 
 # Names of TensorFlow 2 that programs for version 1 meet now and then.
 _SECOND = {
-    "function": "build the graph once and run it with a session",
     "Module": "functions and tf.variable_scope",
     "config.experimental": "tf.ConfigProto",
     "config.list_physical_devices": "tf.Session().list_devices()",

@@ -51,6 +51,8 @@ class _Scopes(threading.local):
     def __init__(self) -> None:
         self.name = ""
         self.device: Any = None
+        self.variable_watchers: tuple[Callable[[Any], None], ...] = ()
+        """What is told of each variable that the thread makes."""
 
 
 class _NameScope:
@@ -288,6 +290,8 @@ class EagerBuilder(Builder):
         return recording.noted()
 
     def note_variable(self, variable: Any) -> None:
+        for watcher in self._scopes.variable_watchers:
+            watcher(variable)
         variable._handle._variable = weakref.ref(variable)
 
     @property

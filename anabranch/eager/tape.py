@@ -454,7 +454,7 @@ def _value_shape(source: Any) -> list[int]:
 
 def _unconnected(mode: Any) -> UnconnectedGradients:
     try:
-        return UnconnectedGradients(mode)
+        return mode if isinstance(mode, UnconnectedGradients) else UnconnectedGradients(mode)
     except ValueError:
         raise ValueError(
             f"Unknown value for unconnected_gradients: {mode!r}\n"
@@ -478,7 +478,10 @@ def _gradients(tape: _Tape, targets: Sequence[Any], sources: Sequence[Any], star
         build("OnesLike", target) if start is None and target is not None else start
         for target, start in zip(targets, starts, strict=True)
     ]
-    return gradients_of(list(tape.views), targets, [_source(item) for item in sources], given)
+    wanted = [_source(item) for item in sources]
+    followed = [item for item in wanted if id(item) in tape.followed]
+    found = dict(zip(map(id, followed), gradients_of(list(tape.views), targets, followed, given), strict=True))
+    return [found.get(id(item)) for item in wanted]
 
 
 def _gradients_in_graph(
@@ -486,8 +489,7 @@ def _gradients_in_graph(
 ) -> list[Any]:
     """The same of a graph's tensors, whose graph tells how they came about."""
     builder = current_builder()
-    local = [
-        builder.adopt(x) if isinstance(x, Tensor) and not isinstance(x, builder.tensor_type) else x for x in sources
-    ]
+    given = [_source(x) for x in sources]
+    local = [x if isinstance(x, builder.tensor_type) or not isinstance(x, Tensor) else builder.adopt(x) for x in given]
     known = [target for target in targets if target is not None]
     return gradients(known, local, [s for t, s in zip(targets, starts, strict=True) if t is not None])

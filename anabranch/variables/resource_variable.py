@@ -76,7 +76,7 @@ class ResourceVariable(Variable):
             self._dtype = value.dtype.base
             builder.note_variable(self)
             if not builder.defers:
-                self._initial_value = self._initializer_op = None
+                self._initial_value = self._initializer_op = self._is_initialized_op = None
                 build("AssignVariableOp", self._handle, value)
                 return
             self._initial_value = value

@@ -107,8 +107,8 @@ def _default_creator(**arguments: Any) -> Variable:
     use_resource = arguments.pop("use_resource", None)
     if use_resource is None:
         use_resource = get_variable_scope().use_resource
-    if not current_builder().defers:
-        use_resource = True  # a reference is an edge of a graph
+    if current_builder().only_handles:
+        use_resource = True
     elif use_resource is None:
         use_resource = _resource_by_default[0]
     return _forms[bool(use_resource)](**arguments)

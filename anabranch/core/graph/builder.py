@@ -62,6 +62,8 @@ class Builder:
     """Class of the tensors that ops give and take here."""
     apply: Callable[[str, tuple[Any, ...], dict[str, Any]], Any] | None = None
     """A short way for ``build``: what it returns, or None if it must go the long way. Absent here."""
+    only_handles = True
+    """Whether variables are behind handles, whatever is asked for: a reference is an edge of a graph."""
     keeps_variables = True
     """Whether ``get_variable`` finds again what it made."""
     seed: Any = None

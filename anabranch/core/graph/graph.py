@@ -58,6 +58,7 @@ class Graph(GraphScopes):
     """
 
     defers = True
+    only_handles = False
     tensor_type = GraphTensor
 
     def __init__(self) -> None:

@@ -194,6 +194,8 @@ class OpView:
     _outputs: tuple[Any, ...]
     name: str
     """What messages and name scopes call the application: the type, in a graph the name of the operation."""
+    accepts_none = False
+    """Whether its gradient rule takes None for an output that no gradient reaches, in place of zeros."""
     user_site: Any = None
     """The user's line that applied the op, where it is kept."""
 

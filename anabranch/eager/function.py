@@ -1,0 +1,616 @@
+"""``tf.function``: a Python function that becomes a graph for each kind of arguments, and is called as one step.
+
+A call is matched by its *signature*: the structure of the arguments, dtype and shape of each tensor (arrays count as
+tensors), and everything else by value. The first call of a signature traces the function into a
+:class:`~anabranch.eager.function_graph.FunctionGraph`; later ones run what came of it. Where a graph is built, the
+function becomes a call in that graph, traced anew, as it may use tensors of it.
+
+Variables are made once. A function that has made some when it was first traced is traced again at once, and one that
+makes more then, or later, is refused: each call would have its own. (``defun``, the older decorator, lets it be.)
+
+``autograph`` converts the function with AutoGraph first, so that ``if``, ``while`` and ``for`` may depend on tensors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import re
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.contract.api import public
+from anabranch.core.graph import body_ops, composites
+from anabranch.core.graph.build import build_operation
+from anabranch.core.graph.builder import current_builder
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.graph import Graph
+from anabranch.core.graph.operation import GraphTensor, Operation
+from anabranch.core.graph.tensor import Tensor
+from anabranch.core.graphdef.function_def import implied_control_outputs
+from anabranch.core.values import nest, shapes
+from anabranch.core.values.tensor_spec import TensorSpec
+from anabranch.eager import autograph, recording
+from anabranch.eager.function_graph import FunctionGraph
+from anabranch.eager.graph_function import GraphFunction
+from anabranch.eager.mode import EAGER
+from anabranch.eager.tensor import EagerTensor
+from anabranch.ops.control.bodies import local
+from anabranch.platform import logging
+from anabranch.variables.variable import Variable
+
+MANY_TRACES = 5
+"""Traces in a row, without a call that found one, after which a function warns."""
+
+
+class Signature:
+    """Arguments as what a trace is made for.
+
+    Attributes:
+        key: what equal signatures have in common.
+        tensors: the tensors among the arguments, in order.
+        rebuild: from tensors to arguments.
+    """
+
+    __slots__ = ("key", "rebuild", "tensors")
+
+    def __init__(self, key: Any, tensors: list[Any], rebuild: Callable[[Sequence[Any]], tuple[Any, Any]]) -> None:
+        self.key = key
+        self.tensors = tensors
+        self.rebuild = rebuild
+
+
+def _canonical(arguments: tuple[Any, dict[str, Any]], name: str) -> Signature:
+    """The signature of arguments."""
+    leaves = nest.flatten(arguments)
+    key: list[Any] = []
+    tensors: list[Any] = []
+    places: list[Any] = []
+    for leaf in leaves:
+        if isinstance(leaf, Tensor):
+            places.append(len(tensors))
+            tensors.append(leaf)
+            key.append((leaf.dtype.base, leaf._shape))
+        elif isinstance(leaf, np.ndarray | np.generic):
+            places.append(len(tensors))
+            tensor = convert_to_tensor(leaf)
+            tensors.append(tensor)
+            key.append((tensor.dtype.base, tensor._shape))
+        elif isinstance(leaf, TensorSpec):
+            places.append(len(tensors))
+            tensors.append(leaf)
+            key.append((leaf.dtype.base, shapes.as_raw(leaf.shape)))
+        elif composites.is_composite(leaf):
+            parts = [part for part in composites.parts(leaf) if part is not None]
+            places.append((leaf, len(tensors), len(parts)))
+            tensors += parts
+            key.append((type(leaf), *[(part.dtype.base, part._shape) for part in parts]))
+        else:
+            places.append(None)
+            try:
+                hash(leaf)
+            except TypeError:
+                raise ValueError(
+                    "Arguments supplied to `defun`-generated functions must be hashable.\n"
+                    + errors.message(
+                        f"an argument {leaf!r} of {name}", "tensors, arrays and values that can be hashed", "a tuple"
+                    )
+                ) from None
+            key.append((type(leaf), leaf))
+    structure = _structure(arguments)
+
+    def rebuild(given: Sequence[Any]) -> tuple[Any, Any]:
+        filled = []
+        for leaf, place in zip(leaves, places, strict=True):
+            if place is None:
+                filled.append(leaf)
+            elif isinstance(place, int):
+                filled.append(given[place])
+            else:
+                value, first, count = place
+                filled.append(composites.rebuilt(value, given[first : first + count]))
+        packed: tuple[Any, Any] = nest.pack_sequence_as(arguments, filled)
+        return packed
+
+    return Signature((structure, *key), tensors, rebuild)
+
+
+def _structure(value: Any) -> Any:
+    """The form of a structure, as something that can be hashed."""
+    if isinstance(value, dict):
+        return (dict, *[(key, _structure(value[key])) for key in sorted(value)])
+    if nest.is_nested(value):
+        return (type(value), *[_structure(part) for part in nest.parts(value)])
+    return None
+
+
+@contextlib.contextmanager
+def _watching_variables(refuse: str) -> Iterator[list[Any]]:
+    """The variables that are made inside the block; ``refuse`` names the function that may make none, if it is one."""
+    made: list[Any] = []
+
+    def note(variable: Any) -> None:
+        if refuse:
+            raise ValueError(
+                "tf.function-decorated function tried to create variables on non-first call.\n"
+                + errors.message(
+                    f"variable {variable.name!r}, made by {refuse} in a call after the first",
+                    "a function that makes its variables once",
+                    "make the variable outside, or `if self.v is None: self.v = tf.Variable(...)`",
+                )
+            )
+        made.append(weakref.ref(variable))
+
+    scopes = EAGER._scopes
+    before = scopes.variable_watchers
+    scopes.variable_watchers = (*before, note)
+    try:
+        yield made
+    finally:
+        scopes.variable_watchers = before
+
+
+class ConcreteFunction:
+    """A function traced for one signature.
+
+    Args:
+        name: what messages call it.
+        python_function: what is traced.
+        signature: for which arguments.
+        specs: for each tensor among these its dtype and shape, which may be less known.
+    """
+
+    def __init__(
+        self, name: str, python_function: Callable[..., Any], signature: Signature, specs: Sequence[tuple[Any, Any]]
+    ) -> None:
+        self.name = name
+        self.graph = graph = FunctionGraph(name)
+        self._specs = list(specs)
+        with graph.as_default(), recording.stopped():
+            arguments = [
+                graph.placeholder(dtype, shape, _name_of(tensor, i))
+                for i, ((dtype, shape), tensor) in enumerate(zip(specs, signature.tensors, strict=True))
+            ]
+            for argument, tensor in zip(arguments, signature.tensors, strict=True):
+                argument._handle = getattr(tensor, "_handle", None)
+            args, kwargs = signature.rebuild(arguments)
+            returned = python_function(*args, **kwargs)
+            self.structured_outputs, flat, self._places = _results(returned, graph, name)
+        self._function = GraphFunction.of_graph(graph, arguments, flat)
+
+    @property
+    def inputs(self) -> list[GraphTensor]:
+        """The graph's tensors that a call feeds, those that stand for values from outside last."""
+        return list(self._function.feeds)
+
+    @property
+    def outputs(self) -> list[GraphTensor]:
+        """The graph's tensors that a call gives."""
+        return list(self._function.results)
+
+    @property
+    def captured_inputs(self) -> list[Any]:
+        """Values and handles from outside."""
+        function = self._function
+        return [*[outer for outer, _ in function.captured], *[outer for outer, _ in function.handles]]
+
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        """The variables that the function uses."""
+        found = [getattr(outer, "_variable", lambda: None)() for outer, _ in self._function.handles]
+        return tuple([variable for variable in found if variable is not None])
+
+    @property
+    def trainable_variables(self) -> tuple[Any, ...]:
+        """Those of them that optimizers change."""
+        return tuple([variable for variable in self.variables if variable.trainable])
+
+    @property
+    def output_shapes(self) -> Any:
+        """Shapes of the results."""
+        return nest.map_structure(lambda leaf: getattr(leaf, "shape", None), self.structured_outputs)
+
+    @property
+    def output_dtypes(self) -> Any:
+        """Dtypes of the results."""
+        return nest.map_structure(lambda leaf: getattr(leaf, "dtype", None), self.structured_outputs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The results for tensors, in the order of the function's arguments."""
+        tensors = [leaf for leaf in nest.flatten((args, kwargs)) if isinstance(leaf, Tensor | np.ndarray | np.generic)]
+        if len(tensors) != len(self._specs):
+            raise TypeError(
+                errors.message(
+                    f"{len(tensors)} tensors for {self.name}",
+                    f"{len(self._specs)} tensors",
+                    "pass one for each argument",
+                )
+            )
+        given = [convert_to_tensor(tensor, dtype) for tensor, (dtype, _) in zip(tensors, self._specs, strict=True)]
+        return self.call(given)
+
+    def call(self, tensors: Sequence[Any]) -> Any:
+        """The results for these tensors."""
+        flat = self._function.call(tensors)
+        places = self._places
+        if type(places) is int:
+            return flat[places]
+        return None if places is None else _filled(self.structured_outputs, places, flat)
+
+
+def _name_of(tensor: Any, number: int) -> str:
+    return getattr(tensor, "name", None) or f"argument_{number}" if isinstance(tensor, TensorSpec) else f"x{number}"
+
+
+def _results(returned: Any, graph: Graph, name: str) -> tuple[Any, list[GraphTensor], Any]:
+    """What a function returned, with tensors of the graph; these in a row; and where each leaf is among them."""
+    flat: list[Any] = []
+
+    def leaf_of(leaf: Any) -> tuple[Any, Any]:
+        if leaf is None or isinstance(leaf, Operation):
+            return None, None
+        if composites.is_composite(leaf):
+            parts = composites.parts(leaf)
+            first = len(flat)
+            flat.extend([convert_to_tensor(part) for part in parts if part is not None])
+            return leaf, (first, len(flat) - first)
+        try:
+            tensor = convert_to_tensor(leaf)
+        except (TypeError, ValueError) as problem:
+            raise TypeError(
+                "To be compatible with tf.contrib.eager.defun, Python functions must return zero or more Tensors; in "
+                f"compilation of {name}, found return value of type {type(leaf).__name__}, which is not a Tensor.\n"
+                + errors.message(
+                    f"{leaf!r} from {name} ({problem})", "tensors, or structures of them", "return a tensor"
+                )
+            ) from problem
+        flat.append(convert_to_tensor(tensor))
+        return flat[-1], len(flat) - 1
+
+    if not nest.is_nested(returned):
+        leaf, place = leaf_of(returned)
+        return leaf, flat, place if not isinstance(place, tuple) else [place]
+    pairs = [leaf_of(leaf) for leaf in nest.flatten(returned)]
+    structured = nest.pack_sequence_as(returned, [leaf for leaf, _ in pairs])
+    return structured, flat, [place for _, place in pairs]
+
+
+def _filled(structure: Any, places: Sequence[Any], flat: Sequence[Any]) -> Any:
+    """A structure with values in place of its tensors."""
+    leaves = nest.flatten(structure)
+    filled: list[Any] = []
+    for leaf, place in zip(leaves, places, strict=True):
+        if place is None:
+            filled.append(None)
+        elif isinstance(place, int):
+            filled.append(flat[place])
+        else:
+            filled.append(composites.rebuilt(leaf, flat[place[0] : place[0] + place[1]]))
+    return nest.pack_sequence_as(structure, filled) if nest.is_nested(structure) else filled[0]
+
+
+class Function:
+    """What :func:`function` makes of a Python function; call it like that."""
+
+    def __init__(
+        self,
+        python_function: Callable[..., Any],
+        input_signature: Sequence[Any] | None = None,
+        autograph: bool = True,
+        relax_shapes: bool = False,
+        variables_once: bool = True,
+    ) -> None:
+        self._python_function = python_function
+        self._input_signature = None if input_signature is None else tuple(input_signature)
+        self._autograph = autograph
+        self._relax_shapes = relax_shapes
+        self._variables_once = variables_once
+        self._concrete: dict[Any, ConcreteFunction] = {}
+        self._relaxed: dict[Any, tuple[list[tuple[Any, Any]], ConcreteFunction | None]] = {}
+        self._made_variables = False
+        self._calls = 0
+        self._traces_in_a_row = 0
+        self._bound: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
+        self._converted: Callable[..., Any] | None = None
+        self._name = getattr(python_function, "__name__", type(python_function).__name__)
+        with contextlib.suppress(AttributeError, TypeError, ValueError):
+            functools.update_wrapper(self, python_function)
+        try:
+            self._parameters: inspect.Signature | None = inspect.signature(python_function)
+        except (TypeError, ValueError):
+            self._parameters = None
+
+    @property
+    def python_function(self) -> Callable[..., Any]:
+        """The Python function."""
+        return self._python_function
+
+    @property
+    def input_signature(self) -> Any:
+        """For which arguments the function is traced, if that was given."""
+        return self._input_signature
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """The function bound to an object, which has traces of its own."""
+        if instance is None:
+            return self
+        found = self._bound.get(instance)
+        if found is None:
+            reference = weakref.ref(instance)
+
+            def method(*args: Any, **kwargs: Any) -> Any:
+                return self._python_function(reference(), *args, **kwargs)
+
+            method.__name__ = self._name
+            found = self._bound[instance] = self._like(method)
+            found._parameters = inspect.signature(self._python_function.__get__(instance))
+        return found
+
+    def _like(self, python_function: Callable[..., Any]) -> Function:
+        return Function(
+            python_function, self._input_signature, self._autograph, self._relax_shapes, self._variables_once
+        )
+
+    # ---------------------------------------------------------------------------------------------------------- calling
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if current_builder().defers:
+            return self._call_in_graph(args, kwargs)
+        if not kwargs and self._input_signature is None:  # tensors alone: the short way
+            key = []
+            for arg in args:
+                if type(arg) is not EagerTensor:
+                    break
+                key += [arg.dtype, arg._shape]
+            else:
+                concrete = self._concrete.get(tuple(key))
+                if concrete is not None:
+                    self._traces_in_a_row = 0
+                    return concrete.call(args)
+                signature = self._signature(args, kwargs)
+                if len(signature.tensors) == len(args):
+                    self._concrete[tuple(key)] = concrete = self._traced(signature)
+                    return concrete.call(signature.tensors)
+        signature = self._signature(args, kwargs)
+        return self._traced(signature).call(signature.tensors)
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """The function traced for arguments, among which `tf.TensorSpec` may stand for tensors."""
+        if self._input_signature is not None and not args and not kwargs:
+            args = self._input_signature
+        with EAGER.as_default():
+            return self._traced(self._signature(args, kwargs))
+
+    def _signature(self, args: Any, kwargs: Any) -> Signature:
+        if self._parameters is not None:
+            bound = self._parameters.bind(*args, **kwargs)
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
+        if self._input_signature is not None:
+            args, kwargs = self._checked(args, kwargs), {}
+        return _canonical((tuple(args), dict(kwargs)), self._name)
+
+    def _checked(self, args: Any, kwargs: Any) -> Any:
+        """Arguments as the input signature says."""
+        wanted = self._input_signature
+        assert wanted is not None
+        if kwargs:
+            raise ValueError(
+                "Cannot define a TensorFlow function from a Python function with keyword arguments when "
+                "input_signature is provided.\n"
+                + errors.message(f"keyword arguments {sorted(kwargs)}", "positional arguments", "f(x, y)")
+            )
+        try:
+            leaves = nest.flatten_up_to(wanted, tuple(args))
+        except (TypeError, ValueError) as problem:
+            raise ValueError(
+                "Structure of Python function inputs does not match input_signature.\n"
+                + errors.message(f"arguments of {self._name}: {problem}", f"{wanted}", "pass what the signature names")
+            ) from None
+        filled = []
+        for spec, arg in zip(nest.flatten(wanted), leaves, strict=True):
+            if not isinstance(arg, TensorSpec):
+                try:
+                    arg = convert_to_tensor(arg, spec.dtype)
+                except (TypeError, ValueError) as problem:
+                    raise ValueError(
+                        "Python inputs incompatible with input_signature: inputs "
+                        f"({args}), input_signature ({wanted})\n"
+                        + errors.message(
+                            f"an argument of {self._name}: {problem}", f"{spec}", f"tf.cast(x, {spec.dtype})"
+                        )
+                    ) from None
+            if not spec.shape.is_compatible_with(arg.shape):
+                raise ValueError(
+                    f"Python inputs incompatible with input_signature: inputs ({args}), input_signature ({wanted})\n"
+                    + errors.message(f"a tensor of shape {arg.shape}", f"{spec}", "reshape it, or widen the signature")
+                )
+            filled.append(arg)
+        return nest.pack_sequence_as(wanted, filled)
+
+    # ---------------------------------------------------------------------------------------------------------- tracing
+    def _traced(self, signature: Signature) -> ConcreteFunction:
+        key: Any = signature.key
+        specs = [(tensor.dtype.base, _raw(tensor)) for tensor in signature.tensors]
+        if self._input_signature is not None:
+            key = "input_signature"
+            specs = [(spec.dtype.base, shapes.as_raw(spec.shape)) for spec in nest.flatten(self._input_signature)]
+        found = self._concrete.get(key)
+        if found is None and self._relax_shapes:
+            found, specs = self._of_relaxed_shapes(signature, specs)
+        if found is not None:
+            self._traces_in_a_row = 0
+            return found
+        found = self._trace(signature, specs)
+        self._concrete[key] = found
+        if self._relax_shapes:
+            self._relaxed[_without_shapes(signature)] = (specs, found)
+        self._traces_in_a_row += 1
+        if self._traces_in_a_row == MANY_TRACES:
+            logging.warning(
+                "%d traces of %s in a row. Tracing is expensive, and too many of them may be due to passing Python "
+                "numbers in place of tensors, or tensors of ever new shapes: pass tf.constant(n), or give "
+                "input_signature= or experimental_relax_shapes=True.",
+                MANY_TRACES,
+                self._name,
+            )
+        return found
+
+    def _of_relaxed_shapes(self, signature: Signature, specs: list[Any]) -> tuple[ConcreteFunction | None, list[Any]]:
+        """What was traced for less known shapes, if it takes these tensors, else the shapes to trace for."""
+        known = self._relaxed.get(_without_shapes(signature))
+        if known is None:
+            return None, specs
+        wide, concrete = known
+        if concrete is not None and all(
+            shapes.is_compatible(raw, other) and _is_wider(raw, other)
+            for (_, raw), (_, other) in zip(wide, specs, strict=True)
+        ):
+            return concrete, specs
+        joined = [(dtype, _common(raw, other)) for (dtype, raw), (_, other) in zip(wide, specs, strict=True)]
+        return None, joined
+
+    def _trace(self, signature: Signature, specs: list[tuple[Any, Any]]) -> ConcreteFunction:
+        python_function = self._to_trace()
+        first = self._calls == 0
+        self._calls += 1
+        refuse = "" if first or not self._variables_once else self._name
+        with _watching_variables(refuse) as made:
+            concrete = ConcreteFunction(self._name, python_function, signature, specs)
+        if made and self._variables_once:  # as it will be from now on
+            with _watching_variables(self._name):
+                concrete = ConcreteFunction(self._name, python_function, signature, specs)
+        return concrete
+
+    def _to_trace(self) -> Callable[..., Any]:
+        if not self._autograph:
+            return self._python_function
+        if self._converted is None:
+            self._converted = autograph.converted(self._python_function)
+        return self._converted
+
+    def _call_in_graph(self, args: Any, kwargs: Any) -> Any:
+        """Add a call of the function to the graph that is being built."""
+        graph: Any = current_builder()
+        if self._parameters is not None:
+            bound = self._parameters.bind(*args, **kwargs)
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
+        if self._input_signature is not None:
+            args = self._checked(args, kwargs)
+        signature = _canonical((tuple(args), dict(kwargs)), self._name)
+        tensors = [convert_to_tensor(tensor) for tensor in signature.tensors]
+        first = self._calls == 0
+        self._calls += 1
+        refuse = "" if first or not self._variables_once else self._name
+        scope_name = re.sub(r"[^A-Za-z0-9_.]", "", self._name).lstrip("_") or "function"
+        with graph.name_scope(scope_name) as scope, _watching_variables(refuse):
+            body = graph.new_body("body")
+            with graph.building(body), graph.control_dependencies(None):
+                arguments = []
+                for i, tensor in enumerate(tensors):
+                    argument = body.add_arg(tensor.dtype.base, tensor._shape, f"x{i}")
+                    argument._handle = tensor._handle
+                    arguments.append(argument)
+                given, named = signature.rebuild(arguments)
+                returned = self._to_trace()(*given, **named)
+                structured, flat, places = _results(returned, graph, self._name)
+                body.outputs = [local(body, tensor) for tensor in flat]
+            body.control_outputs += implied_control_outputs(body)
+            captured = body_ops.line_up([body])
+            kind = "StatefulPartitionedCall" if body_ops.is_stateful(body) else "PartitionedCall"
+            attrs = {"f": body, "Tout": [output.dtype.base for output in body.outputs]}
+            op = build_operation(kind, [tensors + captured], attrs, scope)
+            body_ops.own(op)
+        outputs = op._outputs
+        if type(places) is int:
+            return outputs[places]
+        return op if places is None else _filled(structured, places, outputs)
+
+
+def _raw(tensor: Any) -> Any:
+    return shapes.as_raw(tensor.shape) if isinstance(tensor, TensorSpec) else tensor._shape
+
+
+def _without_shapes(signature: Signature) -> Any:
+    structure, *key = signature.key
+    return structure, *[_without_shape(part) for part in key]
+
+
+def _without_shape(part: Any) -> Any:
+    if len(part) != 2 or isinstance(part[0], type):
+        return part
+    return part[0], None if part[1] is None else len(part[1])
+
+
+def _is_wider(raw: Any, other: Any) -> bool:
+    return raw is None or (other is not None and all(a is None or a == b for a, b in zip(raw, other, strict=True)))
+
+
+def _common(raw: Any, other: Any) -> Any:
+    if raw is None or other is None or len(raw) != len(other):
+        return None
+    return tuple([a if a == b else None for a, b in zip(raw, other, strict=True)])
+
+
+@public("function", "contrib.eager.function")
+def function(
+    func: Any = None,
+    input_signature: Any = None,
+    autograph: bool = True,
+    experimental_autograph_options: Any = None,
+    experimental_relax_shapes: bool = False,
+    experimental_compile: bool | None = None,
+) -> Any:
+    """Make a function of tensors a graph that is called as one step.
+
+    Args:
+        func: the Python function; left out where this is used as a decorator with arguments.
+        input_signature: `tf.TensorSpec` for each argument: the function is traced once, for these.
+        autograph: let ``if``, ``while`` and ``for`` depend on tensors.
+        experimental_autograph_options: has no effect.
+        experimental_relax_shapes: trace for less known shapes where calls differ in them.
+        experimental_compile: has no effect: what is compiled follows what it costs.
+
+    Returns:
+        A :class:`Function`, or a decorator.
+
+    Raises:
+        ValueError: from a call: the function makes variables in a call after the first.
+
+    Example:
+        >>> import anabranch as tf
+        >>> @tf.function
+        ... def square(x):
+        ...     return x * x
+        >>> square.get_concrete_function(tf.TensorSpec([], tf.float32)).outputs[0].dtype
+        tf.float32
+    """
+
+    def decorate(python_function: Callable[..., Any]) -> Function:
+        return Function(python_function, input_signature, autograph, bool(experimental_relax_shapes))
+
+    return decorate if func is None else decorate(func)
+
+
+@public("contrib.eager.defun")
+def defun(
+    func: Any = None,
+    input_signature: Any = None,
+    autograph: bool = True,
+    experimental_autograph_options: Any = None,
+    experimental_relax_shapes: bool = False,
+) -> Any:
+    """Like :func:`function`, for functions that may make variables whenever they are traced; arguments likewise."""
+
+    def decorate(python_function: Callable[..., Any]) -> Function:
+        return Function(python_function, input_signature, autograph, bool(experimental_relax_shapes), False)
+
+    return decorate if func is None else decorate(func)
+
+
+__all__ = ["ConcreteFunction", "Function", "Variable", "defun", "function"]
