@@ -1,0 +1,146 @@
+"""Loading Keras 3 so that it runs on Anabranch.
+
+Keras chooses its engine by ``KERAS_BACKEND``. For ``anabranch`` its backend for TensorFlow is loaded, from the Keras that
+is installed and unchanged, with Anabranch standing where it imports ``tensorflow``: the names and argument lists of
+TensorFlow 2 (:mod:`anabranch.compat.v2`), whatever ``tensorflow`` means in the rest of the program. So Keras is the real
+one, ``keras.backend.backend()`` says ``tensorflow``, and none of its code is copied.
+
+A finder in front of the others loads ``keras`` and what is below it by the ordinary loader, with one difference: the
+modules' ``import`` statements are answered here.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+import threading
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from anabranch.core import errors
+
+KERAS = "keras"
+NAME = "anabranch"
+_TENSORFLOW = "tensorflow"
+_VARIABLE = "KERAS_BACKEND"
+_CONFIG = f"{KERAS}.src.backend.config"
+_UTILITIES = f"{KERAS}.src.utils.module_utils"
+_BACKEND = f"{KERAS}.src.backend.{_TENSORFLOW}"
+
+
+def tensorflow() -> types.ModuleType:
+    """What Keras gets for ``import tensorflow``."""
+    return importlib.import_module("anabranch.compat.v2")
+
+
+def _import(
+    name: str,
+    globals: Mapping[str, Any] | None = None,
+    locals: Mapping[str, Any] | None = None,
+    fromlist: Sequence[str] = (),
+    level: int = 0,
+) -> Any:
+    if level or name.partition(".")[0] != _TENSORFLOW:
+        return builtins.__import__(name, globals, locals, fromlist, level)
+    module = tensorflow()
+    if not fromlist:
+        return module  # `import tensorflow.compat.v2 as tf` asks for the attributes one by one
+    rest = name.split(".")[1:]
+    if rest[:1] in (["python"], ["core"]):  # internals are those of the alias
+        from anabranch.compat import hook
+
+        if _TENSORFLOW not in sys.modules:
+            hook.install()
+        return builtins.__import__(name, globals, locals, fromlist, level)
+    found: Any = module
+    for part in rest:
+        found = getattr(found, part)
+    return found
+
+
+_builtins = {**vars(builtins), "__import__": _import}
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Load a module of Keras from its file."""
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Run the module's code with imports that are answered here."""
+        module.__dict__["__builtins__"] = _builtins
+        if module.__name__ != _CONFIG:
+            super().exec_module(module)
+        else:
+            before = os.environ.get(_VARIABLE)
+            os.environ[_VARIABLE] = _TENSORFLOW
+            try:
+                super().exec_module(module)
+            finally:
+                if before is None:
+                    del os.environ[_VARIABLE]
+                else:
+                    os.environ[_VARIABLE] = before
+        if module.__name__ == _UTILITIES:
+            lazy: Any = module
+            lazy.tensorflow.module = tensorflow()
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Find Keras where it is, and load it by :class:`_Loader`."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec of a module of Keras; None for any other."""
+        if fullname.partition(".")[0] != KERAS:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and type(spec.loader) is importlib.machinery.SourceFileLoader:
+            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+_lock = threading.Lock()
+_finder = _Finder()
+
+
+def install() -> None:
+    """Have ``import keras`` load Keras on Anabranch from now on.
+
+    Raises:
+        RuntimeError: Keras was imported before, for another engine.
+    """
+    with _lock:
+        loaded = sys.modules.get(_CONFIG)
+        if loaded is not None and not isinstance(getattr(loaded.__spec__, "loader", None), _Loader):
+            raise RuntimeError(
+                errors.message(
+                    f"Keras, imported before with the backend {loaded.backend()!r}",
+                    "a process in which Keras is not imported yet",
+                    "import anabranch.keras before keras, or set KERAS_BACKEND=anabranch in the environment",
+                )
+            )
+        if _finder not in sys.meta_path:
+            sys.meta_path.insert(0, _finder)
+
+
+def keras() -> types.ModuleType:
+    """Keras on Anabranch.
+
+    Raises:
+        ImportError: Keras 3 is not installed.
+        RuntimeError: it was imported before, for another engine.
+    """
+    install()
+    try:
+        return importlib.import_module(KERAS)
+    except ModuleNotFoundError as problem:
+        if problem.name != KERAS:
+            raise
+        raise ImportError(
+            errors.message("a process without Keras", "Keras 3", "pip install 'anabranch[keras]'"), name=KERAS
+        ) from problem
