@@ -1,6 +1,7 @@
-"""Switches between TensorFlow's versions 1 and 2 in one process: version 1's behaviour is the only one here.
+"""Switches between TensorFlow's versions 1 and 2 in one process: version 1's behaviour, unless a program asks.
 
-Turning version 2 off does nothing, as it is off; turning it on is refused.
+Version 2's is switched as a whole: ops that run at once, shapes of ints, equality of elements
+(:mod:`anabranch.core.values.version_two`).
 """
 
 from __future__ import annotations
@@ -11,12 +12,18 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.sparse_tensor import SparseTensor
+from anabranch.core.graph.tensor import TensorLike
+from anabranch.core.values import version_two
+from anabranch.eager.mode import disable_eager_execution, enable_eager_execution
 from anabranch.variables.variable import Variable
 
 
 @public("disable_v2_behavior")
 def disable_v2_behavior() -> None:
-    """Do nothing: version 1's behaviour is the only one."""
+    """Build graphs, with version 1's shapes and equality of tensors, from now on and in all threads."""
+    if version_two.is_everywhere():
+        version_two.set_everywhere(False)
+        disable_eager_execution()
 
 
 @public("disable_v2_tensorshape")
@@ -45,20 +52,29 @@ def _refuse(name: str, instead: str) -> NoReturn:
 
 
 @public("enable_v2_behavior")
-def enable_v2_behavior() -> NoReturn:
-    """Not available: NotImplementedError."""
-    _refuse("enable_v2_behavior", "leave it out, and write for version 1")
+def enable_v2_behavior() -> None:
+    """Run ops when they are applied, with version 2's shapes and equality; for the beginning of a program.
+
+    ``x.shape[0]`` is an int or None, and ``x == y`` compares element by element. Names stay version 1's:
+    ``tf.compat.v2`` has the others.
+
+    Raises:
+        ValueError: the default graph has been used already.
+    """
+    enable_eager_execution()
+    version_two.set_everywhere(True)
 
 
 @public("enable_v2_tensorshape")
 def enable_v2_tensorshape() -> NoReturn:
     """Not available: NotImplementedError."""
     _refuse(
-        "enable_v2_tensorshape", "shape.as_list(), or tf.compat.dimension_value(dimension), which both versions have"
+        "enable_v2_tensorshape",
+        "tf.enable_v2_behavior(), or shape.as_list() and tf.compat.dimension_value(dimension), which both versions have",
     )
 
 
 @public("is_tensor")
 def is_tensor(x: Any) -> bool:
     """Whether a value is a tensor, a sparse tensor or a variable."""
-    return isinstance(x, Tensor | SparseTensor | Variable)
+    return isinstance(x, Tensor | TensorLike | SparseTensor | Variable)

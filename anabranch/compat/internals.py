@@ -102,6 +102,7 @@ distributions.uniform distributions.distributions distributions.kullback_leibler
 distributions.bijector distributions.bijector_impl distributions.identity_bijector: contrib.distributions
 distributions.transformed_distribution: contrib.distributions
 distributions.util: contrib.distributions
+linalg.sparse.sparse_csr_matrix_ops: =generated
 linalg.linalg linalg.linalg_impl linalg.linear_operator linalg.linear_operator_diag: linalg
 linalg.linear_operator_identity linalg.linear_operator_full_matrix linalg.linear_operator_block_diag: linalg
 linalg.linear_operator_lower_triangular linalg.linear_operator_composition linalg.linear_operator_kronecker: linalg
@@ -182,11 +183,13 @@ util.deprecation_wrapper util.module_wrapper: @compat.internal.python_utilities
 training.tracking.base training.tracking.tracking training.tracking.data_structures: @compat.internal.tracking
 training.checkpointable training.checkpointable.base training.checkpointable.tracking: @compat.internal.tracking
 training.checkpointable.data_structures: @compat.internal.tracking
+trackable.base trackable.autotrackable trackable.data_structures: @compat.internal.tracking
 autograph.impl.api: autograph =utilities
 data.ops.dataset_ops data.ops.iterator_ops data.ops.readers: data
 """,
     "python.",
 )
+_table("compiler.tf2xla.python.xla: @compat.internal.xla_functions")
 _table("examples.tutorials.mnist.input_data examples.tutorials.mnist.mnist: @compat.mnist")
 _table("contrib.learn.python.learn.datasets.mnist contrib.learn.datasets.mnist: @compat.mnist")
 _table("contrib.learn.datasets:")

@@ -22,7 +22,9 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from anabranch.compat import hook
 from anabranch.core import errors
+from anabranch.core.values import version_two
 
 KERAS = "keras"
 NAME = "anabranch"
@@ -38,6 +40,35 @@ def tensorflow() -> types.ModuleType:
     return importlib.import_module("anabranch.compat.v2")
 
 
+class _Internals(types.ModuleType):
+    """One of TensorFlow's internal modules, which no other import of the program sees."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{_TENSORFLOW}.{path}")
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        item = hook.resolve_value(self._path, name)
+        if item is hook.INTERNAL:
+            item = _Internals(f"{self._path}.{name}")
+        elif isinstance(item, hook.Elsewhere):
+            item = _Internals(item.path)
+        self.__dict__[name] = item
+        return item
+
+
+def _module(path: list[str]) -> Any:
+    """The module that ``tensorflow`` and these names below it mean to Keras."""
+    if path[:1] in (["python"], ["core"], ["compiler"]):
+        return _Internals(".".join(path))
+    module: Any = tensorflow()
+    for part in path:
+        module = getattr(module, part)
+    return module
+
+
 def _import(
     name: str,
     globals: Mapping[str, Any] | None = None,
@@ -47,23 +78,12 @@ def _import(
 ) -> Any:
     if level or name.partition(".")[0] != _TENSORFLOW:
         return builtins.__import__(name, globals, locals, fromlist, level)
-    module = tensorflow()
-    if not fromlist:
-        return module  # `import tensorflow.compat.v2 as tf` asks for the attributes one by one
-    rest = name.split(".")[1:]
-    if rest[:1] in (["python"], ["core"]):  # internals are those of the alias
-        from anabranch.compat import hook
-
-        if _TENSORFLOW not in sys.modules:
-            hook.install()
-        return builtins.__import__(name, globals, locals, fromlist, level)
-    found: Any = module
-    for part in rest:
-        found = getattr(found, part)
-    return found
+    # `import tensorflow.compat.v2 as tf` asks for the attributes one by one.
+    return _module(name.split(".")[1:] if fromlist else [])
 
 
 _builtins = {**vars(builtins), "__import__": _import}
+version_two.add_library(_builtins)
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
@@ -87,6 +107,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
         if module.__name__ == _UTILITIES:
             lazy: Any = module
             lazy.tensorflow.module = tensorflow()
+            lazy.gfile.module = tensorflow().io.gfile
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -26,7 +26,7 @@ from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.protos import variable_pb2
-from anabranch.core.values import dtypes, shapes
+from anabranch.core.values import dtypes, shapes, version_two
 from anabranch.variables import arguments, save_slice
 from anabranch.variables.initialized_value import initialized_value
 from anabranch.variables.save_slice import inside_scope, without_scope
@@ -478,8 +478,11 @@ class Variable(metaclass=_VariableType):
     def __hash__(self) -> int:
         return id(self)
 
-    def __eq__(self, other: object) -> bool:
-        return self is other
+    def __eq__(self, other: object) -> Any:
+        return self.value()._compared(other, "Equal") if version_two.applies() else self is other
+
+    def __ne__(self, other: object) -> Any:
+        return self.value()._compared(other, "NotEqual") if version_two.applies() else self is not other
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(

@@ -36,6 +36,14 @@ class AutoTrackable(Trackable):
     """An object whose attributes a checkpoint follows, as they are set."""
 
 
+class ListWrapper(list[Any]):
+    """A list that is an attribute; a plain list is followed as well."""
+
+
+class _DictWrapper(dict[Any, Any]):
+    """A dictionary that is an attribute; a plain one is followed as well."""
+
+
 CheckpointableBase = Trackable
 Checkpointable = AutoCheckpointable = AutoTrackable
 NotTrackable = NotCheckpointable = type("NotTrackable", (), {"__doc__": "An object that no checkpoint follows."})

@@ -2,88 +2,29 @@
 
 Policy. A name is that of the top, unless version 2 gives it another meaning or other arguments: those stand here, under
 version 2's argument lists. What version 2 has dropped is not here. Nothing here starts a mode without graphs.
+
+This module has arrays, reductions, nets and checks; ``namespaces`` finds a name.
 """
 
 from __future__ import annotations
 
-import importlib
-import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import anabranch as tf
-from anabranch.core import errors
-from anabranch.core.contract import api
+from anabranch.compat.v2 import namespaces
+from anabranch.compat.v2.namespaces import DROPPED
+from anabranch.compat.v2.namespaces import version_2 as _v2
 
-# What version 2 has dropped; `tf.compat.v1` has it.
-_DROPPED = """
-    GraphKeys InteractiveSession Session VariableScope add_to_collection app arg_max arg_min assign assign_add
-    assign_sub colors contrib count_up_to create_partitioned_variables disable_eager_execution div
-    enable_eager_execution fixed_size_partitioner flags get_collection get_collection_ref get_default_graph
-    get_default_session get_local_variable get_variable get_variable_scope global_variables
-    global_variables_initializer initialize_all_variables initialize_variables layers local_variables
-    local_variables_initializer logging manip model_variables multinomial placeholder placeholder_with_default
-    random_normal random_uniform report_uninitialized_variables reset_default_graph set_random_seed sparse_placeholder
-    tables_initializer to_double to_float to_int32 to_int64 trainable_variables truncated_normal user_ops
-    variable_scope variables_initializer
-"""
-DROPPED = frozenset(_DROPPED.split())
-
-_published, _listing = api.module_attributes("compat.v2")
-_own: dict[str, dict[str, Any]] = {}
-_made: dict[str, types.ModuleType] = {}
-
-
-class _Namespace(types.ModuleType):
-    """A namespace of version 2: its own names, then those of version 1."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(f"{__name__}.{path}", f"Names of tf.compat.v2.{path}.")
-        self.__dict__.update(_own[path])
-        self._first = importlib.import_module(f"anabranch.{path}")
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self._first, name)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *dir(self._first)} - {"_first"})
-
-
-def _v2(*names: str) -> Callable[[Any], Any]:
-    """Decorator: gives an object names of version 2."""
-
-    def put(item: Any) -> Any:
-        for name in names:
-            path, _, last = name.rpartition(".")
-            _own.setdefault(path, {})[last] = item
-        return item
-
-    return put
+__all__ = ["DROPPED"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _own.get("", {}):
-        return _own[""][name]
-    if name in _own:
-        if name not in _made:
-            _made[name] = _Namespace(name)
-        return _made[name]
-    if name in DROPPED:
-        raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r}\n"
-            + errors.message(f"tf.compat.v2.{name}", "a name of TensorFlow 2", f"tf.compat.v1.{name}"),
-            name=name,
-        )
-    try:
-        return _published(name)
-    except AttributeError:
-        return getattr(tf, name)
+    return namespaces.find("", name)
 
 
 def __dir__() -> list[str]:
-    return sorted(({*dir(tf), *_listing(), *_own, *_own.get("", {})} - DROPPED) - {""})
+    return namespaces.listing()
 
 
 # ------------------------------------------------------------------------------------------------------------- arrays
@@ -345,3 +286,7 @@ for _name in ("assert_negative", "assert_positive", "assert_non_negative", "asse
 def set_seed(seed: int) -> None:
     """Set the seed of the default graph."""
     tf.set_random_seed(seed)
+
+
+# The other modules of version 2's names use what is above.
+from anabranch.compat.v2 import arrays, keras_support, windows  # noqa: E402

@@ -43,7 +43,13 @@ def set_pack(pack: Callable[..., Tensor]) -> None:
 
 @memoized("conversions of classes", 1024)
 def _candidates(kind: type) -> list[tuple[Any, ConversionFunction]]:
-    return [(base, function) for _, base, function in _functions if issubclass(kind, base)]
+    own = [(kind, _by_own_method)] if hasattr(kind, "__tf_tensor__") else []
+    return own + [(base, function) for _, base, function in _functions if issubclass(kind, base)]
+
+
+def _by_own_method(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    """What ``value.__tf_tensor__`` gives: how TensorFlow 2 lets a class say which tensor it stands for."""
+    return value.__tf_tensor__(dtype, name)
 
 
 def constant(

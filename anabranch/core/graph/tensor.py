@@ -30,6 +30,12 @@ from anabranch.core.values import shapes
 from anabranch.core.values.dtypes import DType
 
 
+class TensorLike:
+    """Base of what is a tensor to ``tf.is_tensor`` without being one: ``__tf_tensor__(dtype, name)`` gives it."""
+
+    __slots__ = ()
+
+
 class Tensor:
     """A multi-dimensional array, there already or to be computed: a dtype and a static shape, which may be known in
     part.

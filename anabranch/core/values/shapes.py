@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Union
 
 from anabranch.core.errors import message
+from anabranch.core.values import version_two
 
 RawShape = Union[tuple[Union[int, None], ...], None]  # noqa: UP007 (an alias that includes None)
 
@@ -548,15 +549,16 @@ class TensorShape:
     def __bool__(self) -> bool:
         return self._raw is not None
 
-    def __iter__(self) -> Iterator[Dimension]:
-        dimensions = self._known("the dimensions", "Cannot iterate over a shape with unknown rank.")
-        return iter([Dimension(d) for d in dimensions])
+    def __iter__(self) -> Iterator[Any]:
+        dims = self._known("the dimensions", "Cannot iterate over a shape with unknown rank.")
+        return iter(dims if version_two.applies() else [Dimension(d) for d in dims])
 
     def __getitem__(self, key: Any) -> Any:
-        if self._raw is not None:
-            return TensorShape(self._raw[key]) if isinstance(key, slice) else Dimension(self._raw[key])
         if not isinstance(key, slice):
-            return Dimension(None)
+            dim = None if self._raw is None else self._raw[key]
+            return dim if version_two.applies() else Dimension(dim)
+        if self._raw is not None:
+            return TensorShape(self._raw[key])
         if key.step not in (None, 1):
             raise ValueError(
                 message(

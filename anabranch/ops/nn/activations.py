@@ -7,6 +7,7 @@ gradient is zero whatever flows in.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from anabranch.core.contract import inference
@@ -37,7 +38,7 @@ class Relu(Op):
 
     def kernel(ctx, inputs, attrs):
         (x,) = inputs
-        return ctx.xp.maximum(x, constant(x, 0))
+        return ctx.xp.maximum(x, 0)
 
     def gradient(op, grad):
         return [build("ReluGrad", grad, op.outputs[0])]
@@ -53,7 +54,7 @@ class ReluGrad(Op):
 
     def kernel(ctx, inputs, attrs):
         g, x = inputs
-        return ctx.xp.where(x > constant(x, 0), g, constant(g, 0))
+        return ctx.xp.where(x > 0, g, constant(g, 0))
 
     def gradient(op, grad):
         return [build("ReluGrad", grad, op.inputs[1]), _zeros(op.inputs[1])]
@@ -69,7 +70,7 @@ class Relu6(Op):
 
     def kernel(ctx, inputs, attrs):
         (x,) = inputs
-        return ctx.xp.minimum(ctx.xp.maximum(x, constant(x, 0)), constant(x, 6))
+        return ctx.xp.minimum(ctx.xp.maximum(x, 0), 6)
 
     def gradient(op, grad):
         return [build("Relu6Grad", grad, op.outputs[0])]
@@ -85,7 +86,7 @@ class Relu6Grad(Op):
 
     def kernel(ctx, inputs, attrs):
         g, x = inputs
-        return ctx.xp.where((x > constant(x, 0)) & (x < constant(x, 6)), g, constant(g, 0))
+        return ctx.xp.where((x > 0) & (x < 6), g, constant(g, 0))
 
     def gradient(op, grad):
         return [build("Relu6Grad", grad, op.inputs[1]), _zeros(op.inputs[1])]
@@ -101,7 +102,7 @@ class LeakyRelu(Op):
 
     def kernel(ctx, inputs, attrs):
         (x,) = inputs
-        return ctx.xp.where(x > constant(x, 0), x, x * constant(x, attrs["alpha"]))
+        return ctx.xp.where(x > 0, x, x * constant(x, attrs["alpha"]))
 
     def gradient(op, grad):
         return [build("LeakyReluGrad", grad, op.inputs[0], alpha=op.get_attr("alpha"))]
@@ -117,7 +118,7 @@ class LeakyReluGrad(Op):
 
     def kernel(ctx, inputs, attrs):
         g, x = inputs
-        return ctx.xp.where(x > constant(x, 0), g, g * constant(g, attrs["alpha"]))
+        return ctx.xp.where(x > 0, g, g * constant(g, attrs["alpha"]))
 
     def gradient(op, grad):
         x = op.inputs[1]
@@ -252,7 +253,7 @@ class Softsign(Op):
 
     def kernel(ctx, inputs, attrs):
         (x,) = inputs
-        return x / (constant(x, 1) + ctx.xp.abs(x))
+        return x / (1 + ctx.xp.abs(x))
 
     def gradient(op, grad):
         return [build("SoftsignGrad", grad, op.inputs[0])]
@@ -260,7 +261,7 @@ class Softsign(Op):
 
 def _softsign_grad_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     g, x = inputs
-    base = constant(x, 1) + ctx.xp.abs(x)
+    base = 1 + ctx.xp.abs(x)
     return g / (base * base)
 
 
@@ -332,3 +333,35 @@ def swish(features: Any, name: str | None = None) -> Any:
     with name_scope(name, "swish", [features]) as scope:
         tensor = convert.convert_to_tensor(features, name="features")
         return build("Mul", tensor, build("Sigmoid", tensor), name=scope)
+
+
+@public("nn.silu")
+def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Any:
+    """``features * sigmoid(beta * features)``."""
+    with name_scope(name, "silu", [features]) as scope:
+        tensor = convert.convert_to_tensor(features, name="features")
+        scaled = tensor if isinstance(beta, float) and beta == 1.0 else build("Mul", tensor, beta)
+        return build("Mul", tensor, build("Sigmoid", scaled), name=scope)
+
+
+@public("nn.gelu")
+def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Any:
+    """``features`` times the chance that a normal number is smaller.
+
+    Args:
+        features: a tensor of floats.
+        approximate: take ``tanh`` in place of the error function.
+        name: of the op.
+
+    Source: D. Hendrycks, K. Gimpel, Gaussian Error Linear Units, 2016.
+    """
+    with name_scope(name, "gelu", [features]) as scope:
+        x = convert.convert_to_tensor(features, name="features")
+        if approximate:
+            cube = build("Mul", build("Pow", x, 3.0), 0.044715)
+            inner = build("Mul", build("AddV2", x, cube), math.sqrt(2 / math.pi))
+            chance = build("Tanh", inner)
+        else:
+            chance = build("Erf", build("Mul", x, math.sqrt(0.5)))
+        half = build("Mul", x, 0.5)
+        return build("Mul", half, build("AddV2", chance, 1.0), name=scope)

@@ -20,7 +20,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.values import dtypes
+from anabranch.core.values import dtypes, version_two
 from anabranch.ops.array.cast import cast
 from anabranch.ops.math.compare import logical_xor
 from anabranch.ops.math.unary import absolute, with_values
@@ -162,6 +162,28 @@ def _absolute(x: Any) -> Any:
     return absolute(x)
 
 
+def compared(x: Any, y: Any, type_name: str) -> Any:
+    """``x == y`` or ``x != y`` of version 2, element by element; whole shapes that do not fit are different."""
+    if y is None:
+        return type_name == "NotEqual"
+    x = convert.convert_to_tensor(x)
+    try:
+        y = _operand(y, x, "y")
+    except (TypeError, ValueError):
+        return type_name == "NotEqual"
+    return build(type_name, x, y, incompatible_shape_error=False)
+
+
+def _equal(x: Any, y: Any) -> Any:
+    """`x == y`: whether it is the same tensor; in code of version 2, element by element."""
+    return compared(x, y, "Equal") if version_two.applies() else x is y
+
+
+def _not_equal(x: Any, y: Any) -> Any:
+    """`x != y`: whether it is another tensor; in code of version 2, element by element."""
+    return compared(x, y, "NotEqual") if version_two.applies() else x is not y
+
+
 def install() -> None:
     """Put the operators on :class:`anabranch.core.graph.operation.Tensor`."""
     names = {"__getitem__", "__eq__", "__ne__"}
@@ -181,6 +203,9 @@ def install() -> None:
     put("__invert__", _invert)
     put("__neg__", _negative)
     put("__abs__", _absolute)
+    put("__eq__", _equal)
+    put("__ne__", _not_equal)
+    Tensor._compared = compared  # type: ignore[attr-defined]
     Tensor.OVERLOADABLE_OPERATORS = set(names)  # type: ignore[attr-defined]
 
 

@@ -1,0 +1,178 @@
+"""Names of TensorFlow 2 that Keras asks for besides ops: its view of tensors, of strategies and of the machine.
+
+A strategy. There is one replica, on the devices that ops are placed on, so ``get_strategy`` and ``get_replica_context``
+answer for it and ``has_strategy`` is false. What would make more replicas raises UnimplementedError.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import anabranch as tf
+from anabranch.compat import eager_names, layer_utilities
+from anabranch.compat.internal import distribution, tracking
+from anabranch.compat.v2 import raw_ops
+from anabranch.compat.v2.namespaces import version_2 as _v2
+from anabranch.core import errors
+from anabranch.core.graph.tensor import TensorLike
+from anabranch.eager.tensor import EagerTensor
+
+_v2("raw_ops")(raw_ops)
+
+# -------------------------------------------------------------------------------------------------------- __internal__
+_v2("__internal__.EagerTensor")(EagerTensor)
+_v2("__internal__.types.Tensor")(TensorLike)
+_v2("__internal__.tracking.Trackable")(tracking.Trackable)
+_v2("__internal__.tracking.AutoTrackable")(tracking.AutoTrackable)
+_v2("__internal__.tracking.no_automatic_dependency_tracking")(tracking.no_automatic_dependency_tracking)
+_v2("__internal__.smart_cond.smart_cond")(layer_utilities.smart_cond)
+_v2("__internal__.eager_context.eager_mode")(eager_names.eager_mode)
+
+
+class _CompositeTensorType(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, tf.SparseTensor | tf.IndexedSlices | RaggedTensor)
+
+
+@_v2("__internal__.CompositeTensor")
+class CompositeTensor(metaclass=_CompositeTensorType):
+    """What stands for several tensors: a sparse tensor, or rows."""
+
+
+@_v2("__internal__.FuncGraph")
+class FuncGraph(tf.Graph):
+    """A graph in which a function of tensors is traced."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+
+@_v2("__internal__.tf2.enabled")
+def enabled() -> bool:
+    """True: who asks has version 2's names."""
+    return True
+
+
+def _refuse(what: str, instead: str) -> NoReturn:
+    raise errors.UnimplementedError(None, None, errors.message(what, "a part of TensorFlow 2 that is here", instead))
+
+
+@_v2("RaggedTensor")
+class RaggedTensor:
+    """Rows of different lengths; not here, so that nothing is an instance."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _refuse("a RaggedTensor", "pad the rows: tf.data.Dataset.padded_batch, keras.utils.pad_sequences")
+
+
+# -------------------------------------------------------------------------------------------------------- distribution
+for _name in ("has_strategy", "get_strategy", "get_replica_context", "in_cross_replica_context"):
+    _v2(f"distribute.{_name}")(getattr(distribution, _name))
+
+
+@_v2("distribute.ReduceOp")
+class ReduceOp(enum.Enum):
+    """How values of replicas are reduced."""
+
+    SUM = "SUM"
+    MEAN = "MEAN"
+
+
+def _strategy_class(name: str) -> type:
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> None:
+        _refuse(f"tf.distribute.{name}", "train in one process: one replica uses all cores of the machine")
+
+    kind = type(name, (distribution._Strategy,), {"__init__": refuse, "__doc__": "Several replicas; not here."})
+    return _v2(f"distribute.{name}")(kind)
+
+
+for _name in ("MirroredStrategy", "MultiWorkerMirroredStrategy", "TPUStrategy", "OneDeviceStrategy"):
+    _strategy_class(_name)
+_v2("distribute.Strategy")(distribution._Strategy)
+
+
+class _OfReplicas:
+    """What only several replicas give; nothing is an instance."""
+
+
+for _name in ("DistributedValues", "DistributedIterator", "DistributedDataset"):
+    _v2(f"distribute.{_name}")(type(_name, (_OfReplicas,), {"__doc__": _OfReplicas.__doc__}))
+_v2("types.experimental.distributed.PerReplica")(type("PerReplica", (_OfReplicas,), {"__doc__": _OfReplicas.__doc__}))
+
+
+@_v2("__internal__.distribute.interim.maybe_merge_call")
+def maybe_merge_call(fn: Callable[..., Any], strategy: Any, *args: Any, **kwargs: Any) -> Any:
+    """``fn(strategy, ...)``, of the one replica."""
+    return fn(strategy, *args, **kwargs)
+
+
+@_v2("__internal__.distribute.strategy_supports_no_merge_call")
+def strategy_supports_no_merge_call() -> bool:
+    """True: there is one replica."""
+    return True
+
+
+# ------------------------------------------------------------------------------------------------------------- machine
+@_v2("config.list_logical_devices")
+def list_logical_devices(device_type: str | None = None) -> list[Any]:
+    """The devices that ops run on, of one type if it is given."""
+    listed = tf.config.list_physical_devices(device_type)
+    return [device._replace(name=device.name.replace("/physical_device:", "/device:")) for device in listed]
+
+
+@_v2("sysconfig.get_build_info")
+def get_build_info() -> dict[str, Any]:
+    """What the build has: no kernels of cuDNN's or of ROCm's own, as XLA compiles all."""
+    return {"is_cuda_build": False, "is_rocm_build": False, "is_tensorrt_build": False}
+
+
+@_v2("autograph.experimental.do_not_convert")
+def do_not_convert(func: Callable[..., Any] | None = None) -> Any:
+    """Decorator of a function whose control flow is Python's own, also when it is traced."""
+    if func is None:
+        return do_not_convert
+    try:
+        from anabranch.autograph import do_not_convert as mark  # type: ignore[import-not-found]
+    except ImportError:
+        return func
+    return mark(func)
+
+
+@_v2("dtensor.Mesh", "experimental.dtensor.Mesh")
+class Mesh:
+    """Devices in a grid; not here."""
+
+
+@_v2("dtensor.Layout", "experimental.dtensor.Layout")
+class Layout:
+    """How a tensor lies on a grid of devices; not here."""
+
+
+# ------------------------------------------------------------------------------------------------------------ optional
+@_v2("experimental.Optional")
+class Optional(tf.data.experimental.Optional):
+    """A structure of tensors that may be there."""
+
+    @staticmethod
+    def empty(element_spec: Any) -> Any:
+        """The optional that holds nothing."""
+        if element_spec is None:
+            return _EMPTY
+        return tf.data.experimental.Optional.none_from_structure(element_spec)
+
+
+class _Empty(Optional):
+    """Nothing, of no structure."""
+
+    def __init__(self) -> None:
+        pass
+
+    def has_value(self, name: str | None = None) -> Any:
+        """False."""
+        return tf.constant(False, name=name or "Const")
+
+
+_EMPTY = _Empty()
