@@ -5,6 +5,10 @@ is installed and unchanged, with Anabranch standing where it imports ``tensorflo
 TensorFlow 2 (:mod:`anabranch.compat.v2`), whatever ``tensorflow`` means in the rest of the program. So Keras is the real
 one, ``keras.backend.backend()`` says ``tensorflow``, and none of its code is copied.
 
+With ``KERAS_BACKEND=anabranch`` in the environment the program is one of version 2: ops run when they are applied, and
+shapes and equality are version 2's (``tf.enable_v2_behavior()``). A line that the wheel adds to ``site-packages`` installs
+the finder in such a process. Otherwise only Keras' own modules have version 2's meaning, whatever the program does.
+
 A finder in front of the others loads ``keras`` and what is below it by the ordinary loader, with one difference: the
 modules' ``import`` statements are answered here.
 """
@@ -22,7 +26,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from anabranch.compat import hook
+from anabranch.compat import behaviour, hook
 from anabranch.core import errors
 from anabranch.core.values import version_two
 
@@ -92,22 +96,28 @@ class _Loader(importlib.machinery.SourceFileLoader):
     def exec_module(self, module: types.ModuleType) -> None:
         """Run the module's code with imports that are answered here."""
         module.__dict__["__builtins__"] = _builtins
-        if module.__name__ != _CONFIG:
-            super().exec_module(module)
+        if module.__name__ == _CONFIG:
+            self._choose_backend(module)
         else:
-            before = os.environ.get(_VARIABLE)
-            os.environ[_VARIABLE] = _TENSORFLOW
-            try:
-                super().exec_module(module)
-            finally:
-                if before is None:
-                    del os.environ[_VARIABLE]
-                else:
-                    os.environ[_VARIABLE] = before
+            super().exec_module(module)
         if module.__name__ == _UTILITIES:
             lazy: Any = module
             lazy.tensorflow.module = tensorflow()
             lazy.gfile.module = tensorflow().io.gfile
+
+    def _choose_backend(self, module: types.ModuleType) -> None:
+        """Run the module that reads which backend is wanted; the program is one of version 2 if it is this one."""
+        wanted = os.environ.get(_VARIABLE)
+        if wanted == NAME:
+            behaviour.enable_v2_behavior()
+        os.environ[_VARIABLE] = _TENSORFLOW
+        try:
+            super().exec_module(module)
+        finally:
+            if wanted is None:
+                del os.environ[_VARIABLE]
+            else:
+                os.environ[_VARIABLE] = wanted
 
 
 class _Finder(importlib.abc.MetaPathFinder):

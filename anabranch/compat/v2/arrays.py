@@ -77,6 +77,32 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     return tf.constant(value, dtype, shape, name)
 
 
+@_v2("matmul", "linalg.matmul")
+def matmul(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    output_type: Any = None,
+    grad_a: bool = False,
+    grad_b: bool = False,
+    name: str | None = None,
+) -> Any:
+    """The product of matrices, of ``output_type`` if it is given."""
+    del grad_a, grad_b  # hints for kernels of eight bits
+    a = tf.convert_to_tensor(a, name="a")
+    b = tf.convert_to_tensor(b, a.dtype.base, name="b") if not isinstance(b, tf.Tensor) else b
+    if output_type is not None and tf.as_dtype(output_type) != a.dtype.base:
+        # Sums of narrow integers are taken in the wide type.
+        wide = tf.as_dtype(output_type)
+        a, b = tf.cast(a, wide), tf.cast(b, wide)
+    return tf.matmul(a, b, transpose_a, transpose_b, adjoint_a, adjoint_b, a_is_sparse, b_is_sparse, name)
+
+
 @_v2("pad")
 def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0, name: str | None = None) -> Any:
     """``tensor`` with elements before and after its own along each dimension."""

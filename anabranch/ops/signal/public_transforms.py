@@ -345,6 +345,22 @@ def hamming_window(
     return _raised_cosine(window_length, periodic, dtype, 0.54, 0.46, name, "hamming_window")
 
 
+@public("signal.kaiser_window")
+def kaiser_window(
+    window_length: Any, beta: float = 12.0, dtype: Any = dtypes.float32, name: str | None = None
+) -> Tensor:
+    """Kaiser's window, ``[window_length]``: Bessel functions ``I0(beta sqrt(1 - x^2)) / I0(beta)`` on ``[-1, 1]``."""
+    with name_scope(name, "kaiser_window"):
+        real = dtypes.as_dtype(dtype)
+        count = convert_to_tensor(window_length, dtypes.int32, name="window_length")
+        places = build("Cast", build("Range", 0, count, 1), DstT=real)
+        half = build("Mul", build("Cast", build("Maximum", build("Sub", count, 1), 1), DstT=real), 0.5)
+        distance = build("Sub", build("RealDiv", places, half), build("Cast", build("Greater", count, 1), DstT=real))
+        inside = build("Maximum", build("Sub", 1.0, build("Square", distance)), 0.0)
+        wide = build("Mul", build("Sqrt", inside), beta)
+        return build("RealDiv", build("BesselI0", wide), build("BesselI0", convert_to_tensor(beta, real)))
+
+
 # -------------------------------------------------------------------------------------------------------------- frames
 @public("signal.frame", "contrib.signal.frame")
 def frame(

@@ -35,6 +35,13 @@ def put(x, begin, end, strides, value, **masks):
     return x
 
 
+def put_inside(x, update, starts):
+    x = np.array(x)
+    moved = [min(max(int(s), 0), n - m) for s, n, m in zip(starts, x.shape, update.shape, strict=True)]
+    x[tuple(slice(s, s + m) for s, m in zip(moved, update.shape, strict=True))] = update
+    return x
+
+
 SLICES = [  # shape, begin, end, strides, masks, shape of the result
     ((4, 5), [1, 0], [3, 5], [1, 2], {}, (2, 3)),
     ((4, 5), [-1, 4], [0, -6], [-2, -1], {}, (2, 5)),
@@ -215,6 +222,17 @@ ROWS = [
         [case(real(*s), b, e, t, real(*out), types=INT32, **m) for s, b, e, t, m, out in SLICES]
         + [case(real(2, 3), [0], [2], [1], real(3), types=INT32), case(real(2, 3), [0], [2], [1], real(), types=INT32)],
         MOVED,
+    ),
+    row(
+        "XlaDynamicUpdateSlice",
+        put_inside,
+        [
+            case(real(4, 5), real(2, 3), [1, 2], types={"Tindices": "int32"}),
+            case(real(4, 5), real(2, 3), [9, -1], types={"Tindices": "int64"}),
+            case(real(3), real(3), [2], types={"Tindices": "int32"}),
+            case(real(), real(), np.zeros(0, np.int32), types={"Tindices": "int32"}),
+        ],
+        "float double bfloat16 int8 uint64 bool complex128",
     ),
     row(
         "Slice",

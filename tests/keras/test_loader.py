@@ -1,0 +1,99 @@
+"""Keras from its own files, with Anabranch where it imports TensorFlow."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.core.values import version_two
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess:
+    """What a program of its own prints."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+
+
+def test_keras_is_the_installed_one(keras):
+    assert "site-packages" in keras.__file__
+    assert keras.backend.backend() == "tensorflow"
+    assert "tensorflow" not in sys.modules or sys.modules["tensorflow"].__name__ != "keras"
+
+
+def test_ops_of_keras_run(keras, eager):
+    x = keras.ops.reshape(keras.ops.arange(6, dtype="float32"), (2, 3))
+    product = keras.ops.matmul(x, keras.ops.transpose(x))
+    assert isinstance(product, tf.Tensor)
+    assert product.numpy().tolist() == [[5, 14], [14, 50]]
+
+
+def test_layers_of_keras_run(keras, eager):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, activation="relu"), keras.layers.Dense(1)])
+    assert model.output_shape == (None, 1)
+    first, second = model.layers
+    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    hidden = np.maximum(x @ first.kernel.numpy() + first.bias.numpy(), 0)
+    expected = hidden @ second.kernel.numpy() + second.bias.numpy()
+    np.testing.assert_allclose(model(x).numpy(), expected, rtol=1e-5)
+
+
+def test_whose_meaning_holds(eager):
+    x, y = tf.constant([1, 2]), tf.constant([1, 3])
+    assert isinstance(x.shape[0], tf.Dimension)
+    assert (x == y) is False
+    library = {**vars(__import__("builtins"))}
+    version_two.add_library(library)
+    seen = {"__builtins__": library, "x": x, "y": y}
+    exec("size, sizes, same, other = x.shape[0], list(x.shape), (x == y).numpy(), (x != y).numpy()", seen)
+    assert (type(seen["size"]), seen["sizes"]) == (int, [2])
+    assert seen["same"].tolist() == [True, False]
+    assert seen["other"].tolist() == [False, True]
+
+
+def test_version_2_everywhere():
+    code = """
+import anabranch as tf
+tf.enable_v2_behavior()
+x = tf.constant([1, 2])
+assert tf.executing_eagerly() and x.shape[0] == 2 and type(x.shape[0]) is int and (x == [1, 3]).numpy().tolist() == [1, 0]
+assert (tf.Variable([3]) == [3]).numpy().all() and x != None
+tf.disable_v2_behavior()
+assert not tf.executing_eagerly() and isinstance(tf.constant([1]).shape[0], tf.Dimension)
+"""
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_line_in_site_packages(tmp_path):
+    line = (ROOT / "anabranch/keras/start.pth").read_text()
+    code = f"import sys\n{line}\nprint(any('anabranch' in type(f).__module__ for f in sys.meta_path), 'jax' in sys.modules)"
+    assert run(code, KERAS_BACKEND="anabranch").stdout.split() == ["True", "False"]
+    assert "anabranch" not in run(f"import sys\n{line}\nprint(sorted(sys.modules))", KERAS_BACKEND="jax").stdout
+
+
+def test_another_backend_was_there_first():
+    code = """
+import sys, types
+config = types.ModuleType("keras.src.backend.config")
+config.backend = lambda: "torch"
+config.__spec__ = types.SimpleNamespace(loader=None)
+sys.modules["keras.src.backend.config"] = config
+import anabranch.keras
+"""
+    done = run(code)
+    with pytest.raises(RuntimeError, match=r"backend 'torch'\nExpected: (.|\n)*Instead: import anabranch.keras before"):
+        raise RuntimeError(done.stderr)
