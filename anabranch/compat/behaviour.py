@@ -70,7 +70,7 @@ def enable_v2_tensorshape() -> NoReturn:
     """Not available: NotImplementedError."""
     _refuse(
         "enable_v2_tensorshape",
-        "tf.enable_v2_behavior(), or shape.as_list() and tf.compat.dimension_value(dimension), which both versions have",
+        "tf.enable_v2_behavior(), or shape.as_list(), which both versions have",
     )
 
 

@@ -1,7 +1,7 @@
 """``tf.keras``: Keras 3 itself, on Anabranch.
 
-``import anabranch.keras`` makes ``import keras`` mean Keras on Anabranch in this process; ``docs/keras.md`` is the guide,
-:mod:`anabranch.keras.loader` says how it works.
+``import anabranch.keras`` makes ``import keras`` mean Keras on Anabranch in this process; ``docs/keras.md`` is the
+guide, :mod:`anabranch.keras.loader` says how it works.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Loading Keras 3 so that it runs on Anabranch.
 
-Keras chooses its engine by ``KERAS_BACKEND``. For ``anabranch`` its backend for TensorFlow is loaded, from the Keras that
-is installed and unchanged, with Anabranch standing where it imports ``tensorflow``: the names and argument lists of
-TensorFlow 2 (:mod:`anabranch.compat.v2`), whatever ``tensorflow`` means in the rest of the program. So Keras is the real
-one, ``keras.backend.backend()`` says ``tensorflow``, and none of its code is copied.
+Keras chooses its engine by ``KERAS_BACKEND``. For ``anabranch`` its backend for TensorFlow is loaded, from the Keras
+that is installed and unchanged, with Anabranch standing where it imports ``tensorflow``: the names and argument lists
+of TensorFlow 2 (:mod:`anabranch.compat.v2`), whatever ``tensorflow`` means in the rest of the program. So Keras is the
+real one, ``keras.backend.backend()`` says ``tensorflow``, and none of its code is copied.
 
-With ``KERAS_BACKEND=anabranch`` in the environment the program is one of version 2: ops run when they are applied, and
-shapes and equality are version 2's (``tf.enable_v2_behavior()``). A line that the wheel adds to ``site-packages`` installs
-the finder in such a process. Otherwise only Keras' own modules have version 2's meaning, whatever the program does.
+With ``KERAS_BACKEND=anabranch`` in the environment the program is one of version 2: ops run when they are applied,
+and shapes and equality are version 2's (``tf.enable_v2_behavior()``). A line that the wheel adds to ``site-packages``
+installs the finder in such a process. Otherwise only Keras' own modules have version 2's meaning, whatever the
+program does.
 
 A finder in front of the others loads ``keras`` and what is below it by the ordinary loader, with one difference: the
 modules' ``import`` statements are answered here.

@@ -479,10 +479,10 @@ class Variable(metaclass=_VariableType):
         return id(self)
 
     def __eq__(self, other: object) -> Any:
-        return self.value()._compared(other, "Equal") if version_two.applies() else self is other
+        return _compared(self, other, "Equal") if version_two.applies() else self is other
 
     def __ne__(self, other: object) -> Any:
-        return self.value()._compared(other, "NotEqual") if version_two.applies() else self is not other
+        return _compared(self, other, "NotEqual") if version_two.applies() else self is not other
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
@@ -491,6 +491,11 @@ class Variable(metaclass=_VariableType):
 
     def __repr__(self) -> str:
         return f"<tf.Variable {self.name!r} shape={self.shape} dtype={self.dtype.name}>"
+
+
+def _compared(variable: Variable, other: object, type_name: str) -> Any:
+    value: Any = variable.value()
+    return value._compared(other, type_name)
 
 
 Variable.__signature__ = inspect.signature(make_variable)  # type: ignore[attr-defined]

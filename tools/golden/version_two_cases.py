@@ -70,11 +70,13 @@ CASES = {
     "sparse concat": lambda tf: tf.sparse.to_dense(tf.sparse.concat(0, [_sparse(tf), _sparse(tf)])),
     "equality": lambda tf: tf.constant([1, 2]) == tf.constant([1, 3]),
     "inequality of shapes": lambda tf: tf.convert_to_tensor(tf.constant([1, 2]) == tf.constant([1, 2, 3])),
-    "dynamic_update_slice": lambda tf: tf.raw_ops.XlaDynamicUpdateSlice(
-        input=np.arange(6, dtype=np.float32), update=np.float32([9, 8]), indices=np.int32([5])
-    )
-    if tf.__name__ != "tensorflow"
-    else tf.constant([0.0, 1.0, 2.0, 3.0, 9.0, 8.0]),
+    "dynamic_update_slice": lambda tf: (
+        tf.raw_ops.XlaDynamicUpdateSlice(
+            input=np.arange(6, dtype=np.float32), update=np.float32([9, 8]), indices=np.int32([5])
+        )
+        if tf.__name__ != "tensorflow"
+        else tf.constant([0.0, 1.0, 2.0, 3.0, 9.0, 8.0])
+    ),
     "unique rows": lambda tf: tf.raw_ops.UniqueV2(x=np.int32([[1, 2], [1, 2], [3, 4]]), axis=[0])[0],
     "kaiser_window": lambda tf: tf.signal.kaiser_window(7, beta=8.0),
 }

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import anabranch as tf
-from anabranch.compat.v2 import namespaces
+from anabranch.compat.v2 import arrays, keras_support, namespaces, windows
 from anabranch.compat.v2.namespaces import DROPPED
 from anabranch.compat.v2.namespaces import version_2 as _v2
 
-__all__ = ["DROPPED"]
+__all__ = ["DROPPED", "arrays", "keras_support", "windows"]
 
 
 def __getattr__(name: str) -> Any:
@@ -286,7 +286,3 @@ for _name in ("assert_negative", "assert_positive", "assert_non_negative", "asse
 def set_seed(seed: int) -> None:
     """Set the seed of the default graph."""
     tf.set_random_seed(seed)
-
-
-# The other modules of version 2's names use what is above.
-from anabranch.compat.v2 import arrays, keras_support, windows  # noqa: E402

@@ -1,7 +1,7 @@
 """Whose meaning holds where versions 1 and 2 of TensorFlow give one expression two: ``shape[0]`` and ``x == y``.
 
-In version 1 a dimension is a ``Dimension`` and tensors are equal if they are the same object; in version 2 a dimension is
-an int or None and tensors are compared element by element. Both kinds of code live in one process when a program of
+In version 1 a dimension is a ``Dimension`` and tensors are equal if they are the same object; in version 2 a dimension
+is an int or None and tensors are compared element by element. Both kinds of code live in one process when a program of
 version 1 uses a library that is written for version 2. So the code that asks decides:
 
 - modules of a library that was loaded as one of version 2 have builtins of their own (:func:`add_library`), by which

@@ -30,7 +30,9 @@ class XlaDynamicUpdateSlice(Op):
                 "one rank, and one index for each dimension",
                 "expand the update",
             )
-        if any(inner is not None and outer is not None and inner > outer for inner, outer in zip(part, whole, strict=True)):
+        if any(
+            inner is not None and outer is not None and inner > outer for inner, outer in zip(part, whole, strict=True)
+        ):
             refuse(c, f"an update of shape {part}", f"one that fits into {whole}", "cut the update")
         return whole
 

@@ -1,4 +1,4 @@
-"""``tf.image.resize`` of TensorFlow 2: pixels are placed by their centres, and there are more kernels than version 1 has.
+"""``tf.image.resize`` of TensorFlow 2: pixels are placed by their centres, and there are more kernels.
 
 With ``antialias`` the kernel grows with the scale, so that an image that becomes smaller loses no pixel. Results are
 float32, but for the nearest neighbour, which copies pixels, and where the size stays.
@@ -72,9 +72,7 @@ def resize(
     if kind not in _BY_WINDOW and kind not in _BY_KERNEL:
         raise ValueError(
             f"Resize method is not implemented: {method}\n"
-            + errors.message(
-                f"method={method!r}", f"one of {sorted({*_BY_WINDOW, *_BY_KERNEL})}", "method='bilinear'"
-            )
+            + errors.message(f"method={method!r}", f"one of {sorted({*_BY_WINDOW, *_BY_KERNEL})}", "method='bilinear'")
         )
     with name_scope(name, "resize", [images, size]):
         images, restore = _batched(_image(images))

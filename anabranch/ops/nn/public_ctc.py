@@ -51,7 +51,9 @@ def ctc_loss_v2(
         if classes is None and blank != -1:
             raise ValueError(
                 errors.message(
-                    "logits of an unknown number of classes", "a known last dimension", "logits.set_shape([..., classes])"
+                    "logits of an unknown number of classes",
+                    "a known last dimension",
+                    "logits.set_shape([..., classes])",
                 )
             )
         blank = blank if classes is None or blank >= 0 else blank + classes
