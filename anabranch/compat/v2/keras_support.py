@@ -44,6 +44,7 @@ class CompositeTensor(metaclass=_CompositeTensorType):
 @_v2("__internal__.FuncGraph")
 class FuncGraph(tf.Graph):
     """A graph in which a function of tensors is traced."""
+    return do_not_convert if func is None else func
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -132,13 +133,7 @@ def get_build_info() -> dict[str, Any]:
 @_v2("autograph.experimental.do_not_convert")
 def do_not_convert(func: Callable[..., Any] | None = None) -> Any:
     """Decorator of a function whose control flow is Python's own, also when it is traced."""
-    if func is None:
-        return do_not_convert
-    try:
-        from anabranch.autograph import do_not_convert as mark  # type: ignore[import-not-found]
-    except ImportError:
-        return func
-    return mark(func)
+    return do_not_convert if func is None else func
 
 
 @_v2("dtensor.Mesh", "experimental.dtensor.Mesh")
