@@ -44,7 +44,6 @@ class CompositeTensor(metaclass=_CompositeTensorType):
 @_v2("__internal__.FuncGraph")
 class FuncGraph(tf.Graph):
     """A graph in which a function of tensors is traced."""
-    return do_not_convert if func is None else func
 
     def __init__(self, name: str) -> None:
         super().__init__()
