@@ -189,7 +189,7 @@ data.ops.dataset_ops data.ops.iterator_ops data.ops.readers: data
 """,
     "python.",
 )
-_table("compiler.tf2xla.python.xla: @compat.internal.xla_functions")
+_table("compiler.tf2xla.python.xla: @compat.internal.xla_slices")
 _table("examples.tutorials.mnist.input_data examples.tutorials.mnist.mnist: @compat.mnist")
 _table("contrib.learn.python.learn.datasets.mnist contrib.learn.datasets.mnist: @compat.mnist")
 _table("contrib.learn.datasets:")
