@@ -29,7 +29,7 @@ from concurrent import futures
 from typing import Any
 
 from anabranch.cluster import credentials, wire
-from anabranch.core import errors
+from anabranch.core import conditions, errors
 
 
 @functools.cache
@@ -126,7 +126,7 @@ class _DaemonThreads(futures.Executor):
             if not fresh:
                 self._idle -= 1
         if fresh:
-            threading.Thread(target=self._serve, args=(work,), name="anabranch task", daemon=True).start()
+            conditions.start(threading.Thread(target=self._serve, args=(work,), name="anabranch task", daemon=True))
         else:
             self._waiting.put(work)
         return future
@@ -436,7 +436,7 @@ class _Heart:
             if self._beating:
                 return
             self._beating = True
-        threading.Thread(target=self._beat, name="anabranch heartbeat", daemon=True).start()
+        conditions.start(threading.Thread(target=self._beat, name="anabranch heartbeat", daemon=True))
 
     def _beat(self) -> None:
         while True:

@@ -60,6 +60,12 @@ class Condition(threading.Condition):
         return notified
 
 
+def start(thread: threading.Thread) -> None:
+    """Start a thread; an interrupt waits until it runs, as it might otherwise never come to do so."""
+    with interrupts.held():
+        thread.start()
+
+
 class Event(threading.Event):
     """An event whose condition is one of these."""
 

@@ -185,8 +185,11 @@ def filter_traceback(traceback: TracebackType | None) -> TracebackType | None:
     shortened = None
     for i in range(last, -1, -1):
         if not (internal[i] and 0 < i < last and internal[i - 1] and internal[i + 1]):
-            entry = entries[i]
-            shortened = TracebackType(shortened, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+            entry, frame = entries[i], entries[i].tb_frame
+            # An instruction that stands for no line (a jump, the end of a block) has none; an interrupt may come there.
+            lineno: int | None = entry.tb_lineno
+            lineno = frame.f_code.co_firstlineno if lineno is None else lineno
+            shortened = TracebackType(shortened, frame, entry.tb_lasti, lineno)
     return shortened
 
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from anabranch.core import file_errors
+from anabranch.core import conditions, file_errors
 
 SYNC_EVERY = 1 << 26
 _MARK = ".tempstate-"
@@ -40,7 +40,7 @@ class Syncing:
         if self._new >= SYNC_EVERY and (self._thread is None or not self._thread.is_alive()):
             self._new = 0
             self._thread = threading.Thread(target=self._sync, name="anabranch-sync", daemon=True)
-            self._thread.start()
+            conditions.start(self._thread)
 
     def _sync(self) -> None:
         with contextlib.suppress(OSError):  # the last one, in the writer's own thread, tells

@@ -354,23 +354,23 @@ def run_wave(
     Raises:
         OpError: one failed; of several that did, that which comes first by ``rank``.
     """
-    failures: list[errors.OpError] = []
+    failures: list[Exception] = []
     begun = []
     with contextlib.ExitStack() as limits:
         try:
             for call, arguments, rng in calls:
                 constants = limits.enter_context(call.limits(transaction.token))
                 begun.append(call.begin(transaction, arguments, rng, (), constants))
-        except errors.OpError as problem:
+        except Exception as problem:
             failures.append(problem)
         returned = []
         for (call, arguments, _), values in zip(calls, begun, strict=False):
             try:
                 returned.append(call.end(transaction, arguments, values))
-            except errors.OpError as problem:
+            except Exception as problem:  # the others own variables, which are to be current again
                 failures.append(problem)
     if failures:
-        raise min(failures, key=rank)
+        raise min(failures, key=lambda problem: rank(problem) if isinstance(problem, errors.OpError) else -1.0)
     return returned
 
 

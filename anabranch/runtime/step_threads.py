@@ -29,7 +29,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.core import errors, thread_context
+from anabranch.core import errors, interrupts, thread_context
 from anabranch.core.cancellation import CancellationToken
 from anabranch.xla import engine
 
@@ -283,6 +283,15 @@ def run(
 
 
 def _hand_over(handed: _Handed) -> None:
+    held = interrupts.Interrupts()  # a step that is listed as running is one that a thread will end
+    held.hold()
+    try:
+        _hand_to_thread(handed)
+    finally:
+        held.release()
+
+
+def _hand_to_thread(handed: _Handed) -> None:
     with _lock:
         _running.add(handed)
         thread = _idle.pop() if _idle else None

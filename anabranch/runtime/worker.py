@@ -31,7 +31,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from anabranch.core import cache, errors
+from anabranch.core import cache, conditions, errors
 from anabranch.core import device as device_names
 from anabranch.core.cache import Cache
 from anabranch.core.cancellation import CancellationToken
@@ -260,7 +260,8 @@ class Worker:
                 if run_metadata is not None:
                     step.stats = []
                     results = runner.run(values, step)
-                    step_stats.fill_metadata(run_metadata, step.stats)
+                    with contextlib.suppress(MemoryError):
+                        step_stats.fill_metadata(run_metadata, step.stats)
                     return results
                 results = runner.run(values, step)
                 with contextlib.suppress(MemoryError):  # the step is done, and what is noted of it can be spared
@@ -569,7 +570,7 @@ class Worker:
         started = time.monotonic()
         say = threading.Timer(PATIENCE, _log.warning, ("Session.close waits for %d steps in flight to end", count))
         say.daemon = True
-        say.start()
+        conditions.start(say)
         try:
             for line in lines:
                 line.settle()

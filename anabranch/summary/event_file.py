@@ -181,7 +181,7 @@ class EventFileWriter:
             os.makedirs(self._logdir, exist_ok=True)
         self._queue = _Queue(self._logdir, self._suffix, self._max_queue)
         thread = threading.Thread(target=self._queue.run, name="EventFileWriter", daemon=True)
-        thread.start()
+        conditions.start(thread)
         self._finish = weakref.finalize(self, _end, self._queue, thread)
         self._closed = False
         self._queue.put(_first_event())

@@ -174,7 +174,7 @@ class LooperThread(threading.Thread):
     ) -> LooperThread:
         """Make and start a thread that calls a function until the coordinator stops it."""
         looper = LooperThread(coord, timer_interval_secs, target, args, kwargs)
-        looper.start()
+        conditions.start(looper)
         return looper
 
     def run(self) -> None:
@@ -376,7 +376,7 @@ class QueueRunner:
             if coord:
                 coord.register_thread(thread)
             if start:
-                thread.start()
+                conditions.start(thread)
         return threads
 
     def to_proto(self, export_scope: str | None = None) -> Any:

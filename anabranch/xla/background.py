@@ -28,7 +28,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from anabranch.core import errors
+from anabranch.core import conditions, errors
 from anabranch.xla import compiler_process
 
 _lock = threading.Lock()
@@ -57,7 +57,7 @@ def start(work: Callable[[], None], name: str) -> threading.Thread | None:
                 atexit.register(_end)
             thread = threading.Thread(target=_run, args=(work,), name=name, daemon=True)
             thread.may_be_interrupted = True  # type: ignore[attr-defined]  # see core/one_time.py
-            thread.start()
+            conditions.start(thread)
             _threads.add(thread)
             return thread
     work()

@@ -228,3 +228,24 @@ def test_the_wrapper_keeps_name_value_and_arguments():
         return a + b
 
     assert (add(1, b=2), add.__name__, add.__doc__) == (3, "add", "Add.")
+
+
+def test_a_traceback_through_an_instruction_without_a_line(package):
+    # As where an interrupt comes between two lines: Python then says None, and takes no None in a traceback.
+    def unlined():
+        raise KeyboardInterrupt("here")
+
+    size = len(unlined.__code__.co_code) // 2
+    table = b"".join(bytes([0x80 | 15 << 3 | min(8, size - at) - 1]) for at in range(0, size, 8))
+    unlined.__code__ = unlined.__code__.replace(co_linetable=table)
+
+    @sites.filtered_traceback
+    def run():
+        unlined()
+
+    with pytest.raises(KeyboardInterrupt, match="here") as info:
+        run()
+    last = info.value.__traceback__
+    while last.tb_next is not None:
+        last = last.tb_next
+    assert (last.tb_frame.f_code.co_name, last.tb_lineno) == ("unlined", unlined.__code__.co_firstlineno)

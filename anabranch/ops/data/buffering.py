@@ -188,7 +188,7 @@ class _Prefetched(Iterator):
         ahead = self._ahead = _Ahead(self.inputs[0], self.dataset.limit)
         weakref.finalize(self, ahead.close)
         self.context.pipeline.add_worker(ahead, self.context)
-        ahead.thread.start()
+        conditions.start(ahead.thread)
         return ahead
 
     def save(self) -> dict[str, Any]:

@@ -186,7 +186,7 @@ class BackgroundSaves:
             finally:
                 done.set()
 
-        threading.Thread(target=write, name="anabranch-save", daemon=False).start()
+        conditions.start(threading.Thread(target=write, name="anabranch-save", daemon=False))
         self._done = done
 
     def _write(
