@@ -130,8 +130,8 @@ class Transaction:
             OpError: the step was cancelled, or is past its deadline.
         """
         positions = [(counter, counter.position + amount) for counter, amount in advances]
-        if updates:
-            self.interrupts.hold()
+        if updates or self._claim is not None:
+            self.interrupts.hold()  # until :meth:`end`, too: a claim that it does not come to let go of stays for good
         if not self.shown and (self.may_be_left or not self.taken):  # else it is too late for the step to be cancelled
             self.token.begin_commit()
         if updates:
@@ -146,7 +146,8 @@ class Transaction:
         return bool(self.taken)
 
     def fail(self) -> None:
-        """Notes that the attempt has failed: buffers that were given away and not replaced are lost."""
+        """Note that the attempt has failed: buffers that were given away and not replaced are lost."""
+        self.interrupts.hold()  # a second Ctrl-C does not keep :meth:`end` from letting go
         if self.taken:
             self.manager.settle(self.taken)
 

@@ -271,13 +271,18 @@ def run(
     except (errors.OpError, NoThread):
         raise
     except BaseException as interrupt:  # Ctrl-C, or what another signal's handler raises
-        token.cancel(errors.CancelledError(None, None, "Step was interrupted."))
-        handed.interrupt()
-        if not handed.ends_by(time.monotonic() + GRACE) and handed.leave("interrupted"):
-            interrupt.add_note(
-                "The interrupted step goes on until its program, or function, returns; whoever needs variables that it "
-                "holds waits for it. A warning tells whether it was done."
-            )
+        held = interrupts.Interrupts()  # a second Ctrl-C waits until it is known what becomes of the step
+        held.hold()
+        try:
+            token.cancel(errors.CancelledError(None, None, "Step was interrupted."))
+            handed.interrupt()
+            if not handed.ends_by(time.monotonic() + GRACE) and handed.leave("interrupted"):
+                interrupt.add_note(
+                    "The interrupted step goes on until its program, or function, returns; whoever needs variables "
+                    "that it holds waits for it. A warning tells whether it was done."
+                )
+        finally:
+            held.release()
         raise
     return handed.outcome()
 

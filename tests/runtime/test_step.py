@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -170,3 +172,37 @@ def test_a_transaction_lets_go_of_everything():
     another = Transaction(manager, CancellationToken())
     another.claim(frozenset(), frozenset([slot, counter]))  # would wait for ever if the first were still held
     another.end()
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_interrupt_as_a_step_lets_go_leaves_nothing_claimed(tier, fails, monkeypatch):
+    """It comes as the first thing in `end`, where Python looks for signals."""
+    drawn = tf.random_uniform([2], seed=3)
+    if fails:
+        with tf.control_dependencies([drawn]):
+            drawn = tf.Variable(0).assign_add(tf.gather([1, 2], tf.placeholder_with_default(9, [])))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    own = Transaction.end
+
+    def interrupted(self):
+        if self._claim is not None:
+            monkeypatch.setattr(Transaction, "end", own)
+            signal.raise_signal(signal.SIGINT)
+        own(self)
+
+    kinds = (tf.errors.InvalidArgumentError,) if fails else ()
+    try:
+        with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(2):
+                try:
+                    session.run(drawn)
+                except kinds:
+                    pass
+            monkeypatch.setattr(Transaction, "end", interrupted)
+            with pytest.raises(KeyboardInterrupt, match=r"^$|goes on"):
+                session.run(drawn)
+            assert session._worker.manager._active == []
+    finally:
+        signal.signal(signal.SIGINT, before)

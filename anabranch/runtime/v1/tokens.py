@@ -203,6 +203,9 @@ class _Run:
             fetched = results.owned([self._result(fetch, i) for i, fetch in enumerate(plan.fetches)])
             self._commit(transaction if holds else None)
             return fetched
+        except BaseException:
+            transaction.fail()
+            raise
         finally:
             transaction.end()
 
@@ -239,6 +242,9 @@ class _Run:
                 )
             updates = [(item.slot, to_host(item.values[-1])) for item in changed]
             transaction.commit(updates, [(counter, now - start) for counter, start, now in moved])
+        except BaseException:
+            transaction.fail()
+            raise
         finally:
             if holding is None:
                 transaction.end()
