@@ -23,7 +23,7 @@ DOCS = ROOT / "docs"
 CONTENTS = {
     "Use": [
         "tour", "control_flow", "sequences", "models", "checkpoints", "records", "slim", "migrating", "pytorch",
-        "programs", "troubleshooting", "reliability", "debugging", "devices", "platforms", "performance",
+        "programs", "troubleshooting", "reliability", "debugging", "devices", "cluster", "platforms", "performance",
     ],
     "Change": ["architecture", "extending", "testing", "notes/README"],
 }  # fmt: skip

@@ -8,9 +8,12 @@ anabranch checkpoint ls|show|diff    what checkpoints hold, and where two differ
 anabranch graph summary|to-text|freeze|ops
 anabranch where NAME...              where a public name or an op type is defined: file and line
 anabranch cache info|clear           the compiled programs that are kept on disk
+anabranch cluster status ADDRESS     what the tasks of a cluster do
+anabranch launch [options] SCRIPT    start all tasks of a program on this machine
 
-The last five have ``--json``; exit status 1 says that an answer is 'no' (checkpoints differ, a graph has op types that
-are not defined), 2 that something is wrong, which is told on standard error.
+Those from `saved-model` to `cluster` have ``--json``; exit status 1 says that an answer is 'no' (checkpoints differ, a
+graph has op types that are not defined, a task does not answer), 2 that something is wrong, which is told on standard
+error.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ _LOADED_WHEN_NAMED = {
     "checkpoint": ("anabranch.cli.checkpoint_command", "list, show and compare checkpoints"),
     "graph": ("anabranch.cli.graph_command", "summarise, print, freeze and check graphs"),
     "where": ("anabranch.cli.where_command", "say in which file and line a public name or an op type is defined"),
+    "cluster": ("anabranch.cli.cluster_command", "show what the tasks of a cluster do"),
+    "launch": ("anabranch.cli.launch_command", "start all tasks of a program on this machine"),
     "cache": ("anabranch.cli.cache_command", "show and clear the compiled programs that are kept on disk"),
 }
 

@@ -175,13 +175,18 @@ class PeerElsewhere(Peer):
             pass  # it is gone
 
 
+def greeting() -> dict[str, Any]:
+    """What a process says of itself to a task."""
+    return {"versions": tasks.versions(), "pid": os.getpid()}
+
+
 def wait_for_task(address: str, name: str, token: CancellationToken | None) -> dict[str, Any]:
     """What the task at an address says of itself; waits until it answers.
 
     Raises:
         OpError: it refuses, is not one of ours, or the token's error.
     """
-    header = {"versions": tasks.versions(), "pid": os.getpid()}
+    header = greeting()
     started = time.monotonic()
     say_at = started + SAY_AFTER
     while True:

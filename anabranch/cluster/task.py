@@ -245,6 +245,7 @@ class Task:
             "sessions": len(sessions),
             "steps": sum(here.steps for here in sessions),
             "running": sum(len(here.worker.running) for here in sessions),
+            "queues": self.manager.queue_sizes(),
             "variables": len(slots),
             "bytes": sum(getattr(slot.version.value, "nbytes", 0) for slot in slots if slot.version is not None),
         }

@@ -9,6 +9,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 
 TIERS = ("auto", "interpreted", "compiled")
+CONSISTENCY = ("async", "sync", "serialisable", "('stale', k)", "('sync', b)")
 ISOLATION = ("serializable", "read_committed")
 
 
@@ -29,7 +30,12 @@ class SessionOptions:
         precision: matmul and convolution precision: None (platform default), ``"highest"``, ``"high"`` or
             ``"default"``.
         plan_cache_size: how many plans are kept.
+        consistency: what steps over several tasks of a cluster promise each other: ``async``, nothing beyond what each
+            task promises. Others raise: synchronous steps are ``tf.train.SyncReplicasOptimizer``'s.
         config: a ConfigProto beside these options.
+
+    Raises:
+        ValueError: a value is not one of those. UnimplementedError: a consistency that is not there.
     """
 
     tier: str = "auto"
@@ -39,9 +45,19 @@ class SessionOptions:
     seed: int | None = None
     precision: str | None = None
     plan_cache_size: int = 256
+    consistency: Any = "async"
     config: Any = None
 
     def __post_init__(self) -> None:
+        if self.consistency != "async":
+            kind = self.consistency[0] if isinstance(self.consistency, tuple) else self.consistency
+            known = kind in ("stale", "sync", "serialisable")
+            text = errors.message(
+                f"SessionOptions(consistency={self.consistency!r})",
+                "'async', the only one that is there" if known else f"one of {', '.join(CONSISTENCY)}",
+                "tf.train.SyncReplicasOptimizer for synchronous steps, with backup workers or without",
+            )
+            raise errors.UnimplementedError(None, None, text) if known else ValueError(text)
         for name, allowed in (
             ("tier", TIERS),
             ("isolation", ISOLATION),

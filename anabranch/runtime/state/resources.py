@@ -387,6 +387,12 @@ class ResourceManager:
         with self.changed:
             return list(self._slots.values())
 
+    def queue_sizes(self) -> dict[str, int]:
+        """How many rows each queue holds, by name."""
+        with self.changed:
+            queues = [(handle.name, item) for handle, item in self._objects.items() if handle.kind == "queue"]
+        return {name: item.size() for name, item in queues}
+
     # -- transactions -------------------------------------------------------------------------------------------------
     def begin(self, claim: Claim, token: CancellationToken | None = None, by: Any = None) -> None:
         """Hold variables for a writing segment, first come first served; the caller must :meth:`end` it in any case.
