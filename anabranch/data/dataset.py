@@ -364,8 +364,8 @@ class Dataset:
 
         Args:
             map_func: called with an element (its parts as arguments if it is a tuple); returns a structure of tensors.
-            num_parallel_calls: how many calls may run at a time; the elements and their order do not depend on it. For
-                now calls are made one after the other, whatever is given.
+            num_parallel_calls: how many calls may run at a time; the elements and their order do not depend on it.
+                Threads are used where calls take long and are faster on them, and the function has no effects.
         """
         traced = function_bodies.trace(map_func, self._spec, "Dataset.map()")
         return self._calling("MapDataset", traced, "f", num_parallel_calls)
@@ -424,8 +424,8 @@ class Dataset:
             map_func: makes a dataset of an element.
             cycle_length: how many datasets are open at a time; 10 if it is -1.
             block_length: how many elements of one come in a row.
-            num_parallel_calls: how many may be read at a time; the order does not depend on it. For now they are read
-                one after the other, whatever is given.
+            num_parallel_calls: how many may be read at a time; the order does not depend on it. Threads read
+                ahead where elements take long to make, and the functions have no effects.
         """
         traced = function_bodies.trace(map_func, self._spec, "Dataset.interleave()")
         if isinstance(cycle_length, int) and cycle_length == AUTOTUNE:

@@ -37,8 +37,7 @@ def map_and_batch(
         batch_size: how many elements make a batch.
         num_parallel_batches: how many batches may be made at a time.
         drop_remainder: whether a last batch that has fewer elements is left out.
-        num_parallel_calls: how many calls may run at a time; one of the two is given at most. For now calls are made
-            one after the other, whatever is given.
+        num_parallel_calls: how many calls may run at a time; one of the two is given at most. See ``map``.
     """
     if num_parallel_batches is not None and num_parallel_calls is not None:
         raise ValueError(

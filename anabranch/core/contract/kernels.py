@@ -98,6 +98,10 @@ class PreparedFunction(Protocol):
         """The outputs for many elements in one run, all as arrays with a row for each; None if it has no such form."""
 
     @property
+    def alike_in_parallel(self) -> bool:
+        """Whether calls on several threads at a time give what calls one after the other do."""
+
+    @property
     def by_element(self) -> str | None:
         """Why it has no such form, if that is known."""
 

@@ -10,6 +10,7 @@ from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool, Int, List
 from anabranch.core.values import shapes
 from anabranch.ops.data.mapping import ARGUMENTS, FUNCTION, Calling, ManyAtOnce
+from anabranch.ops.data.parallel import ParallelCalls
 from anabranch.ops.data.pipeline import (
     ELEMENTS,
     METADATA,
@@ -241,6 +242,26 @@ class _MappedBatches(ManyAtOnce):
     def start(self) -> None:
         super().start()
         self.over = False
+        dataset = self.dataset
+        self._calls = ParallelCalls(
+            self._call, self.pull, dataset.calls, self.context, dataset.op, dataset.batch_size + dataset.calls
+        )
+
+    @property
+    def under_way(self) -> bool:
+        return bool(self._calls.pending)
+
+    def save(self) -> dict[str, Any]:
+        outcomes = self._calls.outcomes()
+        return {**super().save(), "outcomes": outcomes}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self._calls.go_to(state["outcomes"])
+
+    def close(self) -> None:
+        self._calls.close()
+        super().close()
 
     def next(self) -> Element | None:
         """The next batch. If a call fails, so does its batch, and the one after it comes next."""
@@ -252,19 +273,21 @@ class _MappedBatches(ManyAtOnce):
         elements: list[Element] = []
         failure: errors.OpError | None = None
         for _ in range(0 if self.over else size):
-            element = self.pull()
-            if element is None:
+            outcome = self._calls.next()
+            if outcome is None:
                 break
-            try:
-                elements.append(tuple(self._call(element)))
-            except errors.OutOfRangeError as end:
+            if isinstance(outcome, errors.OutOfRangeError):
                 if not self.dataset.keeps_count:
                     break
                 failure = failure or errors.InvalidArgumentError(
-                    None, self.dataset.op, f"Function invocation produced OutOfRangeError: {end.message}"
+                    None, self.dataset.op, f"Function invocation produced OutOfRangeError: {outcome.message}"
                 )
-            except errors.OpError as problem:
-                failure = failure or problem
+            elif isinstance(outcome, errors.OpError):
+                failure = failure or outcome
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            else:
+                elements.append(outcome)
         if failure is not None:
             raise failure
         self.over = len(elements) < size
@@ -295,13 +318,16 @@ class MapAndBatch(Calling):
     """Batches of what ``f`` gives for each element of the input, in order, whatever the number of calls at a time."""
 
     iterator = _MappedBatches
+    free = Calling.free | {"num_parallel_calls"}
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         super().configure(ctx, attrs, **operands)
         self.batch_size = number(ctx, operands["batch_size"], "batch_size", 1)
         self.drop_remainder = bool(operands["drop_remainder"])
         self.keeps_count = bool(attrs["preserve_cardinality"])
-        calls = number(ctx, operands["num_parallel_calls"], "num_parallel_calls")
+        self.calls = number(ctx, operands["num_parallel_calls"], "num_parallel_calls")
         ctx.check(
-            calls > 0 or calls == -1, errors.InvalidArgumentError, "num_parallel_calls must be greater than zero."
+            self.calls > 0 or self.calls == -1,
+            errors.InvalidArgumentError,
+            "num_parallel_calls must be greater than zero.",
         )

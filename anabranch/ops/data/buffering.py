@@ -28,7 +28,10 @@ WORTH_A_THREAD = 0.0005
 SLOW_BEFORE_A_THREAD = 2
 """How many elements must have taken so long."""
 AUTOTUNED_SIZE = 2
-"""How many elements are held if the buffer's size is left to us."""
+"""How many elements are held at first if the buffer's size is left to us."""
+MOST_AUTOTUNED = 16
+MOST_AUTOTUNED_BYTES = 1 << 26
+"""How many elements, and bytes, are held at most then, where whoever asks has had to wait."""
 
 
 # ---------------------------------------------------------------------------------------------------------------- cache
@@ -101,7 +104,8 @@ class _Ahead(Worker):
     """Elements that a thread makes ahead."""
 
     def __init__(self, source: Iterator, limit: int) -> None:
-        self.source = source
+        self._source = weakref.ref(source)
+        """Held by its iterator: a thread that waits keeps nothing of a pipeline that nobody holds."""
         self.limit = limit
         self.changed = conditions.Condition()
         self.working = threading.Lock()
@@ -118,15 +122,18 @@ class _Ahead(Worker):
                     if self.ended:
                         return
                 with self.working:
+                    source = self._source()
                     item: Element | BaseException | None
                     try:
-                        item = self.source.next()
+                        item = source.next() if source is not None else None
                     except BaseException as problem:  # told to whoever asks for this element
                         item = problem
+                    del source
                     with self.changed:
                         self.items.append(item)
                         self.ended |= item is None
                         self.changed.notify_all()
+                    del item
 
     def close(self) -> None:
         """Let the thread end."""
@@ -175,6 +182,7 @@ class _Prefetched(Iterator):
                 return element
         with ahead.changed:
             if not ahead.items:
+                ahead.limit = self.dataset.wider(ahead.limit)
                 self.context.pipeline.current_token.wait_for(
                     ahead.changed, lambda: bool(ahead.items) or ahead.ended, self.dataset.op
                 )
@@ -239,3 +247,22 @@ class Prefetch(Dataset):
             "buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning",
         )
         self.limit = AUTOTUNED_SIZE if size < 0 else size
+        self.autotuned = size < 0
+
+    def wider(self, limit: int) -> int:
+        """How many elements may be held once somebody had to wait although there was room for ``limit``."""
+        if not self.autotuned:
+            return limit
+        bytes_ = self.row_bytes if self.row_bytes < float("inf") else MOST_AUTOTUNED_BYTES / 4
+        return max(limit, int(min(2 * limit, MOST_AUTOTUNED, MOST_AUTOTUNED_BYTES // max(1, bytes_))))
+
+
+class Ahead(Prefetch):
+    """The elements of a dataset that a stage has opened, some of which may be made before they are asked for."""
+
+    def __init__(self, dataset: Dataset, limit: int) -> None:
+        self.op = dataset.op
+        self.types, self.shapes = dataset.types, dataset.shapes
+        self.inputs = (dataset,)
+        self.limit = limit
+        self.autotuned = False

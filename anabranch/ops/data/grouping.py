@@ -121,6 +121,8 @@ class _GroupedByWindow(_Keyed):
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
+        if self.current is not None:
+            self.current[2].close()
         self.current = None
         current = state["current"]
         if current is not None:

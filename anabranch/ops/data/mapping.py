@@ -14,6 +14,8 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool, Func, List, String
+from anabranch.ops.data.buffering import Ahead
+from anabranch.ops.data.parallel import ParallelCalls
 from anabranch.ops.data.pipeline import (
     ELEMENTS,
     METADATA,
@@ -38,6 +40,9 @@ ARGUMENTS = "input_dataset: variant, other_arguments: [Targuments]"
 class Calling(Dataset):
     """A stage that calls its function ``f``."""
 
+    ahead = 0
+    """How many elements of each dataset that it has opened may be made, by threads, before they are asked for."""
+
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         self.function = Function(attrs.get("f") or attrs.get("predicate"), operands["other_arguments"])
 
@@ -56,6 +61,11 @@ class ManyAtOnce(Iterator):
         """Elements of the input that the function has not been called for, the next one last."""
         self._call = self.dataset.function.prepare(self.context)
 
+    @property
+    def under_way(self) -> bool:
+        """Whether elements of the input come before the next one that is pulled."""
+        return False
+
     def pull(self) -> Element | None:
         """The input's next element."""
         return self.taken.pop() if self.taken else self.inputs[0].next()
@@ -65,7 +75,7 @@ class ManyAtOnce(Iterator):
 
         None if the function must be called for each: also at the end of the input.
         """
-        if self.taken or not self._call.takes_rows(self.dataset.inputs[0]):
+        if self.taken or self.under_way or not self._call.takes_rows(self.dataset.inputs[0]):
             return None
         columns = self.inputs[0].take(min(count, MOST_ROWS))
         if columns is None:
@@ -83,6 +93,23 @@ class _Mapped(ManyAtOnce):
     def start(self) -> None:
         super().start()
         self.over = False
+        self._calls = ParallelCalls(self._call, self.pull, self.dataset.calls, self.context, self.dataset.op)
+
+    @property
+    def under_way(self) -> bool:
+        return bool(self._calls.pending)
+
+    def save(self) -> dict[str, Any]:
+        outcomes = self._calls.outcomes()  # they have been made: what is under way is no longer the input's
+        return {**super().save(), "outcomes": outcomes}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self._calls.go_to(state["outcomes"])
+
+    def close(self) -> None:
+        self._calls.close()
+        super().close()
 
     def take(self, count: int) -> Sequence[Any] | None:
         if self.over:
@@ -106,22 +133,24 @@ class _Mapped(ManyAtOnce):
         return elements
 
     def next(self) -> Element | None:
-        element = None if self.over else self.pull()
-        if element is None:
-            return None
-        try:
-            return tuple(self._call(element))
-        except errors.OutOfRangeError as end:
+        outcome = None if self.over else self._calls.next()
+        if isinstance(outcome, errors.OutOfRangeError):
             if self.dataset.keeps_count:
                 raise errors.InvalidArgumentError(
-                    None, self.dataset.op, f"Function invocation produced OutOfRangeError: {end.message}"
-                ) from end
+                    None, self.dataset.op, f"Function invocation produced OutOfRangeError: {outcome.message}"
+                ) from outcome
             self.over = True
             return None
+        if isinstance(outcome, BaseException):
+            raise outcome
+        element: Element | None = outcome
+        return element
 
 
 class _Mapping(Calling):
     iterator = _Mapped
+    calls = 1
+    """How many calls may be under way at a time; -1 leaves it to us."""
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         super().configure(ctx, attrs, **operands)
@@ -171,6 +200,8 @@ class Map(_Mapping):
 )
 class ParallelMap(_Mapping):
     """What ``f`` gives for each element of the input, in order, whatever the number of calls at a time."""
+
+    free = Calling.free | {"num_parallel_calls", "sloppy", "deterministic"}
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         super().configure(ctx, attrs, **operands)
@@ -269,7 +300,10 @@ class _Nested(Iterator):
         has its own, of an interleave each slot of the cycle.
         """
         (inner,) = self._call(element)
-        return inner_dataset(self.dataset.op, inner).iterate(Context.inner(self.context, number))
+        inner = inner_dataset(self.dataset.op, inner)
+        if self.dataset.ahead and inner.alike_on_threads:
+            inner = Ahead(inner, self.dataset.ahead)
+        return inner.iterate(Context.inner(self.context, number))
 
     def open_next(self, number: int) -> tuple[Element, Iterator] | None:
         """The next element of the input and the dataset made of it; None at the input's end."""
@@ -305,6 +339,8 @@ class _Flattened(_Nested):
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
+        if self.current is not None:
+            self.current[1].close()
         self.current = None
         if state["current"] is not None:
             element = state["current"]["element"]
@@ -389,6 +425,9 @@ class _Interleaved(_Nested):
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         for i, item in enumerate(state["cycle"]):
+            opened = self.cycle[i]
+            if opened is not None:
+                opened[1].close()
             self.cycle[i] = None
             if item is not None:
                 inner = self.open(item["element"], i) if item["element"] else self._nothing()
@@ -441,6 +480,7 @@ class LegacyParallelInterleave(_Interleaving):
     """Like ``InterleaveDataset``, in the same order, which a sloppy one may have, too; a failure takes its turn."""
 
     counts_failures = True
+    free = _Interleaving.free | {"sloppy", "deterministic", "buffer_output_elements", "prefetch_input_elements"}
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         super().configure(ctx, attrs, **operands)
@@ -451,6 +491,7 @@ class LegacyParallelInterleave(_Interleaving):
                 errors.InvalidArgumentError,
                 f"`{name}` must be {'> 0' if least else '>= 0'}, but is {value}",
             )
+        self.ahead = int(operands["buffer_output_elements"])
 
 
 @stage(
@@ -460,3 +501,10 @@ class LegacyParallelInterleave(_Interleaving):
 )
 class ParallelInterleave(_Interleaving):
     """Like ``InterleaveDataset``, in the same order, whatever the number of calls at a time."""
+
+    free = _Interleaving.free | {"num_parallel_calls", "sloppy"}
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        super().configure(ctx, attrs, **operands)
+        calls = number(ctx, operands["num_parallel_calls"], "num_parallel_calls")
+        self.ahead = 0 if calls == 1 else max(2, self.block_length)

@@ -31,7 +31,7 @@ from anabranch.core.contract.inference import scalar as scalar_shape
 from anabranch.core.contract.kernels import Functions, PreparedFunction
 from anabranch.core.contract.opdef import PURE, Attr, List, NotDifferentiable, String, define
 from anabranch.core.graph.body import Body
-from anabranch.core.graph.body_ops import bodies_of
+from anabranch.core.graph.body_ops import bodies_of, functions_of
 from anabranch.core.live_set import LiveSet
 from anabranch.core.values import dtypes, shapes, spare_arrays
 from anabranch.ops.data import fingerprints
@@ -220,6 +220,12 @@ class Dataset:
         """Bytes of an element whose components always have the same shapes; without end if they need not."""
         return _row_bytes(self.types, self.shapes) if self.types else float("inf")
 
+    @functools.cached_property
+    def alike_on_threads(self) -> bool:
+        """Whether its elements are the same beside other threads: its functions draw nothing and have no effects."""
+        bodies = [value for value in self.attrs.values() if isinstance(value, Body)]
+        return all(map(_only_computes, bodies)) and all(item.alike_on_threads for item in self.inputs)
+
     def check_place(self) -> None:
         """Refuse to save a place if something that is not in it says what comes: a Python function's own state."""
         for value in self.attrs.values():
@@ -239,6 +245,16 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} dataset of {len(self.types)} components>"
+
+
+def _only_computes(body: Body) -> bool:
+    """Whether nothing in a function, in its branches and loops, and in what it hands to stages, has an effect."""
+    return not any(
+        op.definition.effect.kind in ("random", "write", "channel", "io")
+        or not all(_only_computes(use.body) for use in bodies_of(op))
+        or not all(_only_computes(use.body) for use in functions_of(op))
+        for op in body.operations
+    )
 
 
 def _python_op(body: Body) -> Any:

@@ -1,10 +1,11 @@
-"""Stages that say which elements come, and how often: repeat, take, skip, shard, concatenate, zip, choices.
+"""Stages that say which elements come, and how often: repeat, take, skip, shard, concatenate, zip, choices, errors.
 
 Each has a form for tables (see :mod:`anabranch.ops.data.pipeline`) where it only chooses rows.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,8 @@ from anabranch.ops.data.pipeline import (
     number,
     stage,
 )
+
+_log = logging.getLogger("anabranch")
 
 
 class OverRows(Dataset):
@@ -377,3 +380,28 @@ class DirectedInterleave(Dataset):
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         self.stops = bool(attrs.get("stop_on_empty_dataset", False))
+
+
+# --------------------------------------------------------------------------------------------------- without errors
+class _WithoutErrors(Iterator):
+    def next(self) -> Element | None:
+        pipeline = self.context.pipeline
+        while True:
+            try:
+                return self.inputs[0].next()
+            except errors.OpError as problem:
+                pipeline.current_token.raise_if_cancelled(self.dataset.op)
+                pipeline.token.raise_if_cancelled(self.dataset.op)
+                if self.dataset.logs:
+                    _log.warning("Error raised with error message %s", problem)
+
+
+@stage("ExperimentalIgnoreErrorsDataset", "input_dataset: variant", {**ELEMENTS, "log_warning": Bool(False)})
+@stage("IgnoreErrorsDataset", "input_dataset: variant", {**ELEMENTS, "log_warning": Bool(False)})
+class WithoutErrors(Dataset):
+    """The elements of the input that can be made; those whose making fails are left out, and each of these alone."""
+
+    iterator = _WithoutErrors
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        self.logs = bool(attrs["log_warning"])

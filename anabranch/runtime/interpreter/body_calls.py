@@ -17,6 +17,7 @@ from typing import Any
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import faults, kernels
 from anabranch.core.graph.body import Body
+from anabranch.rewrite import effects
 from anabranch.runtime.interpreter.row_code import Rows
 from anabranch.runtime.plans import policy
 from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceManager
@@ -115,6 +116,20 @@ class BodyFunction:
         self._rows: Rows | None = None
         if self._straight is not None and self._tier in ("auto", "interpreted"):
             self._rows = Rows(self._plan, len(body.args) - len(self._captured))
+
+    @property
+    def alike_in_parallel(self) -> bool:
+        """Whether calls on several threads give what calls one after the other do: it draws nothing, has no effects and
+        calls no Python.
+        """
+        (segment, *others) = self._plan.segments
+        if others or segment.channel is not None or segment.written or segment.random_ops or segment.calls_python:
+            return False
+        for op in segment.ops:
+            within = effects.summary(op)
+            if within is not None and (within.writes or within.random_ops or within.channel or within.io):
+                return False
+        return True
 
     @property
     def by_element(self) -> str | None:

@@ -1,0 +1,237 @@
+"""Calls of a stage's function on several threads at a time, in the order of the elements.
+
+Whoever asks for an element tops up what is under way: it takes elements of the input, which no thread but its own ever
+touches, and hands them to threads that call the function. Results are given out in order, and so are errors, of calls
+and of the input. So neither the values nor their order depend on how many threads there are.
+
+Threads are begun only where they pay: calls that take less than :data:`WORTH_A_THREAD` are made when they are asked
+for, and where threads turn out to be no faster (the function holds the interpreter lock), they are ended. A function
+that draws, has effects or calls Python is called by one thread, one element after the other.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.cancellation import CancellationToken
+from anabranch.ops.data.pipeline import Context, Element, Worker
+
+WORTH_A_THREAD = 0.0005
+"""Seconds that a call takes at least if it is worth a thread."""
+SLOW_BEFORE_THREADS = 4
+"""How many calls must have taken so long."""
+TRIED = 24
+"""Calls on threads after which it is looked whether they are faster."""
+GAIN = 0.9
+"""What calls on threads must take at most of the time of calls one by one."""
+MOST_THREADS = 16
+
+
+class _Call:
+    """An element and, once a thread has called the function for it, what it gave."""
+
+    __slots__ = ("done", "element", "outcome")
+
+    def __init__(self, element: Element | None, outcome: Any = None) -> None:
+        self.element = element
+        self.outcome: Any = outcome
+        self.done = outcome is not None
+
+
+class _Threads(Worker):
+    """Threads that call functions for elements.
+
+    Idle ones hold nothing of the pipeline, which would keep them: they end when the iterator is collected.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.changed = threading.Condition()
+        self._waiting: collections.deque[tuple[Callable[[Element], Any], _Call]] = collections.deque()
+        self._ended = False
+        self.threads = [
+            threading.Thread(target=self._work, daemon=True, name="anabranch parallel call") for _ in range(count)
+        ]
+        for thread in self.threads:
+            thread.start()
+
+    def submit(self, function: Callable[[Element], Any], call: _Call) -> None:
+        """Let a thread make a call."""
+        with self.changed:
+            self._waiting.append((function, call))
+            self.changed.notify()
+
+    def _work(self) -> None:
+        with np.errstate(all="ignore"):
+            while True:
+                with self.changed:
+                    self.changed.wait_for(lambda: self._ended or self._waiting)
+                    if self._ended:
+                        return
+                    function, call = self._waiting.popleft()
+                outcome = outcome_of(function, call.element)
+                with self.changed:
+                    call.outcome, call.done = outcome, True
+                    self.changed.notify_all()
+                del function, call, outcome
+
+    def wait(self, call: _Call, token: CancellationToken, op: Any) -> None:
+        """Wait until a call has been made."""
+        if not call.done:
+            with self.changed:
+                token.wait_for(self.changed, lambda: call.done or self._ended, op)
+
+    def close(self) -> None:
+        """Let the threads end."""
+        with self.changed:
+            self._ended = True
+            self.changed.notify_all()
+
+    def join(self) -> None:
+        """Wait until they have ended."""
+        for thread in self.threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def pause(self) -> None:
+        """Nothing: the threads touch no place; whoever saves one waits for the calls under way."""
+
+    def resume(self) -> None:
+        """Nothing either."""
+
+
+def outcome_of(call: Callable[[Element], Any], element: Any) -> Any:
+    """What a call gives, as a tuple, or the error that it raises."""
+    try:
+        return tuple(call(element))
+    except BaseException as problem:  # told to whoever asks for this element
+        return problem
+
+
+class ParallelCalls:
+    """The outcomes of a function for the elements that ``pull`` gives, in order.
+
+    Args:
+        call: the function.
+        pull: the next element of the input; None at the end.
+        calls: how many at a time; -1 leaves it to us.
+        context: where the iterator stands.
+        op: the stage's op.
+    """
+
+    def __init__(
+        self, call: Any, pull: Callable[[], Element | None], calls: int, context: Context, op: Any, ahead: int = 0
+    ) -> None:
+        self._call = call
+        self._pull = pull
+        self._context = context
+        self._op = op
+        automatic = max(1, min(MOST_THREADS, os.cpu_count() or 1))
+        self._count = min(automatic, calls if calls > 0 else automatic)
+        self._limit = max(calls if calls > 0 else automatic, ahead)
+        self._allowed = self._count > 1 and call.function.alike_in_parallel
+        self._slow = 0
+        self._alone = 0.0
+        """Seconds that a call took when they were made one by one."""
+        self._made = 0
+        self._waited = 0.0
+        """Seconds that whoever asked has spent here for calls on threads."""
+        self.pending: collections.deque[_Call] = collections.deque()
+        self.threads: _Threads | None = None
+
+    def next(self) -> Any:
+        """The next outcome: a tuple, an exception, or None at the end of the input."""
+        if self.threads is None and not self.pending:
+            return self._next_alone()
+        started = time.perf_counter()
+        self._top_up()
+        if not self.pending:
+            return None
+        first = self.pending[0]
+        if self.threads is not None:
+            self.threads.wait(first, self._context.pipeline.current_token, self._op)
+        if not first.done:  # the threads were ended
+            first.outcome = outcome_of(self._call, first.element)
+        self.pending.popleft()
+        self._judge(time.perf_counter() - started)
+        return first.outcome
+
+    def _next_alone(self) -> Any:
+        element = self._pull()
+        if element is None:
+            return None
+        started = time.perf_counter()
+        outcome = outcome_of(self._call, element)
+        if self._allowed:
+            took = time.perf_counter() - started
+            if took > WORTH_A_THREAD:
+                self._slow += 1
+                self._alone = min(took, self._alone or took)
+                if self._slow >= SLOW_BEFORE_THREADS:
+                    self._begin()
+        return outcome
+
+    def _begin(self) -> None:
+        self.threads = threads = _Threads(self._count)
+        weakref.finalize(self, threads.close)
+        self._context.pipeline.add_worker(threads, self._context)
+        self._waited = 0.0
+        self._made = 0
+
+    def _top_up(self) -> None:
+        while self.threads is not None and len(self.pending) < self._limit:
+            if self.pending and self.pending[-1].element is None:  # behind the end, or an error of the input
+                return
+            try:
+                element = self._pull()
+            except BaseException as problem:  # comes in its turn
+                self.pending.append(_Call(None, problem))
+                return
+            if element is None:
+                return
+            call = _Call(element)
+            self.pending.append(call)
+            self.threads.submit(self._call, call)
+
+    def _judge(self, waited: float) -> None:
+        """End the threads if waiting for them takes no less than calls one by one."""
+        self._made += 1
+        self._waited += waited
+        if self._made == TRIED and self.threads is not None and self._waited / TRIED > GAIN * self._alone:
+            self._allowed = False
+            self._finish()
+
+    def _finish(self) -> None:
+        """Let calls under way come to their end, and the threads."""
+        threads, self.threads = self.threads, None
+        if threads is not None:
+            for call in self.pending:
+                threads.wait(call, self._context.pipeline.token, self._op)
+            threads.close()
+
+    def outcomes(self) -> list[Any]:
+        """The outcomes of all calls under way, once they have been made."""
+        for call in self.pending:
+            if self.threads is not None:
+                self.threads.wait(call, self._context.pipeline.current_token, self._op)
+        return [call.outcome for call in self.pending]
+
+    def go_to(self, outcomes: list[Any]) -> None:
+        """Forget what is under way, and give these out next."""
+        self.pending.clear()
+        for outcome in outcomes:
+            self.pending.append(_Call(None, outcome))
+
+    def close(self) -> None:
+        """Let the threads end."""
+        if self.threads is not None:
+            self.threads.close()
+            self.threads.join()
+            self.threads = None
