@@ -15,42 +15,24 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.inference import partial_value
 from anabranch.core.graph.build import build
-from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.graph.random_seed import get_seed
 from anabranch.core.graph.sparse_tensor import SparseTensor
-from anabranch.core.values import dtypes, shapes
+from anabranch.core.values import dtypes
 from anabranch.core.values.shapes import TensorShape
-from anabranch.data import function_bodies, generators, iterators, nest, structure
+from anabranch.data import function_bodies, generators, iterators, nest, padding, structure
+from anabranch.data.operands import number, seeds, static_size
 from anabranch.data.options import Options
 from anabranch.data.structure import Component, DatasetComponent, TensorComponent
+from anabranch.session import Session, get_default_session
 
 AUTOTUNE = -1
 
 
-def number(value: Any, name: str, dtype: dtypes.DType = dtypes.int64) -> Tensor:
-    """An operand of a stage as a scalar tensor."""
-    return convert_to_tensor(value, dtype, name=name)
-
-
-def seeds(seed: Any) -> tuple[Tensor, Tensor]:
-    """The two seeds of a stage that draws, as TensorFlow makes them; 0 and 0 draw others."""
-    first, second = get_seed(seed) if not isinstance(seed, Tensor) else (None, seed)
-    if isinstance(seed, Tensor):
-        first = get_seed(0)[0]
-    low = constant(0, dtypes.int64, name="seed") if first is None else number(first, "seed")
-    if second is None:
-        return low, constant(0, dtypes.int64, name="seed2")
-    with name_scope("seed2") as scope:
-        high = convert_to_tensor(second, dtypes.int64)
-        both = build("LogicalAnd", build("Equal", low, np.int64(0)), build("Equal", high, np.int64(0)))
-        return low, build("Select", both, constant(2**31 - 1, dtypes.int64), high, name=scope)
-
-
 @public("data.Dataset", "contrib.data.Dataset")
-class Dataset:
+class Dataset(structure.OfElements):
     """A sequence of elements, each a structure (tuple, dictionary) of tensors, sparse tensors or datasets.
 
     It is made by ``from_tensors``, ``from_tensor_slices``, ``from_generator``, ``range``, ``list_files`` or a class
@@ -82,21 +64,6 @@ class Dataset:
     def element_spec(self) -> Any:
         """The structure of its elements: a component for each leaf."""
         return self._spec
-
-    @property
-    def output_types(self) -> Any:
-        """The dtype of each component."""
-        return nest.map_structure(lambda component: component.legacy_type, self._spec)
-
-    @property
-    def output_shapes(self) -> Any:
-        """The static shape of each component."""
-        return nest.map_structure(lambda component: component.legacy_shape, self._spec)
-
-    @property
-    def output_classes(self) -> Any:
-        """The class of each component: tf.Tensor, tf.SparseTensor."""
-        return nest.map_structure(lambda component: component.legacy_class, self._spec)
 
     @property
     def _attrs(self) -> dict[str, Any]:
@@ -358,6 +325,36 @@ class Dataset:
         """Its elements, kept in memory (or in a file) after the first pass."""
         return self._stage("CacheDataset", convert_to_tensor(filename, dtypes.string, name="filename"))
 
+    def explain(self, session: Any = None, elements: int = 1000, seconds: float = 1.0) -> str:
+        """A table of what its stages do: elements, time of each without those before it, and how it gives elements.
+
+        It is gone through once, from its beginning, on an iterator of its own.
+
+        Args:
+            session: runs it; the default session, or one of its own, if None.
+            elements: how many elements are taken at most.
+            seconds: for how long at most.
+
+        Example:
+            >>> import anabranch as tf
+            >>> dataset = tf.data.Dataset.range(1000).map(lambda x: x * 2 + 1).batch(100)
+            >>> print(dataset.explain())  # doctest: +ELLIPSIS
+            10 elements in ... ms
+              stage ... us each ... how
+            ...
+                Map ... once for many elements
+            ...
+        """
+        with self._variant_tensor.graph.as_default():
+            report = build("AnabranchDatasetReport", self._variant_tensor, np.int64(elements), np.float64(seconds))
+            runs = session or get_default_session()
+            if runs is None:
+                with Session() as own:
+                    text: bytes = own.run(report)
+            else:
+                text = runs.run(report)
+        return text.decode()
+
     # ----------------------------------------------------------------------------------------------- element by element
     def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None) -> Dataset:
         """What ``map_func`` gives for each element.
@@ -459,33 +456,9 @@ class Dataset:
             padding_values: what fills each component up, a scalar; zeros and empty strings if None.
             drop_remainder: whether a last batch that has fewer elements is left out.
         """
-        components = nest.flatten(self._spec)
-        for component in components:
-            if not isinstance(component, TensorComponent):
-                raise TypeError(
-                    "Batching of padded sparse tensors is not currently supported\n"
-                    + errors.message(f"{component!r}", "tensors", "tf.sparse.to_dense(x)")
-                )
         size = number(batch_size, "batch_size")
-        padded = [
-            _padded_shape(given, component.shape)
-            for given, component in zip(nest.flatten_up_to(self._spec, padded_shapes), components, strict=True)
-        ]
-        given_values = (
-            [None] * len(components) if padding_values is None else nest.flatten_up_to(self._spec, padding_values)
-        )
-        values = [
-            _padding_value(value, component.dtype) for value, component in zip(given_values, components, strict=True)
-        ]
         drop = convert_to_tensor(drop_remainder, dtypes.bool_, name="drop_remainder")
-        static = static_size(size, drop)
-        spec = nest.pack_sequence_as(
-            self._spec,
-            [
-                TensorComponent(component.dtype, TensorShape([static]).concatenate(_shape_of_vector(sizes)))
-                for component, sizes in zip(components, padded, strict=True)
-            ],
-        )
+        padded, values, spec = padding.operands(self._spec, padded_shapes, padding_values, static_size(size, drop))
         attrs = {
             "Toutput_types": structure.flat_types(spec),
             "output_shapes": structure.attrs_of(spec)["output_shapes"],
@@ -666,87 +639,6 @@ def inner_spec(traced: function_bodies.Traced, name: str = "map_func") -> Any:
     return traced.spec.spec
 
 
-def static_size(size: Tensor, drop: Tensor) -> int | None:
-    """The size of all batches, if it is known that none has fewer elements."""
-    known, drops = partial_value(size), partial_value(drop)
-    if isinstance(known, np.ndarray) and isinstance(drops, np.ndarray) and bool(drops):
-        return int(known)
-    return None
-
-
-def _padded_shape(given: Any, own: TensorShape) -> Tensor:
-    """A component's padded shape as a vector, -1 where it is the largest of a batch."""
-    if isinstance(given, Tensor):
-        if given.shape.ndims != 1 or given.dtype.base != dtypes.int64:
-            raise TypeError(
-                f"Padded shape {given} must be a 1-D tensor of tf.int64 values, but its shape is {given.shape} and its "
-                f"element type is {given.dtype}.\n"
-                + errors.message(f"{given!r}", "a vector of int64", "tf.constant([3, -1], tf.int64)")
-            )
-        return given
-    sizes = None
-    try:
-        sizes = shapes.as_shape(given if not isinstance(given, list | tuple | np.ndarray) else _open(given))
-        dims = sizes.as_list()
-    except (TypeError, ValueError) as problem:
-        raise ValueError(
-            f"Padded shape {given!r} must be a 1-D tensor of tf.int64 values, or a shape.\n"
-            + errors.message(f"{given!r}", "a shape of known rank", "padded_shapes=[None]")
-        ) from problem
-    if own.ndims is not None and own.ndims != len(dims):
-        raise ValueError(
-            f"The padded shape {tuple(dims)} is not compatible with the corresponding input component shape {own}.\n"
-            + errors.message(f"{len(dims)} sizes", f"{own.ndims}", "padded_shapes with a size for each dimension")
-        )
-    for size, least in zip(dims, own.as_list() if own.ndims is not None else (), strict=False):
-        if size is not None and least is not None and size < least:
-            raise ValueError(
-                f"The padded shape {tuple(dims)} is not compatible with the corresponding input component shape {own}."
-                "\n" + errors.message(f"{size}", f"at least {least}", "a larger size, or None")
-            )
-    return constant([-1 if size is None else size for size in dims], dtypes.int64)
-
-
-def _open(sizes: Any) -> list[int | None]:
-    return [None if size is None or getattr(size, "value", size) in (None, -1) else int(size) for size in sizes]
-
-
-def _padding_value(value: Any, dtype: dtypes.DType) -> Tensor:
-    if value is None:
-        if dtype is dtypes.variant or dtype is dtypes.resource:
-            raise TypeError(
-                "Unable to create padding for field of type "
-                f"'{dtype.name}'\n" + errors.message(dtype.name, "numbers, bools or strings", "batch(n)")
-            )
-        value = "" if dtype is dtypes.string else np.zeros((), dtype.np)
-    tensor = convert_to_tensor(value, name="padding_value")
-    if tensor.dtype != dtype and not isinstance(value, Tensor):
-        tensor = convert_to_tensor(value, dtype, name="padding_value") if not _narrows(value, dtype) else tensor
-    if tensor.shape.ndims != 0:
-        raise ValueError(
-            f"Padding value should be a scalar, but is {value}\n"
-            + errors.message(f"shape {tensor.shape}", "a scalar", "padding_values=0")
-        )
-    if tensor.dtype != dtype:
-        raise TypeError(
-            f"Padding value tensor ({value}) does not match output type: {dtype!r}\n"
-            + errors.message(tensor.dtype.name, dtype.name, f"np.array({value!r}, {dtype.name!r})")
-        )
-    return tensor
-
-
-def _narrows(value: Any, dtype: dtypes.DType) -> bool:
-    """Whether a Python number is of another kind than a dtype."""
-    return isinstance(value, np.ndarray | np.generic) or (isinstance(value, float) and not dtype.is_floating)
-
-
-def _shape_of_vector(sizes: Tensor) -> TensorShape:
-    known = partial_value(sizes)
-    if isinstance(known, np.ndarray):
-        return TensorShape([None if size < 0 else int(size) for size in known])
-    return TensorShape([None] * sizes.shape[0].value) if sizes.shape[0].value is not None else TensorShape(None)
-
-
 def of_variant(tensor: Tensor, spec: Any) -> Dataset:
     """The dataset of a variant tensor."""
     return Dataset(tensor, spec)
@@ -757,24 +649,6 @@ def _component_of(value: Any) -> Component | None:
 
 
 structure.add_component(_component_of)
-
-
-@public("data.get_output_types")
-def get_output_types(dataset_or_iterator: Any) -> Any:
-    """The dtype of each component of the elements of a dataset or iterator."""
-    return dataset_or_iterator.output_types
-
-
-@public("data.get_output_shapes")
-def get_output_shapes(dataset_or_iterator: Any) -> Any:
-    """The static shape of each component of the elements of a dataset or iterator."""
-    return dataset_or_iterator.output_shapes
-
-
-@public("data.get_output_classes")
-def get_output_classes(dataset_or_iterator: Any) -> Any:
-    """The class of each component of the elements of a dataset or iterator."""
-    return dataset_or_iterator.output_classes
 
 
 __all__ = ["AUTOTUNE", "Dataset", "inner_spec", "normalized", "number", "of_variant", "seeds", "static_size"]

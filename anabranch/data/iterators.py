@@ -26,7 +26,7 @@ MANY_CALLS = 32
 
 
 @public("data.Iterator", "contrib.data.Iterator")
-class Iterator:
+class Iterator(structure.OfElements):
     """A place in a dataset. Made by ``make_one_shot_iterator`` and the like, or by ``from_structure``.
 
     Args:
@@ -166,21 +166,6 @@ class Iterator:
     def element_spec(self) -> Any:
         """The structure of its elements: a component for each leaf."""
         return self._spec
-
-    @property
-    def output_types(self) -> Any:
-        """The dtype of each component."""
-        return nest.map_structure(lambda component: component.legacy_type, self._spec)
-
-    @property
-    def output_shapes(self) -> Any:
-        """The static shape of each component."""
-        return nest.map_structure(lambda component: component.legacy_shape, self._spec)
-
-    @property
-    def output_classes(self) -> Any:
-        """The class of each component: tf.Tensor, tf.SparseTensor."""
-        return nest.map_structure(lambda component: component.legacy_class, self._spec)
 
 
 def _nested(mine: Any, its: Any) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from anabranch.core import errors
+from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
@@ -302,3 +303,45 @@ def is_compatible(spec: Any, other: Any) -> bool:
 def is_sparse_value(value: Any) -> bool:
     """Whether a leaf holds the arrays of a sparse tensor."""
     return isinstance(value, SparseTensorValue)
+
+
+class OfElements:
+    """What has a structure of elements: a dataset, an iterator."""
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure of its elements: a component for each leaf."""
+        raise NotImplementedError
+
+    @property
+    def output_types(self) -> Any:
+        """The dtype of each component."""
+        return nest.map_structure(lambda component: component.legacy_type, self.element_spec)
+
+    @property
+    def output_shapes(self) -> Any:
+        """The static shape of each component."""
+        return nest.map_structure(lambda component: component.legacy_shape, self.element_spec)
+
+    @property
+    def output_classes(self) -> Any:
+        """The class of each component: tf.Tensor, tf.SparseTensor."""
+        return nest.map_structure(lambda component: component.legacy_class, self.element_spec)
+
+
+@public("data.get_output_types")
+def get_output_types(dataset_or_iterator: Any) -> Any:
+    """The dtype of each component of the elements of a dataset or iterator."""
+    return dataset_or_iterator.output_types
+
+
+@public("data.get_output_shapes")
+def get_output_shapes(dataset_or_iterator: Any) -> Any:
+    """The static shape of each component of the elements of a dataset or iterator."""
+    return dataset_or_iterator.output_shapes
+
+
+@public("data.get_output_classes")
+def get_output_classes(dataset_or_iterator: Any) -> Any:
+    """The class of each component of the elements of a dataset or iterator."""
+    return dataset_or_iterator.output_classes

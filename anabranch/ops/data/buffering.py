@@ -192,6 +192,11 @@ class _Prefetched(Iterator):
             ahead.changed.notify_all()
         return _given(item)
 
+    def form(self) -> str:
+        if self._ahead is None:
+            return f"no thread: an element takes less than {WORTH_A_THREAD * 1e6:.0f} us"
+        return f"a thread, {len(self._ahead.items)} of {self._ahead.limit} ready"
+
     def _begin(self) -> _Ahead:
         ahead = self._ahead = _Ahead(self.inputs[0], self.dataset.limit)
         weakref.finalize(self, ahead.close)

@@ -8,7 +8,8 @@ from anabranch.core import errors
 from anabranch.core.contract import hooks, inference
 from anabranch.core.contract.opdef import Bool, Func, List, NotDifferentiable, Op, channel, define
 from anabranch.core.values import dtypes
-from anabranch.ops.data.files import text
+from anabranch.ops.data import measuring
+from anabranch.ops.data.files import scalar_of, text
 from anabranch.ops.data.iterators import element_shapes
 from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Context, Dataset, Function, Iterator, Pipeline
 
@@ -87,6 +88,21 @@ class ReduceDataset(Op):
             while (element := iterator.next()) is not None:
                 state = call([*state, *element])
         return state
+
+
+class AnabranchDatasetReport(Op):
+    """A table of what the stages of a dataset do: its elements are gone through up to a number, or for some seconds."""
+
+    signature = "dataset: variant, elements: int64, seconds: double -> report: string"
+    effect = channel()
+    may_block = True
+    shape = inference.scalar
+    gradient = _NO_GRADIENT
+
+    def host_kernel(ctx, inputs, attrs):
+        with _Pass(ctx, inputs[0]) as iterator:
+            report = measuring.report(iterator, int(inputs[1]), float(inputs[2]), ctx.cancellation)
+        return scalar_of(report.encode())
 
 
 def _write_records(ctx: Any, inputs: Any, attrs: Any) -> Any:

@@ -59,6 +59,8 @@ class ManyAtOnce(Iterator):
     def start(self) -> None:
         self.taken: list[Element] = []
         """Elements of the input that the function has not been called for, the next one last."""
+        self._runs = 0
+        """How often the function was called for many elements."""
         self._call = self.dataset.function.prepare(self.context)
 
     @property
@@ -84,7 +86,17 @@ class ManyAtOnce(Iterator):
         if results is None:
             self.taken = rows_of(columns)[::-1]
             return None
+        self._runs += 1
         return columns, results
+
+    def form(self) -> str:
+        if self._runs:
+            return "once for many elements"
+        reason = self._call.function.by_element
+        if reason is None:
+            large = self._call.takes_rows(self.dataset.inputs[0])
+            reason = "nobody asks for many" if large else "elements of no certain shape, or large ones"
+        return f"element by element: {reason}"
 
 
 class _Mapped(ManyAtOnce):
@@ -98,6 +110,10 @@ class _Mapped(ManyAtOnce):
     @property
     def under_way(self) -> bool:
         return bool(self._calls.pending)
+
+    def form(self) -> str:
+        threads = self._calls.threads
+        return super().form() if threads is None else f"{len(threads.threads)} threads"
 
     def save(self) -> dict[str, Any]:
         outcomes = self._calls.outcomes()  # they have been made: what is under way is no longer the input's

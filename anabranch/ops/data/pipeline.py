@@ -302,6 +302,10 @@ class Iterator:
             elements.append(element)
         return elements
 
+    def form(self) -> str:
+        """How it gives elements, for a person; empty if there is nothing to say."""
+        return ""
+
     def save(self) -> dict[str, Any]:
         """The place, as what :meth:`restore` takes."""
         self.dataset.check_place()
@@ -341,6 +345,9 @@ class RowIterator(Iterator):
     def rows(self, count: int) -> Rows:
         """The next ``count`` rows, or as many as there are."""
         raise NotImplementedError
+
+    def form(self) -> str:
+        return "numbers of rows"
 
     def next(self) -> Element | None:
         ahead = self.ahead

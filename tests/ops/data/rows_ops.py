@@ -83,6 +83,7 @@ ROWS = [
     elsewhere("IteratorFromStringHandleV2", ITERATORS, "from_string_handle("),
     elsewhere("SerializeIterator", "tests/data/test_saved_iterators.py", "make_saveable_from_iterator"),
     elsewhere("DeserializeIterator", "tests/data/test_saved_iterators.py", '"DeserializeIterator"'),
+    elsewhere("AnabranchDatasetReport", "tests/data/test_explain.py", "explain("),
     elsewhere("DatasetToSingleElement", ITERATORS, "get_single_element("),
     elsewhere("TextLineDataset", FILES, "TextLineDataset("),
     elsewhere("TFRecordDataset", FILES, "TFRecordDataset("),
