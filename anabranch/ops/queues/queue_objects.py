@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import conditions, errors
+from anabranch.core import conditions, errors, interrupts
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.values import dtypes, shapes
 
@@ -286,8 +286,12 @@ class Queue:
         """Let the first of each line act for as long as anything changes; the caller holds ``changed``.
 
         Whoever changes the queue moves those that wait, before it goes on: a program that has dequeued a row sees the
-        row that took its place.
+        row that took its place. An interrupt waits meanwhile: no row is between the queue and a ticket when it comes.
         """
+        with interrupts.held():
+            self._move()
+
+    def _move(self) -> None:
         moved = True
         while moved:
             moved = False
@@ -307,20 +311,22 @@ class Queue:
     def _stand(self, line: collections.deque[_Ticket], ticket: _Ticket, word: str) -> None:
         """Wait in ``line`` until ``ticket`` is done; raise its error."""
         with self.changed:
-            line.append(ticket)
-            self._serve()
             try:
+                line.append(ticket)
+                self._serve()
                 (ticket.token or CancellationToken()).wait_for(
                     self.changed, lambda: ticket.done or ticket.cancelled, ticket.op
                 )
             except errors.CancelledError:
                 pass  # said below, in the words of the operation
             finally:
-                if not ticket.done and not ticket.cancelled:
-                    ticket.cancelled = True
-                    ticket.undo(self)
-                    line.remove(ticket)
-                    self._serve()
+                with interrupts.held():
+                    if not ticket.done and not ticket.cancelled:
+                        ticket.cancelled = True
+                        ticket.undo(self)
+                        with contextlib.suppress(ValueError):  # an interrupt came before it stood there
+                            line.remove(ticket)
+                        self._serve()
         if ticket.error is not None:
             raise ticket.error
         if not ticket.done:

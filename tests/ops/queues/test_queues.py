@@ -5,6 +5,7 @@ TensorFlow's.
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 
 import numpy as np
@@ -582,3 +583,28 @@ def test_one_shape_is_not_taken_for_several_components():
             tf.FIFOQueue(10, tf.float32, shapes=3)
         with pytest.raises(ValueError, match="When providing partial shapes"):
             tf.PaddingFIFOQueue(10, tf.float32, shapes=(3,))
+
+
+@pytest.mark.parametrize("moment", ["_take", "_move"])
+def test_an_interrupt_in_the_middle_of_a_move_loses_no_row(moment, monkeypatch):
+    queue = queue_objects.KINDS["FIFOQueue"]("q", {"component_types": [tf.int32], "shapes": [()], "capacity": 9})
+    for number in range(4):
+        queue.enqueue([np.int32(number)])
+    own = getattr(queue, moment)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupted():
+        monkeypatch.setattr(queue, moment, own)
+        result = own() if moment == "_take" else None
+        signal.raise_signal(signal.SIGINT)  # between the queue and who asked
+        return result if moment == "_take" else own()
+
+    monkeypatch.setattr(queue, moment, interrupted, raising=True)
+    try:
+        with pytest.raises(KeyboardInterrupt, match=r"^$"):
+            queue.dequeue_many(2)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not queue._dequeuers  # nobody is left who would take rows to no end
+    assert queue.size() in (2, 4)  # both were taken, or none
+    assert int(queue.dequeue()[0]) == 4 - (queue.size() + 1)
