@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 from typing import Any
 
-from anabranch.compat import hook, numpy_names
+from anabranch.compat import hook, numpy_names, python_names
 from anabranch.xla import memory
 
 
@@ -72,6 +72,7 @@ def run_command(argv: Sequence[str]) -> int:
         return 2
     if not options.plain_numpy:
         numpy_names.provide()
+        python_names.provide()
     memory.keep_if_asked(default="1")
     if script is None:
         assert module is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from anabranch.cli import run as command
-from anabranch.compat import numpy_names
+from anabranch.compat import numpy_names, python_names
 
 
 def run(folder: Path, *arguments: str, python: bool = False) -> subprocess.CompletedProcess[str]:
@@ -148,3 +149,17 @@ def test_lost_names_of_numpy_come_and_go() -> None:
         numpy_names.withdraw()
     with pytest.raises(AttributeError, match="asscalar"):
         np.asscalar  # type: ignore[attr-defined]
+
+
+def test_names_that_collections_lost() -> None:
+    assert not hasattr(collections, "Mapping")
+    python_names.provide()
+    try:
+        with pytest.warns(DeprecationWarning, match=r"collections\.abc\.Mapping"):
+            assert isinstance({}, collections.Mapping)
+        assert issubclass(list, collections.Iterable)
+        with pytest.raises(AttributeError, match="module 'collections' has no attribute 'Nothing'"):
+            _ = collections.Nothing
+    finally:
+        python_names.withdraw()
+    assert not hasattr(collections, "Mapping")
