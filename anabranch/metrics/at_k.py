@@ -36,9 +36,9 @@ def _labels(labels: Any, top: Tensor) -> tuple[Tensor, Tensor | None]:
     if isinstance(labels, SparseTensorValue):
         labels = SparseTensor.from_value(labels)
     if hasattr(labels, "dense_shape"):
-        dense = sparse_tensor_to_dense(labels, constant(-1, labels.dtype))
-        labels = dense
-        there = build("GreaterEqual", cast(dense, dtypes.int64), constant(0, dtypes.int64))
+        absent = constant(labels.dtype.min, labels.dtype)  # a number outside of the classes is a label all the same
+        labels = sparse_tensor_to_dense(labels, absent)
+        there = build("NotEqual", labels, absent)
     labels = cast(convert_to_tensor(labels), dtypes.int64)
     if labels.shape.ndims is not None and labels.shape.ndims == (top.shape.ndims or 0) - 1:
         labels = expand_dims(labels, -1)

@@ -201,7 +201,7 @@ def true_positives_at_thresholds(
     Returns:
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
-    with variable_scope(name, "true_positives_at_thresholds", (predictions, labels, weights)):
+    with variable_scope(name, "true_positives", (predictions, labels, weights)):
         values, updates = at_thresholds(labels, predictions, thresholds, weights, ["true_positives"])
         return finished(values["true_positives"], updates["true_positives"], metrics_collections, updates_collections)
 
@@ -230,7 +230,7 @@ def false_positives_at_thresholds(
     Returns:
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
-    with variable_scope(name, "false_positives_at_thresholds", (predictions, labels, weights)):
+    with variable_scope(name, "false_positives", (predictions, labels, weights)):
         values, updates = at_thresholds(labels, predictions, thresholds, weights, ["false_positives"])
         return finished(values["false_positives"], updates["false_positives"], metrics_collections, updates_collections)
 
@@ -259,7 +259,7 @@ def true_negatives_at_thresholds(
     Returns:
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
-    with variable_scope(name, "true_negatives_at_thresholds", (predictions, labels, weights)):
+    with variable_scope(name, "true_negatives", (predictions, labels, weights)):
         values, updates = at_thresholds(labels, predictions, thresholds, weights, ["true_negatives"])
         return finished(values["true_negatives"], updates["true_negatives"], metrics_collections, updates_collections)
 
@@ -288,7 +288,7 @@ def false_negatives_at_thresholds(
     Returns:
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
-    with variable_scope(name, "false_negatives_at_thresholds", (predictions, labels, weights)):
+    with variable_scope(name, "false_negatives", (predictions, labels, weights)):
         values, updates = at_thresholds(labels, predictions, thresholds, weights, ["false_negatives"])
         return finished(values["false_negatives"], updates["false_negatives"], metrics_collections, updates_collections)
 

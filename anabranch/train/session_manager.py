@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.collections import GraphKeys
@@ -161,13 +163,20 @@ class SessionManager:
     ) -> None:
         if ready_for_local_init_op is not None and local_init_op is None:
             raise ValueError(
-                "If you pass a ready_for_local_init_op you must also pass a local_init_op; leave both out or give both"
+                "If you pass a ready_for_local_init_op you must also pass a local_init_op , ready_for_local_init_op "
+                f"[{ready_for_local_init_op}]\n"
+                + errors.message("one of the two operations", "both, or neither", "local_init_op=tf.no_op()")
             )
         self._local_init_op, self._ready_op, self._local_ready_op = local_init_op, ready_op, ready_for_local_init_op
         self._graph = graph if graph is not None else get_default_graph()
         self._pause, self._options = recovery_wait_secs, local_init_run_options
 
     def _restored(self, session: Any, saver: Any, folder: Any, filename: Any, wait: bool, longest: float) -> bool:
+        if folder and filename:
+            raise ValueError(
+                "Can not provide both checkpoint_dir and checkpoint_filename_with_path.\n"
+                + errors.message(f"{folder!r} and {filename!r}", "a folder or a checkpoint", "checkpoint_dir=None")
+            )
         if not (folder or filename) or saver is None:
             return False
         settle(saver)  # a session before this one may have begun to write
@@ -222,10 +231,12 @@ class SessionManager:
             if init_fn is not None:
                 init_fn(session)
         problem = self._local_init(session)
+        local = problem is not None
         if problem is None:
             problem = self._not_ready(session, self._ready_op)
         if problem is not None:
-            raise RuntimeError(f"Init operations did not make model ready. {problem}")
+            stage = " for local_init" if local else ""
+            raise RuntimeError(f"Init operations did not make model ready{stage}. {problem}")
         return session
 
     def recover_session(
@@ -278,6 +289,7 @@ class SessionManager:
             names = session.run(op)
         except errors.FailedPreconditionError as problem:
             return str(problem)
-        if names is None or len(names) == 0:
+        # What `assert_variables_initialized` gives is a number, or some: it has failed if a variable is missing.
+        if names is None or np.size(names) == 0 or np.asarray(names).dtype == np.int32:
             return None
         return f"Variables not initialized: {', '.join(name.decode() for name in names.ravel().tolist())}"
