@@ -9,6 +9,7 @@ import numpy as np
 
 import anabranch as tf
 from anabranch.core import errors
+from anabranch.core.values import nest
 from anabranch.losses.weighted import squeezed_last
 from anabranch.metrics.state import metric_variable
 from anabranch.ops.control.public_defun import DefinedFunction
@@ -424,6 +425,47 @@ def is_nested_or_composite(seq: Any) -> bool:
 def yield_flattened_paths(nest: Any) -> Any:
     """The keys and places that lead to each leaf, as tuples."""
     return (path for path, _ in _with_paths(nest))
+
+
+yield_flat_paths = yield_flattened_paths
+
+
+def get_traverse_shallow_structure(traverse_fn: Callable[[Any], Any], structure: Any) -> Any:
+    """A structure that says by True and False how far down ``traverse_fn`` wants to look into another one.
+
+    Args:
+        traverse_fn: function of a part: True or False for all that is in it, or a structure of them, one for each.
+        structure: the structure.
+
+    Raises:
+        TypeError: the function gives anything else.
+    """
+    wanted = traverse_fn(structure)
+    if not tf.nest.is_nested(structure):
+        if not isinstance(wanted, bool):
+            raise _no_traversal("traverse_fn returned structure for a part that has none", wanted, structure)
+        return wanted
+    parts = list(nest.parts(structure))
+    if tf.nest.is_nested(wanted):
+        tf.contrib.framework.nest.assert_shallow_structure(wanted, structure)
+        each = list(nest.parts(wanted))
+        if not all(isinstance(one, bool) for one in each):
+            raise _no_traversal("traverse_fn didn't return a depth=1 structure of bools", wanted, structure)
+    elif isinstance(wanted, bool):
+        if not wanted:
+            return False
+        each = [True] * len(parts)
+    else:
+        raise _no_traversal("traverse_fn returned a non-bool scalar", wanted, structure)
+    pairs = zip(each, parts, strict=True)
+    return nest.like(
+        structure, [get_traverse_shallow_structure(traverse_fn, part) if go else False for go, part in pairs]
+    )
+
+
+def _no_traversal(words: str, wanted: Any, structure: Any) -> TypeError:
+    told = errors.message(f"{wanted!r} for {structure!r}", "True, False or a structure of them", "lambda part: True")
+    return TypeError(f"{words}: {wanted!r}\n{told}")
 
 
 def flatten_with_tuple_paths(structure: Any) -> list[tuple[tuple[Any, ...], Any]]:

@@ -180,7 +180,10 @@ def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> A
     _no_composites(kwargs.pop("expand_composites", False))
     if kwargs:
         raise ValueError(
-            errors.message(f"keyword arguments {sorted(kwargs)}", "check_types or expand_composites", "leave them out")
+            f"Only valid keyword argument is check_types, not {sorted(kwargs)}\n"
+            + errors.message(
+                f"keyword arguments {sorted(kwargs)}", "check_types or expand_composites", "leave them out"
+            )
         )
     for other in structure[1:]:
         assert_same_structure(structure[0], other, check_types=check_types)
@@ -358,6 +361,12 @@ def flatten_dict_items(dictionary: Any) -> dict[Any, Any]:
     flat: dict[Any, Any] = {}
     for keys, values in dictionary.items():
         if is_nested(keys):
+            if len(flatten(keys)) != len(flatten(values)):
+                raise ValueError(
+                    f"Could not flatten dictionary. Key had {len(flatten(keys))} elements, but value had "
+                    f"{len(flatten(values))} elements. Key: {keys}, value: {values}.\n"
+                    + errors.message(f"{keys!r}: {values!r}", "key and value of one form", "{(1, 2): (3, 4)}")
+                )
             assert_same_structure(keys, values)
             pairs = list(zip(flatten(keys), flatten(values), strict=True))
         else:

@@ -86,3 +86,21 @@ def test_modules_of_the_alias():
             nn_ops.nothing_like_it
     finally:
         hook.uninstall()
+
+
+def test_how_far_down_a_function_looks():
+    structure = [3, (1, 2, [0]), [5, 6], {"a": (7,)}, []]
+    shallow = private_names.get_traverse_shallow_structure(lambda part: not isinstance(part, tuple), structure)
+    assert shallow == [True, False, [True, True], {"a": False}, []]
+    chosen = private_names.get_traverse_shallow_structure(
+        lambda part: (True, False) if isinstance(part, tuple) else True, [(1, [2]), ([1], 2)]
+    )
+    assert chosen == [(True, False), ([True], False)]
+    for function, given, words in (
+        (lambda part: [True], 0, "returned structure"),
+        (lambda part: 1, [1], "returned a non-bool scalar"),
+        (lambda part: [1], [1], "didn't return a depth=1 structure of bools"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            private_names.get_traverse_shallow_structure(function, given)
+    assert list(private_names.yield_flat_paths([{"a": [(23, 42)]}])) == [(0, "a", 0, 0), (0, "a", 0, 1)]
