@@ -48,9 +48,9 @@ class Pack(Op):
         return (*merged[:axis], c.attrs["N"], *merged[axis:])
 
     def value(c):
-        if any(raw != () for raw in c.shapes):
+        if not all(raw in ((), None) for raw in c.shapes) or all(raw is None for raw in c.shapes):
             return None
-        items = [c.scalar(i) for i in range(c.attrs["N"])]
+        items = [c.scalar(i) for i in range(c.attrs["N"])]  # of unknown shape means a scalar beside one
         return partial_vector(items, c.dtype(0)) if c.dtype(0).is_integer else None
 
     def kernel(ctx, inputs, attrs):

@@ -118,3 +118,8 @@ def test_versions_of_graphs() -> None:
     proto.versions.producer = -1
     with pytest.raises(ValueError, match="GraphDef producer version -1 below min producer 0"):
         tf.import_graph_def(proto)
+
+
+def test_a_row_beside_numbers_of_unknown_shape_is_known_in_part() -> None:
+    row = tf.stack([tf.constant(16), 37, tf.placeholder(tf.int32)])
+    assert tf.contrib.util.constant_value_as_shape(row).as_list() == [16, 37, None]
