@@ -31,7 +31,7 @@ def provide() -> None:
             )
         return getattr(collections.abc, name)
 
-    collections.__getattr__ = missing  # type: ignore[attr-defined]
+    vars(collections)["__getattr__"] = missing
 
 
 def withdraw() -> None:

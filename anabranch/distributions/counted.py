@@ -177,7 +177,9 @@ class Categorical(Distribution):
     def _cdf(self, k: Any) -> Any:
         k = build("Cast", k, DstT=dtypes.int32) if k.dtype.base not in (dtypes.int32, dtypes.int64) else k
         classes = build("Range", number(0, k), build("Cast", self.event_size, DstT=k.dtype.base), number(1, k))
-        below = build("LessEqual", classes, build("ExpandDims", k, -1))
+        below = build(
+            "Less", classes, build("ExpandDims", k, -1)
+        )  # the argument itself does not count, as in TensorFlow
         return build("Sum", softmax(self._logits) * build("Cast", below, DstT=self._probs.dtype.base), [-1])
 
     def _entropy(self) -> Any:

@@ -204,7 +204,7 @@ def test_categorical() -> None:
     assert found[4].shape == (4,)
     assert found[5] == 3
     assert found[6].dtype == np.int64
-    np.testing.assert_allclose(found[7], [0.3, 0.5])
+    np.testing.assert_allclose(found[7], [p[0, 0], 0.0])  # of TensorFlow 1: the argument itself does not count
 
 
 def test_vectors() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import anabranch as tf
+from anabranch.train.saving.saver_builder import BaseSaverBuilder
 
 
 def test_variables_that_an_operation_asserts() -> None:
@@ -32,3 +33,23 @@ def test_words(tmp_path) -> None:
         saver = tf.train.Saver([v])
         with pytest.raises(ValueError, match="Can not provide both checkpoint_dir and checkpoint_filename_with_path"):
             manager.recover_session("", saver, str(tmp_path), str(tmp_path / "model"))
+
+
+def test_an_object_of_a_program_is_saved_by_its_saveable(tmp_path) -> None:
+    class Table:
+        """An object without an operation of its own."""
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        value = tf.Variable([1.0, 2.0], name="value")
+        spec = BaseSaverBuilder.SaveSpec(value, "", "table")
+
+        class Saveable(BaseSaverBuilder.SaveableObject):
+            def restore(self, restored_tensors, restored_shapes):
+                return value.assign(restored_tensors[0])
+
+        saver = tf.train.Saver([Saveable(Table(), [spec], "table")])
+        session.run(value.initializer)
+        path = saver.save(session, str(tmp_path / "model"))
+        session.run(value.assign([0.0, 0.0]))
+        saver.restore(session, path)
+        assert session.run(value).tolist() == [1, 2]

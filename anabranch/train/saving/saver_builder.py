@@ -181,7 +181,7 @@ class BaseSaverBuilder:
     ) -> Any:
         """Add the ops to the default graph and return the ``SaverDef`` that names them."""
         saveables = saveable.validated(names_to_saveables)
-        operands = [item.op if isinstance(item.op, (Tensor, Operation)) else item.op.op for item in saveables]
+        operands = [item.op if isinstance(item.op, Tensor) else getattr(item.op, "op", None) for item in saveables]
         with name_scope(name, "save", [item for item in operands if isinstance(item, Tensor)]):
             default = build("PlaceholderWithDefault", filename or "model", shape=(), name="filename")
             path = build("PlaceholderWithDefault", default, shape=(), name="Const")
