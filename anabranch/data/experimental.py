@@ -90,6 +90,27 @@ def counter(start: Any = 0, step: Any = 1, dtype: Any = None) -> Dataset:
     return ones.enumerate().map(lambda place, _: build("Cast", place * distance + first, DstT=wanted))
 
 
+INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2
+api.publish_as("data.experimental.INFINITE_CARDINALITY", INFINITE_CARDINALITY)
+api.publish_as("data.experimental.UNKNOWN_CARDINALITY", UNKNOWN_CARDINALITY)
+
+
+@public("data.experimental.cardinality")
+def cardinality(dataset: Dataset) -> Any:
+    """How many elements a dataset has, as a scalar int64 tensor.
+
+    It is ``INFINITE_CARDINALITY`` (-1) if there is no end, and ``UNKNOWN_CARDINALITY`` (-2) if that is not known
+    without going through it: behind a filter, of files.
+
+    Example:
+        >>> import anabranch as tf
+        >>> with tf.Session() as session:
+        ...     session.run(tf.data.experimental.cardinality(tf.data.Dataset.range(10).batch(3)))
+        np.int64(4)
+    """
+    return build("DatasetCardinality", dataset._variant_tensor)
+
+
 @public("data.experimental.get_structure")
 def get_structure(dataset_or_iterator: Any) -> Any:
     """The structure of the elements of a dataset or iterator."""

@@ -18,6 +18,7 @@ from anabranch.ops.data.pipeline import (
     Dataset,
     Element,
     Iterator,
+    batches_of,
     number,
     stacked,
     stage,
@@ -53,6 +54,9 @@ class Batch(Dataset):
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         self.batch_size = number(ctx, operands["batch_size"], "batch_size", 1)
         self.drop_remainder = bool(operands.get("drop_remainder", False))
+
+    def cardinality(self) -> int:
+        return batches_of(self.inputs[0].cardinality(), self.batch_size, self.drop_remainder)
 
 
 class _PaddedBatches(Iterator):
@@ -130,6 +134,9 @@ class PaddedBatch(Dataset):
         for size in (size for sizes in self.padded_shapes for size in sizes):
             ctx.check(size >= -1, errors.InvalidArgumentError, f"A size of a padded shape must be >= -1, but is {size}")
         self.padding_values = operands["padding_values"]
+
+    def cardinality(self) -> int:
+        return batches_of(self.inputs[0].cardinality(), self.batch_size, self.drop_remainder)
 
 
 class _Unbatched(Iterator):
@@ -331,3 +338,6 @@ class MapAndBatch(Calling):
             errors.InvalidArgumentError,
             "num_parallel_calls must be greater than zero.",
         )
+
+    def cardinality(self) -> int:
+        return batches_of(self.inputs[0].cardinality(), self.batch_size, self.drop_remainder)

@@ -89,6 +89,7 @@ class Cache(Dataset):
     """
 
     iterator = _Cached
+    keeps_number = True
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         name = np.asarray(operands["filename"], object).item()
@@ -242,6 +243,7 @@ class Prefetch(Dataset):
     """The elements of the input, up to ``buffer_size`` of which may be made before they are asked for."""
 
     iterator = _Prefetched
+    keeps_number = True
     free = Dataset.free | {"buffer_size", "slack_period", "legacy_autotune", "buffer_size_min"}
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import errors
 from anabranch.core.contract import hooks, inference
-from anabranch.core.contract.opdef import Bool, Func, List, NotDifferentiable, Op, channel, define
+from anabranch.core.contract.opdef import PURE, Bool, Func, List, NotDifferentiable, Op, String, channel, define
 from anabranch.core.values import dtypes
 from anabranch.ops.data import measuring
 from anabranch.ops.data.files import scalar_of, text
@@ -88,6 +90,31 @@ class ReduceDataset(Op):
             while (element := iterator.next()) is not None:
                 state = call([*state, *element])
         return state
+
+
+def _cardinality(ctx: Any, inputs: Any, attrs: Any) -> Any:
+    ctx.check(
+        isinstance(inputs[0], Dataset),
+        errors.InvalidArgumentError,
+        f"a {type(inputs[0]).__name__} in place of a dataset",
+    )
+    return np.array(inputs[0].cardinality(), np.int64)
+
+
+for _type, _attrs in (
+    ("DatasetCardinality", {"cardinality_options": String("")}),
+    ("ExperimentalDatasetCardinality", {}),
+):
+    define(
+        _type,
+        "How many elements a dataset has: -1 if it has no end, -2 if that is not known without going through it.",
+        signature="input_dataset: variant -> cardinality: int64",
+        attrs=_attrs,
+        effect=PURE,
+        shape=inference.scalar,
+        host_kernel=_cardinality,
+        gradient=_NO_GRADIENT,
+    )
 
 
 class AnabranchDatasetReport(Op):

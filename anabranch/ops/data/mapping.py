@@ -165,6 +165,7 @@ class _Mapped(ManyAtOnce):
 
 class _Mapping(Calling):
     iterator = _Mapped
+    keeps_number = True
     calls = 1
     """How many calls may be under way at a time; -1 leaves it to us."""
 

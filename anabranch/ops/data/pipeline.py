@@ -215,6 +215,13 @@ class Dataset:
         """An iterator at the beginning."""
         return self.iterator(self, context)
 
+    keeps_number: ClassVar[bool] = False
+    """Whether it has as many elements as its input."""
+
+    def cardinality(self) -> int:
+        """How many elements it has, as far as that is known without going through it."""
+        return self.inputs[0].cardinality() if self.keeps_number else UNKNOWN
+
     @functools.cached_property
     def row_bytes(self) -> float:
         """Bytes of an element whose components always have the same shapes; without end if they need not."""
@@ -480,6 +487,8 @@ class Call:
         return source.row_bytes <= LARGEST_ROW
 
 
+INFINITE, UNKNOWN = -1, -2
+"""Numbers of elements that are none, as in TensorFlow."""
 LARGEST_ROW = 1 << 15
 """Bytes of an element from which on calling a function for each costs little besides what it does."""
 _STRING_BYTES = 64
@@ -541,6 +550,11 @@ def stage(
         return cls
 
     return register
+
+
+def batches_of(count: int, size: int, drops: bool) -> int:
+    """How many batches so many elements make."""
+    return count if count < 0 else count // size if drops else -(-count // size)
 
 
 def number(ctx: Any, value: Any, name: str, minimum: int | None = None) -> int:

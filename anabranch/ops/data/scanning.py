@@ -58,6 +58,7 @@ class Scan(Calling):
     """What ``f`` gives for state and element, besides the state for the next one; it begins with ``initial_state``."""
 
     iterator = _Scanned
+    keeps_number = True
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         super().configure(ctx, attrs, **operands)

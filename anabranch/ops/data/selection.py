@@ -15,7 +15,9 @@ from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool, Int
 from anabranch.ops.data.pipeline import (
     ELEMENTS,
+    INFINITE,
     METADATA,
+    UNKNOWN,
     Context,
     Dataset,
     Element,
@@ -113,6 +115,13 @@ class _RepeatedRows(RowIterator, _Repeated):
         return joined(parts)
 
 
+def repeated(count: int, times: int) -> int:
+    """How many elements ``count`` of them make in ``times`` passes, without end if that is negative."""
+    if not count or not times:
+        return 0
+    return INFINITE if times < 0 else count if count < 0 else count * times
+
+
 @stage("RepeatDataset", "input_dataset: variant, count: int64")
 class Repeat(OverRows):
     """All elements of the input ``count`` times over; without end if it is negative."""
@@ -122,6 +131,9 @@ class Repeat(OverRows):
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         self.count = number(ctx, operands["count"], "count")
+
+    def cardinality(self) -> int:
+        return repeated(self.inputs[0].cardinality(), self.count)
 
 
 # ----------------------------------------------------------------------------------------------------------------- take
@@ -170,6 +182,10 @@ class Take(OverRows):
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         self.count = number(ctx, operands["count"], "count")
+
+    def cardinality(self) -> int:
+        count = self.inputs[0].cardinality()
+        return count if self.count < 0 or count == UNKNOWN else self.count if count < 0 else min(count, self.count)
 
 
 # ----------------------------------------------------------------------------------------------------------------- skip
@@ -232,6 +248,10 @@ class Skip(OverRows):
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         self.count = number(ctx, operands["count"], "count")
 
+    def cardinality(self) -> int:
+        count = self.inputs[0].cardinality()
+        return 0 if self.count < 0 else count if count < 0 else max(0, count - self.count)
+
 
 # ---------------------------------------------------------------------------------------------------------------- shard
 class _Shard(Iterator):
@@ -286,6 +306,10 @@ class Shard(OverRows):
             f"Index must be between 0 and {self.count - 1} but got {self.index}",
         )
 
+    def cardinality(self) -> int:
+        count = self.inputs[0].cardinality()
+        return count if count < 0 else len(range(self.index, count, self.count))
+
 
 # --------------------------------------------------------------------------------------------------- several inputs
 class _Concatenated(Iterator):
@@ -308,6 +332,10 @@ class Concatenate(Dataset):
     """The elements of the first input, then those of the second."""
 
     iterator = _Concatenated
+
+    def cardinality(self) -> int:
+        counts = [item.cardinality() for item in self.inputs]
+        return INFINITE if INFINITE in counts else UNKNOWN if UNKNOWN in counts else sum(counts)
 
 
 class _Zipped(Iterator):
@@ -332,6 +360,10 @@ class Zip(Dataset):
     """Elements with the components of one element of each input, as long as all inputs have one."""
 
     iterator = _Zipped
+
+    def cardinality(self) -> int:
+        counts = [item.cardinality() for item in self.inputs]
+        return UNKNOWN if UNKNOWN in counts else min([count for count in counts if count >= 0], default=INFINITE)
 
 
 class _Directed(Iterator):

@@ -20,6 +20,8 @@ from anabranch.ops.data.shuffling import Shuffle
 class _Same(Dataset):
     """A stage whose elements are those of the input."""
 
+    keeps_number = True
+
     def __init__(self, ctx: Any, attrs: dict[str, Any], operands: dict[str, Any]) -> None:
         super().__init__(ctx, attrs, operands)
         self.table = self.inputs[0].table

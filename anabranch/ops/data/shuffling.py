@@ -21,7 +21,7 @@ from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool
 from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Context, Element, Iterator, RowIterator, Rows, number, stage
 from anabranch.ops.data.random_words import RandomWords
-from anabranch.ops.data.selection import OverRows
+from anabranch.ops.data.selection import OverRows, repeated
 
 
 class _Shuffled(Iterator):
@@ -170,6 +170,9 @@ class _Shuffling(OverRows):
             seed, seed2 = secrets.randbits(64), secrets.randbits(64)
         self.seeds = seed, seed2
         self.reshuffles = bool(attrs["reshuffle_each_iteration"])
+
+    def cardinality(self) -> int:
+        return repeated(self.inputs[0].cardinality(), self.count)
 
     def seeds_of_pass(self, context: Context) -> Sequence[int]:
         """The two seeds of a pass that begins."""

@@ -17,6 +17,7 @@ from anabranch.core.contract.opdef import Bool, Func, List, Type
 from anabranch.core.values import dtypes, shapes
 from anabranch.ops.data.pipeline import (
     ELEMENTS,
+    INFINITE,
     METADATA,
     Dataset,
     Element,
@@ -56,6 +57,9 @@ class Tensors(Dataset):
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         self.components = tuple([owned(item) for item in operands["components"]])
 
+    def cardinality(self) -> int:
+        return 1
+
 
 class _RowsInOrder(RowIterator):
     fields = ("position",)
@@ -91,6 +95,9 @@ class TensorSlices(Dataset):
             )
         self.length = len(self.table[0])
 
+    def cardinality(self) -> int:
+        return self.length
+
 
 class NumberColumn:
     """The numbers ``start + step * row`` as a column of a table."""
@@ -124,6 +131,9 @@ class Numbers(Dataset):
         ctx.check(step != 0, errors.InvalidArgumentError, "step must be a non-zero integer.")
         self.length = len(range(start, stop, step))
         self.table = (NumberColumn(start, step),)
+
+    def cardinality(self) -> int:
+        return self.length
 
 
 class _Random(Iterator):
@@ -162,6 +172,9 @@ class Random(Dataset):
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         self.seeds = tuple(number(ctx, operands[name], name) for name in ("seed", "seed2"))
+
+    def cardinality(self) -> int:
+        return INFINITE
 
 
 class _SparseRows(Iterator):
@@ -215,6 +228,9 @@ class SparseSlices(Dataset):
         self.length = int(sizes[0])
         self.ends = np.searchsorted(rows, np.arange(self.length + 1)).tolist()
         self.ends[-1] = len(rows)
+
+    def cardinality(self) -> int:
+        return self.length
 
 
 # ----------------------------------------------------------------------------------------------------------- generators

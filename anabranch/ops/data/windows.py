@@ -11,7 +11,7 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool
-from anabranch.ops.data.pipeline import ELEMENTS, Dataset, Element, Iterator, number, stacked, stage
+from anabranch.ops.data.pipeline import ELEMENTS, Dataset, Element, Iterator, batches_of, number, stacked, stage
 
 
 class _Held(Iterator):
@@ -116,6 +116,12 @@ class Window(_Windowing):
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         self._configure(ctx, operands["size"], operands["shift"], operands["stride"])
         self.drop_remainder = bool(operands["drop_remainder"])
+
+    def cardinality(self) -> int:
+        count, span = self.inputs[0].cardinality(), (self.window_size - 1) * self.stride + 1
+        if count < 0 or not self.drop_remainder:
+            return batches_of(count, self.shift, False)
+        return max(0, (count - span) // self.shift + 1)
 
 
 class _Stacked(_Windows):

@@ -83,6 +83,8 @@ ROWS = [
     elsewhere("IteratorFromStringHandleV2", ITERATORS, "from_string_handle("),
     elsewhere("SerializeIterator", "tests/data/test_saved_iterators.py", "make_saveable_from_iterator"),
     elsewhere("DeserializeIterator", "tests/data/test_saved_iterators.py", '"DeserializeIterator"'),
+    elsewhere("DatasetCardinality", "tests/data/test_cardinality.py", "experimental.cardinality("),
+    elsewhere("ExperimentalDatasetCardinality", "tests/data/test_cardinality.py", '"ExperimentalDatasetCardinality"'),
     elsewhere("AnabranchDatasetReport", "tests/data/test_explain.py", "explain("),
     elsewhere("DatasetToSingleElement", ITERATORS, "get_single_element("),
     elsewhere("TextLineDataset", FILES, "TextLineDataset("),
