@@ -44,7 +44,7 @@ class Reader:
         self.units_completed = 0
         self._unit = b""
         self._changed = conditions.Condition()
-        self._busy = False
+        self._busy: object | None = None
         self._gone = False
         self._prepare(attrs)
 
@@ -111,7 +111,7 @@ class Reader:
         """Let go of the file (the reader's owner goes away); who reads just now does so when that is over."""
         with self._changed:
             self._gone = True
-            if not self._busy:
+            if self._busy is None:
                 self._close()
 
     # -- parts --------------------------------------------------------------------------------------------------------
@@ -122,15 +122,17 @@ class Reader:
     @contextlib.contextmanager
     def _turn(self, token: CancellationToken, op: Any) -> Iterator[None]:
         """Be the only one who reads."""
-        with self._changed:
-            token.wait_for(self._changed, lambda: not self._busy, op)
-            self._busy = True
+        turn = object()
         try:
+            with self._changed:
+                token.wait_for(self._changed, lambda: self._busy is None, op)
+                self._busy = turn
             yield
         finally:
+            if self._busy is turn:  # whatever comes next, others have their turn
+                self._busy = None
             with self._changed:
-                self._busy = False
-                if self._gone:
+                if self._gone and self._busy is None:
                     self._close()
                 self._changed.notify_all()
 

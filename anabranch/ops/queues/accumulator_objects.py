@@ -11,6 +11,7 @@ in the usual case; the mean of a row is over the gradients that have it.
 from __future__ import annotations
 
 import collections
+import contextlib
 import logging
 from typing import Any
 
@@ -86,15 +87,16 @@ class Accumulator:
             self._refuse(op, f"Argument num_required must be positive, not {required}")
         place = object()
         with self._changed:
-            self._line.append(place)
             try:
+                self._line.append(place)
                 token.wait_for(
                     self._changed,
                     lambda: self._gone or (self._line[0] is place and self.count >= required),
                     op,
                 )
             finally:
-                self._line.remove(place)
+                with contextlib.suppress(ValueError):  # an interrupt came before it stood there
+                    self._line.remove(place)
                 self._changed.notify_all()
             if self._gone:
                 raise errors.CancelledError(None, op, f"Accumulator '{self.name}' is gone: its session was closed")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import logging
 from collections.abc import Iterator
@@ -15,7 +16,9 @@ import pytest
 from golden import accumulator_cases
 
 import anabranch as tf
+from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.build import build
+from anabranch.ops.queues import accumulator_objects
 
 from .waiting import Waiting
 
@@ -131,3 +134,17 @@ def test_what_does_not_fit_is_refused() -> None:
             session.run(tf.ConditionalAccumulator(tf.float32, shape=[2], shared_name="one").num_accumulated())
         with pytest.raises(tf.errors.InvalidArgumentError, match="indices 2 to 2 of a gradient of 2 rows"):
             session.run(tf.SparseConditionalAccumulator(tf.float32, shape=[2]).apply_grad([2], [1.0]))
+
+
+def test_an_interrupt_as_a_taker_joins_the_line_leaves_nobody_there():
+    class Line(collections.deque):
+        def append(self, place):
+            super().append(place)
+            raise KeyboardInterrupt("as it stands there")
+
+    attrs = {"dtype": tf.float32, "shape": (), "reduction_type": "MEAN"}
+    accumulator = accumulator_objects.Accumulator("a", attrs)
+    accumulator._line = Line()
+    with pytest.raises(KeyboardInterrupt, match="as it stands there"):
+        accumulator.take(1, CancellationToken())
+    assert not accumulator._line
