@@ -61,6 +61,11 @@ class SecondOrStepTimer:
     def __init__(self, every_secs: float | None = None, every_steps: int | None = None) -> None:
         if every_secs is not None and every_steps is not None:
             raise ValueError("Can only set one of every_secs and every_steps; leave the other out")
+        if every_secs is None and every_steps is None:
+            raise ValueError(
+                "Either every_secs or every_steps should be provided.\n"
+                + errors.message("neither", "seconds or steps", "every_steps=100")
+            )
         self._secs, self._steps = every_secs, every_steps
         self.reset()
 
@@ -122,7 +127,8 @@ class LoggingTensorHook(SessionRunHook):
             self._order = [item if isinstance(item, str) else item.name for item in tensors]
             self._tensors = dict(zip(self._order, tensors, strict=True))
         self._only_at_end = every_n_iter is None and every_n_secs is None
-        self._timer = SecondOrStepTimer(every_secs=every_n_secs, every_steps=every_n_iter)
+        steps = 1 if self._only_at_end else every_n_iter  # where only the end counts, nobody asks the timer
+        self._timer = SecondOrStepTimer(every_secs=every_n_secs, every_steps=steps)
         self._at_end, self._formatter = at_end, formatter
 
     def begin(self) -> None:

@@ -261,9 +261,18 @@ class _Monitored:
                 "'step_fn' may either have one 'step_context' argument, or two, 'self' and 'step_context'.\n"
                 + errors.message(f"arguments {names}", "step_context", "def step_fn(step_context):")
             )
-        self._check()
-        context = StepContext(self._session, self.run)
-        return step_fn(context) if len(names) == 1 else step_fn(self, context)
+        while True:
+            self._check()
+            if self._session is None:
+                self._create()
+            context = StepContext(self._session, self.run)
+            try:
+                return step_fn(context) if len(names) == 1 else step_fn(self, context)
+            except _LOST as problem:
+                if not self._recover:
+                    raise
+                logging.info("A task was lost (%s). The session is made anew, and the step is tried again.", problem)
+                self._drop()
 
     def should_stop(self) -> bool:
         """Whether the loop ought to end."""
@@ -311,7 +320,7 @@ class _Monitored:
 
 
 def _merged(ours: Any, theirs: Any) -> Any:
-    """RunOptions of a run and a hook: the higher trace level, the longer timeout."""
+    """RunOptions of a run and a hook: the higher trace level, the longer timeout, what either of them asks for."""
     if theirs is None:
         return ours
     if ours is None:
@@ -320,6 +329,10 @@ def _merged(ours: Any, theirs: Any) -> Any:
     merged.CopyFrom(ours)
     merged.trace_level = max(ours.trace_level, theirs.trace_level)
     merged.timeout_in_ms = max(ours.timeout_in_ms, theirs.timeout_in_ms)
+    merged.inter_op_thread_pool = max(ours.inter_op_thread_pool, theirs.inter_op_thread_pool)
+    merged.output_partition_graphs = ours.output_partition_graphs or theirs.output_partition_graphs
+    if theirs.HasField("debug_options"):
+        merged.debug_options.debug_tensor_watch_opts.extend(theirs.debug_options.debug_tensor_watch_opts)
     return merged
 
 
