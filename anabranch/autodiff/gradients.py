@@ -424,7 +424,7 @@ def _default_start(y: Tensor, index: int) -> Tensor:
     dtype = y.dtype.base
     if dtype.is_complex:
         raise TypeError(
-            f"Gradients of complex tensors must set grad_ys (y.dtype = {dtype.name})\n"
+            f"Gradients of complex tensors must set grad_ys (y.dtype = {dtype!r})\n"
             + errors.message(
                 f"y {y.name!r} of dtype {dtype.name} without grad_ys",
                 "a gradient to start with, as the loss of a complex y is not defined",

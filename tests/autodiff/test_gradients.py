@@ -108,7 +108,7 @@ def test_integer_ys_start_with_ones() -> None:
 def test_complex_ys() -> None:
     z = tf.placeholder(tf.complex64, [1])
     y = tf.square(z)
-    with pytest.raises(TypeError, match=r"Gradients of complex tensors must set grad_ys \(y.dtype = complex64\)"):
+    with pytest.raises(TypeError, match=r"Gradients of complex tensors must set grad_ys \(y.dtype = tf.complex64\)"):
         tf.gradients(y, z)
     gradient = tf.gradients(y, z, grad_ys=tf.constant([1 + 0j], tf.complex64))[0]
     np.testing.assert_allclose(values(gradient, {z: [1 + 2j]}), [2 - 4j])

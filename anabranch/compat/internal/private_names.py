@@ -98,6 +98,33 @@ def argmax_v2(input: Any, axis: Any = None, output_type: Any = tf.int64, name: s
     return tf.argmax(input, 0 if axis is None else axis, name=name, output_type=output_type)
 
 
+def _as_indexed_slices(x: Any, optimize: bool = True) -> Any:
+    """All rows of a tensor as IndexedSlices; TypeError if it is neither a tensor nor IndexedSlices."""
+    if isinstance(x, tf.IndexedSlices):
+        return x
+    if not isinstance(x, tf.Tensor):
+        raise TypeError(
+            f"Not a Tensor or IndexedSlices: {type(x)}\n"
+            + errors.message(f"a {type(x).__name__}", "a tensor or IndexedSlices", "tf.convert_to_tensor(x)")
+        )
+    shape = shape_internal(x, optimize=optimize)
+    return tf.IndexedSlices(x, tf.range(0, shape[0]), shape)
+
+
+def _as_indexed_slices_list(inputs: Any, optimize: bool = True) -> list[Any]:
+    """All of a list as IndexedSlices, with indices of 64 bits if those of one have them."""
+    if not isinstance(inputs, (list, tuple)):
+        raise TypeError(
+            f"Expected a list or tuple, not a {type(inputs)}\n"
+            + errors.message(f"a {type(inputs).__name__}", "a list or tuple", "[x]")
+        )
+    slices = [_as_indexed_slices(one, optimize) for one in inputs]
+    wide = [one.indices.dtype == tf.int64 for one in slices]
+    if all(wide) or not any(wide):
+        return slices
+    return [tf.IndexedSlices(one.values, tf.cast(one.indices, tf.int64), one.dense_shape) for one in slices]
+
+
 def is_constant(tensor_or_op: Any) -> bool:
     """Whether a tensor or an operation is a constant."""
     return (tensor_or_op.op if isinstance(tensor_or_op, tf.Tensor) else tensor_or_op).type == "Const"

@@ -104,3 +104,17 @@ def test_how_far_down_a_function_looks():
         with pytest.raises(TypeError, match=words):
             private_names.get_traverse_shallow_structure(function, given)
     assert list(private_names.yield_flat_paths([{"a": [(23, 42)]}])) == [(0, "a", 0, 0), (0, "a", 0, 1)]
+
+
+def test_tensors_as_rows():
+    with tf.Graph().as_default(), tf.Session() as session:
+        rows = private_names._as_indexed_slices(tf.constant([[1.0], [2.0]]))
+        assert session.run([rows.values, rows.indices, rows.dense_shape])[1].tolist() == [0, 1]
+        wide = tf.IndexedSlices(tf.constant([1.0]), tf.constant([3], tf.int64))
+        both = private_names._as_indexed_slices_list([rows, wide])
+        assert [one.indices.dtype for one in both] == [tf.int64, tf.int64]
+        assert private_names._as_indexed_slices_list([rows])[0] is rows
+        with pytest.raises(TypeError, match="Not a Tensor or IndexedSlices"):
+            private_names._as_indexed_slices(3)
+        with pytest.raises(TypeError, match="Expected a list or tuple"):
+            private_names._as_indexed_slices_list(rows)
