@@ -19,10 +19,12 @@ from anabranch.autodiff import registry
 from anabranch.autodiff.gradients import gradients
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.contract.opdef import lookup
 from anabranch.core.graph.build import build, build_operation
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.graph import Graph, graph_of
-from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.operation import Operation, OpView, Tensor
 from anabranch.core.values import dtypes
 
 
@@ -56,6 +58,8 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> Any:
+        if not current_builder().defers:
+            return _call_at_once(f, args, kwargs)
         if kwargs:
             raise ValueError(
                 "The custom_gradient decorator currently supports keywords arguments only when eager execution is "
@@ -141,6 +145,42 @@ def _call(f: Callable[..., Any], args: Sequence[Any]) -> Any:
             op = build_operation("IdentityN", [flat + tensors + reads], {})
         registry.attach(op, name, rule)
         return pack(result, op._outputs[:count])
+
+
+def _call_at_once(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The same where ops run at once: nobody follows what the function does, but its results as a whole."""
+    builder = current_builder()
+    tensors = [convert_to_tensor(arg) for arg in args]
+    with builder.init_scope():
+        with builder.noted() as views:
+            returned = f(*tensors, **kwargs)
+        if not isinstance(returned, tuple) or len(returned) != 2 or not callable(returned[1]):
+            raise TypeError(
+                errors.message(f"{returned!r} from {_told(f)}", "(result, grad_fn)", "return y, lambda grad_y: ...")
+            )
+        result, grad_fn = returned
+        flat = [build("Identity", convert_to_tensor(item)) for item in flatten(result)]
+    given = {id(arg) for arg in args}
+    handles = {
+        id(tensor): tensor
+        for view in views
+        if view.definition.effect.kind == "read"
+        for tensor in view._inputs
+        if tensor.dtype is dtypes.resource
+    }
+    found = [getattr(handle, "_variable", lambda: None)() for handle in handles.values()]
+    variables = [one for one in found if one is not None and one.trainable and id(one) not in given]
+    _check_signature(f, grad_fn, variables)
+
+    def rule(op: Any, *grads: Any) -> list[Any]:
+        inputs, of_variables = _call_grad_fn(f, grad_fn, grads, variables, len(tensors))
+        return inputs + of_variables
+
+    view = OpView(lookup("IdentityN"), (*tensors, *[one.handle for one in variables]), {}, tuple(flat))
+    view.name = getattr(f, "__name__", "custom_gradient")
+    view._gradient_function = rule  # type: ignore[attr-defined]
+    builder.record(view)
+    return pack(result, flat)
 
 
 def _call_grad_fn(

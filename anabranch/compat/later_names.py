@@ -66,6 +66,11 @@ def py_function(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: s
     many = isinstance(Tout, (list, tuple))
     types = [tf.as_dtype(each).base_dtype for each in (Tout if many else [Tout])]
     inputs = [tf.convert_to_tensor(each) for each in inp]
+    if tf.executing_eagerly():
+        returned = func(*inputs)
+        found = list(returned) if isinstance(returned, (list, tuple)) else [] if returned is None else [returned]
+        tensors = [tf.convert_to_tensor(each, kind) for each, kind in zip(found, types, strict=True)]
+        return tensors if many else tensors[0] if tensors else None
 
     def forward(*arrays: Any) -> Any:
         with tf.Graph().as_default() as graph:

@@ -15,8 +15,8 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.inference import partial_value
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
-from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.sparse_tensor import SparseTensor
@@ -88,6 +88,9 @@ class Dataset(structure.OfElements):
         return f"<{type(self).__name__} shapes: {sizes}, types: {types}>"
 
     def __iter__(self) -> Any:
+        """The elements, where ops run at once."""
+        if not current_builder().defers:
+            return iter(self.make_one_shot_iterator())
         raise RuntimeError(
             "__iter__() is only supported inside of tf.function or when eager execution is enabled.\n"
             + errors.message(
@@ -207,7 +210,7 @@ class Dataset(structure.OfElements):
             flat = build("Reshape", patterns, [-1])
             text = build("Add", "No files matched pattern: ", build("ReduceJoin", flat, 0, separator=", "))
             there = build("Assert", build("Greater", count, np.int64(0)), [text], summarize=1)
-            with get_default_graph().control_dependencies([there]):
+            with current_builder().control_dependencies([there]):
                 names = build("Identity", names)
             dataset = Dataset.from_tensor_slices(names)
             if shuffle or shuffle is None:
@@ -376,7 +379,7 @@ class Dataset(structure.OfElements):
         captured = [traced.captured for traced in functions.values()]
         bodies = {name: traced.body for name, traced in functions.items()}
         dataset = self._stage(type_name, *captured, *operands, spec=spec, **bodies, **attrs)
-        function_bodies.own(dataset._variant_tensor.op)
+        function_bodies.own(dataset._variant_tensor._made_by)
         return dataset
 
     def _calling(
@@ -400,7 +403,7 @@ class Dataset(structure.OfElements):
             **{attr: traced.body},
             **attrs,
         )
-        function_bodies.own(dataset._variant_tensor.op)
+        function_bodies.own(dataset._variant_tensor._made_by)
         return dataset
 
     def flat_map(self, map_func: Callable[..., Any]) -> Dataset:
@@ -556,7 +559,7 @@ class Dataset(structure.OfElements):
             **structure.attrs_of(spec),
         )
         flat = outputs if isinstance(outputs, list) else [outputs]
-        function_bodies.own(flat[0].op)
+        function_bodies.own(flat[0]._made_by)
         return structure.from_tensors(spec, flat)
 
     def with_options(self, options: Options) -> Dataset:

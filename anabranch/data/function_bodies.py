@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 from anabranch.core import errors
 from anabranch.core.graph import body_ops
 from anabranch.core.graph.body import Body
-from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graphdef import function_def
 from anabranch.data import nest, structure
+from anabranch.eager.function_graph import FunctionGraph
 from anabranch.ops.control.bodies import local, told
 
 
@@ -50,11 +51,17 @@ def trace_arguments(function: Callable[..., Any], specs: tuple[Any, ...], transf
         raise TypeError(
             errors.message(f"{function!r} for {transformation}", "a function of elements", "dataset.map(lambda x: x)")
         )
-    graph = get_default_graph()
+    builder: Any = current_builder()
+    graph: Any = builder if builder.defers else FunctionGraph(transformation)
     name = transformation.removesuffix("()").replace(".", "_")
     body = graph.new_body(name)
     body.called = body
-    with graph.name_scope(f"{body.name}/"), graph.building(body), graph.control_dependencies(None):
+    with (
+        graph.as_default(),
+        graph.name_scope(f"{body.name}/"),
+        graph.building(body),
+        graph.control_dependencies(None),
+    ):
         arguments: list[Tensor] = []
         for dtype, shape in zip(structure.flat_types(specs), structure.flat_shapes(specs), strict=True):
             arguments.append(body.add_arg(dtype, shape.raw, f"args_{len(arguments)}"))
@@ -65,7 +72,11 @@ def trace_arguments(function: Callable[..., Any], specs: tuple[Any, ...], transf
         spec = structure.spec_of(element)
         body.outputs = [local(body, tensor) for tensor in structure.to_tensors(spec, element)]
     body.control_outputs += function_def.implied_control_outputs(body)
-    return Traced(body, body_ops.line_up([body]), spec)
+    captured = body_ops.line_up([body])
+    if graph is not builder:
+        body.free = True
+        captured = [graph.outside(tensor) for tensor in captured]
+    return Traced(body, captured, spec)
 
 
 def trace_state(
@@ -111,5 +122,6 @@ def _leaf(value: Any, function: Any, transformation: str) -> Any:
 
 
 def own(op: Any) -> None:
-    """Let an op that was built with traced bodies hold them."""
-    body_ops.own(op)
+    """Let an op that was built with traced bodies hold them; None is one that has run."""
+    if op is not None:
+        body_ops.own(op)

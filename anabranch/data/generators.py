@@ -151,7 +151,7 @@ def dataset_of(kind: Any, generator: Any, output_types: Any, output_shapes: Any,
             finalize_func=others[1].body,
             **structure.attrs_of(spec),
         )
-        function_bodies.own(variant.op)
+        function_bodies.own(variant._made_by)
         return kind(variant, spec)
 
     source = kind.from_tensors(arguments if arguments else (constant(0, dtypes.int64),))

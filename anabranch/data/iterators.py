@@ -12,6 +12,7 @@ from anabranch.core.contract.roles import Role
 from anabranch.core.graph import body_ops
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.build import build, build_operation
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
@@ -51,7 +52,24 @@ class Iterator(structure.OfElements):
         self._spec = structure.from_legacy(output_types, output_shapes, output_classes)
         self._string_handle = build("IteratorToStringHandle", iterator_resource)
         self._calls = 0
-        get_default_graph().add_to_collection(ITERATORS, iterator_resource)
+        current_builder().add_to_collection(ITERATORS, iterator_resource)
+
+    def __iter__(self) -> Iterator:
+        """Itself, where ops run at once."""
+        return self
+
+    def __next__(self) -> Any:
+        if current_builder().defers:
+            raise RuntimeError(
+                "Iterator.__next__() is only supported when eager execution is enabled.\n"
+                + errors.message("next() of an iterator of a graph", "a session", "session.run(iterator.get_next())")
+            )
+        try:
+            return self.get_next()
+        except errors.OutOfRangeError:
+            raise StopIteration from None
+
+    next = __next__
 
     @staticmethod
     def from_structure(
@@ -189,6 +207,11 @@ def _of_spec(spec: Any, shared_name: str | None) -> Iterator:
 # ------------------------------------------------------------------------------------------------ iterators of datasets
 def initializable(dataset: Any, shared_name: str | None = None) -> Iterator:
     """An iterator that begins when its initializer runs."""
+    if not current_builder().defers:
+        raise RuntimeError(
+            "dataset.make_initializable_iterator is not supported when eager execution is enabled.\n"
+            + errors.message("an initializer, where ops run at once", "a loop", "for element in dataset: ...")
+        )
     complete = dataset._with_options_applied()
     attrs = structure.attrs_of(dataset.element_spec)
     handle = build("IteratorV2", container="", shared_name=shared_name or "", **attrs)
@@ -199,6 +222,11 @@ def initializable(dataset: Any, shared_name: str | None = None) -> Iterator:
 
 def one_shot(dataset: Any) -> Iterator:
     """An iterator that goes through a dataset once: a function makes the dataset when it is first used."""
+    if not current_builder().defers:
+        attrs = structure.attrs_of(dataset.element_spec)
+        handle = build("IteratorV2", container="", shared_name="", **attrs)
+        build("MakeIterator", dataset._with_options_applied()._variant_tensor, handle)
+        return _iterator(handle, None, dataset.element_spec)
     graph = get_default_graph()
     factory = Body(graph, graph.unique_name("make_dataset"), graph.current_body)
     factory.called = factory

@@ -56,7 +56,7 @@ def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
             f=traced.body,
             preserve_cardinality=True,
         )
-        function_bodies.own(scanned._variant_tensor.op)
+        function_bodies.own(scanned._variant_tensor._made_by)
         return scanned
 
     return apply

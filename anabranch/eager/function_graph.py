@@ -51,6 +51,10 @@ class FunctionGraph(Graph):
         self.seed = EAGER.seed
 
     @property
+    def home(self) -> Any:
+        return EAGER
+
+    @property
     def building_function(self) -> bool:
         return True
 
@@ -72,6 +76,13 @@ class FunctionGraph(Graph):
             with self.as_default(), Graph.init_scope(self), self.bare_scopes(), self.name_scope(None):
                 known = self._adopted[id(tensor)] = self._taken(tensor)
         return known
+
+    def outside(self, tensor: GraphTensor) -> EagerTensor:
+        """The value from outside that a tensor of the graph stands for."""
+        for outer, inner in (*self.captured, *self.handles):
+            if inner is tensor:
+                return outer
+        return EagerTensor(tensor.op._attrs["value"], tensor.dtype)
 
     def _operation_of(self, item: Any) -> Operation:
         tensor = item if isinstance(item, Tensor) else getattr(item, "handle", None)
@@ -117,6 +128,8 @@ class FunctionGraph(Graph):
         resources = [tensor for tensor in inputs if tensor.dtype is dtypes.resource]
         if not resources:
             return super()._create(definition, inputs, attrs, name, **rest)
+        for tape in recording.active():
+            tape.wants(resources)
         body = self.current_body
         if any(tensor.op.body is not body for tensor in resources):
             inputs = [body.capture(tensor) for tensor in inputs]

@@ -36,7 +36,7 @@ from anabranch.eager import recording
 from anabranch.eager.application import Application
 from anabranch.eager.tensor import EagerTensor
 from anabranch.runtime.options import SessionOptions
-from anabranch.runtime.state.resources import RandomCounter, ResourceHandle
+from anabranch.runtime.state.resources import RandomCounter, ResourceHandle, ResourceManager
 from anabranch.runtime.worker import Worker
 
 MOST_APPLICATIONS = 4096
@@ -250,7 +250,7 @@ class EagerBuilder(Builder):
             assert create is not None
             manager.object(handle, lambda: create(attrs, name))
         if not named:
-            weakref.finalize(tensor, manager.remove, handle).atexit = False
+            weakref.finalize(tensor, _drop, manager, handle).atexit = False
         return OpView(definition, tuple(inputs), attrs, (tensor,))
 
     def constant(self, array: Any, dtype: Any, name: str | None) -> EagerTensor:
@@ -286,6 +286,9 @@ class EagerBuilder(Builder):
         self._own_names.add(own)
         return own
 
+    def record(self, view: OpView) -> None:
+        recording.record(view)
+
     def noted(self) -> Context[list[OpView]]:
         return recording.noted()
 
@@ -304,6 +307,14 @@ class EagerBuilder(Builder):
 
     def init_scope(self) -> Context[None]:
         return recording.stopped()
+
+
+def _drop(manager: ResourceManager, handle: ResourceHandle) -> None:
+    """Let go of a resource whose handle is gone."""
+    gone: Any = manager._objects.get(handle)
+    manager.remove(handle)
+    if hasattr(gone, "shutdown"):
+        gone.shutdown()
 
 
 EAGER = EagerBuilder()

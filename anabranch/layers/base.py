@@ -291,8 +291,8 @@ class Layer:
         self._set_scope(scope)
         builder = builder_of(nest.flatten(inputs))
         if self._builder is None:
-            self._builder = builder
-        elif self._builder is not builder:
+            self._builder = builder.home
+        elif self._builder is not builder.home:
             raise ValueError(
                 "Input graph and Layer graph are not the same.\n"
                 + errors.message(
@@ -324,7 +324,7 @@ class Layer:
                 for output in nest.flatten(outputs):
                     with name_scope("ActivityRegularizer"):
                         self.add_loss(self._activity_regularizer(output), inputs=inputs)
-        if builder.defers:
+        if builder.home.defers:
             self._calls.append((inputs, outputs))
         _add_new(self.updates, GraphKeys.UPDATE_OPS, builder)
         return outputs

@@ -20,6 +20,7 @@ from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.values import dtypes
+from anabranch.eager.tape import GradientTape
 from anabranch.ops.control.public_dependencies import group, tuple_
 from anabranch.train import slots
 from anabranch.variables.listing import trainable_variables
@@ -134,7 +135,25 @@ class Optimizer:
         grad_loss: Any = None,
     ) -> list[tuple[Any, Any]]:
         """Pairs of gradient (tensor, IndexedSlices or None) and variable; arguments as for :meth:`minimize`."""
-        if callable(loss) and not isinstance(loss, (Tensor, Variable)):
+        builder = current_builder()
+        by_function = callable(loss) and not isinstance(loss, (Tensor, Variable))
+        if builder.only_handles and by_function:
+            with GradientTape() as tape:
+                if var_list is not None:
+                    tape.watch(_flat(var_list))
+                value = loss()
+            chosen = list(tape.watched_variables()) if var_list is None else _flat(var_list)
+            return list(zip(tape.gradient(value, chosen, grad_loss), chosen, strict=True))
+        if not builder.defers:
+            raise RuntimeError(
+                "`loss` passed to Optimizer.compute_gradients should be a function when eager execution is enabled.\n"
+                + errors.message(
+                    f"a {type(loss).__name__}, whose computation is over",
+                    "a function that computes the loss",
+                    "optimizer.minimize(lambda: loss(model(x), y))",
+                )
+            )
+        if by_function:
             loss = loss()
         if gate_gradients not in (Optimizer.GATE_NONE, Optimizer.GATE_OP, Optimizer.GATE_GRAPH):
             raise ValueError(
@@ -145,7 +164,6 @@ class Optimizer:
         self._assert_valid_dtypes([loss])
         if grad_loss is not None:
             self._assert_valid_dtypes([grad_loss])
-        builder = current_builder()
         if var_list is None:
             chosen = trainable_variables() + builder.get_collection(GraphKeys.TRAINABLE_RESOURCE_VARIABLES)
         else:
@@ -285,7 +303,7 @@ class Optimizer:
         """Slots and other variables of the optimizer in the current default graph, by name."""
         builder = current_builder()
         variables = [*self._non_slots.values(), *(slot for named in self._slots.values() for slot in named.values())]
-        variables = [variable for variable in variables if variable._builder is builder]
+        variables = [variable for variable in variables if variable._builder.home is builder.home]
         return sorted(variables, key=lambda variable: variable.name)
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
@@ -325,7 +343,7 @@ class Optimizer:
         return named[_key(var)]
 
     def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
-        key = (name, builder_of([_key(colocate_with)]))
+        key = (name, builder_of([_key(colocate_with)]).home)
         variable = self._non_slots.get(key)
         if variable is None:
             with current_builder().colocate_with(colocate_with):
@@ -335,7 +353,7 @@ class Optimizer:
         return variable
 
     def _get_non_slot_variable(self, name: str, graph: Any = None) -> Any:
-        return self._non_slots.get((name, graph))
+        return self._non_slots.get((name, getattr(graph, "home", graph)))
 
     # --------------------------------------------------------------------------------------------------------- updates
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:

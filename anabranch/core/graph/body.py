@@ -56,6 +56,8 @@ class Body:
         """Operations of enclosing bodies that must run before the owner."""
         self.called: Body | None = None if parent is None else parent.called
         """The function that it is, or is in, of those that kernels call: later, and outside the owner's step."""
+        self.free = False
+        """Whether it is held by an op that has run, and not by one of the graph."""
         self.created = 0
         """Of such a function, how many operations have been made in it."""
         self.function: NamedAttrs | None = None

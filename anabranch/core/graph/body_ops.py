@@ -89,8 +89,11 @@ def outer_of(arg: Tensor) -> Tensor | None:
     """
     op = arg.op
     owner = op.body.owner
-    if op.role is not Role.ARGUMENT or owner is None:
+    if op.role is not Role.ARGUMENT:
         return None
+    if owner is None:
+        captures = op.body.captures if op.body.free else {}
+        return next((outer for outer, inner in captures.items() if inner is arg), None)
     index: int = op._attrs["index"]
     if owner.role in BODIES:
         return owner._inputs[first_argument(owner) + index]

@@ -71,6 +71,11 @@ class Builder:
     _library_state: dict[Hashable, Any] | None = None
 
     @property
+    def home(self) -> Builder:
+        """Where what outlives the ops applied here is made: variables, and what libraries keep of them."""
+        return self
+
+    @property
     def building_function(self) -> bool:
         """Whether the ops applied now are those of a nested body."""
         return False
@@ -149,6 +154,9 @@ class Builder:
     def noted(self) -> Context[list[OpView]]:
         """A list that fills with the ops that run inside the block; empty where ops do not run at once."""
         return _Nothing([])
+
+    def record(self, view: OpView) -> None:
+        """Tell those that follow what runs of something that has run: outputs, inputs and a rule of its own."""
 
     def note_variable(self, variable: Any) -> None:
         """Hear of a variable that was made here, once its handle is there."""

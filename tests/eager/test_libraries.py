@@ -1,0 +1,115 @@
+"""Libraries where ops run at once: optimizers, layers, datasets, Python functions, custom gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+
+OPTIMIZERS = {
+    "descent": lambda: tf.train.GradientDescentOptimizer(0.1),
+    "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
+    "adam": lambda: tf.train.AdamOptimizer(0.1),
+    "rmsprop": lambda: tf.train.RMSPropOptimizer(0.1),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_optimizer_does_what_it_does_in_a_graph(name: str) -> None:
+    start = np.array([1.0, -2.0], np.float32)
+
+    def loss(v: Any) -> Any:
+        return tf.reduce_sum(v * v * [1.0, 3.0])
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        variable = tf.get_variable("v", initializer=start, use_resource=True)
+        step = OPTIMIZERS[name]().minimize(loss(variable))
+        session.run(tf.global_variables_initializer())
+        for _ in range(3):
+            session.run(step)
+        expected = session.run(variable)
+    one, two = tf.Variable(start), tf.Variable(start)
+    optimizers = [OPTIMIZERS[name](), OPTIMIZERS[name]()]
+    traced = tf.function(lambda: optimizers[1].minimize(lambda: loss(two)))
+    for _ in range(3):
+        optimizers[0].minimize(lambda: loss(one))
+        traced()
+    np.testing.assert_allclose(one.numpy(), expected, rtol=1e-5)
+    np.testing.assert_allclose(two.numpy(), expected, rtol=1e-5)
+
+
+def test_an_optimizer_is_given_a_function() -> None:
+    v = tf.Variable(1.0)
+    with pytest.raises(RuntimeError, match="should be a function when eager execution is enabled"):
+        tf.train.GradientDescentOptimizer(0.1).minimize(v * v)
+
+
+def test_a_layer_learns_in_a_function() -> None:
+    layer = tf.layers.Dense(1, kernel_initializer=tf.zeros_initializer())
+    optimizer = tf.train.AdamOptimizer(0.1)
+    x = tf.constant([[1.0, 2.0], [2.0, 1.0]])
+    y = tf.constant([[1.0], [2.0]])
+
+    def loss() -> Any:
+        return tf.losses.mean_squared_error(y, layer(x))
+
+    before = float(loss())
+    step = tf.function(lambda: optimizer.minimize(loss))
+    for _ in range(30):
+        step()
+    assert float(loss()) < 0.2 * before
+
+
+def test_a_dataset_is_iterated() -> None:
+    v = tf.Variable(1.0)
+    dataset = tf.data.Dataset.from_tensor_slices(np.arange(5, dtype=np.float32)).map(lambda x: x * 2.0 + v).batch(2)
+    assert [batch.numpy().tolist() for batch in dataset] == [[1.0, 3.0], [5.0, 7.0], [9.0]]
+    v.assign(2.0)
+    assert next(iter(dataset)).numpy().tolist() == [2.0, 4.0]
+    iterator = tf.data.Dataset.range(2).make_one_shot_iterator()
+    assert [int(iterator.get_next()), int(iterator.next())] == [0, 1]
+    with pytest.raises(tf.errors.OutOfRangeError, match="End of sequence"):
+        iterator.get_next()
+    assert int(tf.data.Dataset.range(5).reduce(np.int64(0), lambda a, b: a + b)) == 10
+    with pytest.raises(RuntimeError, match="make_initializable_iterator is not supported"):
+        dataset.make_initializable_iterator()
+    with tf.Graph().as_default(), pytest.raises(RuntimeError, match=r"only supported inside of tf\.function"):
+        iter(tf.data.Dataset.range(2))
+
+
+def test_a_dataset_of_a_generator_is_iterated() -> None:
+    def generate() -> Iterator[int]:
+        yield from range(3)
+
+    assert [int(item) for item in tf.data.Dataset.from_generator(generate, tf.int32, [])] == [0, 1, 2]
+
+
+def test_python_functions_are_called() -> None:
+    x = tf.constant(3.0)
+    assert float(tf.py_func(lambda a: a + np.float32(1.0), [x], tf.float32)) == 4.0
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.py_function(lambda a: a * a, [x], tf.float32)
+    assert (float(y), float(tape.gradient(y, x))) == (9.0, 6.0)
+
+
+def test_a_custom_gradient_is_taken() -> None:
+    v = tf.Variable(2.0)
+
+    @tf.custom_gradient
+    def scaled(x: Any) -> Any:
+        def grad(dy: Any, variables: Any = None) -> Any:
+            return dy * 10.0, [dy * 100.0 for _ in variables]
+
+        return x * v, grad
+
+    x = tf.constant(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = scaled(x)
+    slopes = tape.gradient(y, [x, v])
+    assert (float(y), float(slopes[0]), float(slopes[1])) == (6.0, 10.0, 100.0)
