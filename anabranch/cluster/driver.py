@@ -119,7 +119,7 @@ class ClusterWorker:
             secrets.token_hex(8),
             options,
             config,
-            bool(config is not None and config.isolate_session_state),
+            brought is not None or bool(config is not None and config.isolate_session_state),
             cluster if brought is None else None,
             brought is not None,
         )
@@ -201,7 +201,7 @@ class ClusterWorker:
             step = registered.step
             try:
                 bound = self._bind(registered, token)
-                return _StepRun(self, bound, values, token).run()
+                return _StepRun(self, bound, values, token, run_metadata).run()
             except errors.OpError as problem:
                 _show_own_op(problem, step.graph)
                 raise
@@ -336,7 +336,15 @@ def _show_own_op(problem: errors.OpError, graph: Graph) -> None:
 class _StepRun:
     """One run of a step."""
 
-    def __init__(self, worker: ClusterWorker, bound: _Bound, values: Sequence[Any], token: CancellationToken) -> None:
+    def __init__(
+        self,
+        worker: ClusterWorker,
+        bound: _Bound,
+        values: Sequence[Any],
+        token: CancellationToken,
+        run_metadata: Any = None,
+    ) -> None:
+        self._metadata = run_metadata
         self._worker, self._bound, self._values, self._token = worker, bound, values, token
         self._number = next(worker.steps)
         self._results: list[Any] = [None] * len(bound.pieces)
@@ -368,6 +376,11 @@ class _StepRun:
                 i = self._ready.popleft()
                 if peers_of[pieces[i].task].is_here:
                     local.append(i)
+                elif self._metadata is not None:  # what is looked at runs piece by piece
+                    self._token.raise_if_cancelled()
+                    told = type(self._metadata)()
+                    self._end(i, self._remote(i).run_traced(self._header(i), self._feeds(i), told))
+                    self._note_stats(i, told)
                 elif self._ready or local or self._cancels or pieces[i].may_block:
                     self._start(i)
                 else:
@@ -446,11 +459,28 @@ class _StepRun:
 
             session = self._worker.session.number
             try:
-                return peer.task.run(session, number, step, self._feeds(i), timeout, on_token)
+                told = None if self._metadata is None else type(self._metadata)()
+                results = peer.task.run(session, number, step, self._feeds(i), timeout, on_token, told)
+                self._note_stats(i, told)
+                return results
             except errors.OpError:
                 if self._failure is not None:
                     raise self._failure from None
                 raise
+
+    def _note_stats(self, i: int, told: Any) -> None:
+        """Add what a task says of a piece to the step's RunMetadata, under the names of the task's devices."""
+        if told is None:
+            return
+        piece = self._bound.pieces[i]
+        devices = {entry.device: entry for entry in self._metadata.step_stats.dev_stats}
+        for entry in told.step_stats.dev_stats:
+            name = f"{piece.task}/device:{entry.device.partition('/device:')[2]}"
+            if name not in devices:
+                devices[name] = self._metadata.step_stats.dev_stats.add(device=name)
+            devices[name].node_stats.extend(entry.node_stats)
+            for constant in piece.constants:  # they were there before anything ran
+                devices[name].node_stats.add(node_name=constant, timeline_label=constant)
 
     def _end(self, i: int, results: list[Any]) -> None:
         self._results[i] = results

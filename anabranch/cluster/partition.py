@@ -83,6 +83,8 @@ class Piece:
     may_block: bool
     """Whether it acts on channels."""
     ops: int
+    constants: tuple[str, ...] = ()
+    """Names of constants that are its own and that it gives."""
 
 
 class DistributedStep(NamedTuple):
@@ -386,6 +388,7 @@ class _Cutter:
                     frozenset(waits),
                     may_block,
                     len(draft.nodes),
+                    tuple([n.name for n in draft.nodes if isinstance(n, Operation) and n.role is Role.CONSTANT]),
                 )
             )
         return DistributedStep(tuple(cut), tuple(fetches))

@@ -160,6 +160,14 @@ class PeerElsewhere(Peer):
         limit = None if timeout is None else timeout + 1.0
         return self._connection().call("Run", {"run": header}, values, limit)[1]
 
+    def run_traced(self, header: list[Any], values: Sequence[Any], metadata: Any) -> list[Any]:
+        """Run a piece, wait for it, and add what ran when to a RunMetadata."""
+        timeout = header[3]
+        limit = None if timeout is None else timeout + 1.0
+        *results, told = self._connection().call("Run", {"run": header, "traced": True}, values, limit)[1]
+        metadata.MergeFromString(told.tobytes())
+        return results
+
     def start(self, header: list[Any], values: Sequence[Any], done: Callable[[Any], None]) -> Callable[[], None]:
         """Run a piece, and have ``done`` called with (header, results) or an error; returns what cancels it."""
         timeout = header[3]

@@ -30,7 +30,7 @@ from anabranch.cluster import wire
 from anabranch.cluster.tasks import task_name
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
-from anabranch.core.protos.config_pb2 import ConfigProto
+from anabranch.core.protos.config_pb2 import ConfigProto, RunMetadata
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.worker import OnToken, RegisteredStep, Worker
@@ -188,6 +188,7 @@ class Task:
         values: Sequence[Any],
         timeout: float | None,
         on_token: OnToken | None = None,
+        metadata: Any = None,
     ) -> list[Any]:
         """Run a piece.
 
@@ -198,6 +199,7 @@ class Task:
             values: its feeds, but for those that earlier pieces have left here.
             timeout: seconds after which it is cancelled.
             on_token: told the token of the piece.
+            metadata: a RunMetadata that is told what ran when, or None.
 
         Returns:
             A value per fetch; None for those that stay here.
@@ -213,10 +215,10 @@ class Task:
         results: list[Any] | None = None
         here.steps += 1
         try:
-            if registered.fits(registered.step.feeds, values):
+            if metadata is None and registered.fits(registered.step.feeds, values):
                 results = worker.repeat(registered, values, timeout, on_token)
             if results is None:
-                results = worker.run(registered, values, timeout, None, on_token)
+                results = worker.run(registered, values, timeout, metadata, on_token)
         except RuntimeError as problem:
             if worker.closed and not isinstance(problem, errors.OpError):
                 raise errors.CancelledError(None, None, "Session was closed.") from None
@@ -294,7 +296,10 @@ class Task:
                 caller.when_gone(lambda: token.cancel(gone))
 
             session, number, step, timeout = header["run"]
-            results = self.run(session, number, step, values, timeout, on_token)
+            metadata = RunMetadata() if header.get("traced") else None
+            results = self.run(session, number, step, values, timeout, on_token, metadata)
+            if metadata is not None:
+                results = [*results, as_bytes_value(metadata.SerializeToString())]
             return wire.encode({}, results)
 
         def forget(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:

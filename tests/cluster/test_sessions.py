@@ -80,6 +80,22 @@ def test_clients_share_the_state_of_a_target_and_may_have_their_own(cluster):
         session.close()
 
 
+def test_a_traced_step_says_what_ran_on_which_task(cluster):
+    workers, _ = cluster
+    with tf.device("/job:ps/task:1"):
+        v = tf.Variable([1.0, 2.0], name="v")
+    with tf.device("/job:worker/task:1"):
+        total = tf.reduce_sum(v * 2.0)
+    with tf.Session(workers[0].target, config=tf.SessionOptions(tier="interpreted")) as session:
+        session.run(v.initializer)
+        metadata = tf.RunMetadata()
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        assert session.run(total, options=options, run_metadata=metadata) == 6.0
+        nodes = {entry.device: [node.node_name for node in entry.node_stats] for entry in metadata.step_stats.dev_stats}
+        assert "Sum" in nodes["/job:worker/replica:0/task:1/device:CPU:0"]
+        assert "/job:ps/replica:0/task:1/device:CPU:0" in nodes
+
+
 def test_reset_clears_containers_by_name(cluster):
     workers, _ = cluster
     with tf.container("one"):
