@@ -27,7 +27,7 @@ flags.DEFINE_float("clip", 5.0, "Largest norm of all gradients together.")
 flags.DEFINE_integer("report", 500, "Steps between reports.")
 flags.DEFINE_integer("sample", 300, "Letters of a sample.")
 flags.DEFINE_float("temperature", 0.7, "Below 1 it writes what is likely, above it is bolder.")
-flags.DEFINE_integer("seed", 1, "Seed of weights and samples.")
+flags.DEFINE_integer("seed", None, "Seed of weights and samples, to repeat a run bit for bit.")
 flags.DEFINE_string("train_dir", None, "Where checkpoints are; a run there goes on where the last one stopped.")
 FLAGS = flags.FLAGS
 
@@ -123,7 +123,8 @@ def evaluate(session, model, numbers):
 def main(_):
     learned, held_out, letters = read(FLAGS.data)
     print(f"{len(learned)} letters to learn from, {len(held_out)} held out, {len(letters)} different ones")
-    tf.set_random_seed(FLAGS.seed)
+    if FLAGS.seed is not None:
+        tf.set_random_seed(FLAGS.seed)
     model = Model(letters)
     sample = model.writer(FLAGS.sample)
     saver = tf.train.Saver(max_to_keep=2)

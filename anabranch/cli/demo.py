@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import os
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,26 +25,33 @@ import anabranch as tf
 from anabranch.cli import idx
 
 
+def read_digits() -> np.ndarray:
+    """Scikit-learn's digits, ``[n, 65]``: 8x8 pixels from 0 to 16, then the digit.
+
+    Read from its file: importing scikit-learn takes longer than training.
+    """
+    package = importlib.util.find_spec("sklearn")
+    path = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz" if package and package.origin else None
+    if path is None or not path.exists():
+        raise SystemExit("The demo's digits come with scikit-learn: pip install 'anabranch[demo]'")
+    return np.loadtxt(path, delimiter=",")
+
+
 def load(folder: str | None) -> dict[str, np.ndarray]:
     """Images in [0, 1], ``[n, height, width, 1]``, and labels, split into ``train_*`` and ``test_*``."""
     if folder is not None:
         data = idx.read_folder(folder)
         scale = 255.0
     else:
-        try:
-            from sklearn.datasets import load_digits
-        except ImportError as problem:
-            raise SystemExit(
-                f"{problem}\nThe demo's digits come with scikit-learn: pip install 'anabranch[demo]'"
-            ) from None
-        digits = load_digits()
-        order = np.random.RandomState(0).permutation(len(digits.target))
+        digits = read_digits()
+        images, labels = digits[:, :-1].reshape(-1, 8, 8), digits[:, -1].astype(np.int64)
+        order = np.random.RandomState(0).permutation(len(labels))
         test, train = order[:360], order[360:]
         data = {
-            "train_images": digits.images[train],
-            "train_labels": digits.target[train],
-            "test_images": digits.images[test],
-            "test_labels": digits.target[test],
+            "train_images": images[train],
+            "train_labels": labels[train],
+            "test_images": images[test],
+            "test_labels": labels[test],
         }
         scale = 16.0
     return {
@@ -105,6 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> float:
         default="out/demo",
         help="where to write event files for TensorBoard (default: out/demo; '' for none)",
     )
+    parser.add_argument("--seed", type=int, help="repeat bit for bit from these weights (default: others each time)")
     options = parser.parse_args(arguments)
     epochs = options.epochs if options.epochs is not None else (25 if options.data is None else 3)
     console = Console()
@@ -121,7 +131,8 @@ def main(arguments: Sequence[str] | None = None) -> float:
     console.print(f"{len(train):,} training and {len(test):,} test images of {height}x{width} pixels")
 
     with tf.Graph().as_default():
-        tf.set_random_seed(1)
+        if options.seed is not None:
+            tf.set_random_seed(options.seed)
         images = tf.placeholder(tf.float32, [None, height, width, 1], name="images")
         labels = tf.placeholder(tf.int64, [None], name="labels")
         keep = tf.placeholder_with_default(1.0, [], name="keep")
