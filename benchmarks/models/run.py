@@ -119,6 +119,7 @@ def start(model: str, interpreters: dict[str, str], options: argparse.Namespace)
                 losses[name] = answer["losses"][:AGREE_STEPS]
             row[name] = {
                 "marks": [answer["since"][mark - 1] for mark in marks],
+                "spent": [answer["spent"][mark - 1] for mark in marks],
                 "longest": max(answer["elapsed"][5:], default=0.0),
                 "cpu": sum(answer["cpu"]),
             }
@@ -130,13 +131,14 @@ def show(model: str, row: dict[str, Any], options: argparse.Namespace) -> str:
     losses = row["losses"]
     systems = {name: figures for name, figures in row.items() if name != "losses"}
     if options.start:
+        what = "spent" if options.cpu else "marks"
         cells = [
-            " / ".join(f"{mark:.1f}" for mark in figures["marks"]) + f" ({figures['longest']:.2f})"
+            " / ".join(f"{mark:.1f}" for mark in figures[what]) + f" ({figures['longest']:.2f})"
             for figures in systems.values()
         ]
         theirs = systems.get("tf")
         ratio = (
-            " / ".join(f"{a / b:.2f}" for a, b in zip(systems["anabranch"]["marks"], theirs["marks"], strict=True))
+            " / ".join(f"{a / b:.2f}" for a, b in zip(systems["anabranch"][what], theirs[what], strict=True))
             if theirs
             else "-"
         )
@@ -156,6 +158,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10, help="steps of a round")
     parser.add_argument("--warm", type=float, default=30.0, help="seconds in which Anabranch is warmed up")
     parser.add_argument("--start", metavar="MARKS", help="measure cold starts to the end of these steps")
+    parser.add_argument("--cpu", action="store_true", help="with --start: seconds of CPU time, as the machine is busy")
     parser.add_argument("--again", action="store_true", help="with --start: also a start that finds what was kept")
     parser.add_argument("--explain", action="store_true", help="print what Session.explain says of the step")
     parser.add_argument("--json", help="write all figures to this file, after each model")

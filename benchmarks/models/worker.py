@@ -6,12 +6,14 @@ STARTED is the time (of ``time.time``) at which whoever started the process did 
 more dimensions gets draws that are the same in each system, scaled by the root of the number of its inputs: so the
 losses can be compared. The first answer tells what the start took; then commands are served:
 
-    {"steps": n}             runs n steps: seconds elapsed and of CPU time (all threads) of each, and the losses
+    {"steps": n}             runs n steps: seconds elapsed and of CPU time (all threads) of each, both since the start
+                             of the process (processes that it started and that have ended counted in), and the losses
     {"explain": true}        what Session.explain says, in Anabranch
 """
 
 import importlib
 import json
+import os
 import sys
 import time
 
@@ -55,7 +57,7 @@ def main():
         if "explain" in command:
             answer(explain=session.explain(fetches, feed(0)))
             continue
-        elapsed, cpu, since, losses = [], [], [], []
+        elapsed, cpu, since, spent, losses = [], [], [], [], []
         for _ in range(command["steps"]):
             feeds = feed(done)
             done += 1
@@ -64,8 +66,9 @@ def main():
             elapsed.append(time.perf_counter() - wall)
             cpu.append(time.process_time() - processor)
             since.append(time.time() - started)
+            spent.append(time.process_time() + sum(os.times()[2:4]))
             losses.append(float(np.mean(values[0])))
-        answer(elapsed=elapsed, cpu=cpu, since=since, losses=losses)
+        answer(elapsed=elapsed, cpu=cpu, since=since, spent=spent, losses=losses)
 
 
 if __name__ == "__main__":
