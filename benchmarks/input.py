@@ -1,8 +1,10 @@
-"""Measure what reading input costs: lines, parsed examples, tables; here and in TensorFlow's `tf.data`.
+"""Measure what input costs: lines, examples, tables, rows in memory, functions; here and in TensorFlow's `tf.data`.
 
     python benchmarks/input.py [--peer PYTHON_WITH_TENSORFLOW] [--rounds 3]
 
 Prints microseconds of CPU time per element (median of rounds, the two taking turns), each round in a fresh process.
+Rows `mapped` (``map(x * 2 + 1).batch(128)``), `shuffled` (50,000 x 784 floats, shuffled, batches of 128; beside it the
+same rows gathered by hand) and `words` (lines, split, counted, in buckets by length, padded) read what is in memory.
 """
 
 from __future__ import annotations
@@ -17,8 +19,12 @@ import sys
 import tempfile
 import time
 
+import numpy as np
+
 BATCH = 256
 LINES, EXAMPLES, ROWS, COLUMNS = 200_000, 10_000, 10_000, 40
+NUMBERS, IMAGES, PIXELS, WORDS, SMALL = 50_000, 50_000, 784, 10_000, 128
+NAMES = "lines", "examples", "table", "mapped", "shuffled", "by hand", "words"
 
 
 def write_files(tf, folder):
@@ -46,7 +52,25 @@ def measured(tf, folder):
     names = write_files(tf, folder)
     features = {f"f{k}": tf.io.FixedLenFeature([4], tf.float32) for k in range(5)}
     features.update({f"i{k}": tf.io.FixedLenFeature([], tf.int64) for k in range(5)})
+    floats = np.arange(NUMBERS, dtype=np.float32)
+    images = np.random.default_rng(0).random((IMAGES, PIXELS), np.float32)
+    given = {}
+
+    def fed(array):
+        tensor = tf.compat.v1.placeholder(array.dtype, array.shape)
+        given[tensor] = array
+        return tf.data.Dataset.from_tensor_slices(tensor)
+
+    def words():
+        dataset = tf.data.TextLineDataset(names["lines"]).take(WORDS)
+        dataset = dataset.map(lambda line: tf.string_split([line]).values)
+        bucket = tf.data.experimental.bucket_by_sequence_length(tf.size, [4, 5, 6], [64] * 4)
+        return dataset.map(lambda parts: tf.strings.to_hash_bucket_fast(parts, 1000)).apply(bucket)
+
     rows = {
+        "mapped": (lambda: fed(floats).map(lambda x: x * 2 + 1).batch(SMALL), NUMBERS),
+        "shuffled": (lambda: fed(images).shuffle(10_000).batch(SMALL), IMAGES),
+        "words": (words, WORDS),
         "lines": (lambda: tf.data.TextLineDataset(names["lines"]).batch(BATCH), LINES),
         "examples": (
             lambda: (
@@ -61,14 +85,19 @@ def measured(tf, folder):
             ROWS,
         ),
     }
-    results = {}
+    order = np.random.default_rng(0).permutation(IMAGES)
+    start = time.process_time()
+    for i in range(0, IMAGES, SMALL):
+        images[order[i : i + SMALL]].copy()
+    results = {"by hand": (time.process_time() - start) / IMAGES * 1e6}
     for name, (make, count) in rows.items():
+        given.clear()
         with tf.Graph().as_default(), tf.Session() as session:
             iterator = make().make_initializable_iterator()
             element = iterator.get_next()
             spent = []
             for _ in range(3):
-                session.run(iterator.initializer)
+                session.run(iterator.initializer, given)
                 start = time.process_time()
                 while True:
                     try:
@@ -107,7 +136,7 @@ def main():
             for name, python in pythons.items():
                 command = [python, __file__, "--measure", name, "--folder", folder]
                 found[name].append(json.loads(subprocess.run(command, capture_output=True, check=True).stdout))
-    for row in ("lines", "examples", "table"):
+    for row in NAMES:
         medians = {name: statistics.median(result[row] for result in results) for name, results in found.items()}
         print(f"{row:10}" + "".join(f"  {name} {value:8.2f} us" for name, value in medians.items()))
 
