@@ -9,7 +9,7 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.roles import Role
-from anabranch.core.graph import body_ops
+from anabranch.core.graph import body_ops, composites
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.build import build, build_operation
 from anabranch.core.graph.builder import current_builder
@@ -184,6 +184,21 @@ class Iterator(structure.OfElements):
     def element_spec(self) -> Any:
         """The structure of its elements: a component for each leaf."""
         return self._spec
+
+
+def _with_handle(iterator: Iterator, tensors: Any) -> Iterator:
+    """The iterator as a function sees it, to which its handle is an argument."""
+    inner = copy.copy(iterator)
+    (inner._iterator_resource,) = tensors
+    return inner
+
+
+composites.register(
+    Iterator,
+    lambda iterator: [iterator._iterator_resource],
+    _with_handle,
+    key=lambda iterator: (Iterator, structure.key_of(iterator._spec)),
+)
 
 
 def _nested(mine: Any, its: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph import composites
 from anabranch.core.graph.build import build
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
@@ -65,6 +66,13 @@ class Optional:
         """The structure of the value: a component for each leaf."""
         return self._spec
 
+    element_spec = value_structure
+
+    @staticmethod
+    def empty(element_spec: Any) -> Optional:
+        """The optional that holds nothing, of a structure of which nothing is known if ``element_spec`` is None."""
+        return Optional.none_from_structure(element_spec)
+
 
 @public("data.experimental.OptionalStructure")
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +110,14 @@ class OptionalComponent(Component):
         )
 
 
+composites.register(
+    Optional,
+    lambda optional: [optional._variant_tensor],
+    lambda optional, tensors: Optional(tensors[0], optional._spec),
+    key=lambda optional: (Optional, structure.key_of(optional._spec)),
+)
+
+
 def _component_of(value: Any) -> Component | None:
     return OptionalComponent.from_value(value) if isinstance(value, Optional) else None
 
@@ -117,3 +133,6 @@ def get_next_as_optional(iterator: Iterator) -> Optional:
     attrs = structure.attrs_of(iterator.element_spec)
     variant = build("IteratorGetNextAsOptional", iterator._iterator_resource, **attrs)
     return Optional(variant, nest.map_structure(lambda component: component, iterator.element_spec))
+
+
+Iterator.get_next_as_optional = get_next_as_optional  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 from anabranch.core import errors
@@ -135,11 +136,43 @@ class StatsOptions(_Settings):
     }
 
 
+@public("data.experimental.AutoShardPolicy")
+class AutoShardPolicy(enum.IntEnum):
+    """How a pipeline is cut for several workers."""
+
+    OFF = -1
+    AUTO = 0
+    FILE = 1
+    DATA = 2
+    HINT = 3
+
+
+@public("data.experimental.ExternalStatePolicy")
+class ExternalStatePolicy(enum.Enum):
+    """What is said of state outside of a pipeline that is to be copied."""
+
+    WARN = 0
+    IGNORE = 1
+    FAIL = 2
+
+
 @public("data.experimental.DistributeOptions")
 class DistributeOptions(_Settings):
     """How a pipeline is shared out to replicas."""
 
-    _allowed = {"auto_shard": _BOOL, "_make_stateless": _BOOL, "num_devices": (int,)}
+    _allowed = {
+        "auto_shard": _BOOL,
+        "auto_shard_policy": (AutoShardPolicy,),
+        "_make_stateless": _BOOL,
+        "num_devices": (int,),
+    }
+
+
+@public("data.experimental.AutotuneOptions")
+class AutotuneOptions(_Settings):
+    """How the numbers of parallel calls are found; here by what the machine has."""
+
+    _allowed = {"enabled": _BOOL, "cpu_budget": (int,), "ram_budget": (int,), "autotune_algorithm": (object,)}
 
 
 @public("data.Options")
@@ -158,6 +191,9 @@ class Options(_Settings):
     """
 
     _allowed = {
+        "autotune": (AutotuneOptions,),
+        "experimental_external_state_policy": (ExternalStatePolicy,),
+        "threading": (ThreadingOptions,),
         "experimental_deterministic": _BOOL,
         "experimental_distribute": (DistributeOptions,),
         "experimental_optimization": (OptimizationOptions,),

@@ -206,6 +206,15 @@ def spec_of(element: Any) -> Any:
     return nest.map_structure(component_of, element)
 
 
+def key_of(spec: Any) -> Any:
+    """A structure of components as something that can be hashed."""
+    if isinstance(spec, dict):
+        return (dict, *[(name, key_of(spec[name])) for name in sorted(spec)])
+    if isinstance(spec, tuple):
+        return (type(spec), *[key_of(part) for part in spec])
+    return spec
+
+
 def flat_types(spec: Any) -> list[dtypes.DType]:
     """The dtypes of the tensors that an element holds."""
     return [component.flat_type for component in nest.flatten(spec)]

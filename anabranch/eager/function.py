@@ -89,7 +89,7 @@ def _canonical(arguments: tuple[Any, dict[str, Any]], name: str) -> Signature:
             parts = [part for part in composites.parts(leaf) if part is not None]
             places.append((leaf, len(tensors), len(parts)))
             tensors += parts
-            key.append((type(leaf), *[(part.dtype.base, part._shape) for part in parts]))
+            key.append((composites.key(leaf), *[(part.dtype.base, part._shape) for part in parts]))
         else:
             places.append(None)
             try:

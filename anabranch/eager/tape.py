@@ -24,7 +24,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.indexed_slices import IndexedSlices
-from anabranch.core.graph.tensor import OpView, Tensor
+from anabranch.core.graph.tensor import OpView, Tensor, TensorLike
 from anabranch.core.values import dtypes, nest
 from anabranch.eager import recording
 from anabranch.platform import logging
@@ -208,7 +208,7 @@ class GradientTape:
             RuntimeError: the tape has not been entered. ValueError: something is not a tensor.
         """
         tape = self._noted("watch")
-        for item in nest.flatten(tensor):
+        for item in map(_plain, nest.flatten(tensor)):
             if not isinstance(item, (Tensor, Variable)):
                 raise ValueError(
                     f"Passed in object of type {type(item)}, expected tf.Tensor\n"
@@ -306,11 +306,11 @@ class GradientTape:
                     5,
                     item.dtype,
                 )
-            if isinstance(item, Variable):
+            if isinstance(item, (Variable, TensorLike)):
                 with self if not self._recording else contextlib.nullcontext():
                     item = convert_to_tensor(item)
             targets.append(item)
-        flat = nest.flatten(sources)
+        flat = [_plain(item) for item in nest.flatten(sources)]
         for item in flat:
             if not isinstance(item, (Tensor, Variable, IndexedSlices)):
                 raise ValueError(
@@ -462,6 +462,14 @@ def _unconnected(mode: Any) -> UnconnectedGradients:
                 f"unconnected_gradients={mode!r}", "NONE or ZERO", "unconnected_gradients=tf.UnconnectedGradients.ZERO"
             )
         ) from None
+
+
+def _plain(item: Any) -> Any:
+    """What a program watches or differentiates by: of an object that stands for a variable, the variable."""
+    if not isinstance(item, TensorLike):
+        return item
+    value = getattr(item, "value", None)
+    return value if isinstance(value, Variable) else convert_to_tensor(item)
 
 
 def _source(item: Any) -> Any:

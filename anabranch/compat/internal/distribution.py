@@ -43,6 +43,21 @@ class _Strategy:
         return contextlib.nullcontext()
 
     @staticmethod
+    def run(fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
+        """``fn(*args)``, in the one replica."""
+        return fn(*args, **(kwargs or {}))
+
+    @staticmethod
+    def experimental_distribute_dataset(dataset: Any, options: Any = None) -> Any:
+        """The dataset: the one replica gets all of it."""
+        return dataset
+
+    @staticmethod
+    def gather(value: Any, axis: int) -> Any:
+        """The value, of one replica."""
+        return value
+
+    @staticmethod
     def reduce(reduce_op: Any, value: Any, axis: Any = None) -> Any:
         """The value, of one replica."""
         return value

@@ -17,6 +17,7 @@ from anabranch.compat.v2 import raw_ops
 from anabranch.compat.v2.namespaces import version_2 as _v2
 from anabranch.core import errors
 from anabranch.core.graph.tensor import TensorLike
+from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.tensor import EagerTensor
 
 _v2("raw_ops")(raw_ops)
@@ -41,13 +42,7 @@ class CompositeTensor(metaclass=_CompositeTensorType):
     """What stands for several tensors: a sparse tensor, or rows."""
 
 
-@_v2("__internal__.FuncGraph")
-class FuncGraph(tf.Graph):
-    """A graph in which a function of tensors is traced."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
+_v2("__internal__.FuncGraph")(FunctionGraph)
 
 
 @_v2("__internal__.tf2.enabled")
@@ -129,10 +124,26 @@ def get_build_info() -> dict[str, Any]:
     return {"is_cuda_build": False, "is_rocm_build": False, "is_tensorrt_build": False}
 
 
-@_v2("autograph.experimental.do_not_convert")
-def do_not_convert(func: Callable[..., Any] | None = None) -> Any:
-    """Decorator of a function whose control flow is Python's own, also when it is traced."""
-    return do_not_convert if func is None else func
+@_v2("function")
+def function(
+    func: Any = None,
+    input_signature: Any = None,
+    autograph: bool = True,
+    jit_compile: bool | None = None,
+    reduce_retracing: bool = False,
+    experimental_implements: Any = None,
+    experimental_autograph_options: Any = None,
+    experimental_attributes: Any = None,
+    experimental_relax_shapes: bool | None = None,
+    experimental_compile: bool | None = None,
+    experimental_follow_type_hints: Any = None,
+) -> Any:
+    """Make a function of tensors a graph that is called as one step; what of it is compiled follows what it costs."""
+    del jit_compile, experimental_implements, experimental_attributes, experimental_follow_type_hints
+    relax = bool(reduce_retracing or experimental_relax_shapes)
+    return tf.function(
+        func, input_signature, autograph, experimental_autograph_options, relax, experimental_compile
+    )
 
 
 @_v2("dtensor.Mesh", "experimental.dtensor.Mesh")
@@ -145,28 +156,6 @@ class Layout:
     """How a tensor lies on a grid of devices; not here."""
 
 
-# ------------------------------------------------------------------------------------------------------------ optional
-@_v2("experimental.Optional")
-class Optional(tf.data.experimental.Optional):
-    """A structure of tensors that may be there."""
-
-    @staticmethod
-    def empty(element_spec: Any) -> Any:
-        """The optional that holds nothing."""
-        if element_spec is None:
-            return _EMPTY
-        return tf.data.experimental.Optional.none_from_structure(element_spec)
-
-
-class _Empty(Optional):
-    """Nothing, of no structure."""
-
-    def __init__(self) -> None:
-        pass
-
-    def has_value(self, name: str | None = None) -> Any:
-        """False."""
-        return tf.constant(False, name=name or "Const")
-
-
-_EMPTY = _Empty()
+# ---------------------------------------------------------------------------------------------------------------- data
+_v2("experimental.Optional")(tf.data.experimental.Optional)
+_v2("data.AUTOTUNE")(tf.data.experimental.AUTOTUNE)

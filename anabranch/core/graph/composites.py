@@ -20,6 +20,7 @@ class _Kind(NamedTuple):
     parts: Callable[[Any], list[Any]]
     rebuild: Callable[[Any, Sequence[Any]], Any]
     shapes: Callable[[Any, Any], list[Any]] | None
+    key: Callable[[Any], Any]
 
 
 _kinds: dict[type, _Kind] = {}
@@ -30,6 +31,7 @@ def register(
     parts: Callable[[Any], list[Any]],
     rebuild: Callable[[Any, Sequence[Any]], Any],
     shapes: Callable[[Any, Any], list[Any]] | None = None,
+    key: Callable[[Any], Any] = type,
 ) -> None:
     """Declare a class whose instances stand for tensors.
 
@@ -39,8 +41,9 @@ def register(
         rebuild: an instance like the given one, with other tensors.
         shapes: the shapes of the parts (raw, or None for unknown) for an instance and the one shape that a program
             gives as the invariant of a loop's variable; without it the parts keep their own.
+        key: what is equal, and can be hashed, for instances that a function traced for one of them takes.
     """
-    _kinds[kind] = _Kind(parts, rebuild, shapes)
+    _kinds[kind] = _Kind(parts, rebuild, shapes, key)
 
 
 def _kind_of(value: Any) -> _Kind | None:
@@ -54,6 +57,12 @@ def _kind_of(value: Any) -> _Kind | None:
 def is_composite(value: Any) -> bool:
     """Whether a value stands for several tensors."""
     return _kind_of(value) is not None
+
+
+def key(value: Any) -> Any:
+    """What a composite is to a traced function, besides the dtypes and shapes of its parts."""
+    kind = _kind_of(value)
+    return type(value) if kind is None else kind.key(value)
 
 
 def parts(value: Any) -> list[Any]:
