@@ -45,6 +45,11 @@ def async_wait() -> None:
     """Do nothing: ops are done when they return."""
 
 
+def is_op_determinism_enabled() -> bool:
+    """False: nothing was asked for; what is seeded repeats in any case."""
+    return False
+
+
 def num_gpus() -> int:
     """How many GPUs there are."""
     return sum(device.device_type == "GPU" for device in list_local_devices())

@@ -32,6 +32,7 @@ _table(
     """
 ops: top @compat.internal.ops @core.graph.graph @core.graph.convert @core.graph.indexed_slices @core.graph.operation
 dtypes: dtypes top @core.values.dtypes @compat.internal.private_names
+config: =eager
 op_def_library: @compat.internal.private_names
 tensor_shape: top @core.values.shapes
 device_spec: top @compat.internal.private_names

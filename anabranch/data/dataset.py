@@ -82,6 +82,10 @@ class Dataset(structure.OfElements):
             merged = merged.merge(item.options())
         return merged if self._own_options is None else merged.merge(self._own_options)
 
+    def cardinality(self) -> Any:
+        """-2, which says that the number of elements is not known before they are gone through."""
+        return convert_to_tensor(np.int64(-2))
+
     def __repr__(self) -> str:
         told = nest.map_structure(str, self.output_shapes), nest.map_structure(repr, self.output_types)
         sizes, types = (str(item).replace("'", "") for item in told)
@@ -170,7 +174,13 @@ class Dataset(structure.OfElements):
         return Dataset(build("SparseTensorSliceDataset", *parts), spec)
 
     @staticmethod
-    def from_generator(generator: Any, output_types: Any, output_shapes: Any = None, args: Any = None) -> Dataset:
+    def from_generator(
+        generator: Any,
+        output_types: Any = None,
+        output_shapes: Any = None,
+        args: Any = None,
+        output_signature: Any = None,
+    ) -> Dataset:
         """A dataset of what a Python generator gives.
 
         Args:
@@ -178,7 +188,11 @@ class Dataset(structure.OfElements):
             output_types: the dtype of each component.
             output_shapes: their static shapes; unknown if None.
             args: tensors whose values the function is called with.
+            output_signature: a structure of `tf.TensorSpec`, in place of dtypes and shapes.
         """
+        if output_signature is not None:
+            output_types = nest.map_structure(lambda spec: spec.dtype, output_signature)
+            output_shapes = nest.map_structure(lambda spec: spec.shape, output_signature)
         return generators.dataset_of(Dataset, generator, output_types, output_shapes, args)
 
     @staticmethod

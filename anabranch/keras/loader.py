@@ -27,6 +27,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import anabranch as tf
 from anabranch.compat import behaviour, hook
 from anabranch.core import errors
 from anabranch.core.values import version_two
@@ -87,6 +88,28 @@ def _import(
     return _module(name.split(".")[1:] if fromlist else [])
 
 
+def _is_dataset(x: Any) -> bool:
+    return isinstance(x, tf.data.Dataset)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, tf.Tensor | tf.SparseTensor)
+
+
+def _is_sparse(value: Any) -> bool:
+    return isinstance(value, tf.SparseTensor)
+
+
+# Keras knows these objects by the names of TensorFlow's classes and modules; ours have others.
+_ANSWERS: dict[str, dict[str, Any]] = {
+    f"{KERAS}.src.trainers.data_adapters": {"is_tf_dataset": _is_dataset},
+    f"{KERAS}.src.utils.dataset_utils": {"is_tf_dataset": _is_dataset},
+    f"{KERAS}.src.trainers.data_adapters.data_adapter_utils": {
+        "is_tensorflow_tensor": _is_tensor,
+        "is_tensorflow_sparse": _is_sparse,
+    },
+}
+
 _builtins = {**vars(builtins), "__import__": _import}
 version_two.add_library(_builtins)
 
@@ -101,6 +124,8 @@ class _Loader(importlib.machinery.SourceFileLoader):
             self._choose_backend(module)
         else:
             super().exec_module(module)
+        for name, answer in _ANSWERS.get(module.__name__, {}).items():
+            setattr(module, name, answer)
         if module.__name__ == _UTILITIES:
             lazy: Any = module
             lazy.tensorflow.module = tensorflow()

@@ -485,6 +485,9 @@ class Variable(metaclass=_VariableType):
         return _compared(self, other, "NotEqual") if version_two.applies() else self is not other
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self._builder.defers:
+            value: Any = self.value()
+            return value.__array__(*args, **kwargs)
         raise NotImplementedError(
             errors.message(f"variable {self._name!r} given to NumPy", "an array", "session.run(v), or v.eval()")
         )

@@ -125,6 +125,11 @@ def _as_indexed_slices_list(inputs: Any, optimize: bool = True) -> list[Any]:
     return [tf.IndexedSlices(one.values, tf.cast(one.indices, tf.int64), one.dense_shape) for one in slices]
 
 
+def is_tf_type(x: Any) -> bool:
+    """Whether a value is a tensor, a sparse tensor or a variable."""
+    return tf.is_tensor(x)
+
+
 def is_constant(tensor_or_op: Any) -> bool:
     """Whether a tensor or an operation is a constant."""
     return (tensor_or_op.op if isinstance(tensor_or_op, tf.Tensor) else tensor_or_op).type == "Const"

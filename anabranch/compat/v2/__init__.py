@@ -100,7 +100,27 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None 
     """What ``true_fn()`` returns if ``pred`` holds, what ``false_fn()`` returns otherwise; ``pred`` may be a bool."""
     if isinstance(pred, bool):
         return true_fn() if pred else false_fn()
-    return tf.cond(pred, true_fn, false_fn, strict=True, name=name)
+    nothing: list[bool] = []
+
+    def with_value(branch: Any) -> Any:
+        def call() -> Any:
+            result = branch()
+            nothing.append(result is None)
+            return tf.no_op() if result is None else result
+
+        return call
+
+    result = tf.cond(pred, with_value(true_fn), with_value(false_fn), strict=True, name=name)
+    return None if nothing and all(nothing) else result
+
+
+@_v2("__internal__.smart_cond.smart_cond")
+def smart_cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
+    """What one of two functions returns; where ``pred`` is known, nothing is built for the other."""
+    if isinstance(pred, tf.Variable):
+        return cond(pred, true_fn, false_fn, name)
+    value = tf.contrib.framework.smart_constant_value(pred)
+    return cond(pred if value is None else value, true_fn, false_fn, name)
 
 
 @_v2("while_loop")

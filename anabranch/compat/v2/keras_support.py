@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import anabranch as tf
-from anabranch.compat import eager_names, layer_utilities
+from anabranch.compat import eager_names
 from anabranch.compat.internal import distribution, tracking
 from anabranch.compat.v2 import raw_ops
 from anabranch.compat.v2.namespaces import version_2 as _v2
@@ -28,7 +28,6 @@ _v2("__internal__.types.Tensor")(TensorLike)
 _v2("__internal__.tracking.Trackable")(tracking.Trackable)
 _v2("__internal__.tracking.AutoTrackable")(tracking.AutoTrackable)
 _v2("__internal__.tracking.no_automatic_dependency_tracking")(tracking.no_automatic_dependency_tracking)
-_v2("__internal__.smart_cond.smart_cond")(layer_utilities.smart_cond)
 _v2("__internal__.eager_context.eager_mode")(eager_names.eager_mode)
 
 

@@ -113,6 +113,11 @@ class DType:
         """The greatest value: an int for integers, a NumPy scalar for floating types; TypeError for others."""
         return self._info("max")
 
+    @property
+    def is_numeric(self) -> builtins.bool:
+        """Whether the values are numbers: integers, floats or complex ones."""
+        return self.is_integer or self.is_floating or self.is_complex
+
     def _info(self, field: str) -> Any:
         if self.is_integer:
             return int(getattr(ml_dtypes.iinfo(self.np), field))

@@ -1,0 +1,109 @@
+"""Keras' models are trained, used, written and read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+
+pytestmark = pytest.mark.usefixtures("eager")
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(32, 4)).astype(np.float32)
+Y = X @ np.float32([[1], [-2], [0.5], [3]])
+QUIET = {"verbose": 0}
+
+
+def dense(keras):
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+
+
+@pytest.mark.parametrize("eagerly", [False, True], ids=["function", "eager"])
+def test_fit_evaluate_predict(keras, eagerly):
+    model = dense(keras)
+    model.compile(keras.optimizers.SGD(0.1), "mse", metrics=["mae"], run_eagerly=eagerly)
+    history = model.fit(X, Y, epochs=20, batch_size=8, **QUIET).history
+    assert history["loss"][-1] < 0.01 * history["loss"][0]
+    predicted = model.predict(X, **QUIET)
+    np.testing.assert_allclose(predicted, X @ model.layers[0].kernel.numpy() + model.layers[0].bias.numpy(), atol=1e-5)
+    loss, mae = model.evaluate(X, Y, **QUIET)
+    np.testing.assert_allclose([loss, mae], [((predicted - Y) ** 2).mean(), abs(predicted - Y).mean()], rtol=1e-3)
+
+
+def test_a_batch_and_jit_compile(keras):
+    model = dense(keras)
+    model.compile(keras.optimizers.SGD(0.1), "mse", jit_compile=True)
+    kernel = model.layers[0].kernel.numpy()
+    loss = model.train_on_batch(X, Y)
+    error = X @ kernel - Y
+    np.testing.assert_allclose(loss, (error**2).mean(), rtol=1e-5)
+    np.testing.assert_allclose(model.layers[0].kernel.numpy(), kernel - 0.1 * 2 * X.T @ error / 32, rtol=1e-4, atol=1e-6)
+
+
+def test_a_training_step_of_ones_own(keras):
+    class Mine(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras.layers.Dense(1)
+
+        def call(self, x):
+            return self.dense(x)
+
+        def train_step(self, data):
+            x, y = data
+            with tf.GradientTape() as tape:
+                error = tf.reduce_mean(tf.square(self(x, training=True) - y))
+            self.optimizer.apply(tape.gradient(error, self.trainable_weights), self.trainable_weights)
+            return {"error": error}
+
+    model = Mine()
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    errors = model.fit(X, Y, epochs=10, **QUIET).history["error"]
+    assert errors[-1] < 0.1 * errors[0]
+
+
+def test_datasets_and_generators(keras):
+    model = dense(keras)
+    model.compile("sgd", "mse")
+    dataset = tf.data.Dataset.from_tensor_slices((X, Y)).batch(8)
+    with pytest.warns(UserWarning, match="ran out of data"):
+        assert np.isfinite(model.fit(dataset, shuffle=False, **QUIET).history["loss"][0])
+    with pytest.warns(UserWarning, match="ran out of data"):
+        model.fit(((X[:8], Y[:8]) for _ in range(3)), shuffle=False, **QUIET)
+    assert int(model.optimizer.iterations.numpy()) == 7
+
+
+def test_mixed_precision(keras):
+    half = keras.layers.Dense(8, dtype="mixed_float16")
+    model = keras.Sequential([keras.Input((4,)), half, keras.layers.Dense(1, dtype="float32")])
+    model.compile(keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam()), "mse")
+    assert np.isfinite(model.fit(X, Y, **QUIET).history["loss"][0])
+    assert (half.compute_dtype, half(X).dtype) == ("float16", tf.float16)
+
+
+@pytest.mark.slow
+def test_layers_and_files(keras, tmp_path):
+    layers = keras.layers
+    images = RNG.normal(size=(8, 8, 8, 3)).astype(np.float32)
+    words = RNG.integers(0, 10, (8, 5))
+    models = [
+        (
+            [keras.Input((8, 8, 3)), layers.Conv2D(4, 3), layers.BatchNormalization(), layers.MaxPooling2D()]
+            + [layers.Flatten(), layers.Dropout(0.3), layers.Dense(3, "softmax")],
+            images,
+        ),
+        (
+            [keras.Input((5,)), layers.Embedding(10, 4, mask_zero=True), layers.LSTM(6, return_sequences=True)]
+            + [layers.Bidirectional(layers.GRU(4)), layers.Dense(3, "softmax")],
+            words,
+        ),
+    ]
+    for parts, x in models:
+        model = keras.Sequential(parts)
+        model.compile("adam", "sparse_categorical_crossentropy")
+        assert np.isfinite(model.fit(x, np.arange(8) % 3, **QUIET).history["loss"][0])
+        expected = model.predict(x, **QUIET)
+        for name in ("model.keras", "model.h5"):
+            model.save(tmp_path / name)
+            again = keras.saving.load_model(tmp_path / name)
+            np.testing.assert_array_equal(again.predict(x, **QUIET), expected)
