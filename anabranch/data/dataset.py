@@ -83,8 +83,8 @@ class Dataset(structure.OfElements):
         return merged if self._own_options is None else merged.merge(self._own_options)
 
     def cardinality(self) -> Any:
-        """-2, which says that the number of elements is not known before they are gone through."""
-        return convert_to_tensor(np.int64(-2))
+        """How many elements there are: see `tf.data.experimental.cardinality`."""
+        return build("DatasetCardinality", self._variant_tensor)
 
     def __repr__(self) -> str:
         told = nest.map_structure(str, self.output_shapes), nest.map_structure(repr, self.output_types)

@@ -99,6 +99,7 @@ def test_signature_of_a_generator():
         assert dataset.output_shapes[0].as_list() == [2]
         assert session.run(dataset.make_one_shot_iterator().get_next())[1] == 3
         assert session.run(dataset.cardinality()) == -2
+        assert session.run(tf.data.Dataset.range(10).batch(3).cardinality()) == 4
 
 
 def test_options_of_version_2():

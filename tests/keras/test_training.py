@@ -82,6 +82,7 @@ def test_mixed_precision(keras):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of Keras' variables
 def test_layers_and_files(keras, tmp_path):
     layers = keras.layers
     images = RNG.normal(size=(8, 8, 8, 3)).astype(np.float32)

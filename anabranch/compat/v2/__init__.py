@@ -15,6 +15,9 @@ import anabranch as tf
 from anabranch.compat.v2 import arrays, keras_support, namespaces, windows
 from anabranch.compat.v2.namespaces import DROPPED
 from anabranch.compat.v2.namespaces import version_2 as _v2
+from anabranch.core.graph.builder import current_builder
+from anabranch.core.graphdef.function_def import implied_control_outputs
+from anabranch.core.values import nest
 
 __all__ = ["DROPPED", "arrays", "keras_support", "windows"]
 
@@ -95,6 +98,18 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
     return tf.boolean_mask(tensor, mask, name, axis)
 
 
+def _after_effects(result: Any) -> Any:
+    """What a branch or loop body returned, once everything that the body does is done; an operation for None."""
+    graph = current_builder()
+    if not graph.defers:
+        return tf.no_op() if result is None else result
+    effects = implied_control_outputs(graph.current_body)
+    with tf.control_dependencies(effects):
+        if result is None:
+            return tf.no_op()
+        return nest.map_structure(lambda leaf: tf.identity(leaf) if isinstance(leaf, tf.Tensor) else leaf, result)
+
+
 @_v2("cond")
 def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
     """What ``true_fn()`` returns if ``pred`` holds, what ``false_fn()`` returns otherwise; ``pred`` may be a bool."""
@@ -102,15 +117,15 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None 
         return true_fn() if pred else false_fn()
     nothing: list[bool] = []
 
-    def with_value(branch: Any) -> Any:
+    def whole(branch: Any) -> Any:
         def call() -> Any:
             result = branch()
             nothing.append(result is None)
-            return tf.no_op() if result is None else result
+            return _after_effects(result)
 
         return call
 
-    result = tf.cond(pred, with_value(true_fn), with_value(false_fn), strict=True, name=name)
+    result = tf.cond(pred, whole(true_fn), whole(false_fn), strict=True, name=name)
     return None if nothing and all(nothing) else result
 
 
@@ -138,7 +153,7 @@ def while_loop(
     """Variables after a loop, in the structure of ``loop_vars``."""
     return tf.while_loop(
         cond,
-        body,
+        lambda *variables: _after_effects(body(*variables)),
         loop_vars,
         shape_invariants,
         parallel_iterations,
