@@ -22,8 +22,8 @@ from sphinx.cmd.build import build_main
 DOCS = ROOT / "docs"
 CONTENTS = {
     "Use": [
-        "tour", "control_flow", "sequences", "models", "keras", "checkpoints", "records", "slim", "migrating", "pytorch",
-        "programs", "troubleshooting", "reliability", "debugging", "devices", "cluster", "platforms", "performance",
+        "tour", "control_flow", "sequences", "models", "keras", "checkpoints", "records", "slim", "migrating",
+        "pytorch", "programs", "troubleshooting", "reliability", "debugging", "devices", "cluster", "platforms", "performance",
     ],
     "Change": ["architecture", "extending", "testing", "notes/README"],
 }  # fmt: skip

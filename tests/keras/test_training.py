@@ -37,7 +37,9 @@ def test_a_batch_and_jit_compile(keras):
     loss = model.train_on_batch(X, Y)
     error = X @ kernel - Y
     np.testing.assert_allclose(loss, (error**2).mean(), rtol=1e-5)
-    np.testing.assert_allclose(model.layers[0].kernel.numpy(), kernel - 0.1 * 2 * X.T @ error / 32, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        model.layers[0].kernel.numpy(), kernel - 0.1 * 2 * X.T @ error / 32, rtol=1e-4, atol=1e-6
+    )
 
 
 def test_a_training_step_of_ones_own(keras):

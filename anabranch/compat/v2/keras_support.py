@@ -140,9 +140,7 @@ def function(
     """Make a function of tensors a graph that is called as one step; what of it is compiled follows what it costs."""
     del jit_compile, experimental_implements, experimental_attributes, experimental_follow_type_hints
     relax = bool(reduce_retracing or experimental_relax_shapes)
-    return tf.function(
-        func, input_signature, autograph, experimental_autograph_options, relax, experimental_compile
-    )
+    return tf.function(func, input_signature, autograph, experimental_autograph_options, relax, experimental_compile)
 
 
 @_v2("dtensor.Mesh", "experimental.dtensor.Mesh")
