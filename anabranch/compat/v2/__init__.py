@@ -100,7 +100,7 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
 
 def _after_effects(result: Any) -> Any:
     """What a branch or loop body returned, once everything that the body does is done; an operation for None."""
-    graph = current_builder()
+    graph: Any = current_builder()
     if not graph.defers:
         return tf.no_op() if result is None else result
     effects = implied_control_outputs(graph.current_body)
