@@ -27,10 +27,12 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import anabranch as tf
 from anabranch.compat import behaviour, hook
 from anabranch.core import errors
+from anabranch.core.graph.sparse_tensor import SparseTensor
+from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import version_two
+from anabranch.data.dataset import Dataset
 
 KERAS = "keras"
 NAME = "anabranch"
@@ -89,15 +91,15 @@ def _import(
 
 
 def _is_dataset(x: Any) -> bool:
-    return isinstance(x, tf.data.Dataset)
+    return isinstance(x, Dataset)
 
 
 def _is_tensor(value: Any) -> bool:
-    return isinstance(value, tf.Tensor | tf.SparseTensor)
+    return isinstance(value, Tensor | SparseTensor)
 
 
 def _is_sparse(value: Any) -> bool:
-    return isinstance(value, tf.SparseTensor)
+    return isinstance(value, SparseTensor)
 
 
 # Keras knows these objects by the names of TensorFlow's classes and modules; ours have others.
