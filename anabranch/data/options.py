@@ -149,7 +149,7 @@ class AutoShardPolicy(enum.IntEnum):
 
 @public("data.experimental.ExternalStatePolicy")
 class ExternalStatePolicy(enum.Enum):
-    """What is said of state outside of a pipeline that is to be copied."""
+    """What is said of state that is not in a pipeline which is to be copied."""
 
     WARN = 0
     IGNORE = 1
