@@ -333,6 +333,9 @@ class Program:
                         except capacities.TooRoomy:
                             self.capacities.tight = True
                             raise
+                        except lowering.CutNeeded as cut:
+                            self._keep_cut(cut, None if batch else stored)
+                            raise
                         except UNTRACEABLE as problem:
                             self._refused.put(key, problem)
                             raise
@@ -513,7 +516,15 @@ class Program:
         if found is None:
             return None
         told, function = found
+        if function is None:
+            op = self.flat_ops[told[0]]
+            raise lowering.CutNeeded(op._inputs[told[1]], op)
         return Executable(function, _Facts.read(told))
+
+    def _keep_cut(self, cut: lowering.CutNeeded, stored: str | None) -> None:
+        """Keep on disk that these arguments need a value to be known: the next start need not trace to find it."""
+        if cut.op in self.flat_ops and cut.tensor in cut.op._inputs and not stored_programs.has(stored):
+            stored_programs.save_cut(stored, self.flat_ops.index(cut.op), cut.op._inputs.index(cut.tensor))
 
     def _arguments(
         self, donated: Sequence[Any], inputs: Sequence[Any], static: dict[int, np.ndarray], rng: Any, gated: bool

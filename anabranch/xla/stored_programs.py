@@ -262,6 +262,13 @@ def save(name: str | None, found_out: Any, compiled: Any, code: bytes | None = N
     disk_cache.of_process().put(name, struct.pack("<I", len(header)), header, payload)
 
 
+def save_cut(name: str | None, op: int, position: int) -> None:
+    """Keep that tracing has found a value that must be known: which input of which op."""
+    if name is not None:
+        header = json.dumps({"cut": [op, position]}).encode()
+        disk_cache.of_process().put(name, struct.pack("<I", len(header)), header)
+
+
 def save_records(name: str | None, compiled: Any, records: Iterable[kernel_context.CheckRecord]) -> None:
     """Keep a compiled op with its checks."""
     if name is not None:
@@ -273,7 +280,10 @@ def save_records(name: str | None, compiled: Any, records: Iterable[kernel_conte
 
 
 def load(name: str | None, arguments: tuple[Any, ...], device: Any) -> tuple[Any, Any] | None:
-    """Plain data and compiled function that were kept; None if there are none. ``arguments`` are like those to come."""
+    """Plain data and compiled function that were kept; None if there are none. ``arguments`` are like those to come.
+
+    In place of a function there is None if tracing has found a value that must be known: then the data say which.
+    """
     if name is None:
         return None
     cache = disk_cache.of_process()
@@ -283,6 +293,8 @@ def load(name: str | None, arguments: tuple[Any, ...], device: Any) -> tuple[Any
     try:
         (size,) = struct.unpack_from("<I", content)
         header = json.loads(content[4 : 4 + size])
+        if "cut" in header:
+            return header["cut"], None
         onednn.ready_for(content)
         tree_util = engine.jax().tree_util
         outputs = tree_util.tree_structure(read(header["outputs"]))

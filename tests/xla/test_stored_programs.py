@@ -201,6 +201,16 @@ def test_a_program_that_is_not_there_is_interpreted_as_if_nobody_had_looked(star
     np.testing.assert_allclose(values[0], 0.0, atol=1e-6)
 
 
+def test_a_value_that_must_be_known_is_found_without_tracing(starts, compilations):
+    def run():
+        x, n = tf.placeholder(tf.float32, [None, 4]), tf.placeholder(tf.int32, [])
+        rows = tf.reshape(tf.tanh(x), tf.stack([n * 2, -1])) + 1.0
+        with tf.Session(config=COMPILED) as session:
+            return [session.run([rows], {x: np.ones((6, 4), np.float32), n: 3})]
+
+    _twice(starts, compilations, run)
+
+
 def test_an_op_without_a_host_kernel_is_kept_too(starts, cache):
     def run():
         starts()
@@ -289,7 +299,7 @@ def test_a_second_process_compiles_nothing(tmp_path):
         "train = tf.train.AdamOptimizer().minimize(loss)\n"
         "with tf.Session() as session:\n"
         "    session.run(tf.global_variables_initializer())\n"
-        "    for _ in range(100):\n"
+        "    for _ in range(600):\n"
         "        value, _ = session.run([loss, train], {x: np.eye(8)})\n"
         "cache = disk_cache.of_process()\n"
         "print(repr(value), cache.hits, cache.misses, cache.info().entries)\n"
