@@ -22,7 +22,7 @@ from sphinx.cmd.build import build_main
 DOCS = ROOT / "docs"
 CONTENTS = {
     "Use": [
-        "tour", "control_flow", "sequences", "models", "keras", "checkpoints", "records", "slim", "migrating",
+        "tour", "eager", "control_flow", "sequences", "models", "keras", "checkpoints", "records", "slim", "migrating",
         "pytorch", "programs", "troubleshooting", "reliability", "debugging", "devices", "cluster", "platforms",
         "performance",
     ],
