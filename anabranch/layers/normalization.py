@@ -96,7 +96,9 @@ class BatchNormalization(Layer):
         if virtual_batch_size is not None and virtual_batch_size <= 0:
             raise ValueError(
                 "virtual_batch_size must be a positive integer that divides the true batch size of the input Tensor\n"
-                + errors.message(f"virtual_batch_size={virtual_batch_size}", "1 or more", "virtual_batch_size=32")
+                + errors.message(
+                    f"virtual_batch_size={virtual_batch_size}", "a size of 1 or more", "virtual_batch_size=32"
+                )
             )
         for what, size in (("adjustment", adjustment), ("fused=True", fused or None)):
             if virtual_batch_size is not None and size is not None:
