@@ -82,6 +82,9 @@ class Context:
         """Call none any more."""
         EAGER.callbacks.clear()
 
+    def clear_kernel_cache(self) -> None:
+        """Do nothing: what is kept of ops is bounded, and ``anabranch.core.cache`` clears it."""
+
     def devices(self) -> list[str]:
         """Names of the devices."""
         return EAGER.worker.devices.listed()  # type: ignore[return-value]

@@ -203,3 +203,56 @@ def keras() -> types.ModuleType:
         raise ImportError(
             errors.message("a process without Keras", "Keras 3", "pip install 'anabranch[keras]'"), name=KERAS
         ) from problem
+
+
+class _Namespace(types.ModuleType):
+    """A namespace of ``tf.keras``."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"anabranch.keras.{path}", f"Names of tf.keras.{path}.")
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return find(self._path, name)
+
+    def __dir__(self) -> list[str]:
+        return listing(self._path)
+
+
+def _homes(path: str) -> list[Any]:
+    """Keras' modules for a namespace of ``tf.keras``: its own one, and that with TensorFlow 2's older names."""
+    keras()
+    homes = []
+    for root in (KERAS, f"{KERAS}._tf_keras.{KERAS}"):
+        module: Any = importlib.import_module(root)
+        for part in filter(None, path.split(".")):
+            module = getattr(module, part, None)
+        if module is not None:
+            homes.append(module)
+    return homes
+
+
+def find(path: str, name: str) -> Any:
+    """The object of that name in a namespace of ``tf.keras``; AttributeError if there is none."""
+    for home in _homes(path):
+        item = getattr(home, name, None)
+        if isinstance(item, types.ModuleType):
+            return _namespaces.setdefault(full := f"{path}.{name}".strip("."), _Namespace(full))
+        if item is not None:
+            return item
+    shown = f"tf.keras.{path}.{name}".replace("..", ".")
+    raise AttributeError(
+        f"module 'anabranch.keras' has no attribute {name!r}\n"
+        + errors.message(shown, "a name of Keras 3", f"one of dir({shown.rpartition('.')[0]})"),
+        name=name,
+    )
+
+
+def listing(path: str) -> list[str]:
+    """Names in a namespace of ``tf.keras``."""
+    return sorted({name for home in _homes(path) for name in dir(home) if not name.startswith("_")})
+
+
+_namespaces: dict[str, _Namespace] = {}

@@ -99,3 +99,36 @@ import anabranch.keras
     done = run(code)
     with pytest.raises(RuntimeError, match=r"backend 'torch'\nExpected: (.|\n)*Instead: import anabranch.keras before"):
         raise RuntimeError(done.stderr)
+
+
+def test_names_of_tf_keras(keras):
+    assert tf.keras.layers.Dense is keras.layers.Dense
+    assert tf.keras.losses.MSE is keras.losses.mean_squared_error
+    assert tf.keras.backend.int_shape(keras.Input((3,))) == (None, 3)
+    assert {"layers", "backend", "Sequential"} <= set(dir(tf.keras))
+    assert {"get_session", "mean"} <= set(dir(tf.keras.backend))
+    with pytest.raises(tf.errors.UnimplementedError, match=r"Given: tf\.keras\.backend\.set_learning_phase\(1\)"):
+        tf.keras.backend.set_learning_phase(1)
+
+
+def test_sessions_of_the_backend():
+    backend = tf.keras.backend
+    with tf.Graph().as_default():
+        v = tf.get_variable("v", initializer=2.0)
+        session = backend.get_session()
+        assert backend.get_session() is session
+        session.run(v.initializer)
+        backend.set_value(v, 5.0)
+        assert backend.get_value(v * 2.0) == 10
+        with tf.Session() as other:
+            assert backend.get_session() is other
+            backend.set_session(other)
+        assert backend.get_session() is other
+    with tf.Graph().as_default():
+        assert backend.get_session() is not other
+
+
+def test_values_of_the_backend(eager):
+    assert tf.keras.backend.eval(tf.constant([1, 2])).tolist() == [1, 2]
+    with pytest.raises(RuntimeError, match="Given: a session where ops run at once"):
+        tf.keras.backend.get_session()

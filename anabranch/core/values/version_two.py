@@ -27,13 +27,13 @@ def add_library(own_builtins: dict[str, Any]) -> None:
 
 
 def set_everywhere(value: bool) -> None:
-    """Give version 2's meaning to all code outside of this package, or take it back."""
+    """Give version 2's meaning to all code that is not of this package, or take it back."""
     global _everywhere
     _everywhere = value
 
 
 def is_everywhere() -> bool:
-    """Whether all code outside of this package has version 2's meaning."""
+    """Whether all code that is not of this package has version 2's meaning."""
     return _everywhere
 
 
