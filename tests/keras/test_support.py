@@ -111,3 +111,12 @@ def test_options_of_version_2():
     assert tf.data.Dataset.range(1).with_options(options) is not None
     assert tf.float16.is_numeric
     assert not tf.string.is_numeric
+
+
+def test_specs_and_numpy(eager):
+    assert tf.TensorSpec.from_tensor(tf.ones([2])) == tf.TensorSpec([2], tf.float32)
+    assert v2.experimental.numpy.finfo("float32").eps == np.finfo(np.float32).eps
+    x = np.arange(6)
+    conditions, choices = [x < 2, x < 4], [x * 10, x * 100]
+    chosen = v2.experimental.numpy.select(conditions, choices, default=-1)
+    assert chosen.numpy().tolist() == np.select(conditions, choices, default=-1).tolist()

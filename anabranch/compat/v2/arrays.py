@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
+
 import anabranch as tf
 from anabranch.compat.v2.namespaces import version_2 as _v2
 from anabranch.core.graph.build import build
@@ -244,3 +246,20 @@ def _with_algorithm(name: str) -> None:
 
 for _name in ("stateless_uniform", "stateless_normal", "stateless_truncated_normal"):
     _with_algorithm(_name)
+
+
+# --------------------------------------------------------------------------------------------------- NumPy's functions
+@_v2("experimental.numpy.finfo")
+def finfo(dtype: Any) -> Any:
+    """What NumPy says of the floats of a dtype: ``eps``, ``max``, ``tiny``."""
+    return ml_dtypes.finfo(tf.as_dtype(dtype).as_numpy_dtype)
+
+
+@_v2("experimental.numpy.select")
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """Of each place the choice of the first condition that holds there, ``default`` where none does."""
+    choices = [tf.convert_to_tensor(choice) for choice in choicelist]
+    result = tf.cast(default, choices[0].dtype)
+    for condition, choice in reversed(list(zip(condlist, choices, strict=True))):
+        result = tf.where_v2(condition, choice, result)
+    return result

@@ -40,8 +40,9 @@ class TensorSpec:
 
     @classmethod
     def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
-        """Shape and dtype of a tensor, named after its operation."""
-        return cls(tensor.shape, tensor.dtype, name or tensor.op.name)
+        """Shape and dtype of a tensor, named after its operation; one that has a value has no name."""
+        own = getattr(tensor, "op", None)
+        return cls(tensor.shape, tensor.dtype, name or (None if own is None else own.name))
 
     shape = property(lambda self: self._shape, doc="The shape.")
     dtype = property(lambda self: self._dtype, doc="The dtype.")
