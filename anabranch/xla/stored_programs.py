@@ -19,6 +19,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import importlib
 import json
 import logging
 import os
@@ -279,6 +280,13 @@ def save_records(name: str | None, compiled: Any, records: Iterable[kernel_conte
         save(name, found_out, compiled)
 
 
+@functools.cache
+def _ready_lapack() -> None:
+    """Have jaxlib find LAPACK's routines, as tracing does: a program that was only read calls null pointers without."""
+    lapack = importlib.import_module("jaxlib.lapack")
+    lapack.prepare_lapack_call("getrf_ffi", np.float32)
+
+
 def load(name: str | None, arguments: tuple[Any, ...], device: Any) -> tuple[Any, Any] | None:
     """Plain data and compiled function that were kept; None if there are none. ``arguments`` are like those to come.
 
@@ -296,6 +304,8 @@ def load(name: str | None, arguments: tuple[Any, ...], device: Any) -> tuple[Any
         if "cut" in header:
             return header["cut"], None
         onednn.ready_for(content)
+        if b"lapack_" in content:
+            _ready_lapack()
         tree_util = engine.jax().tree_util
         outputs = tree_util.tree_structure(read(header["outputs"]))
         inputs = tree_util.tree_structure((arguments, {}))

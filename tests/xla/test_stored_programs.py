@@ -367,3 +367,21 @@ def test_values_of_different_types_have_different_keys():
     assert len({stored_programs._digest(value) for value in values}) == len(values)
     with pytest.raises(stored_programs.NotStorable, match="object in a key"):
         stored_programs._digest(object())
+
+
+def test_a_program_that_calls_lapack_is_used_in_a_fresh_process(tmp_path):
+    code = """
+import anabranch as tf, numpy as np
+tf.enable_eager_execution()
+print(tf.linalg.lu(tf.constant(np.diag([1.0, 2.0, 3.0])[::-1].copy()))[1].numpy().tolist())
+"""
+    for _ in range(2):  # the second one reads what the first has compiled
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "ANABRANCH_CACHE": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        assert (done.returncode, done.stdout.strip()) == (0, "[2, 1, 0]"), done.stderr
