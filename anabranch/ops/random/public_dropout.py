@@ -29,7 +29,7 @@ def stateless_dropout(
         name: of the scope.
 
     Raises:
-        ValueError: the rate is no share, or ``x`` has no floats.
+        ValueError: the rate is not a share, or ``x`` has other values than floats.
     """
     del rng_alg
     with name_scope(name, "stateless_dropout", [x]):
