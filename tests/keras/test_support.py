@@ -115,6 +115,7 @@ def test_options_of_version_2():
 
 def test_specs_and_numpy(eager):
     assert tf.TensorSpec.from_tensor(tf.ones([2])) == tf.TensorSpec([2], tf.float32)
+    assert isinstance(tf.TensorSpec([2]), v2.TypeSpec)
     assert v2.experimental.numpy.finfo("float32").eps == np.finfo(np.float32).eps
     x = np.arange(6)
     conditions, choices = [x < 2, x < 4], [x * 10, x * 100]

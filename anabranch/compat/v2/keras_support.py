@@ -154,5 +154,6 @@ class Layout:
 
 
 # ---------------------------------------------------------------------------------------------------------------- data
+_v2("TypeSpec")(tf.TensorSpec)  # the one class of specifications that there is
 _v2("experimental.Optional")(tf.data.experimental.Optional)
 _v2("data.AUTOTUNE")(tf.data.experimental.AUTOTUNE)
