@@ -52,9 +52,14 @@ def run(options: argparse.Namespace) -> int:
             queues = ", ".join(f"{name}: {size}" for name, size in status["queues"].items())
             rows.append(
                 (
-                    status["task"], status["address"], str(status["pid"]), up, *fields,
-                    showing.size_text(status["bytes"]), queues,
+                    status["task"],
+                    status["address"],
+                    str(status["pid"]),
+                    up,
+                    *fields,
+                    showing.size_text(status["bytes"]),
+                    queues,
                 )
-            )  # fmt: skip
+            )
         print(showing.table(rows))
     return int(any("error" in status for status in statuses))

@@ -37,7 +37,7 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
     try:
         with opened(path, "rb") as file:
             limit = budgets.of_stream("GZIP" if path.suffix == ".gz" else "")
-            data = file.read(limit + 1)
+            data = file.read(-1 if limit == budgets.UNBOUNDED else limit + 1)
             if len(data) > limit:
                 raise budgets.exceeded(len(data), limit, f"{path}, a compressed file")
     except (EOFError, gzip.BadGzipFile, zlib.error) as problem:

@@ -59,9 +59,12 @@ class LaunchedTask:
     def start(self, ended: queue.SimpleQueue[LaunchedTask]) -> None:
         """Start its process; when that has ended, the task is put into ``ended``."""
         process = self.process = subprocess.Popen(
-            self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            self._command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             env=self._environment,
-        )  # fmt: skip
+        )
 
         def read() -> None:
             assert process.stdout is not None
@@ -123,8 +126,14 @@ def tasks_of(options: argparse.Namespace) -> list[LaunchedTask]:
             }
             arguments = [_filled(argument, fills) for argument in options.arguments]
             command = [
-                sys.executable, "-u", "-m", "anabranch.cli.launched", str(os.getpid()), options.script, *arguments,
-            ]  # fmt: skip
+                sys.executable,
+                "-u",
+                "-m",
+                "anabranch.cli.launched",
+                str(os.getpid()),
+                options.script,
+                *arguments,
+            ]
             config = json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
             tasks.append(LaunchedTask(job, index, command, {**os.environ, "TF_CONFIG": config}))
     return tasks

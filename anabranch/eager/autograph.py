@@ -334,18 +334,26 @@ def do_not_convert(func: Any = None) -> Any:
 
 
 @public("autograph.to_graph")
-def to_graph(entity: Any, recursive: bool = True, **options: Any) -> Any:
+def to_graph(
+    entity: Any,
+    recursive: bool = True,
+    arg_values: Any = None,
+    arg_types: Any = None,
+    experimental_optional_features: Any = None,
+) -> Any:
     """A function whose control flow may depend on tensors of a graph.
 
     Args:
         entity: a Python function.
         recursive: convert what it calls, too.
-        **options: have no effect.
+        arg_values: not needed, as in TensorFlow 1.15: what a function is called with decides.
+        arg_types: likewise.
+        experimental_optional_features: likewise; all features are there.
 
     Raises:
         ImportError: the extra ``autograph`` is not installed.
     """
-    del recursive, options
+    del recursive, arg_values, arg_types, experimental_optional_features
     if _malt() is None:
         raise ImportError(
             errors.message("tf.autograph.to_graph", "the package diastatic-malt", "pip install anabranch[autograph]")

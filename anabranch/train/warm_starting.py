@@ -32,6 +32,8 @@ class VocabInfo(NamedTuple):
     """How many of its entries count; all if -1."""
     backup_initializer: Callable[..., Any] | None = None
     """Initializer of new rows; zeros if None."""
+    axis: int = 0
+    """Which axis the vocabulary stands on; it must be 0 (rows)."""
 
 
 def _parts(var: Any) -> list[Variable]:
@@ -124,6 +126,7 @@ def warm_start(
 
     Raises:
         ValueError: a name in one of the dictionaries is not that of a variable.
+        UnimplementedError: a vocabulary that does not stand on rows.
     """
     vocabularies, names = var_name_to_vocab_info or {}, var_name_to_prev_var_name or {}
     variables: dict[str, list[Variable]] = {}
@@ -133,6 +136,16 @@ def warm_start(
         previous, vocabulary = names.get(name), vocabularies.get(name)
         logging.info("Warm-starting variable: %s; prev_var_name: %s", name, previous or "Unchanged")
         if vocabulary is not None:
+            if vocabulary.axis:
+                raise errors.UnimplementedError(
+                    None,
+                    None,
+                    errors.message(
+                        f"VocabInfo(axis={vocabulary.axis}) for {name!r}",
+                        "a vocabulary of rows, axis=0",
+                        "tf.contrib.framework.load_and_remap_matrix_initializer(..., new_col_vocab_file=...)",
+                    ),
+                )
             _warm_start_var_with_vocab(
                 parts,
                 vocabulary.new_vocab,

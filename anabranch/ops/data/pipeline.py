@@ -553,7 +553,7 @@ def stage(
 
 
 def batches_of(count: int, size: int, drops: bool) -> int:
-    """How many batches so many elements make."""
+    """How many batches ``count`` elements make."""
     return count if count < 0 else count // size if drops else -(-count // size)
 
 

@@ -77,7 +77,7 @@ class _Metadata(ctypes.Structure):
 class _Extension(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
-        ("type", ctypes.c_int),
+        ("kind", ctypes.c_int),
         ("next", Address),
         ("metadata", ctypes.POINTER(_Metadata)),
     ]
@@ -172,7 +172,7 @@ def handler(work: Callable[[Any], None]) -> Any:
         try:
             extension = frame.contents.extension
             if extension:
-                if extension.contents.type == _METADATA:
+                if extension.contents.kind == _METADATA:
                     metadata = extension.contents.metadata.contents
                     metadata.version.major, metadata.version.minor = api_version()
                     metadata.traits = 0
