@@ -91,13 +91,20 @@ def _end() -> None:
         threads, processes = list(_threads), list(_processes.values())
     for process in processes:
         process.kill()
-    told = sys.unraisablehook
-    # An interruption that meets a callback of the garbage collector is swallowed there, and would be told.
-    sys.unraisablehook = lambda problem: None if problem.exc_type is Ended else told(problem)
+    _say_nothing_of_ended()
     while threads := [thread for thread in threads if thread.is_alive()]:
         for thread in threads:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Ended))
         threads[0].join(0.02)
+
+
+def _say_nothing_of_ended() -> None:
+    """An interruption may meet a callback of the garbage collector, or a thread that has just left its work: neither is
+    to be printed.
+    """
+    unraisable, unhandled = sys.unraisablehook, threading.excepthook
+    sys.unraisablehook = lambda problem: None if problem.exc_type is Ended else unraisable(problem)
+    threading.excepthook = lambda problem: None if problem.exc_type is Ended else unhandled(problem)
 
 
 def raise_if_ended() -> None:

@@ -134,3 +134,27 @@ def test_while_the_process_ends_work_is_done_at_once(monkeypatch):
     threads = []
     assert background.start(lambda: threads.append(threading.current_thread()), "late") is None
     assert threads == [threading.current_thread()]
+
+
+def test_only_what_ends_a_thread_goes_unsaid_while_the_process_ends(monkeypatch):
+    said = []
+    monkeypatch.setattr(threading, "excepthook", lambda problem: said.append(problem.exc_type))
+    monkeypatch.setattr(sys, "unraisablehook", lambda problem: said.append(problem.exc_type))
+    background._say_nothing_of_ended()
+
+    def fail(kind):
+        raise kind
+
+    class Dropped:
+        def __init__(self, kind):
+            self.kind = kind
+
+        def __del__(self):
+            raise self.kind
+
+    for kind in (background.Ended, KeyError):
+        thread = threading.Thread(target=fail, args=(kind,))
+        thread.start()
+        thread.join()
+        Dropped(kind)
+    assert said == [KeyError, KeyError]
