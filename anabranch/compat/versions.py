@@ -11,19 +11,12 @@ from anabranch.core.contract import api
 
 # Names of TensorFlow 2 that programs for version 1 meet now and then.
 _SECOND = {
-    "Module": "functions and tf.variable_scope",
-    "config.experimental": "tf.ConfigProto",
-    "config.list_physical_devices": "tf.Session().list_devices()",
     "optimizers": "tf.train",
-    "saved_model.load": "tf.saved_model.loader.load",
     "saved_model.save": "tf.saved_model.simple_save",
-    "TensorSpec": "tf.placeholder",
-    "distribute": "one process and tf.device: several machines are not supported yet",
-    "compat.v2": "the names of version 1",
+    "distribute": "tf.device, or tf.train.Server with tf.train.replica_device_setter",
 }
 # Whole libraries: what does their work.
 _LIBRARIES = {
-    "keras": "tf.layers, or functions on tf.get_variable",
     "estimator": "a training loop with tf.train.MonitoredTrainingSession",
     "feature_column": "tf.layers on tensors that you make of the columns",
     "tpu": "plain optimizers and a session: XLA compiles for the device at hand",

@@ -65,7 +65,7 @@ def _compiled_bytes(monkeypatch, step, width, iterations):
     def measured(self, *args, **kwargs):
         made = compile_(self, *args, **kwargs)
         forms, _ = made
-        found.append(forms.function.memory_analysis().temp_size_in_bytes)
+        found.append(forms.memory_analysis().temp_size_in_bytes)
         return made
 
     with monkeypatch.context() as patch, tf.Graph().as_default():

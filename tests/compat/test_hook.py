@@ -131,7 +131,7 @@ def test_what_is_set_stays(tf: Any) -> None:
 @pytest.mark.parametrize(
     ("statement", "error", "text"),
     [
-        ("import tensorflow as tf; tf.function", AttributeError, "TensorFlow 2, and 1.x's last versions"),
+        ("import tensorflow as tf; tf.optimizers", AttributeError, "TensorFlow 2, and 1.x's last versions"),
         ("import tensorflow as tf; tf.estimator", AttributeError, "Instead: a training loop with"),
         ("import tensorflow as tf; tf.reduce_summ", AttributeError, r"Instead: one of tf\.reduce_sum"),
         ("import tensorflow as tf; tf.nn.nothing", AttributeError, "a name of the program's own, or misspelt"),

@@ -379,9 +379,11 @@ def test_compressed_blocks():
     data = bytes([112]) + bytes([2 << 2]) + b"abc" + bytes([(5 << 2) | 1, 3]) + bytes([(39 << 2) | 2, 3, 0])
     data += bytes([60 << 2, 59]) + b"x" * 60
     assert sstable.unsnapped(data, "t") == (b"abc" * 18)[:52] + b"x" * 60
-    for bad in (data[:-1], b"\xff\xff\xff\xff\x0f", bytes([5, 1, 9]), bytes([200]) + data[1:]):
+    for bad in (data[:-1], bytes([5, 1, 9]), bytes([200]) + data[1:]):
         with pytest.raises(errors.DataLossError, match="t: damaged compressed block"):
             sstable.unsnapped(bad, "t")
+    with pytest.raises(errors.ResourceExhaustedError, match="a compressed block of 5 bytes of the table t"):
+        sstable.unsnapped(b"\xff\xff\xff\xff\x0f", "t")
 
 
 def test_missing_tensors_are_told_together(tmp_path):

@@ -223,8 +223,8 @@ def test_options_are_checked():
         tf.Session(config={"a": 1})
     with pytest.raises(TypeError, match=r"graph must be a tf\.Graph"):
         tf.Session(graph=3)
-    with pytest.raises(tf.errors.UnimplementedError, match="session target"):
-        tf.Session("grpc://localhost:1")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"session target 'foo://bar'(.|\n)*grpc://host:port"):
+        tf.Session("foo://bar")
 
 
 def test_devices():

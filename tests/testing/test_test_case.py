@@ -164,11 +164,6 @@ def test_stubs() -> None:
     assert os.path.exists is before
 
 
-def test_clusters_are_refused() -> None:
-    with pytest.raises(NotImplementedError, match="clusters are not there yet"):
-        tf.test.create_local_cluster(2, 1)
-
-
 def test_accelerators() -> None:
     assert tf.test.is_gpu_available() == (tf.test.gpu_device_name() != "")
     assert tf.test.is_built_with_cuda() in (True, False)

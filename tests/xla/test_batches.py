@@ -7,7 +7,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.core import cache
-from anabranch.runtime.plans import shape_families
+from anabranch.runtime.plans import policy, shape_families
 from anabranch.xla import program as programs
 
 SIZES = (3, 299, 1, 40, 150, 64, 33, 129, 2)
@@ -139,7 +139,9 @@ def test_a_seeded_program_repeats_bit_for_bit():
             np.testing.assert_array_equal(one, other)
 
 
-def test_the_automatic_tier_pads_once_it_compiles(compiled):
+def test_the_automatic_tier_pads_once_it_compiles(compiled, monkeypatch):
+    for price in ("COMPILE_BASE", "COMPILE_OP", "COMPILE_PRODUCT"):
+        monkeypatch.setattr(policy, price, getattr(policy, price) / 30)  # so that 120 steps pay for it
     sizes = [int(n) for n in np.random.RandomState(2).randint(1, 300, 120)]
     expected, _ = results(embedded, "interpreted", sizes)
     found, told = results(embedded, "auto", sizes)

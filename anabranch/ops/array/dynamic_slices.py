@@ -18,6 +18,7 @@ class XlaDynamicUpdateSlice(Op):
     attrs = {"T": Type(), "Tindices": Type("int32 int64")}
     effect = PURE
     gradient = DERIVED
+    moves = True
 
     def shape(c):
         whole, part, (count,) = c.shapes[0], c.shapes[1], c.with_rank("indices", 1) or (None,)
@@ -39,7 +40,9 @@ class XlaDynamicUpdateSlice(Op):
     def kernel(ctx, inputs, attrs):
         x, update, indices = inputs
         if not ctx.host:
-            return ctx.lax.dynamic_update_slice(x, update, [indices[i] for i in range(len(x.shape))])
+            # JAX counts a negative start from the end; XLA's op does not.
+            starts = ctx.xp.maximum(indices, 0)
+            return ctx.lax.dynamic_update_slice(x, update, [starts[i] for i in range(len(x.shape))])
         out = np.array(x)
         most = np.subtract(x.shape, update.shape)
         starts = np.clip(indices, 0, most)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.core import conditions
 from anabranch.core.cancellation import CancellationToken
 from anabranch.ops.data.pipeline import Context, Element, Worker
 
@@ -53,7 +54,7 @@ class _Threads(Worker):
     """
 
     def __init__(self, count: int) -> None:
-        self.changed = threading.Condition()
+        self.changed = conditions.Condition()
         self._waiting: collections.deque[tuple[Callable[[Element], Any], _Call]] = collections.deque()
         self._ended = False
         self.threads = [
