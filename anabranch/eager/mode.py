@@ -14,6 +14,7 @@ handle does. A resource that the program names itself is there until the process
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import itertools
 import random
@@ -251,6 +252,7 @@ class EagerBuilder(Builder):
             manager.object(handle, lambda: create(attrs, name))
         if not named:
             weakref.finalize(tensor, _drop, manager, handle).atexit = False
+            _let_go()
         return OpView(definition, tuple(inputs), attrs, (tensor,))
 
     def constant(self, array: Any, dtype: Any, name: str | None) -> EagerTensor:
@@ -309,12 +311,27 @@ class EagerBuilder(Builder):
         return recording.stopped()
 
 
+_gone: collections.deque[tuple[ResourceManager, ResourceHandle]] = collections.deque()
+"""Resources whose handles are gone, and that could not be let go of at that moment."""
+
+
 def _drop(manager: ResourceManager, handle: ResourceHandle) -> None:
-    """Let go of a resource whose handle is gone."""
-    gone: Any = manager._objects.get(handle)
-    manager.remove(handle)
-    if hasattr(gone, "shutdown"):
-        gone.shutdown()
+    """Let go of a resource whose handle is gone, now or when the next one is made.
+
+    The garbage collector calls it at any moment, also where this thread holds the lock of the manager or of a queue.
+    """
+    if not manager.removed_at_once(handle):
+        _gone.append((manager, handle))
+
+
+def _let_go() -> None:
+    """Let go of what the garbage collector could not."""
+    while _gone:
+        manager, handle = _gone.popleft()
+        resource: Any = manager._objects.get(handle)
+        manager.remove(handle)
+        if hasattr(resource, "shutdown"):
+            resource.shutdown()
 
 
 EAGER = EagerBuilder()

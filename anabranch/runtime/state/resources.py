@@ -37,7 +37,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import conditions, errors
+from anabranch.core import conditions, errors, interrupts
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.values.dtypes import DType
 from anabranch.runtime.state.spare_buffers import Spares
@@ -376,11 +376,31 @@ class ResourceManager:
     def remove(self, handle: ResourceHandle) -> bool:
         """Drop one resource; whether it existed."""
         with self.changed:
-            slot = self._slots.pop(handle, None)
-            if slot is not None:
-                slot.version = None
-                slot.end_layouts()
-            return slot is not None or self._objects.pop(handle, None) is not None
+            return self._remove(handle)
+
+    def _remove(self, handle: ResourceHandle) -> bool:
+        slot = self._slots.pop(handle, None)
+        if slot is not None:
+            slot.version = None
+            slot.end_layouts()
+        return slot is not None or self._objects.pop(handle, None) is not None
+
+    def removed_at_once(self, handle: ResourceHandle) -> bool:
+        """Drop a variable, if that needs no waiting; whether it is gone. For callbacks of the garbage collector, which
+        may run in a thread that holds the lock.
+        """
+        held = interrupts.Interrupts()
+        held.hold()
+        try:
+            if handle in self._objects or not self._lock.acquire(blocking=False):
+                return False
+            try:
+                self._remove(handle)
+            finally:
+                self._lock.release()
+            return True
+        finally:
+            held.release()
 
     def slots(self) -> list[Slot]:
         """All variables."""
