@@ -108,7 +108,7 @@ def watcher_of(options: Any, device: str) -> DumpWatcher | None:
                 errors.message(
                     f"a watch of {watch.node_name!r} by {[*unknown, *remote]}",
                     f"{IDENTITY} to a file:// URL",
-                    "tf_debug.watch_graph(options, graph, debug_urls=['file:///tmp/dump'])",
+                    "tf_debug.watch_graph(options, graph, debug_urls=['file://FOLDER'])",
                 ),
             )
         name = f"{watch.node_name}:{max(watch.output_slot, 0)}"
@@ -159,20 +159,26 @@ def _as_list(value: Any) -> list[str]:
 def _watch(
     run_options: Any,
     graph: Any,
-    chosen: Callable[[Any, Any], bool],
-    debug_ops: Any,
-    debug_urls: Any,
-    tolerate: bool,
-    global_step: int,
+    patterns: Sequence[str | None],
+    is_wanted: Callable[[list[bool]], bool],
+    settings: tuple[Any, ...],
     reset: bool,
 ) -> None:
+    """Watch the tensors of a graph that are wanted, given which of the patterns match their op's name, its type and
+    their dtype; a pattern that is None is left out.
+    """
     run_options.debug_options.reset_disk_byte_usage = reset
-    ops = [debug_ops] if isinstance(debug_ops, str) else debug_ops
     count = 0
     for op in graph.get_operations():
         for tensor in op.outputs:
-            if chosen(op, tensor):
-                add_debug_tensor_watch(run_options, op.name, tensor.value_index, ops, debug_urls, tolerate, global_step)
+            texts = (op.name, op.type, tensor.dtype.name)
+            matches = [
+                re.match(pattern, text) is not None
+                for pattern, text in zip(patterns, texts, strict=True)
+                if pattern is not None
+            ]
+            if is_wanted(matches):
+                add_debug_tensor_watch(run_options, op.name, tensor.value_index, *settings)
                 count += 1
     if not count:
         raise ValueError(
@@ -180,10 +186,6 @@ def _watch(
                 "filters that no tensor of the graph passes", "at least one tensor to watch", "leave the filters out"
             )
         )
-
-
-def _matches(pattern: str | None, text: str) -> bool:
-    return pattern is not None and re.match(pattern, text) is not None
 
 
 def watch_graph(
@@ -215,25 +217,9 @@ def watch_graph(
     Raises:
         ValueError: nothing is left to watch.
     """
-    wanted = [
-        (node_name_regex_whitelist, lambda op, tensor: op.name),
-        (op_type_regex_whitelist, lambda op, tensor: op.type),
-        (tensor_dtype_regex_whitelist, lambda op, tensor: tensor.dtype.name),
-    ]
-
-    def chosen(op: Any, tensor: Any) -> bool:
-        return all(pattern is None or _matches(pattern, text(op, tensor)) for pattern, text in wanted)
-
-    _watch(
-        run_options,
-        graph,
-        chosen,
-        debug_ops,
-        debug_urls,
-        tolerate_debug_op_creation_failures,
-        global_step,
-        reset_disk_byte_usage,
-    )
+    patterns = (node_name_regex_whitelist, op_type_regex_whitelist, tensor_dtype_regex_whitelist)
+    settings = (debug_ops, debug_urls, tolerate_debug_op_creation_failures, global_step)
+    _watch(run_options, graph, patterns, all, settings, reset_disk_byte_usage)
 
 
 def watch_graph_with_blacklists(
@@ -253,22 +239,6 @@ def watch_graph_with_blacklists(
     Raises:
         ValueError: nothing is left to watch.
     """
-    refused = [
-        (node_name_regex_blacklist, lambda op, tensor: op.name),
-        (op_type_regex_blacklist, lambda op, tensor: op.type),
-        (tensor_dtype_regex_blacklist, lambda op, tensor: tensor.dtype.name),
-    ]
-
-    def chosen(op: Any, tensor: Any) -> bool:
-        return not any(_matches(pattern, text(op, tensor)) for pattern, text in refused)
-
-    _watch(
-        run_options,
-        graph,
-        chosen,
-        debug_ops,
-        debug_urls,
-        tolerate_debug_op_creation_failures,
-        global_step,
-        reset_disk_byte_usage,
-    )
+    patterns = (node_name_regex_blacklist, op_type_regex_blacklist, tensor_dtype_regex_blacklist)
+    settings = (debug_ops, debug_urls, tolerate_debug_op_creation_failures, global_step)
+    _watch(run_options, graph, patterns, lambda matches: not any(matches), settings, reset_disk_byte_usage)
