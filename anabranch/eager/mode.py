@@ -36,6 +36,7 @@ from anabranch.core.one_time import Once
 from anabranch.eager import recording
 from anabranch.eager.application import Application
 from anabranch.eager.tensor import EagerTensor
+from anabranch.placement.devices import LOCAL_TASK
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.state.resources import RandomCounter, ResourceHandle, ResourceManager
 from anabranch.runtime.worker import Worker
@@ -99,11 +100,41 @@ class _DeviceScope:
         self._name = None if name is None else devices.canonical_name(name)
 
     def __enter__(self) -> None:
+        if self._name is not None:
+            _require_device(self._name)
         self._before = self._scopes.device
         self._scopes.device = self._name
 
     def __exit__(self, *error: object) -> None:
         self._scopes.device = self._before
+
+
+def _require_device(name: str) -> None:
+    """Refuse a device that is not there, and one that ops which run at once are not placed on.
+
+    Raises:
+        RuntimeError: there is no such device. UnimplementedError: it is not the first of its type.
+    """
+    fields = devices.parse(name)
+    kind, index = fields.device_type or "CPU", fields.device_index or 0
+    if kind == "CPU" and not index:
+        return
+    listed = EAGER.worker.devices.listed()
+    if not any((device.platform.upper(), device.number) == (kind, index) for device in listed):
+        raise RuntimeError(
+            f"{LOCAL_TASK}/device:{kind}:{index} unknown device.\n"
+            + errors.message(f"tf.device({name!r})", f"one of {', '.join(map(str, listed))}", 'tf.device("/cpu:0")')
+        )
+    if index:
+        raise errors.UnimplementedError(
+            None,
+            None,
+            errors.message(
+                f"tf.device({name!r}) where ops run at once",
+                "the first device of a type",
+                f"tf.device('/{kind.lower()}:0'), or a graph: sessions place ops on every device",
+            ),
+        )
 
 
 class EagerBuilder(Builder):

@@ -18,6 +18,7 @@ from anabranch.core.graph import default_graph
 from anabranch.core.graph.build import build_operation
 from anabranch.eager import application, mode
 from anabranch.eager.tensor import EagerTensor
+from anabranch.placement.devices import Device
 from anabranch.testing import op_checks
 from anabranch.testing.op_cases import Row, instances, load_rows
 
@@ -252,3 +253,19 @@ def test_the_shapes_that_are_remembered_are_bounded() -> None:
     for n in range(application._MOST_FORMS + 10):
         tf.identity(tf.zeros([n]))
     assert 0 < len(kept._accepted) <= application._MOST_FORMS
+
+
+@pytest.mark.parametrize("name", ["/tpu:0", "/cpu:99"])
+def test_devices_that_are_not_there_are_refused(name: str) -> None:
+    text = rf"/task:0/device:{name[1:].upper()} unknown device"
+    with pytest.raises(RuntimeError, match=text), tf.device(name):
+        tf.constant(1.0)
+    with tf.device("/cpu:0"):
+        assert float(tf.constant(1.0) + 1.0) == 2.0
+
+
+def test_ops_run_on_the_first_device_of_a_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = [Device("cpu", 0), Device("cpu", 1)]
+    monkeypatch.setattr(mode.EAGER.worker.devices, "listed", lambda: listed)
+    with pytest.raises(tf.errors.UnimplementedError, match="first device of a type"), tf.device("/cpu:1"):
+        tf.constant(1.0)
