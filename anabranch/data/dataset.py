@@ -25,7 +25,7 @@ from anabranch.core.values.shapes import TensorShape
 from anabranch.data import function_bodies, generators, iterators, nest, padding, structure
 from anabranch.data.operands import number, seeds, static_size
 from anabranch.data.options import Options
-from anabranch.data.structure import Component, DatasetComponent, TensorComponent
+from anabranch.data.structure import Component, DatasetComponent, SparseComponent, TensorComponent
 from anabranch.session import Session, get_default_session
 
 AUTOTUNE = -1
@@ -133,7 +133,7 @@ class Dataset(structure.OfElements):
         with name_scope("normalize_element"):
             element, whole = normalized(tensors)
             for component in nest.flatten(whole):
-                if component.legacy_shape.ndims == 0:
+                if component.outer_shape.ndims == 0:
                     raise ValueError(
                         errors.message(
                             "a scalar in from_tensor_slices",
@@ -147,8 +147,8 @@ class Dataset(structure.OfElements):
             ]
         sizes = TensorShape([None])
         for component in nest.flatten(whole):
-            if component.legacy_shape.ndims is not None:
-                sizes = sizes.merge_with(component.legacy_shape[:1])
+            if component.outer_shape.ndims is not None:
+                sizes = sizes.merge_with(component.outer_shape[:1])
         spec = nest.map_structure(lambda component: component.row(), whole)
         return _of_components("TensorSliceDataset", parts, spec)
 
@@ -512,7 +512,7 @@ class Dataset(structure.OfElements):
         """The rows of its elements, one after the other."""
         size = TensorShape([None])
         for component in nest.flatten(self._spec):
-            shape = component.legacy_shape
+            shape = component.outer_shape
             if shape.ndims == 0:
                 raise ValueError(
                     "Cannot unbatch an input with scalar components.\n"
@@ -525,7 +525,7 @@ class Dataset(structure.OfElements):
 
     def _by_rows(self) -> Dataset:
         """The same elements, as tensors whose rows are those of the components' rows."""
-        if all(isinstance(component, TensorComponent) for component in nest.flatten(self._spec)):
+        if not any(isinstance(component, SparseComponent) for component in nest.flatten(self._spec)):
             return self
 
         def rows(*element: Any) -> tuple[Tensor, ...]:
@@ -629,14 +629,7 @@ AUTOTUNED_CYCLE = 10
 
 def normalized(tensors: Any) -> tuple[Any, Any]:
     """What a program gives as an element, its leaves converted, and its structure."""
-    leaves: list[Any] = []
-    for i, leaf in enumerate(nest.flatten(tensors)):
-        if isinstance(leaf, SparseTensor | Dataset):
-            leaves.append(leaf)
-        elif structure.is_sparse_value(leaf):
-            leaves.append(SparseTensor.from_value(leaf))
-        else:
-            leaves.append(convert_to_tensor(leaf, name=f"component_{i}"))
+    leaves = [structure.leaf(leaf, f"component_{i}") for i, leaf in enumerate(nest.flatten(tensors))]
     element = nest.pack_sequence_as(tensors, leaves)
     return element, structure.spec_of(element)
 

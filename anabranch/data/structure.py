@@ -53,6 +53,11 @@ class Component:
         """The static shape of that tensor."""
         return TensorShape(None)
 
+    @property
+    def outer_shape(self) -> TensorShape:
+        """The static shape whose first dimension is the number of rows of a value."""
+        return self.flat_shape
+
     def to_tensor(self, value: Any) -> Tensor:
         """The tensor of a value."""
         raise NotImplementedError
@@ -112,6 +117,10 @@ class SparseComponent(Component):
     shape: TensorShape
     value_class = SparseTensor
 
+    @property
+    def outer_shape(self) -> TensorShape:
+        return self.shape
+
     def to_tensor(self, value: Any) -> Tensor:
         value = SparseTensor.from_value(value)
         parts = value.indices, value.values, value.dense_shape
@@ -146,6 +155,8 @@ class DatasetComponent(Component):
     spec: Any
     make: Any = dataclasses.field(compare=False, repr=False)
     """Makes a dataset of a variant tensor and a structure."""
+    dataset_shape: TensorShape = dataclasses.field(default_factory=lambda: TensorShape([]))
+    """The shape of the tensor of datasets: a batch of elements that are datasets is a vector of them."""
 
     @property
     def legacy_type(self) -> Any:
@@ -155,7 +166,7 @@ class DatasetComponent(Component):
 
     @property
     def flat_shape(self) -> TensorShape:
-        return TensorShape([])
+        return self.dataset_shape
 
     def to_tensor(self, value: Any) -> Tensor:
         tensor: Tensor = value._variant_tensor
@@ -165,11 +176,10 @@ class DatasetComponent(Component):
         return self.make(tensor, self.spec)
 
     def batched(self, size: int | None) -> Component:
-        raise NotImplementedError(
-            errors.message(
-                "a batch of datasets", "a batch of tensors", "dataset.flat_map(lambda inner: inner.batch(n))"
-            )
-        )
+        return dataclasses.replace(self, dataset_shape=TensorShape([size]).concatenate(self.dataset_shape))
+
+    def row(self) -> Component:
+        return dataclasses.replace(self, dataset_shape=self.dataset_shape[1:])
 
 
 _converters: list[Any] = []
@@ -181,13 +191,13 @@ def add_component(component_of: Any) -> None:
     _converters.append(component_of)
 
 
-def leaf(value: Any) -> Any:
+def leaf(value: Any, name: str | None = None) -> Any:
     """A leaf of what a program gives, as a tensor or a value of another component's class."""
     if isinstance(value, SparseTensorValue):
         return SparseTensor.from_value(value)
     if isinstance(value, SparseTensor) or any(find(value) is not None for find in _converters):
         return value
-    return convert_to_tensor(value)
+    return convert_to_tensor(value, name=name)
 
 
 def component_of(value: Any) -> Component:
@@ -307,11 +317,6 @@ def is_compatible(spec: Any, other: Any) -> bool:
         and (not isinstance(mine, TensorComponent | SparseComponent) or mine.shape.is_compatible_with(its.shape))
         for mine, its in zip(nest.flatten(spec), nest.flatten(other), strict=True)
     )
-
-
-def is_sparse_value(value: Any) -> bool:
-    """Whether a leaf holds the arrays of a sparse tensor."""
-    return isinstance(value, SparseTensorValue)
 
 
 class OfElements:

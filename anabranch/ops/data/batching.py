@@ -22,6 +22,7 @@ from anabranch.ops.data.pipeline import (
     number,
     stacked,
     stage,
+    unstacked,
 )
 
 
@@ -162,7 +163,7 @@ class _Unbatched(Iterator):
                 )
             self.batch, self.row = list(element), 0
         self.row += 1
-        return tuple([part[self.row - 1, ...] for part in self.batch])
+        return tuple([unstacked(part, self.row - 1) for part in self.batch])
 
 
 @stage("UnbatchDataset", "input_dataset: variant")

@@ -17,7 +17,7 @@ from anabranch.core import errors
 from anabranch.core.contract.opdef import List
 from anabranch.core.values import budgets, dtypes
 from anabranch.ops.data.files import FileDataset, FileIterator, FileReader, LineReader, text
-from anabranch.ops.data.pipeline import Element, stage
+from anabranch.ops.data.pipeline import Element, all_rows, rows_of, stage
 from anabranch.ops.parsing.csv_records import Columns, InvalidRecord, Records
 
 PARSED_AHEAD = 64
@@ -72,22 +72,26 @@ class _CsvRecords(FileIterator):
         self.pop(1)
         return tuple([column[row, ...] for column in self._parsed])
 
-    def gather(self, count: int) -> list[Element]:
-        columns = self.take(count)
-        if columns is None:
-            return []
-        return [tuple([column[row, ...] for column in columns]) for row in range(len(columns[0]))]
+    def gather(self, count: int, into: list[Element] | None = None) -> list[Element]:
+        elements: list[Element] = [] if into is None else into
+        elements += rows_of(self.take(count, elements) or ())
+        return elements
 
-    def take(self, count: int) -> Sequence[Any] | None:
+    def take(self, count: int, before: list[Element] | None = None) -> Sequence[Any] | None:
         parts: list[list[np.ndarray]] = []
         missing = count
-        while missing and self.more():
-            end = min(self.at + missing, len(self.ahead))
-            columns = self._columns(self.at, end)
-            done = len(columns[0])
-            parts.append(columns)
-            self.pop(done)
-            missing -= done
+        try:
+            while missing and self.more():
+                end = min(self.at + missing, len(self.ahead))
+                columns = self._columns(self.at, end)
+                done = len(columns[0])
+                parts.append(columns)
+                self.pop(done)
+                missing -= done
+        except errors.OpError:
+            if before is not None:
+                before += all_rows(parts)
+            raise
         if len(parts) == 1:
             return parts[0]
         return [np.concatenate(pieces) for pieces in zip(*parts, strict=True)] if parts else None

@@ -265,18 +265,23 @@ class FileIterator(Iterator):
         self.number += 1
         return (scalar_of(item),)
 
-    def _several(self, count: int) -> list[bytes]:
+    def take(self, count: int, before: list[Element] | None = None) -> Sequence[Any] | None:
         items: list[bytes] = []
-        while len(items) < count and self.more():
-            items += self.pop(count - len(items))
-        return items
-
-    def take(self, count: int) -> Sequence[Any] | None:
-        items = self._several(count)
+        try:
+            while len(items) < count and self.more():
+                items += self.pop(count - len(items))
+        except errors.OpError:
+            if before is not None:
+                before += [(scalar_of(item),) for item in items]
+            raise
         return [vector_of(items)] if items else None
 
-    def gather(self, count: int) -> list[Element]:
-        return [(scalar_of(item),) for item in self._several(count)]
+    def gather(self, count: int, into: list[Element] | None = None) -> list[Element]:
+        elements: list[Element] = [] if into is None else into
+        end = len(elements) + count
+        while len(elements) < end and self.more():
+            elements += [(scalar_of(item),) for item in self.pop(end - len(elements))]
+        return elements
 
     def restore(self, state: dict[str, Any]) -> None:
         self.close()

@@ -25,6 +25,7 @@ from anabranch.ops.data.pipeline import (
     Element,
     Function,
     Iterator,
+    all_rows,
     joined_columns,
     number,
     rows_of,
@@ -51,14 +52,15 @@ class Calling(Dataset):
 class ManyAtOnce(Iterator):
     """An iterator whose function is called for many elements in one run where it can be (:meth:`Call.rows`).
 
-    Where it cannot, the elements that were taken for it are called one by one: what is over is :attr:`taken`.
+    Where it cannot, the elements that were taken for it are called one by one: what is over is :attr:`taken`, and
+    an error of the input comes behind those that were taken before it.
     """
 
     fields = ("taken",)
 
     def start(self) -> None:
-        self.taken: list[Element] = []
-        """Elements of the input that the function has not been called for, the next one last."""
+        self.taken: list[Element | errors.OpError] = []
+        """Elements of the input that the function has not been called for, or its error, the next one last."""
         self._runs = 0
         """How often the function was called for many elements."""
         self._call = self.dataset.function.prepare(self.context)
@@ -70,7 +72,10 @@ class ManyAtOnce(Iterator):
 
     def pull(self) -> Element | None:
         """The input's next element."""
-        return self.taken.pop() if self.taken else self.inputs[0].next()
+        item = self.taken.pop() if self.taken else self.inputs[0].next()
+        if isinstance(item, errors.OpError):
+            raise item
+        return item
 
     def pull_rows(self, count: int) -> tuple[Sequence[Any], list[Any]] | None:
         """Up to ``count`` of the input's elements, stacked, and what the function gives for them, stacked.
@@ -79,15 +84,28 @@ class ManyAtOnce(Iterator):
         """
         if self.taken or self.under_way or not self._call.takes_rows(self.dataset.inputs[0]):
             return None
-        columns = self.inputs[0].take(min(count, MOST_ROWS))
+        before: list[Element] = []
+        try:
+            columns = self.inputs[0].take(min(count, MOST_ROWS), before)
+        except errors.OpError as problem:
+            self.taken = [*before[::-1]]
+            if self.context.pipeline.current_token.cancelled:
+                raise
+            self.taken.insert(0, problem)
+            return None
         if columns is None:
             return None
         results = self._call.rows(columns)
         if results is None:
-            self.taken = rows_of(columns)[::-1]
+            self.taken = [*rows_of(columns)[::-1]]
             return None
         self._runs += 1
         return columns, results
+
+    def joined(self, parts: list[Sequence[Any]], rest: list[Element]) -> Sequence[Any] | None:
+        """Stacked elements and single ones behind them, as one stack; None if there are none."""
+        last = stacked(rest, self.dataset)
+        return joined_columns(parts if last is None else [*parts, last], self.dataset)
 
     def form(self) -> str:
         if self._runs:
@@ -127,24 +145,28 @@ class _Mapped(ManyAtOnce):
         self._calls.close()
         super().close()
 
-    def take(self, count: int) -> Sequence[Any] | None:
-        if self.over:
-            return None
+    def take(self, count: int, before: list[Element] | None = None) -> Sequence[Any] | None:
         parts: list[Sequence[Any]] = []
-        missing = count
-        while missing and (rows := self.pull_rows(missing)) is not None:
-            parts.append(rows[1])
-            missing -= len(rows[0][0])
-        if missing and (rest := stacked(super().gather(missing), self.dataset)) is not None:
-            parts.append(rest)
-        return joined_columns(parts, self.dataset)
+        rest: list[Element] = []
+        missing = 0 if self.over else count
+        try:
+            while missing and (rows := self.pull_rows(missing)) is not None:
+                parts.append(rows[1])
+                missing -= len(rows[0][0])
+            super().gather(missing, rest)
+        except errors.OpError:
+            if before is not None:
+                before += [*all_rows(parts), *rest]
+            raise
+        return self.joined(parts, rest)
 
-    def gather(self, count: int) -> list[Element]:
-        elements: list[Element] = []
-        while len(elements) < count and not self.over:
-            rows = self.pull_rows(count - len(elements))
+    def gather(self, count: int, into: list[Element] | None = None) -> list[Element]:
+        elements: list[Element] = [] if into is None else into
+        end = len(elements) + count
+        while len(elements) < end and not self.over:
+            rows = self.pull_rows(end - len(elements))
             if rows is None:
-                return elements + super().gather(count - len(elements))
+                return super().gather(end - len(elements), elements)
             elements += rows_of(rows[1])
         return elements
 
@@ -232,29 +254,35 @@ class ParallelMap(_Mapping):
 
 # --------------------------------------------------------------------------------------------------------------- filter
 class _Filtered(ManyAtOnce):
-    def take(self, count: int) -> Sequence[Any] | None:
+    def take(self, count: int, before: list[Element] | None = None) -> Sequence[Any] | None:
         parts: list[Sequence[Any]] = []
+        rest: list[Element] = []
         missing = count
-        while missing and (rows := self.pull_rows(missing)) is not None:
-            columns, (wanted,) = rows
-            if wanted.ndim > 1:
-                self.taken = rows_of(columns)[::-1]
-                break
-            if wanted.any():
-                parts.append(columns if wanted.all() else [column[wanted] for column in columns])
-                missing -= len(parts[-1][0])
-        if missing and (rest := stacked(super().gather(missing), self.dataset)) is not None:
-            parts.append(rest)
-        return joined_columns(parts, self.dataset)
+        try:
+            while missing and (rows := self.pull_rows(missing)) is not None:
+                columns, (wanted,) = rows
+                if wanted.ndim > 1:
+                    self.taken = [*rows_of(columns)[::-1]]
+                    break
+                if wanted.any():
+                    parts.append(columns if wanted.all() else [column[wanted] for column in columns])
+                    missing -= len(parts[-1][0])
+            super().gather(missing, rest)
+        except errors.OpError:
+            if before is not None:
+                before += [*all_rows(parts), *rest]
+            raise
+        return self.joined(parts, rest)
 
-    def gather(self, count: int) -> list[Element]:
-        elements: list[Element] = []
-        while len(elements) < count and not self.taken and self._call.takes_rows(self.dataset.inputs[0]):
-            columns = self.take(min(count - len(elements), MOST_ROWS))
+    def gather(self, count: int, into: list[Element] | None = None) -> list[Element]:
+        elements: list[Element] = [] if into is None else into
+        end = len(elements) + count
+        while len(elements) < end and not self.taken and self._call.takes_rows(self.dataset.inputs[0]):
+            columns = self.take(min(end - len(elements), MOST_ROWS), elements)
             if columns is None:
                 return elements
             elements += rows_of(columns)
-        return elements + super().gather(count - len(elements))
+        return super().gather(end - len(elements), elements)
 
     def next(self) -> Element | None:
         while (element := self.pull()) is not None:

@@ -165,7 +165,10 @@ class ParallelCalls:
         return first.outcome
 
     def _next_alone(self) -> Any:
-        element = self._pull()
+        try:
+            element = self._pull()
+        except BaseException as problem:  # an outcome like what a call raises
+            return problem
         if element is None:
             return None
         started = time.perf_counter()

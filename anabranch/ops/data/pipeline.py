@@ -295,13 +295,19 @@ class Iterator:
         """The next element; None at the end, and from then on."""
         raise NotImplementedError
 
-    def take(self, count: int) -> Sequence[Any] | None:
-        """The next ``count`` elements, or as many as there are, as an array for each component; None at the end."""
-        return stacked(self.gather(count), self.dataset)
+    def take(self, count: int, before: list[Element] | None = None) -> Sequence[Any] | None:
+        """The next ``count`` elements, or as many as there are, as an array for each component; None at the end.
 
-    def gather(self, count: int) -> list[Element]:
-        """The next ``count`` elements, or as many as there are."""
-        elements = []
+        Where making one fails, those that came before it are appended to ``before``, and the error is raised.
+        """
+        return stacked(self.gather(count, before), self.dataset)
+
+    def gather(self, count: int, into: list[Element] | None = None) -> list[Element]:
+        """The next ``count`` elements, or as many as there are, appended to ``into``: also those before one that fails.
+
+        A list of their own if that is None.
+        """
+        elements: list[Element] = [] if into is None else into
         for _ in range(count):
             element = self.next()
             if element is None:
@@ -366,7 +372,7 @@ class RowIterator(Iterator):
         row = ahead.pop()
         return tuple([column[row, ...] for column in self._columns])
 
-    def take(self, count: int) -> Sequence[Any] | None:
+    def take(self, count: int, before: list[Element] | None = None) -> Sequence[Any] | None:
         rows: Rows
         if self.ahead:
             before = self.ahead[-1 : -count - 1 : -1]
@@ -376,8 +382,10 @@ class RowIterator(Iterator):
             rows = self.rows(count)
         return [gathered(column, rows) for column in self._columns] if len(rows) else None
 
-    def gather(self, count: int) -> list[Element]:
-        return rows_of(self.take(count) or ())
+    def gather(self, count: int, into: list[Element] | None = None) -> list[Element]:
+        elements: list[Element] = [] if into is None else into
+        elements += rows_of(self.take(count) or ())
+        return elements
 
     def save(self) -> dict[str, Any]:
         return {**super().save(), "ahead": [int(row) for row in self.ahead]}
@@ -433,7 +441,7 @@ def joined_columns(parts: Sequence[Sequence[Any]], dataset: Dataset) -> Sequence
         return parts[0] if parts else None
     columns = list(zip(*parts, strict=True))
     if any(part.shape[1:] != column[0].shape[1:] for column in columns for part in column):
-        return stacked([element for part in parts for element in rows_of(part)], dataset)
+        return stacked(all_rows(parts), dataset)
     return [np.concatenate(column) for column in columns]
 
 
@@ -448,6 +456,19 @@ def stack(parts: Sequence[Any]) -> np.ndarray:
     for i, part in enumerate(parts):
         array[i, ...] = part
     return array
+
+
+def all_rows(parts: Sequence[Sequence[Any]]) -> list[Element]:
+    """The rows of several stacks, one behind the other."""
+    return [element for columns in parts for element in rows_of(columns)]
+
+
+def unstacked(column: np.ndarray, row: int) -> Any:
+    """A row of what :func:`stack` made."""
+    value = column[row, ...]
+    if column.dtype != object or value.ndim or isinstance(value.item(), bytes):
+        return value
+    return value.item()
 
 
 # ----------------------------------------------------------------------------------------------------------- functions

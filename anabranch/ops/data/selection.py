@@ -24,6 +24,7 @@ from anabranch.ops.data.pipeline import (
     Iterator,
     RowIterator,
     Rows,
+    all_rows,
     joined,
     joined_columns,
     number,
@@ -75,17 +76,25 @@ class _Repeated(Iterator):
         self._begin_again()
         return True
 
-    def take(self, count: int) -> Sequence[Any] | None:
+    def take(self, count: int, before: list[Element] | None = None) -> Sequence[Any] | None:
         parts: list[Sequence[Any]] = []
+        last: list[Element] = []
         missing = count
-        while missing and not self._over:
-            part = self.inputs[0].take(missing)
-            if part is not None:
-                self.fresh = False
-                parts.append(part)
-                missing -= len(part[0])
-            if missing and not self._end_pass():
-                break
+        try:
+            while missing and not self._over:
+                part = self.inputs[0].take(missing, last)
+                if part is not None:
+                    self.fresh = False
+                    parts.append(part)
+                    missing -= len(part[0])
+                    last.clear()
+                if missing and not self._end_pass():
+                    break
+        except errors.OpError:
+            self.fresh &= not last
+            if before is not None:
+                before += [*all_rows(parts), *last]
+            raise
         return joined_columns(parts, self.dataset)
 
     def next(self) -> Element | None:
@@ -154,14 +163,25 @@ class _Taken(Iterator):
         self.given += element is not None
         return element
 
-    def take(self, count: int) -> Sequence[Any] | None:
-        batch = self.inputs[0].take(self._left(count)) if self._left(count) else None
+    def take(self, count: int, before: list[Element] | None = None) -> Sequence[Any] | None:
+        last: list[Element] = []
+        try:
+            batch = self.inputs[0].take(self._left(count), last) if self._left(count) else None
+        except errors.OpError:
+            self.given += len(last)
+            if before is not None:
+                before += last
+            raise
         self.given += len(batch[0]) if batch is not None else 0
         return batch
 
-    def gather(self, count: int) -> list[Element]:
-        elements = self.inputs[0].gather(self._left(count))
-        self.given += len(elements)
+    def gather(self, count: int, into: list[Element] | None = None) -> list[Element]:
+        elements: list[Element] = [] if into is None else into
+        there = len(elements)
+        try:
+            self.inputs[0].gather(self._left(count), elements)
+        finally:
+            self.given += len(elements) - there
         return elements
 
 
@@ -193,32 +213,29 @@ class _Skipped(Iterator):
     fields = ("skipped",)
 
     def start(self) -> None:
-        self.skipped = False
+        self.skipped = 0
+        """How many elements have been; what fails is not one."""
 
-    def _skip(self) -> None:
-        self.skipped = True
+    def _over(self) -> bool:
+        """Skip what is to be skipped; whether nothing follows."""
         count = self.dataset.count
         if count < 0:
-            while self.inputs[0].next() is not None:
-                pass
-        for _ in range(count):
+            return True
+        while self.skipped < count:
             if self.inputs[0].next() is None:
-                break
+                self.skipped = count
+            self.skipped += 1
+        return False
 
     def next(self) -> Element | None:
-        if not self.skipped:
-            self._skip()
-        return None if self.dataset.count < 0 else self.inputs[0].next()
+        return None if self._over() else self.inputs[0].next()
 
-    def take(self, count: int) -> Sequence[Any] | None:
-        if not self.skipped:
-            self._skip()
-        return None if self.dataset.count < 0 else self.inputs[0].take(count)
+    def take(self, count: int, before: list[Element] | None = None) -> Sequence[Any] | None:
+        return None if self._over() else self.inputs[0].take(count, before)
 
-    def gather(self, count: int) -> list[Element]:
-        if not self.skipped:
-            self._skip()
-        return [] if self.dataset.count < 0 else self.inputs[0].gather(count)
+    def gather(self, count: int, into: list[Element] | None = None) -> list[Element]:
+        elements: list[Element] = [] if into is None else into
+        return elements if self._over() else self.inputs[0].gather(count, elements)
 
 
 class _SkippedRows(RowIterator):

@@ -41,24 +41,27 @@ class _Shuffled(Iterator):
         self.seeds = list(self.dataset.seeds_of_pass(self.context))
         self._words = RandomWords(*self.seeds)
 
-    def items(self, count: int) -> list[Any]:
-        """The input's next items."""
-        return self.inputs[0].gather(count)
+    def items(self, count: int, into: list[Any]) -> None:
+        """Append the input's next items, also those before one that fails."""
+        self.inputs[0].gather(count, into)
 
     def _fill(self) -> None:
         """Fill the buffer from the input, and from its further passes."""
         size, count = self.dataset.buffer_size, self.dataset.count
         current = self.slices[-1]
         while self.held < size and not self.over:
-            items = self.items(size - self.held)
-            for item in items:
-                place = current[1] % size
-                if place == len(self.buffer):
-                    self.buffer.append(item)
-                else:
-                    self.buffer[place] = item
-                current[1] += 1
-            self.held += len(items)
+            items: list[Any] = []
+            try:
+                self.items(size - self.held, items)
+            finally:
+                for item in items:
+                    place = current[1] % size
+                    if place == len(self.buffer):
+                        self.buffer.append(item)
+                    else:
+                        self.buffer[place] = item
+                    current[1] += 1
+                self.held += len(items)
             if self.held < size:
                 self.epoch += 1
                 empty = current[0] == current[1] == 0
@@ -69,9 +72,9 @@ class _Shuffled(Iterator):
                     self.inputs[0].close()
                     self.inputs[0] = self.dataset.inputs[0].iterate(self.context.inner(0))
 
-    def draw(self, count: int) -> list[Any]:
-        """The next ``count`` items, or as many as there are."""
-        drawn: list[Any] = []
+    def draw(self, count: int, drawn: list[Any]) -> list[Any]:
+        """Append the next ``count`` items, or as many as there are: also those before a failure of the input."""
+        count += len(drawn)
         size, slices = self.dataset.buffer_size, self.slices
         while len(drawn) < count:
             if not self.over and (len(self.buffer) < size or self.held < size - 1):
@@ -86,10 +89,12 @@ class _Shuffled(Iterator):
             elif self.held == size:
                 drawn += self._drain(1)
             else:  # one item goes in before each that goes out
-                items = self.items(missing if len(slices) == 1 else min(missing, span))
-                if items:
-                    drawn += self._exchange(items)
-                else:
+                items: list[Any] = []
+                try:
+                    self.items(missing if len(slices) == 1 else min(missing, span), items)
+                finally:
+                    drawn += self._exchange(items) if items else ()
+                if not items:
                     self._fill()
         return drawn
 
@@ -127,11 +132,11 @@ class _Shuffled(Iterator):
         return zip(((starts + self._words.take(count) % spans) % size).tolist(), (starts % size).tolist(), strict=True)
 
     def next(self) -> Element | None:
-        drawn = self.draw(1)
+        drawn = self.draw(1, [])
         return drawn[0] if drawn else None
 
-    def gather(self, count: int) -> list[Element]:
-        return self.draw(count)
+    def gather(self, count: int, into: list[Element] | None = None) -> list[Element]:
+        return self.draw(count, [] if into is None else into)
 
     def save(self) -> dict[str, Any]:
         return {**super().save(), "words": self._words.drawn}
@@ -145,13 +150,13 @@ class _Shuffled(Iterator):
 class _ShuffledRows(RowIterator, _Shuffled):
     """The same over rows of a table, whose items are numbers."""
 
-    def items(self, count: int) -> list[Any]:
+    def items(self, count: int, into: list[Any]) -> None:
         source: Any = self.inputs[0]
         rows: Rows = source.rows(count)
-        return list(rows) if isinstance(rows, range) else rows.tolist()
+        into += rows if isinstance(rows, range) else rows.tolist()
 
     def rows(self, count: int) -> Rows:
-        return np.array(self.draw(count), np.int64)
+        return np.array(self.draw(count, []), np.int64)
 
 
 class _Shuffling(OverRows):

@@ -7,7 +7,7 @@ one), and take each ``stride``-th element only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool
@@ -45,9 +45,11 @@ class _Windows(Iterator):
     """An iterator that keeps the elements of a window, and those that the next one shares with it."""
 
     fields = ("kept", "over")
+    keeps_failures: ClassVar[bool] = False
+    """Whether what could not be made takes its place in windows, each of which fails; else it takes none."""
 
     def start(self) -> None:
-        self.kept: list[Element] = []
+        self.kept: list[Element | errors.OpError] = []
         self.over = False
 
     def window(self) -> list[Element] | None:
@@ -57,28 +59,37 @@ class _Windows(Iterator):
         self._keep(span)
         if not self.kept or (dataset.drop_remainder and len(self.kept) < span):
             return None
-        elements = self.kept[:: dataset.stride]
+        items = self.kept[:: dataset.stride]
         for _ in range(dataset.shift - len(self.kept)):
-            if self.over or self._missing():
+            if self._following() is None:
                 break
         del self.kept[: dataset.shift]
+        elements = [item for item in items if not isinstance(item, errors.OpError)]
+        if len(elements) < len(items):
+            raise next(item for item in items if isinstance(item, errors.OpError))
         return elements
 
     def _keep(self, count: int) -> None:
-        while len(self.kept) < count and not self.over:
-            element = self.inputs[0].next()
-            if element is None:
-                self.over = True
-            else:
-                self.kept.append(element)
+        while len(self.kept) < count and (item := self._following()) is not None:
+            self.kept.append(item)
 
-    def _missing(self) -> bool:
-        """Leave an element out; whether there was none."""
-        self.over = self.inputs[0].next() is None
-        return self.over
+    def _following(self) -> Element | errors.OpError | None:
+        """The input's next element, or what failed; None at the end."""
+        if self.over:
+            return None
+        try:
+            element = self.inputs[0].next()
+        except errors.OpError as problem:
+            if not self.keeps_failures or self.context.pipeline.current_token.cancelled:
+                raise
+            return problem
+        self.over = element is None
+        return element
 
 
 class _Nested(_Windows):
+    keeps_failures = True
+
     def next(self) -> Element | None:
         elements = self.window()
         if elements is None:

@@ -199,7 +199,7 @@ def test_what_cannot_be_is_refused_when_it_runs(make, text):
         (lambda d: C.sliding_window_batch(2, 1, 1), ValueError, "Cannot specify both"),
         (lambda d: d.apply(E.parallel_interleave(lambda x: x, 2)), TypeError, "must return a `Dataset`"),
         (lambda d: d.apply(C.assert_element_shape(tf.TensorShape([3]))), ValueError, "incompatible"),
-        (lambda d: d.window(2).batch(2), NotImplementedError, "a batch of datasets"),
+        (lambda d: d.map(lambda x: E.Optional.from_value(x)).batch(2), NotImplementedError, "a batch of optionals"),
         (lambda d: E.get_next_as_optional(d), TypeError, "an iterator"),
         (lambda d: C.reduce_dataset(3, None), TypeError, "must be a `tf.data.Dataset` object"),
     ],
