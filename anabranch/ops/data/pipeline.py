@@ -375,9 +375,9 @@ class RowIterator(Iterator):
     def take(self, count: int, before: list[Element] | None = None) -> Sequence[Any] | None:
         rows: Rows
         if self.ahead:
-            before = self.ahead[-1 : -count - 1 : -1]
+            first = self.ahead[-1 : -count - 1 : -1]
             del self.ahead[-count:]
-            rows = joined([before, self.rows(count - len(before))])
+            rows = joined([first, self.rows(count - len(first))])
         else:
             rows = self.rows(count)
         return [gathered(column, rows) for column in self._columns] if len(rows) else None
