@@ -6,8 +6,8 @@ and gives its results with the answer; what the next piece of the same task need
 what it needs is there. Pieces of tasks in this process run in the thread that called ``Session.run``.
 
 The first failure ends the step: what still runs is cancelled, pieces that have not begun do not begin. What earlier
-pieces have committed stands, as with the segments of a step in one process. The error is that of the op, and shows the
-program's line.
+pieces have committed stands, as with the segments of a step in one process, unless the session's mode promises more
+(:mod:`anabranch.cluster.consistency`). The error is that of the op, and shows the program's line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.cluster import credentials, partition, peers
+from anabranch.cluster import consistency, credentials, partition, peers
 from anabranch.cluster import task as tasks
 from anabranch.cluster.partition import DistributedStep, Feed, Piece, Value
 from anabranch.cluster.tasks import TaskPlacer, task_name
@@ -61,7 +61,12 @@ def address_of(target: str) -> str:
 class _Bound:
     """A step as this session's tasks know it."""
 
-    def __init__(self, step: DistributedStep, numbers: list[int], kept: list[frozenset[int]]) -> None:
+    def __init__(
+        self, step: DistributedStep, numbers: list[int], kept: list[frozenset[int]], counts: bool = False
+    ) -> None:
+        self.step = step
+        self.counts = counts
+        """Whether it is a training step, for modes that count these."""
         self.pieces = step.pieces
         self.fetches = step.fetches
         self.numbers = numbers
@@ -132,6 +137,7 @@ class ClusterWorker:
                 else peers.PeerHere(name, addresses[name], self.session, task)
             )
         self.peers[default].open(token)
+        self._mode = consistency.mode(options, self.session.number, default, self.peers, cluster)
         self._bound: Cache[Any, _Bound] = Cache("steps over tasks", options.plan_cache_size)
         self._registered: Cache[Any, RegisteredStep] = Cache("registered steps", options.plan_cache_size)
         self._numbers = itertools.count(1)
@@ -201,7 +207,11 @@ class ClusterWorker:
             step = registered.step
             try:
                 bound = self._bind(registered, token)
-                return _StepRun(self, bound, values, token, run_metadata).run()
+                return self._mode.run(
+                    bound,
+                    lambda part, at_gate: _StepRun(self, bound, values, token, run_metadata, part, at_gate).run(),
+                    token,
+                )
             except errors.OpError as problem:
                 _show_own_op(problem, step.graph)
                 raise
@@ -267,7 +277,10 @@ class ClusterWorker:
             return bound
         with registered.step.graph._lock:
             changes = registered.step.graph._stamp()
-            step = partition.partition(registered.step, self.placer)
+            step = partition.partition(registered.step, self.placer, self._mode.gate)
+            counts = self._mode.counts_steps and consistency.counts(step, registered.step.graph)
+            if self._mode.gate == "writes" and not counts:
+                step = partition.partition(registered.step, self.placer)
         kept = _kept(step, {name for name, peer in self.peers.items() if peer.is_here})
         numbers = []
         for i, piece in enumerate(step.pieces):
@@ -280,7 +293,7 @@ class ClusterWorker:
                 if isinstance(source, Value) and source.place in kept[source.piece] and _same_task(step, source, piece)
             }
             numbers.append(peer.register(piece.data, stays, taken))
-        return self._bound.add(registered.number, _Bound(step, numbers, kept), changes)
+        return self._bound.add(registered.number, _Bound(step, numbers, kept, counts), changes)
 
 
 def _same_task(step: DistributedStep, source: Value, piece: Piece) -> bool:
@@ -343,7 +356,12 @@ class _StepRun:
         values: Sequence[Any],
         token: CancellationToken,
         run_metadata: Any = None,
+        part: Sequence[Any] | None = None,
+        at_gate: Callable[[], None] | None = None,
     ) -> None:
+        self._part, self._at_gate = part, at_gate
+        self._parked: list[int] = []
+        """Pieces that could begin if they were not behind the gate."""
         self._metadata = run_metadata
         self._worker, self._bound, self._values, self._token = worker, bound, values, token
         self._number = next(worker.steps)
@@ -358,6 +376,9 @@ class _StepRun:
         try:
             with self._token.on_cancel(self._cancel_calls):
                 self._run_pieces()
+        except consistency.Late:
+            self._forget()
+            raise
         except BaseException as problem:
             self._failure = self._failure or problem
             self._token.cancel(errors.CancelledError(None, None, "another piece of the step failed"))
@@ -371,10 +392,14 @@ class _StepRun:
     def _run_pieces(self) -> None:
         pieces, peers_of = self._bound.pieces, self._worker.peers
         local: collections.deque[int] = collections.deque()
-        while self._ready or local or self._cancels:
+        while self._ready or local or self._cancels or self._parked:
+            if not (self._ready or local or self._cancels):
+                self._pass_gate()
             while self._ready:
                 i = self._ready.popleft()
-                if peers_of[pieces[i].task].is_here:
+                if self._at_gate is not None and i in self._bound.step.gated:
+                    self._parked.append(i)
+                elif peers_of[pieces[i].task].is_here:
                     local.append(i)
                 elif self._metadata is not None:  # what is looked at runs piece by piece
                     self._token.raise_if_cancelled()
@@ -397,6 +422,15 @@ class _StepRun:
             elif self._cancels:
                 self._take_ended()
 
+    def _pass_gate(self) -> None:
+        """Let pieces behind the gate begin: nothing runs that is before it."""
+        self._token.raise_if_cancelled()
+        assert self._at_gate is not None
+        self._at_gate()
+        self._at_gate = None
+        self._ready.extend(self._parked)
+        self._parked.clear()
+
     def _remote(self, i: int) -> peers.PeerElsewhere:
         peer = self._worker.peers[self._bound.pieces[i].task]
         assert isinstance(peer, peers.PeerElsewhere)
@@ -407,7 +441,12 @@ class _StepRun:
         return None if deadline is None else max(0.001, deadline - time.monotonic())
 
     def _header(self, i: int) -> list[Any]:
-        return [self._worker.session.number, self._bound.numbers[i], self._number, self._remaining()]
+        return [self._worker.session.number, self._bound.numbers[i], self._number, self._remaining(), self._part_of(i)]
+
+    def _part_of(self, i: int) -> Sequence[Any] | None:
+        """What a piece is part of: transactions hold nothing for those without state."""
+        part = self._part
+        return None if part is None or (len(part) == 1 and i not in self._bound.step.with_state) else part
 
     def _feeds(self, i: int) -> list[Any]:
         bound = self._bound
@@ -460,7 +499,8 @@ class _StepRun:
             session = self._worker.session.number
             try:
                 told = None if self._metadata is None else type(self._metadata)()
-                results = peer.task.run(session, number, step, self._feeds(i), timeout, on_token, told)
+                feeds, part = self._feeds(i), self._part_of(i)
+                results = peer.task.run(session, number, step, feeds, timeout, on_token, told, part)
                 self._note_stats(i, told)
                 return results
             except errors.OpError:

@@ -15,6 +15,10 @@ a task run in the order of their levels. So no two pieces wait for each other.
 variable's value on another task gets it from a read on the variable's own: after the write whose version it sees,
 before the next.
 
+*The gate.* What a step promises beyond one task may need a point at which nothing of a kind has happened yet: no update
+(for synchronous rounds), or no look at state at all (for transactions, so that nothing is held while the step waits for
+a queue). What comes behind that point is in pieces of its own, :attr:`DistributedStep.gated`.
+
 Constants are part of each piece that uses them and never travel. ``NoOp``s belong to no task: whoever waits for one
 waits for what it waits for.
 """
@@ -92,19 +96,44 @@ class DistributedStep(NamedTuple):
 
     pieces: tuple[Piece, ...]
     fetches: tuple[Feed | Value | None, ...]
+    gated: frozenset[int] = frozenset()
+    """Pieces behind the gate."""
+    with_state: frozenset[int] = frozenset()
+    """Pieces that look at variables, or write them."""
+    updated: frozenset[Operation] = frozenset()
+    """The variables that ops write which also read them, by the ops that make them."""
 
 
-def partition(step: LocalStep, placer: TaskPlacer) -> DistributedStep:
+def partition(step: LocalStep, placer: TaskPlacer, gate: str = "") -> DistributedStep:
     """Cut a step into pieces.
+
+    Args:
+        step: what is to be computed.
+        placer: where its ops run.
+        gate: what is behind the gate: ``writes``, ``state``, or nothing ('').
 
     Raises:
         InvalidArgumentError: a placeholder is not fed; an op names a task that is not there. UnimplementedError: the
-        step has control flow of version 1 on several tasks, or a value that cannot travel.
+        step has control flow of version 1 on several tasks, a value that cannot travel, or waits behind the gate.
     """
     with step.graph._lock:
         if version_one.occurs(step.fetches, step.feeds):
+            if gate == "writes":
+                raise _ungated(None, "a step with control flow of version 1 (Switch, Merge, TensorArray)")
             return _whole(step, placer)
-        return _Cutter(step, placer).cut()
+        return _Cutter(step, placer, gate).cut()
+
+
+def _ungated(op: Operation | None, what: str) -> errors.UnimplementedError:
+    return errors.UnimplementedError(
+        None,
+        op,
+        errors.message(
+            f"{what} in a session whose steps promise more than 'async'",
+            "a step that waits for queues and the like before it looks at variables of tasks",
+            "SessionOptions(consistency='async'), as SyncReplicasOptimizer needs it",
+        ),
+    )
 
 
 def _whole(step: LocalStep, placer: TaskPlacer) -> DistributedStep:
@@ -135,8 +164,8 @@ def _op(fetch: Tensor | Operation) -> Operation:
 class _Draft:
     """A piece while it is put together."""
 
-    def __init__(self, task: str, level: int) -> None:
-        self.task, self.level = task, level
+    def __init__(self, task: str, gated: bool) -> None:
+        self.task, self.gated = task, gated
         self.nodes: list[Node] = []
         self.imports: dict[Edge, str] = {}
         self.exports: list[Edge] = []
@@ -148,7 +177,8 @@ class _Draft:
 
 
 class _Cutter:
-    def __init__(self, step: LocalStep, placer: TaskPlacer) -> None:
+    def __init__(self, step: LocalStep, placer: TaskPlacer, gate: str) -> None:
+        self.gate = gate
         self.graph, self.fetches, self.feeds = step
         self.fed = frozenset(step.feeds)
         self.placer = placer
@@ -254,7 +284,8 @@ class _Cutter:
                     needs.add(producer)
                 if isinstance(source, StateKey):
                     version = self._version(source)
-                    if position in handles or self.placed[op] == self._task_of(source.maker):
+                    is_here = self.placed[op] == self._task_of(source.maker)
+                    if position in handles or (is_here and not self._reads_before_gate(op)):
                         self._bracket(op, source.maker, version)
                     else:
                         edge = self._read(source.maker, version)
@@ -276,6 +307,10 @@ class _Cutter:
             needs.discard(op)
         for read in self.final.values():
             self._read(read.maker, read.version)
+
+    def _reads_before_gate(self, op: Operation) -> bool:
+        """Whether an op that is behind the gate takes values of variables that are read before it."""
+        return self.gate == "writes" and bool(self.analysis.state_of(op).writes)
 
     def _task_of(self, node: Node) -> str:
         op = node.maker if isinstance(node, VersionRead) else node
@@ -322,17 +357,46 @@ class _Cutter:
         for node in order:
             early[node] = max((early[b] + (task[b] != task[node]) for b in self.before[node]), default=0)
         level = dict(early)
+        self.gated = self._behind_gate(order)
+        top = max((early[node] for node in order if node not in self.gated), default=0)
+        for node in self.gated:
+            level[node] += top + 1
         for node in reversed(order):
             is_free = isinstance(node, VersionRead) or self.analysis.kind[node] not in ORDERED
             if is_free and self.users[node]:
                 level[node] = min(level[user] - (task[user] != task[node]) for user in self.users[node])
+            if self.gated and node not in self.gated:
+                level[node] = min(level[node], top)
         return self._merged(level, task)
 
+    def _touches_state(self, node: Node) -> bool:
+        used = None if isinstance(node, VersionRead) else self.analysis.state_of(node)
+        return used is None or bool(used.writes or next(used.seen(), None))
+
+    def _behind_gate(self, order: list[Node]) -> frozenset[Node]:
+        """The nodes that the step may come to only when it has passed its gate."""
+        kind = self.analysis.kind
+        waits = any(isinstance(node, Operation) and kind[node] == "channel" for node in order)
+        if not self.gate or (self.gate == "state" and not waits):
+            return frozenset()
+        behind: set[Node] = set()
+        for node in order:
+            is_first = (
+                isinstance(node, Operation) and bool(self.analysis.state_of(node).writes)
+                if self.gate == "writes"
+                else self._touches_state(node)
+            )
+            if is_first or not behind.isdisjoint(self.before[node]):
+                behind.add(node)
+                if self.gate == "state" and isinstance(node, Operation) and kind[node] == "channel":
+                    raise _ungated(node, f"op {node.name!r} ({node.type}), which comes behind the state of the step,")
+        return frozenset(behind)
+
     def _merged(self, level: dict[Node, int], task: dict[Node, str]) -> dict[Node, int]:
-        """Levels with pieces of a task joined where no other task stands between them."""
-        members: dict[str, dict[int, list[Node]]] = {}
+        """Levels with pieces of a task joined where no other task stands between them, and not the gate."""
+        members: dict[tuple[str, bool], dict[int, list[Node]]] = {}
         for node, at in level.items():
-            members.setdefault(task[node], {}).setdefault(at, []).append(node)
+            members.setdefault((task[node], node in self.gated), {}).setdefault(at, []).append(node)
         for pieces in members.values():
             numbers = sorted(pieces)
             for earlier, later in itertools.pairwise(numbers):
@@ -358,7 +422,7 @@ class _Cutter:
         home: dict[Node, _Draft] = {}
         for node in order:
             key = level[node], self._task_of(node)
-            draft = home[node] = drafts.setdefault(key, _Draft(key[1], key[0]))
+            draft = home[node] = drafts.setdefault(key, _Draft(key[1], node in self.gated))
             draft.nodes.append(node)
         pieces = [drafts[key] for key in sorted(drafts)]
         number = {draft: i for i, draft in enumerate(pieces)}
@@ -391,7 +455,21 @@ class _Cutter:
                     tuple([n.name for n in draft.nodes if isinstance(n, Operation) and n.role is Role.CONSTANT]),
                 )
             )
-        return DistributedStep(tuple(cut), tuple(fetches))
+        return DistributedStep(
+            tuple(cut),
+            tuple(fetches),
+            frozenset(i for i, draft in enumerate(pieces) if draft.gated),
+            frozenset(i for i, draft in enumerate(pieces) if any(self._touches_state(node) for node in draft.nodes)),
+            self._updated(),
+        )
+
+    def _updated(self) -> frozenset[Operation]:
+        found: set[Operation] = set()
+        for op in self.analysis.order:
+            effect = op.definition.effect
+            if effect.kind != "write" or effect.reads:
+                found.update(key.maker for key in self.analysis.state_of(op).writes)
+        return frozenset(found)
 
     def _import(self, draft: _Draft, home: dict[Node, _Draft], names: set[str]) -> None:
         """Name what a piece takes from the client and from other pieces."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 
 from anabranch.cluster import task as tasks
 from anabranch.cluster import transport
+from anabranch.cluster.transactions import Decider
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.runtime.options import SessionOptions
@@ -23,7 +25,7 @@ from anabranch.train.cluster_spec import ClusterSpec
 
 SAY_AFTER = 5.0
 """Seconds after which a session says which task it waits for."""
-_SAY_AGAIN = 30.0
+SAY_AGAIN = 30.0
 _LOOK = 0.25
 """Seconds between two looks whether a task answers."""
 _log = logging.getLogger("anabranch")
@@ -52,6 +54,8 @@ class Peer:
         self.name, self.address, self.session = name, address, session
         self._opened = False
         self._opening = threading.Lock()
+        self.incarnation = 0
+        """Which process it is, once the session is open."""
 
     def open(self, token: CancellationToken | None = None) -> None:
         """Open the session at the task, unless it is open.
@@ -63,8 +67,12 @@ class Peer:
             return
         with self._opening:
             if not self._opened:
-                check_answer(self._hello(token), self.name, self.address, self.session)
+                answer = self._hello(token)
+                check_answer(answer, self.name, self.address, self.session)
+                self.incarnation = int(answer["incarnation"])
                 self._open()
+                if self.session.options.consistency != "async":
+                    self._hold()
                 self._opened = True
 
     def _hello(self, token: CancellationToken | None) -> dict[str, Any]:
@@ -72,6 +80,9 @@ class Peer:
 
     def _open(self) -> None:
         raise NotImplementedError
+
+    def _hold(self) -> None:
+        """Have the task hear of it if this process goes away."""
 
     def close(self) -> None:
         """Close the session at the task, if it is open and the task can be reached."""
@@ -83,6 +94,20 @@ class Peer:
 
     def reset(self, containers: Sequence[str]) -> None:
         """Clear containers of the task's shared resources."""
+        raise NotImplementedError
+
+    def begin(
+        self, number: str, decider: Decider, pieces: list[int], settled: list[str], token: CancellationToken
+    ) -> None:
+        """Begin a transaction over several tasks: the task holds what pieces touch."""
+        raise NotImplementedError
+
+    def end(self, number: str, commit: bool) -> None:
+        """Commit a transaction on the task, or undo it."""
+        raise NotImplementedError
+
+    def ask_rounds(self, question: list[Any]) -> Any:
+        """What the task that counts training steps answers."""
         raise NotImplementedError
 
 
@@ -115,6 +140,20 @@ class PeerHere(Peer):
         """Clear containers of the task's shared resources."""
         self.task.reset(containers)
 
+    def begin(
+        self, number: str, decider: Decider, pieces: list[int], settled: list[str], token: CancellationToken
+    ) -> None:
+        """Begin a transaction over several tasks: the task holds what pieces touch."""
+        self.task.begin(self.session.number, number, decider, pieces, settled, token)
+
+    def end(self, number: str, commit: bool) -> None:
+        """Commit a transaction on the task, or undo it."""
+        self.task.transactions.end(number, commit)
+
+    def ask_rounds(self, question: list[Any]) -> Any:
+        """What the task that counts training steps answers."""
+        return self.task.rounds.ask(*question)
+
 
 class PeerElsewhere(Peer):
     """A task of another process."""
@@ -135,6 +174,41 @@ class PeerElsewhere(Peer):
         header = {"session": facts.number, "name": self.name, "options": options, "isolated": facts.isolated}
         config = () if facts.config is None else (tasks.as_bytes_value(facts.config.SerializeToString()),)
         self._connection().call("Open", header, config, 60.0)
+
+    def _hold(self) -> None:
+        # Its end is not looked at: whatever the session asks of the task from then on is refused there.
+        self._connection().start("Hold", {"session": self.session.number}, (), None, lambda answer: None)
+
+    def begin(
+        self, number: str, decider: Decider, pieces: list[int], settled: list[str], token: CancellationToken
+    ) -> None:
+        """Begin a transaction over several tasks: the task holds what pieces touch."""
+        timeout = None if token.deadline is None else max(0.001, token.deadline - time.monotonic())
+        header = {
+            "session": self.session.number,
+            "number": number,
+            "decider": decider,
+            "pieces": pieces,
+            "settled": settled,
+            "timeout": timeout,
+        }
+        limit = None if timeout is None else timeout + 1.0
+        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        cancel = self._connection().start("Begin", header, (), limit, answers.put)
+        with token.on_cancel(cancel):
+            if token.cancelled:
+                cancel()
+            answer = answers.get()
+        if isinstance(answer, errors.OpError):
+            raise token.error() or answer
+
+    def end(self, number: str, commit: bool) -> None:
+        """Commit a transaction on the task, or undo it."""
+        self._connection().call("End", {"number": number, "commit": commit}, (), 60.0)
+
+    def ask_rounds(self, question: list[Any]) -> Any:
+        """What the task that counts training steps answers."""
+        return self._connection().call("Rounds", {"ask": question}, (), 60.0)[0]["answer"]
 
     def close(self) -> None:
         """Close the session at the task, if it can be reached; does not wait for that."""
@@ -207,7 +281,7 @@ def wait_for_task(address: str, name: str, token: CancellationToken | None) -> d
             if now >= say_at:
                 why = str(problem.message).splitlines()[0]
                 _log.warning("Waiting for %s at %s for %.0f s: %s", name, address, now - started, why)
-                say_at = now + _SAY_AGAIN
+                say_at = now + SAY_AGAIN
             time.sleep(_LOOK)
 
 

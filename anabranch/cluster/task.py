@@ -9,6 +9,10 @@ the shared resources. A value that another piece on this task needs stays here b
 step. When a caller goes away, what it has running is cancelled. A session that nobody has used for `FORGOTTEN` seconds,
 because its client died, is closed when the next one opens.
 
+What a step promises beyond one task (:mod:`anabranch.cluster.consistency`) has its other half here: transactions over
+several tasks, and, on one task of the cluster, the count of training steps. A session that needs either holds on to the
+task with a call that lasts as long as the session; when that breaks, the client is gone, and so is its session.
+
 A task that was started again has lost its state, and knows no sessions: calls for one get AbortedError, and clients
 make new ones.
 """
@@ -26,8 +30,10 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.cluster import wire
+from anabranch.cluster import transactions, transport, wire
+from anabranch.cluster.rounds import Rounds
 from anabranch.cluster.tasks import task_name
+from anabranch.cluster.transactions import Decider, Transactions
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.protos.config_pb2 import ConfigProto, RunMetadata
@@ -75,6 +81,8 @@ class _Piece:
     """Outputs that stay here for later pieces of the step, and their keys."""
     taken: dict[int, str]
     """Feeds that earlier pieces have left here."""
+    touched: transactions.Touched | None = None
+    """What it reads and writes, once a transaction has asked for it."""
 
 
 class _SessionHere:
@@ -109,6 +117,11 @@ class Task:
         self.started = time.time()
         self._sessions: dict[str, _SessionHere] = {}
         self._lock = threading.Lock()
+        self.transactions = Transactions(self.name, _ask_outcome)
+        self.rounds = Rounds()
+        self._newest_round: list[int] = [0, -1]
+        """Of the rounds that steps here have been part of: the process that counts them, and the number."""
+        self._holds: dict[str, threading.Event] = {}
 
     # -------------------------------------------------------------------------------------------------------- sessions
     def open(self, session: str, name: str, options: SessionOptions, config: Any, isolated: bool) -> None:
@@ -135,10 +148,26 @@ class Task:
 
     def close(self, session: str) -> None:
         """Forget a session; what it has running is cancelled."""
+        self._forget_session(session, True)
+
+    def _forget_session(self, session: str, closed: bool) -> None:
         with self._lock:
             here = self._sessions.pop(session, None)
+            hold = self._holds.pop(session, None)
         if here is not None:
             self._end(here)
+            self.transactions.client_gone(session)
+            self.rounds.leave(session, closed)
+        if hold is not None:
+            hold.set()
+
+    def hold(self, session: str, caller: transport.Caller) -> None:
+        """Return when a session is closed. If its caller goes away before, the session is gone."""
+        with self._lock:
+            self._session(session)
+            ended = self._holds.setdefault(session, threading.Event())
+        caller.when_gone(lambda: self._forget_session(session, False))
+        ended.wait()
 
     @staticmethod
     def _end(here: _SessionHere) -> None:
@@ -167,9 +196,14 @@ class Task:
     def reset(self, containers: Sequence[str]) -> None:
         """Clear containers of the shared resources, all if none is named, and close all sessions."""
         with self._lock:
-            ended, self._sessions = list(self._sessions.values()), {}
-        for here in ended:
+            ended, self._sessions = dict(self._sessions), {}
+            holds, self._holds = list(self._holds.values()), {}
+        for session, here in ended.items():
             self._end(here)
+            self.transactions.client_gone(session)
+            self.rounds.leave(session, True)
+        for hold in holds:
+            hold.set()
         self.manager.clear(containers or None)
 
     # ---------------------------------------------------------------------------------------------------------- pieces
@@ -189,6 +223,7 @@ class Task:
         timeout: float | None,
         on_token: OnToken | None = None,
         metadata: Any = None,
+        part: Sequence[Any] | None = None,
     ) -> list[Any]:
         """Run a piece.
 
@@ -200,10 +235,71 @@ class Task:
             timeout: seconds after which it is cancelled.
             on_token: told the token of the piece.
             metadata: a RunMetadata that is told what ran when, or None.
+            part: the number of the transaction that the piece is part of; or the process that counts rounds, and the
+                number of the round; or None.
 
         Returns:
             A value per fetch; None for those that stay here.
         """
+        if part is None or len(part) == 2:
+            if part is not None:
+                self._enter_round(*part)
+            return self._run(session, number, step, values, timeout, on_token, metadata)
+        holder = self.transactions.enter(part[0])
+
+        def on_held_token(token: CancellationToken) -> None:
+            token.holder = holder
+            if on_token is not None:
+                on_token(token)
+
+        try:
+            return self._run(session, number, step, values, timeout, on_held_token, metadata)
+        finally:
+            self.transactions.leave(part[0])
+
+    def _enter_round(self, counter: int, number: int) -> None:
+        """Refuse what comes after its round: its client was thought to be gone."""
+        with self._lock:
+            if counter == self._newest_round[0] and number < self._newest_round[1]:
+                raise errors.AbortedError(
+                    None,
+                    None,
+                    errors.message(
+                        f"updates of round {number} on {self.name}, where round {self._newest_round[1]} has begun",
+                        "a client that was there all the time",
+                        "a new tf.Session; tf.train.MonitoredTrainingSession makes one and restores",
+                    ),
+                )
+            self._newest_round = [counter, number]
+
+    def begin(
+        self,
+        session: str,
+        number: str,
+        decider: Decider,
+        pieces: Sequence[int],
+        settled: Sequence[str],
+        token: CancellationToken,
+    ) -> None:
+        """Begin a transaction: hold what pieces of a session touch."""
+        here = self._session(session)
+        used = []
+        for piece in [here.pieces[i] for i in pieces]:
+            if piece.touched is None:
+                piece.touched = transactions.touched(piece.step, here.worker)
+            used.append(piece.touched)
+        self.transactions.begin(number, session, decider, here.worker, used, settled, token)
+
+    def _run(
+        self,
+        session: str,
+        number: int,
+        step: int,
+        values: Sequence[Any],
+        timeout: float | None,
+        on_token: OnToken | None,
+        metadata: Any,
+    ) -> list[Any]:
         here = self._session(session)
         piece = here.pieces[number]
         if piece.taken:
@@ -247,6 +343,7 @@ class Task:
             "sessions": len(sessions),
             "steps": sum(here.steps for here in sessions),
             "running": sum(len(here.worker.running) for here in sessions),
+            "transactions": self.transactions.count,
             "queues": self.manager.queue_sizes(),
             "variables": len(slots),
             "bytes": sum(getattr(slot.version.value, "nbytes", 0) for slot in slots if slot.version is not None),
@@ -295,12 +392,35 @@ class Task:
                 gone = errors.CancelledError(None, None, "the client of the step gave up, or is gone")
                 caller.when_gone(lambda: token.cancel(gone))
 
-            session, number, step, timeout = header["run"]
+            session, number, step, timeout, part = header["run"]
             metadata = RunMetadata() if header.get("traced") else None
-            results = self.run(session, number, step, values, timeout, on_token, metadata)
+            results = self.run(session, number, step, values, timeout, on_token, metadata, part)
             if metadata is not None:
                 results = [*results, as_bytes_value(metadata.SerializeToString())]
             return wire.encode({}, results)
+
+        def begin(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
+            token = CancellationToken(header["timeout"])
+            gone = errors.CancelledError(None, None, "the client of the step gave up, or is gone")
+            caller.when_gone(lambda: token.cancel(gone))
+            decider = Decider(*header["decider"])
+            self.begin(header["session"], header["number"], decider, header["pieces"], header["settled"], token)
+            return wire.encode({})
+
+        def end(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
+            self.transactions.end(header["number"], header["commit"])
+            return wire.encode({})
+
+        def outcome(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
+            return wire.encode({"of": [self.incarnation, self.transactions.outcome(header["number"])]})
+
+        def hold(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
+            self.hold(header["session"], caller)
+            return wire.encode({})
+
+        def rounds(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
+            self._session(header["ask"][2])
+            return wire.encode({"answer": self.rounds.ask(*header["ask"])})
 
         def forget(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
             self.forget(header["session"], header["step"])
@@ -320,10 +440,24 @@ class Task:
             "Close": close,
             "Register": register,
             "Run": run,
+            "Begin": begin,
+            "End": end,
+            "Outcome": outcome,
+            "Hold": hold,
+            "Rounds": rounds,
             "Forget": forget,
             "Reset": reset,
             "Status": status,
         }
+
+
+def _ask_outcome(address: str, number: str) -> tuple[int, str]:
+    """Ask a task what became of a transaction; which process answered, and what it says."""
+    here = find_here(address)
+    if here is not None:
+        return here.incarnation, here.transactions.outcome(number)
+    incarnation, outcome = transport.connection(address).call("Outcome", {"number": number}, (), 5.0)[0]["of"]
+    return int(incarnation), str(outcome)
 
 
 _here: dict[str, Task] = {}

@@ -31,6 +31,7 @@ class CancellationToken:
         "committing",
         "deadline",
         "ended",
+        "holder",
         "left",
         "reached",
     )
@@ -53,6 +54,8 @@ class CancellationToken:
         """How many segments of the step have committed."""
         self.reached: Any = None
         """The segment that the step has come to, and whether that has committed and its channel op has begun."""
+        self.holder: Any = None
+        """The transaction over several tasks that the step is part of, which holds variables for it; None if none."""
         self.left: Any = None
         """What is to be said of the step (as a string) if its caller went away while it runs."""
 

@@ -27,7 +27,7 @@ def run(runner: Executor, op: Operation, env: dict[ValueKey, Any], step: Step) -
     # Variables that the segment itself has written are read once it has committed.
     reads = {at: key for at, key in plan.analysis.state_of(op).reads.items() if key not in carried}
     if reads:
-        versions = runner.manager.pin([runner.slot(key.maker) for key in reads.values()], op)
+        versions = runner.manager.pin([runner.slot(key.maker) for key in reads.values()], op, None, step.token)
         try:
             for position, version in zip(reads, versions, strict=True):
                 operands[position] = version.host()

@@ -9,7 +9,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 
 TIERS = ("auto", "interpreted", "compiled")
-CONSISTENCY = ("async", "sync", "serialisable", "('stale', k)", "('sync', b)")
+CONSISTENCY = ("'async'", "('stale', k)", "'sync'", "('sync', b)", "'serialisable'")
 ISOLATION = ("serializable", "read_committed")
 
 
@@ -30,12 +30,15 @@ class SessionOptions:
         precision: matmul and convolution precision: None (platform default), ``"highest"``, ``"high"`` or
             ``"default"``.
         plan_cache_size: how many plans are kept.
-        consistency: what steps over several tasks of a cluster promise each other: ``async``, nothing beyond what each
-            task promises. Others raise: synchronous steps are ``tf.train.SyncReplicasOptimizer``'s.
+        consistency: what the steps of a session on a cluster promise each other (``docs/cluster.md``): ``"async"``,
+            nothing beyond what each task promises; ``("stale", k)``, training steps at most ``k`` ahead of the slowest
+            worker's; ``"sync"``, training steps in rounds of all workers; ``("sync", b)``, of all but ``b``;
+            ``"serialisable"``, steps over several tasks commit together or not at all. On a session of one process
+            every step keeps all of these.
         config: a ConfigProto beside these options.
 
     Raises:
-        ValueError: a value is not one of those. UnimplementedError: a consistency that is not there.
+        ValueError: a value is not one of those.
     """
 
     tier: str = "auto"
@@ -49,15 +52,19 @@ class SessionOptions:
     config: Any = None
 
     def __post_init__(self) -> None:
-        if self.consistency != "async":
-            kind = self.consistency[0] if isinstance(self.consistency, tuple) else self.consistency
-            known = kind in ("stale", "sync", "serialisable")
-            text = errors.message(
-                f"SessionOptions(consistency={self.consistency!r})",
-                "'async', the only one that is there" if known else f"one of {', '.join(CONSISTENCY)}",
-                "tf.train.SyncReplicasOptimizer for synchronous steps, with backup workers or without",
+        if isinstance(self.consistency, list):  # as it comes from another process
+            object.__setattr__(self, "consistency", tuple(self.consistency))
+        kind, number = self.mode
+        takes_number = isinstance(self.consistency, tuple)
+        known = kind in ("stale", "sync") if takes_number else kind in ("async", "sync", "serialisable")
+        if not known or isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise ValueError(
+                errors.message(
+                    f"SessionOptions(consistency={self.consistency!r})",
+                    f"one of {', '.join(CONSISTENCY)}, with a number that is not negative",
+                    "consistency='sync'",
+                )
             )
-            raise errors.UnimplementedError(None, None, text) if known else ValueError(text)
         for name, allowed in (
             ("tier", TIERS),
             ("isolation", ISOLATION),
@@ -69,3 +76,11 @@ class SessionOptions:
                         f"SessionOptions({name}={getattr(self, name)!r})", f"one of {allowed}", f"{name}={allowed[0]!r}"
                     )
                 )
+
+    @property
+    def mode(self) -> tuple[Any, Any]:
+        """The kind of consistency, and its number; 0 where it has none."""
+        given = self.consistency
+        if not isinstance(given, tuple):
+            return given, 0
+        return (given[0], given[1]) if len(given) == 2 else (given, None)

@@ -265,7 +265,7 @@ def run_channel(runner: Executor, op: Operation, env: dict[ValueKey, Any], step:
     carried = runner.plan.analysis.carried
     # Variables that the segment itself has written are read once it has committed.
     reads = [key for key in sources[: len(op._inputs)] if isinstance(key, StateKey) and key not in carried]
-    versions = runner.manager.pin([runner.slot(key.maker) for key in reads], op)
+    versions = runner.manager.pin([runner.slot(key.maker) for key in reads], op, None, step.token)
     try:
         seen: dict[ValueKey, Any] = {**env, **{k: version.host() for k, version in zip(reads, versions, strict=True)}}
         operands = _operands(runner, op, sources, seen)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.state_key import StateKey
 from anabranch.core.values import dtypes
 from anabranch.rewrite import effects
 from anabranch.runtime.plans.plan import Plan, Segment
-from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceManager, Slot
+from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceHandle, ResourceManager, Slot
 
 
 @dataclasses.dataclass
@@ -46,7 +47,16 @@ def unbound() -> Binding:
     return Binding(layout, [])
 
 
-def slot_of(plan: Plan, manager: ResourceManager, maker: Operation, layout: Layout | None = None) -> Slot:
+class Names(Protocol):
+    """What knows the handles of resources: a plan, or a worker."""
+
+    @property
+    def handle_of(self) -> Callable[[Operation], ResourceHandle]:
+        """The resource that an op which makes handles names."""
+        ...
+
+
+def slot_of(plan: Names, manager: ResourceManager, maker: Operation, layout: Layout | None = None) -> Slot:
     """The variable that ``maker`` names, which becomes part of ``layout``."""
     create = maker.definition.create
     if create is not None:  # a table, which is there, empty, before anything fills it

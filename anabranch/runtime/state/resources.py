@@ -19,6 +19,10 @@ variable is a :class:`Slot` holding one immutable :class:`Version`. The rules th
    first value, changes its shape, is lost or vanishes; what happens to others is none of its business. Asked after the
    versions are pinned or claimed, it says whether what was decided fits them.
 
+6. A transaction over several tasks holds variables for the steps of it (:mod:`anabranch.runtime.state.held`): a claim
+   that lasts longer than a segment. For its own steps it is not in the way; and as what these publish may be undone
+   yet, others do not see it: they wait, readers too.
+
 Counters of random ops are state too; they are Python integers here and never leave the host.
 """
 
@@ -189,15 +193,19 @@ class Slot(_Watched):
 class Claim:
     """The variables that a running segment holds: ``reads`` shared, ``writes`` exclusively."""
 
-    __slots__ = ("reads", "token", "writes")
+    __slots__ = ("holder", "reads", "token", "writes")
 
-    def __init__(self, reads: frozenset[Any], writes: frozenset[Any]):
+    def __init__(self, reads: frozenset[Any], writes: frozenset[Any], holder: Any = None):
         self.reads = reads
         self.writes = writes
         self.token: CancellationToken | None = None
         """That of the step."""
+        self.holder = holder
+        """The transaction over several tasks that it belongs to, or None."""
 
     def conflicts(self, other: Claim) -> bool:
+        if self.holder is not None and self.holder is other.holder:
+            return False
         return not (
             self.writes.isdisjoint(other.writes)
             and self.writes.isdisjoint(other.reads)
@@ -241,6 +249,8 @@ class ResourceManager:
         self._counters: dict[str, RandomCounter] = {}
         self._active: list[Claim] = []
         self._waiting: list[Claim] = []
+        self.held: list[Claim] = []
+        """The claims of transactions over several tasks, which others may not look behind."""
         self._watched = 0
         self.spares = Spares()
         self.in_flight: list[Any] = []
@@ -421,6 +431,10 @@ class ResourceManager:
         (An interrupt may come in the moment in which this returns: the claim is the caller's before it is made.)
         """
         claim.token = token
+        if token is not None and token.holder is not None:
+            claim.holder = token.holder
+        # What is held for a step is its own already: those who wait for it are not ahead of the step.
+        is_part = token is not None and token.holder is not None
         with self._lock:
             if self._waiting or self._active:
                 self._tell_of_left(claim)
@@ -428,7 +442,7 @@ class ResourceManager:
                 try:
 
                     def ready() -> bool:
-                        ahead = self._waiting[: self._waiting.index(claim)]
+                        ahead = () if is_part else self._waiting[: self._waiting.index(claim)]
                         return not any(claim.conflicts(other) for other in self._active) and not any(
                             claim.conflicts(other) for other in ahead
                         )
@@ -505,7 +519,8 @@ class ResourceManager:
                     if version.taken:
                         break
                 else:
-                    break
+                    if not self.held or not self._is_held(slots, token):
+                        break
                 self._wait_for_versions(slots, token if token is not None else CancellationToken())
             for version in versions:
                 version.pins += 1
@@ -517,10 +532,19 @@ class ResourceManager:
         self._waiting_for_versions += 1
         try:
             token.wait_for(
-                self.changed, lambda: not any(slot.version is not None and slot.version.taken for slot in slots)
+                self.changed,
+                lambda: (
+                    not any(slot.version is not None and slot.version.taken for slot in slots)
+                    and not self._is_held(slots, token)
+                ),
             )
         finally:
             self._waiting_for_versions -= 1
+
+    def _is_held(self, slots: Sequence[Slot], token: CancellationToken | None) -> bool:
+        """Whether a transaction over several tasks that the step is not part of may have written a variable."""
+        holder = None if token is None else token.holder
+        return any(claim.holder is not holder and not claim.writes.isdisjoint(slots) for claim in self.held)
 
     def outdated(self, slot: Slot, version: Version) -> bool:
         """Whether nobody can see a version any more that its variable had."""

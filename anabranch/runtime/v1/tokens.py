@@ -179,7 +179,7 @@ class _Run:
     def run(self) -> list[Any]:
         plan = self.plan
         slots = {
-            maker: binding.slot_of(plan, self.manager, maker)  # type: ignore[arg-type]
+            maker: binding.slot_of(plan, self.manager, maker)
             for maker in plan.variables.values()
             if maker.definition.makes in STATE
         }
