@@ -27,7 +27,7 @@ from anabranch.autodiff.control_flow import (
 )
 from anabranch.autodiff.input_gradients import is_differentiable
 from anabranch.core.contract.roles import Role
-from anabranch.core.graph import body_ops, composites
+from anabranch.core.graph import body_ops, composites, shared_bodies
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.build import build, build_operation
 from anabranch.core.graph.indexed_slices import IndexedSlices
@@ -37,6 +37,7 @@ from anabranch.core.values import dtypes, shapes
 
 def _differentiate(op: Operation, grads: Sequence[Any], wanted: Sequence[bool], options: walks.Options) -> list[Any]:
     graph = op.graph
+    shared_bodies.unshare(op)
     uses = body_ops.bodies_of(op)
     first = uses[0].first
     given = [i for i, grad in enumerate(grads) if grad is not None and is_differentiable(op._outputs[i])]

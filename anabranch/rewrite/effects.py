@@ -81,12 +81,17 @@ def needed_anyway(body: Body) -> list[Operation]:
     return [op for op in needed_inside(body) if kind_of(op) not in ("pure", "read")]
 
 
-def inner_ops(op: Operation) -> Iterator[Operation]:
-    """All needed ops in the bodies of ``op``, at any depth."""
+def inner_ops(op: Operation, shared: set[Body] | None = None) -> Iterator[Operation]:
+    """All needed ops in the bodies of ``op``, at any depth; those of a body that several calls hold come once."""
+    shared = set() if shared is None else shared
     for use in bodies_of(op):
+        if use.body in shared:
+            continue
+        if use.body.shared:
+            shared.add(use.body)
         for inner in sorted(needed_inside(use.body), key=lambda item: item._id):
             yield inner
-            yield from inner_ops(inner)
+            yield from inner_ops(inner, shared)
 
 
 def acting_outputs(op: Operation) -> list[Tensor]:

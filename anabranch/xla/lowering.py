@@ -21,6 +21,7 @@ from anabranch.core import errors
 from anabranch.core.contract import faults, inference, kernels, opdef
 from anabranch.core.contract.opdef import OpDefinition
 from anabranch.core.contract.roles import Role
+from anabranch.core.graph import shared_bodies
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.graph.operation import Operation, Tensor
@@ -87,13 +88,19 @@ class MoreChecks(Exception):
     """A kernel called ``ctx.check`` that was not known to; the order of writes must be chosen anew."""
 
 
+def _and_inside(op: Operation) -> Iterator[Operation]:
+    """``op`` and all ops in its bodies, at any depth."""
+    yield op
+    if bodies_of(op):
+        for body in shared_bodies.times_inside(op):
+            yield from body.operations
+
+
 def may_check(op: Operation) -> bool:
     """Whether running ``op`` may fail a check, as far as is known."""
-    return (
-        op.definition.checks is not None
-        or op.type in emits_checks
-        or op in checked_loops
-        or any(may_check(inner) for use in bodies_of(op) for inner in use.body.operations)
+    return any(
+        part.definition.checks is not None or part.type in emits_checks or part in checked_loops
+        for part in _and_inside(op)
     )
 
 
@@ -102,14 +109,15 @@ def expects_checks(op: Operation) -> bool:
 
     A write of whole variables compares shapes, which are known when it is traced, as a rule.
     """
-    definition = op.definition
-    whole = definition.effect.kind == "write" and (
-        definition.predication is None or definition.predication.kind != "rows"
+    return any(
+        part.type in emits_checks or (part.definition.checks is not None and not _writes_whole(part.definition))
+        for part in _and_inside(op)
     )
-    return (
-        (definition.checks is not None and not whole)
-        or op.type in emits_checks
-        or any(expects_checks(inner) for use in bodies_of(op) for inner in use.body.operations)
+
+
+def _writes_whole(definition: OpDefinition) -> bool:
+    return definition.effect.kind == "write" and (
+        definition.predication is None or definition.predication.kind != "rows"
     )
 
 

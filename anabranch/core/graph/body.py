@@ -60,6 +60,8 @@ class Body:
         """Whether it is held by an op that has run, and not by one of the graph."""
         self.created = 0
         """Of such a function, how many operations have been made in it."""
+        self.shared = False
+        """Whether calls of one function hold it together; see :mod:`anabranch.core.graph.shared_bodies`."""
         self.function: NamedAttrs | None = None
         """The library function that the body was read from."""
         self.state_as_read: tuple[Any, ...] | None = None

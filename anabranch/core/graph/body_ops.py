@@ -85,11 +85,11 @@ def chosen_by_number(op: Operation) -> bool:
 def outer_of(arg: Tensor) -> Tensor | None:
     """The tensor of the enclosing body that an argument of an owned body stands for; None for other tensors.
 
-    Of a loop it is the value before the first iteration.
+    Of a loop it is the value before the first iteration. Of a body that several calls hold nothing is known.
     """
     op = arg.op
     owner = op.body.owner
-    if op.role is not Role.ARGUMENT:
+    if op.role is not Role.ARGUMENT or op.body.shared:
         return None
     if owner is None:
         captures = op.body.captures if op.body.free else {}
@@ -180,7 +180,8 @@ def line_up(parts: Sequence[Body]) -> list[Tensor]:
 def own(op: Operation) -> None:
     """Make ``op`` the owner of its bodies, or of the functions that its kernel calls."""
     for body in [use.body for use in bodies_of(op)] + [use.body for use in functions_of(op)]:
-        body.owner = op
+        if not body.shared or body.owner is None:
+            body.owner = op
         for control in body.outer_control_inputs:
             if control not in op._control_inputs:
                 op.graph._add_control_inputs(op, [control])
@@ -324,7 +325,7 @@ def _find_intermediate(body: Body, tensor: Tensor) -> Tensor:
 def copy_op(op: Operation, inputs: Iterable[Tensor], body: Body) -> Operation:
     """A copy of an op in ``body`` with other inputs, under a name in the current name scope.
 
-    It has copies of the op's bodies.
+    It has copies of the op's bodies, but for those that are shared.
     """
     graph = op.graph
     with graph.building(body), graph.control_dependencies(None), graph.bare_scopes():
@@ -346,7 +347,7 @@ def copy_op(op: Operation, inputs: Iterable[Tensor], body: Body) -> Operation:
 def _copied(value: Any, parent: Body) -> Any:
     if isinstance(value, tuple):
         return tuple(_copied(item, parent) for item in value)
-    return copy_body(value, parent) if isinstance(value, Body) else value
+    return copy_body(value, parent) if isinstance(value, Body) and not value.shared else value
 
 
 def copy_body(body: Body, parent: Body) -> Body:

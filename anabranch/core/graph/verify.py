@@ -156,7 +156,7 @@ def _body(graph: Graph, body: Body) -> Iterator[_Problem]:
         if output.op.body is not body:
             yield output.op, f"body {body.name!r} returns {output.name} of body {output.op.body.name!r}"
     owner = body.owner
-    if owner is not None:
+    if owner is not None and not body.shared:
         if not _holds(graph, owner) or body not in bodies_of(owner):
             yield owner, f"the owner {owner.name!r} of body {body.name!r} does not hold it as an attribute"
         elif owner.body is not parent:
@@ -257,7 +257,7 @@ def _attributes(op: Operation) -> Iterator[_Problem]:
         if key not in op.definition.attrs and key[:1] != "_":
             yield op, f"attribute {key!r} of {op.name!r} is not in the contract of {op.type}"
     for body in bodies_of(op):
-        if body.owner is not op:
+        if body.owner is not op and not body.shared:
             shown = "no owner" if body.owner is None else f"the owner {body.owner.name!r}"
             yield op, f"body {body.name!r}, which {op.name!r} holds, has {shown}"
     yield from _lined_up(op)

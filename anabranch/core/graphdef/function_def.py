@@ -49,7 +49,7 @@ def named_functions(op: Operation) -> Iterator[str]:
 
 
 def state_of(body: Body) -> tuple[Any, ...]:
-    """What changes when the body does; to compare with an earlier one."""
+    """What changes when the body does, those inside of it apart; to compare with an earlier one."""
     return (
         tuple(body.args),
         tuple(body.outputs),
@@ -58,13 +58,22 @@ def state_of(body: Body) -> tuple[Any, ...]:
             (op, op._inputs, tuple(op._control_inputs), op._device, tuple(map(id, op._attrs.values())))
             for op in body.operations
         ),
-        tuple(state_of(inner) for op in body.operations for inner in bodies_of(op)),
     )
 
 
 def is_as_read(body: Body) -> bool:
-    """Whether the body was read from a function and has not changed since."""
-    return body.function is not None and body.state_as_read == state_of(body)
+    """Whether the body was read from a function and has not changed since, nor have the bodies inside of it."""
+    seen = {body}
+    waiting = [body]
+    while waiting:
+        inner = waiting.pop()
+        if inner.function is None or inner.state_as_read != state_of(inner):
+            return False
+        for op in inner.operations:
+            held = [item for item in bodies_of(op) if item not in seen]
+            seen.update(held)
+            waiting += held
+    return True
 
 
 def function_name(body: Body) -> str:

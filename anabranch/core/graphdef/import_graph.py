@@ -204,6 +204,8 @@ def all_or_nothing(graph: Graph) -> Iterator[None]:
 
 # The last version of GraphDefs whose placeholders say 'scalar' where they mean an unknown shape.
 LAST_WITH_UNKNOWN_AS_SCALAR = 21
+MOST_FORMS = 4
+"""Bodies that calls of a function share: the last one is for arguments of any shapes."""
 
 
 class _Import:
@@ -216,13 +218,17 @@ class _Import:
         self.validate_colocation = validate_colocation
         self.library: dict[str, Any] = {}
         self.instantiating: list[str] = []
+        self.sharing: frozenset[str] = frozenset()
+        """Functions whose calls hold one body, for each kind of arguments."""
+        self.shared: dict[str, dict[Any, Body]] = {}
+        """These bodies, by function and shapes of the arguments."""
 
     def run(self, input_map: dict[str, Any], elements: list[str] | None, name: str | None) -> list[Any] | None:
         """Build the nodes and return the elements asked for."""
         self._read_versions()
         self._read_library()
-        expansion.require(self.proto.node, self.library)
         import_nodes.check_types(self.proto.node, self.library)
+        self.sharing = expansion.shared(self.proto.node, self.library)
         nodes = import_nodes.parse(self.proto.node, self.producers)
         if self.producer <= LAST_WITH_UNKNOWN_AS_SCALAR:
             import_nodes.forget_scalar_placeholders(nodes.values())
@@ -437,8 +443,9 @@ class _Import:
                 infer_shapes=not node.back_edges,
             )
             graph._names_in_use.setdefault(full.lower(), 1)
-            for body in function_def.bodies_of(op):
-                body.owner = op
+            for inner in function_def.bodies_of(op):
+                if not inner.shared or inner.owner is None:
+                    inner.owner = op
             if node.back_edges:
                 back += [(op, position, node.inputs[position]) for position in node.back_edges]
                 _infer_entry(op, node.back_edges)
@@ -480,7 +487,10 @@ class _Import:
             if isinstance(value, NamedAttrs) and value.name in self.library:
                 captures = definition.attrs[key].captures if key in definition.attrs else None
                 if captures is None:
-                    attrs[key] = self._body(value, f"{full}_{key}", inputs, changed)
+                    plain = definition.role is Role.CALL and not value.attrs
+                    own = not plain or value.name not in self.sharing
+                    build = self._body if own else self._shared_body
+                    attrs[key] = build(value, f"{full}_{key}", inputs, changed)
                 else:
                     captured = inputs[definition.input_range(captures, attrs)] if captures else []
                     attrs[key] = self._body(value, f"{full}_{key}", captured, set(), called=True)
@@ -491,12 +501,29 @@ class _Import:
                 )
         return attrs
 
+    def _shared_body(self, reference: NamedAttrs, name: str, inputs: list[Any], changed: set[int]) -> Body:
+        """The body that calls of a function with inputs of these shapes hold; for the last kind, inputs of any."""
+        bodies = self.shared.setdefault(reference.name, {})
+        form: Any = tuple(None if source is None else source._shape for source in inputs)
+        if form not in bodies and len(bodies) >= MOST_FORMS - 1:
+            inputs, form = [None] * len(inputs), None
+        if form not in bodies:
+            bodies[form] = self._body(reference, name, inputs, changed, shared=True)
+        return bodies[form]
+
     def _body(
-        self, reference: NamedAttrs, name: str, inputs: list[Any], changed: set[int], called: bool = False
+        self,
+        reference: NamedAttrs,
+        name: str,
+        inputs: list[Any],
+        changed: set[int],
+        called: bool = False,
+        shared: bool = False,
     ) -> Body:
         """A nested body from a library function, called with the last ``inputs``, of which a loop changes some.
 
-        One that a kernel calls (``called``) takes ``inputs`` behind arguments of which nothing is known.
+        One that a kernel calls (``called``) takes ``inputs`` behind arguments of which nothing is known. One that
+        several calls hold (``shared``) takes values only.
         """
         function = self.library[reference.name]
         if reference.name in self.instantiating:
@@ -512,7 +539,8 @@ class _Import:
         given = reference.attrs
         nodes = import_nodes.parse(function.node_def, self.producers, function=True, given=given)
         import_nodes.check_functions(nodes.values(), self.library)
-        body = Body(graph, graph._unique(name), graph.current_body)
+        body = Body(graph, graph._unique(name), graph.root if shared else graph.current_body)
+        body.shared = shared
         arguments = [
             (arg.name, i, dtype)
             for arg in function.signature.input_arg
@@ -531,7 +559,7 @@ class _Import:
                 if source is not None and position not in changed:
                     if shape is None:
                         shape = source._shape
-                    if source.dtype.is_ref and not called:
+                    if source.dtype.is_ref and not called and not shared:
                         dtype = dtype._as_ref
                 tensor = body.add_arg(dtype, shape, f"{body.name}/{arg_name}")
                 if "_handle_dtypes" in attrs and attrs["_handle_dtypes"].list.type:

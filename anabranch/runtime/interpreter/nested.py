@@ -128,7 +128,14 @@ class BodyPlans:
 
 def _count(bodies: Iterable[Body]) -> int:
     """How many bodies these are, with those inside of them."""
-    return sum(1 + _count(use.body for op in body.operations for use in bodies_of(op)) for body in bodies)
+    seen: set[Body] = set()
+    waiting = list(bodies)
+    while waiting:
+        body = waiting.pop()
+        if body not in seen:
+            seen.add(body)
+            waiting += [use.body for op in body.operations for use in bodies_of(op)]
+    return len(seen)
 
 
 class Hot(Exception):
@@ -335,7 +342,17 @@ class _Body:
             if not isinstance(manager, Overlay) or any(slot.version is None for slot in self.slots):
                 self.straight = None
 
+    def quiet(self) -> contextlib.AbstractContextManager[None]:
+        """What surrounds one run, or all runs of a loop."""
+        return straight.quiet() if self.straight is not None else contextlib.nullcontext()
+
+    def run_quietly(self, operands: Sequence[Any]) -> list[Any]:
+        """Run the body once."""
+        with self.quiet():
+            return self.run(operands)
+
     def run(self, operands: Sequence[Any]) -> list[Any]:
+        """Run the body, within :meth:`quiet`."""
         if self.plan.tier not in ("compiled", self.tier):
             self.runner.prepare(self.tier)
         self.plan.runs += 1
@@ -379,14 +396,14 @@ def _execute(
         alone = policy.compiling_body(runner.bodies.of(chosen.body, live).cost)
         waits = runner.plan.cost.compile <= BODIES_FOR_A_SEGMENT * alone
     if role is Role.CONDITIONAL:
-        results = _Body(runner, chosen.body, live, manager, step, waits).run(operands[1:])
+        results = _Body(runner, chosen.body, live, manager, step, waits).run_quietly(operands[1:])
     elif role is Role.LOOP:
         condition = _Body(runner, uses[0].body, (0,), manager, step, waits)
         inner = _Body(runner, chosen.body, live, manager, step, waits)
         changing = inner.live if len(inner.live) < inner.count else None
         results = operands
         most = step.nested_cost[0] + runner.plan.cost.compile if restart else float("inf")
-        with straight.quiet() if inner.straight is not None else contextlib.nullcontext():
+        with inner.quiet():
             while control.truth(to_host(condition.run(results)[0])):
                 step.token.raise_if_cancelled()
                 made = inner.run(results)
@@ -400,5 +417,5 @@ def _execute(
                     raise Hot
     else:
         assert role is Role.CALL
-        results = _Body(runner, chosen.body, live, manager, step, waits).run(operands)
+        results = _Body(runner, chosen.body, live, manager, step, waits).run_quietly(operands)
     return list(results)

@@ -6,11 +6,15 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from anabranch.core.contract.roles import Role
+from anabranch.core.graph import shared_bodies
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes
 from anabranch.rewrite import effects
 from anabranch.xla import control, known_values
+
+MOST_INLINED = 512
+"""Operations that shared bodies may add to a program, which has a copy of them for each call."""
 
 
 def needs_host(
@@ -20,6 +24,8 @@ def needs_host(
     definition = op.definition
     effect = definition.effect
     if effect.kind == "body":
+        if shared_bodies.executions(op) > MOST_INLINED:
+            return True
         inside = (inner for inner in effects.inner_ops(op) if inner.definition.effect.kind != "body")  # at any depth
         return any(needs_host(inner, inner._inputs, fed) for inner in inside) or any(
             isinstance(key, StateKey) and key.maker._outputs[0].dtype.base.name == "string" for key in sources

@@ -21,6 +21,7 @@ from anabranch.core import errors
 from anabranch.core.cache import Cache, Listed
 from anabranch.core.contract import kernels
 from anabranch.core.contract.roles import Role
+from anabranch.core.graph import shared_bodies
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.graph.operation import Operation, Tensor
@@ -128,6 +129,8 @@ class Plan:
         awaited = [fetch for fetch in fetches if not isinstance(fetch, Tensor)]
         self.analysis = state.analyse(ops, self.fed, state.Variables(handle_of), awaited)
         self._refuse_unfed()
+        if not nested:
+            shared_bodies.require_executable(self.analysis.order)
         self.final_reads: dict[Tensor, Operation] = {
             fetch: self.analysis.variable(fetch)
             for fetch in self.fetches

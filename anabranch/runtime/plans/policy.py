@@ -19,6 +19,7 @@ import numpy as np
 from anabranch.core.contract import inference, kernels, roles
 from anabranch.core.contract.opdef import OpDefinition
 from anabranch.core.contract.roles import Role
+from anabranch.core.graph import shared_bodies
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.rewrite import effects
 from anabranch.xla import engine, stored_programs
@@ -214,18 +215,20 @@ def _add_bodies(cost: Cost, op: Operation, own: set[str]) -> None:
     loop = op.role is Role.LOOP
     times = LOOP_RUNS if loop else 1
     cost.loops |= loop
+    calls = shared_bodies.times_inside(op)
     for inner in effects.inner_ops(op):
         definition = inner.definition
         if definition.role is Role.CONSTANT or definition.makes is not None or definition.effect.kind == "body":
             continue
-        cost.bodies += HOST_OP * times
+        count = calls[inner.body]
+        cost.bodies += HOST_OP * times * count
         if kernels.needs_lax(definition) and inner.type not in own:
             own.add(inner.type)
             cost.start += OWN_PROGRAM
         if definition.kernel is not None and not definition.data_dependent_shape:
-            cost.compilable += 1
-            cost.in_bodies += not _only_moves(definition)
-            cost.in_loops += loop
+            cost.compilable += count
+            cost.in_bodies += count * (not _only_moves(definition))
+            cost.in_loops += count * loop
 
 
 def straight_elements(size: int) -> float:

@@ -237,3 +237,11 @@ def test_outputs_that_nobody_uses_are_not_computed(tier):
         assert s.run([other, total], {x: 3.0}) == [3.0, 6.0]
         assert len(called) == 4
         assert s.run(count) == 3  # an effect happens where something that is used, or somebody who waits, needs it
+
+
+def test_what_a_branch_or_a_call_overflows_is_no_warning():
+    x = tf.placeholder(tf.float32, [])
+    branch = tf.cond(x > 0.0, lambda: x * 1e38 * 4.0, lambda: tf.log(x))
+    with tf.Session(config=tf.SessionOptions(tier="interpreted")) as session:
+        results = [session.run(branch, {x: value}) for value in (1.0, 2.0, 3.0, -1.0, 0.0, -2.0)]
+    np.testing.assert_array_equal(results, [np.inf, np.inf, np.inf, np.nan, -np.inf, np.nan])
