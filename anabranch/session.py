@@ -126,8 +126,9 @@ class BaseSession:
 
     @property
     def graph_def(self) -> Any:
-        """The graph as a GraphDef."""
-        return self._graph.as_graph_def(add_shapes=True)
+        """The graph as a GraphDef, with shapes if the session's ``graph_options`` say ``infer_shapes``."""
+        shapes = self._config is not None and self._config.graph_options.infer_shapes
+        return self._graph.as_graph_def(add_shapes=shapes)
 
     @property
     def sess_str(self) -> str:
@@ -433,6 +434,12 @@ class BaseSession:
 
         return call
 
+    def _make_callable_from_options(self, callable_options: Any) -> Callable[..., list[Any]]:
+        """:meth:`make_callable` of what a ``CallableOptions`` message names; its function gives a list."""
+        fetches, targets = list(callable_options.fetch), list(callable_options.target)
+        run = self.make_callable([*fetches, *targets], list(callable_options.feed))
+        return lambda *values: run(*values)[: len(fetches)]
+
     def _callable_with_token(self, fetches: Any, on_token: OnToken) -> Callable[[], Any]:
         """A function that runs ``fetches`` without feeds; ``on_token`` is told the token of each run."""
         fetch_plan = self._new_fetch_plan(fetches)
@@ -541,18 +548,18 @@ class Session(BaseSession):
 class InteractiveSession(BaseSession):
     """A session that makes itself the default on construction, for shells; ``close`` undoes it."""
 
-    _active: ClassVar[int] = 0
+    _active_session_count: ClassVar[int] = 0
     """How many have not been closed."""
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None):
         super().__init__(target, graph, config)
-        if InteractiveSession._active:
+        if InteractiveSession._active_session_count:
             warnings.warn(
                 "An interactive session is already active. This can cause out-of-memory errors in some cases. You must "
                 "explicitly call `InteractiveSession.close()` to release resources held by the other session(s).",
                 stacklevel=2,
             )
-        InteractiveSession._active += 1
+        InteractiveSession._active_session_count += 1
         self._default = self.as_default()
         self._default.__enter__()
         self._graph_context = graph.as_default() if graph is not None else None
@@ -564,7 +571,7 @@ class InteractiveSession(BaseSession):
         if self._closed:
             return
         super().close()
-        InteractiveSession._active -= 1
+        InteractiveSession._active_session_count -= 1
         if self._graph_context is not None:
             self._graph_context.__exit__(None, None, None)
         if self in _stack.sessions:

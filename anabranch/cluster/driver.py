@@ -44,14 +44,17 @@ def address_of(target: str) -> str:
     """The address that a session's target names.
 
     Raises:
-        InvalidArgumentError: it names none.
+        NotFoundError: it is of another kind.
     """
     text = target.decode() if isinstance(target, bytes) else target
     if not text.startswith(SCHEME):
-        raise errors.InvalidArgumentError(
+        raise errors.NotFoundError(
             None,
             None,
-            errors.message(f"the session target {text!r}", f"'' (in-process) or '{SCHEME}host:port'", "server.target"),
+            f"No session factory registered for the given session options: {{target: {text!r}}}\n"
+            + errors.message(
+                f"the session target {text!r}", f"'' (in-process) or '{SCHEME}host:port'", "server.target"
+            ),
         )
     address = text.removeprefix(SCHEME)
     credentials.split_address(address)

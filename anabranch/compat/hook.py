@@ -38,20 +38,53 @@ class Elsewhere(NamedTuple):
 INTERNAL: Any = type("Internal", (), {"__repr__": lambda self: "INTERNAL"})()
 
 
+_VERSIONS = ("__version__", "__git_version__", "__compiler_version__")
+# Modules whose functions our own code calls by way of the module, so that a program can put its own in their place.
+_REPLACEABLE = {"logging": "anabranch.platform.logging", "python.platform.tf_logging": "anabranch.platform.logging"}
+
+
 class Facade(types.ModuleType):
     """A module of TensorFlow; its names are found when they are asked for."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
             return [item for item in dir(self) if not item.startswith("_")]
-        if name.startswith("__") and name.endswith("__"):
+        if name.startswith("__") and name.endswith("__") and name not in _VERSIONS:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         value = resolve(below(self.__name__), name)
         self.__dict__[name] = value
         return value
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        shared = self._shared(name)
+        if shared is not None:
+            module, own = shared
+            _originals.setdefault((module.__name__, own), getattr(module, own))
+            setattr(module, own, value)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        shared = self._shared(name)
+        if shared is not None:
+            module, own = shared
+            setattr(module, own, _originals.pop((module.__name__, own), getattr(module, own)))
+        super().__delattr__(name)
+
+    def _shared(self, name: str) -> tuple[types.ModuleType, str] | None:
+        """The module of ours, and the name in it, that a name of this module stands for as a place to be filled."""
+        path = _REPLACEABLE.get(below(self.__name__))
+        if path is None or name.startswith("__"):
+            return None
+        module = importlib.import_module(path)
+        own = {"warn": "warning"}.get(name, name)
+        return (module, own) if hasattr(module, own) else None
+
     def __dir__(self) -> list[str]:
         return sorted({*self.__dict__, *listing(below(self.__name__))})
+
+
+_originals: dict[tuple[str, str], Any] = {}
+"""Functions of ours in whose place a program has put its own."""
 
 
 def below(module: str) -> str:

@@ -42,7 +42,8 @@ meta_graph: @compat.internal.scoped_meta_graphs top train @train.meta_graph
 load_library: top
 sparse_tensor random_seed common_shapes: top @compat.internal.private_names @core.graph.sparse_tensor
 tensor_spec: @core.values.tensor_spec top
-importer versions: top @compat.internal.private_names
+importer: top @compat.internal.private_names
+versions: @compat.internal.private_names top
 smart_cond: @compat.internal.conditions =layer_utilities
 errors errors_impl: errors @compat.internal.private_names
 graph_util graph_util_impl: graph_util @core.graphdef.graph_util
@@ -138,7 +139,8 @@ distribution_strategy_context distribute: @compat.internal.distribution
 _table(
     """
 platform.gfile: gfile
-platform.flags: flags app
+platform.flags: flags app @platform.flags
+platform.build_info: =devices
 platform.app: app
 platform.tf_logging platform.logging: logging
 platform.googletest platform.test platform.benchmark: test
@@ -148,8 +150,8 @@ util.nest data.util.nest: nest contrib.framework.nest @core.values.nest @compat.
 util.compat: compat
 util.tf_inspect: =inspect
 util.all_util util.tf_export util.deprecation util.function_utils util.tf_decorator util.tf_contextlib: =utilities
-util.tf_should_use util.keyword_args util.serialization: =utilities
-client.session: top @session
+util.tf_should_use util.keyword_args util.serialization util.decorator_utils: =utilities
+client.session: top @session @compat.internal.session_names
 client.device_lib: =devices
 debug debug.lib.debug_data debug.lib.debug_utils debug.wrappers.hooks debug.wrappers.framework: @debug
 debug.wrappers.dumping_wrapper debug.wrappers.local_cli_wrapper debug.wrappers.grpc_wrapper: @debug

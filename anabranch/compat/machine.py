@@ -38,6 +38,17 @@ def IsGoogleCudaEnabled() -> bool:
     return tf.test.is_built_with_cuda()
 
 
+def __getattr__(name: str) -> Any:
+    if name == "is_cuda_build":  # asks for the devices, which start when they are asked for
+        return IsGoogleCudaEnabled()
+    raise AttributeError(name)
+
+
+def TF_bfloat16_type() -> type:
+    """The type of bfloat16's elements in NumPy."""
+    return tf.bfloat16.as_numpy_dtype
+
+
 # ------------------------------------------------------------------------------------------------------------ registry
 def get_registered_ops() -> dict[str, Any]:
     """Op types with their OpDefs."""

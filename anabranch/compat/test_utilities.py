@@ -126,6 +126,9 @@ def NCHW_VECT_CToNHWC(input_shape_or_tensor: Any) -> Any:
     return tf.reshape(tf.transpose(input_shape_or_tensor, order), joined)
 
 
+IsGoogleCudaEnabled = tf.test.is_built_with_cuda
+
+
 def get_node_def_from_graph(node_name: str, graph_def: Any) -> Any:
     """The node of a name in a graph definition; None if there is none."""
     return next((node for node in graph_def.node if node.name == node_name), None)

@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from anabranch.contrib.framework.deprecation import (
+    add_notice_to_docstring,
     deprecated,
     deprecated_alias,
     deprecated_arg_values,
@@ -16,12 +17,14 @@ from anabranch.contrib.framework.deprecation import (
     deprecated_argument_lookup,
     rewrite_argument_docstring,
     silence,
+    validate_callable,
 )
 from anabranch.core import errors
 from anabranch.core.decorators import TFDecorator, make_decorator, rewrap, unwrap
 
 __all__ = [
     "TFDecorator",
+    "add_notice_to_docstring",
     "deprecated",
     "deprecated_alias",
     "deprecated_arg_values",
@@ -32,6 +35,7 @@ __all__ = [
     "rewrite_argument_docstring",
     "silence",
     "unwrap",
+    "validate_callable",
 ]
 contextmanager = contextlib.contextmanager
 
@@ -83,6 +87,11 @@ def should_use_result(func: Any) -> Any:
 def do_not_convert(func: Any = None, **options: Any) -> Any:
     """Decorator: the function is not rewritten, as none is."""
     return func if func is not None else lambda inner: inner
+
+
+def get_qualified_name(function: Any) -> str:
+    """A function's name with those of the classes that it is defined in."""
+    return str(getattr(function, "__qualname__", function.__name__)).rpartition("<locals>.")[2]
 
 
 def fn_args(fn: Any) -> tuple[str, ...]:

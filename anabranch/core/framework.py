@@ -34,7 +34,7 @@ def publish_constants() -> None:
         "Graph": graph.Graph,
         "get_default_graph": graph.get_default_graph,
         "reset_default_graph": graph.reset_default_graph,
-        "Tensor": operation.Tensor,
+        "Tensor": operation.GraphTensor,
         "Operation": operation.Operation,
         "GraphKeys": collections.GraphKeys,
         "DType": dtypes.DType,

@@ -87,6 +87,12 @@ class Site:
             self._frames = [_resolve(pairs[i], pairs[i + 1]) for i in range(0, len(pairs), 2)]
         return self._frames
 
+    def frames_with_starts(self) -> list[tuple[Any, ...]]:
+        """Return the frames like :meth:`frames`, each with its function's first line."""
+        frames, pairs = self.frames(), self._pairs
+        starts = [pairs[i].co_firstlineno for i in range(0, len(pairs), 2)] or [frame.lineno for frame in frames]
+        return [(*frame, start) for frame, start in zip(frames, starts, strict=True)]
+
     def user_line(self) -> Frame | None:
         """Return the innermost frame: the line of the user's program that did it."""
         frames = self.frames()

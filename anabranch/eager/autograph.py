@@ -28,7 +28,7 @@ from anabranch.core.graph import composites
 from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
-from anabranch.core.graph.operation import GraphTensor
+from anabranch.core.graph.operation import Deferred, GraphTensor
 from anabranch.ops.control.public_cond import cond as conditional
 from anabranch.ops.control.public_while import while_loop
 
@@ -46,9 +46,9 @@ def _malt() -> Any:
     config: Any = importlib.import_module("malt.core.config")
     config.CONVERSION_RULES = (config.DoNotConvert("anabranch"), config.DoNotConvert("numpy"), *config.CONVERSION_RULES)
     builtins: Any = importlib.import_module("malt.operators.py_builtins")
-    builtins.len_registry.register(GraphTensor, _length)
-    builtins.print_registry.register(GraphTensor, _print)
-    builtins.abs_registry.register(GraphTensor, abs)
+    builtins.len_registry.register(Deferred, _length)
+    builtins.print_registry.register(Deferred, _print)
+    builtins.abs_registry.register(Deferred, abs)
     return malt
 
 
@@ -223,14 +223,14 @@ def _run(body: Callable[[], Any], get_state: Callable[[], Any]) -> list[Any]:
 
 def _waits(value: Any) -> bool:
     """Whether Python cannot branch on a value, as it is not there yet."""
-    return isinstance(value, GraphTensor)
+    return isinstance(value, Deferred)
 
 
 def _is_value(value: Any) -> bool:
     """Whether a variable's value can be that of a tensor."""
     return (
         composites.is_composite(value)
-        or isinstance(value, GraphTensor | bool | int | float | complex | np.ndarray | np.generic)
+        or isinstance(value, Deferred | bool | int | float | complex | np.ndarray | np.generic)
         or hasattr(value, "_known")
         or hasattr(value, "initializer")
     )
@@ -238,7 +238,7 @@ def _is_value(value: Any) -> bool:
 
 def _zeros(like: Any) -> Any:
     """Zeros like what another branch gives."""
-    if not isinstance(like, GraphTensor):
+    if type(like) is not GraphTensor:
         return build("ZerosLike", convert_to_tensor(like))
     shape = like._shape
     if shape is not None and None not in shape:

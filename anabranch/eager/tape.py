@@ -498,6 +498,6 @@ def _gradients_in_graph(
     """The same of a graph's tensors, whose graph tells how they came about."""
     builder = current_builder()
     given = [_source(x) for x in sources]
-    local = [x if isinstance(x, builder.tensor_type) or not isinstance(x, Tensor) else builder.adopt(x) for x in given]
+    local = [x if type(x) is builder.tensor_type or not isinstance(x, Tensor) else builder.adopt(x) for x in given]
     known = [target for target in targets if target is not None]
     return gradients(known, local, [s for t, s in zip(targets, starts, strict=True) if t is not None])

@@ -23,7 +23,7 @@ _absl.disclaim_key_flags()
 _OLD_ARGUMENTS = {"flag_name": "name", "default_value": "default", "docstring": "help"}
 
 
-class _Flags:
+class _FlagValuesWrapper:
     """Values of the flags: absl's ``FLAGS``, which parses ``sys.argv`` when a flag is read for the first time."""
 
     def __init__(self, values: _absl.FlagValues) -> None:
@@ -75,6 +75,9 @@ class _Flags:
     def __repr__(self) -> str:
         return repr(self.__dict__["_values"])
 
+    def __str__(self) -> str:
+        return str(self.__dict__["_values"])
+
 
 def _define(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
@@ -94,7 +97,7 @@ def _define(original: Callable[..., Any]) -> Callable[..., Any]:
     return define
 
 
-FLAGS = _Flags(_absl.FLAGS)
+FLAGS = _FlagValuesWrapper(_absl.FLAGS)
 
 
 def _publish() -> None:

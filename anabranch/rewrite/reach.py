@@ -144,7 +144,8 @@ def topological_order(needed: set[Operation], fed: frozenset[Tensor]) -> list[Op
         raise errors.InvalidArgumentError(
             None,
             stuck[0],
-            errors.message(
+            f"Graph is invalid, contains a cycle with {len(stuck)} nodes\n"
+            + errors.message(
                 f"a cycle through {', '.join(repr(op.name) for op in stuck[:5])}",
                 "a graph without cycles outside of loops",
                 "use tf.while_loop, or remove the control input that closes the cycle",

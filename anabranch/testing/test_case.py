@@ -228,6 +228,9 @@ class TestCase(absltest.TestCase):
             value = self.evaluate(value)
         return np.asarray(value)
 
+    def _NDArrayNear(self, ndarray1: Any, ndarray2: Any, err: float) -> bool:
+        return bool(np.linalg.norm(self._array(ndarray1) - self._array(ndarray2)) < err)
+
     def assertNear(self, f1: float, f2: float, err: float, msg: str | None = None) -> None:
         """|f1 - f2| is at most ``err``."""
         self.assertTrue(
@@ -266,12 +269,13 @@ class TestCase(absltest.TestCase):
             self.fail("\n".join(filter(None, [msg, heading, *lines])) + more)
 
     def _walk(self, a: Any, b: Any, path: str, msg: str | None, compare: Callable[[Any, Any, str], None]) -> None:
+        a, b = (part._asdict() if hasattr(part, "_asdict") else part for part in (a, b))
         if isinstance(a, Mapping) != isinstance(b, Mapping):
-            self.fail(f"{path}: cannot compare a mapping with {type(b if isinstance(a, Mapping) else a)}. {msg or ''}")
+            raise ValueError(f"Can't compare dict to non-dict, at {path}: a {type(a)} with a {type(b)}. {msg or ''}")
         if isinstance(a, Mapping):
             self.assertCountEqual(a.keys(), b.keys(), f"{path}: mismatched keys. {msg or ''}")
             for key in a:
-                self._walk(a[key], b[key], f"{path}[{key!r}]", msg, compare)
+                self._walk(a[key], b[key], f"{path}[{key}]", msg, compare)
             return
         if isinstance(a, list | tuple) and isinstance(b, list | tuple):
             # Ragged lists, and lists of structures, are compared part by part.
@@ -296,7 +300,8 @@ class TestCase(absltest.TestCase):
                 return ~np.isclose(p, q, rtol=rtol, atol=atol, equal_nan=True)
 
             heading = f"{path[1:]} differs. {msg or ''}" if path != "a" else msg
-            self._compare_arrays(x, y, heading, differ, f"close within rtol={rtol}, atol={atol}")
+            how = f"close. Not equal to tolerance rtol={rtol}, atol={atol}"
+            self._compare_arrays(x, y, heading, differ, how)
 
         self._walk(a, b, "a", msg, compare)
 

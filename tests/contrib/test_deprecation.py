@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
 
 from anabranch.compat import utilities
@@ -33,7 +31,7 @@ def test_documentation_says_so() -> None:
     assert deprecation.rewrite_argument_docstring("Of `a`.\n a: it.", "a", "b") == "Of `b`.\n b: it."
 
 
-def test_aliases_warn_and_silence_holds() -> None:
+def test_aliases_warn_and_silence_holds(caplog: pytest.LogCaptureFixture) -> None:
     class New:
         """New."""
 
@@ -41,16 +39,43 @@ def test_aliases_warn_and_silence_holds() -> None:
             self.value = value
 
     old = deprecation.deprecated_alias("m.Old", "n.New", New)
-    with deprecation.silence(), warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with deprecation.silence():
         assert old(1).value == 1
-    with pytest.warns(DeprecationWarning, match=r"The name m\.Old is deprecated\. Please use n\.New instead\."):
-        made = old(2)
+    assert not caplog.messages
+    made = old(2)
+    assert "test_deprecation.py:" in caplog.messages[0]
+    assert caplog.messages[0].endswith("The name m.Old is deprecated. Please use n.New instead.")
     assert isinstance(made, New)
     assert old(3).value == 3
     function = deprecation.deprecated_alias("m.f", "n.f", abs)
-    with pytest.warns(DeprecationWarning, match=r"The name m\.f is deprecated"):
-        assert function(-1) == 1
+    assert function(-1) == 1
+    assert "The name m.f is deprecated" in caplog.messages[-1]
+    assert len(caplog.messages) == 2
+
+
+def test_a_default_is_a_value_too(caplog: pytest.LogCaptureFixture) -> None:
+    @deprecation.deprecated_arg_values("2016-07-04", "Pass False.", warn_once=False, old=True)
+    def f(old: bool = True) -> bool:
+        return old
+
+    assert not f(False)
+    assert not caplog.messages
+    assert f()
+    assert f(True)
+    assert [text.partition(": ")[2] for text in caplog.messages] == 2 * [
+        f"calling {f.__qualname__} with old=True (from {__name__}) is deprecated and will be removed "
+        "after 2016-07-04.\n"
+        "Instructions for updating:\nPass False."
+    ]
+
+
+def test_functions_for_decorators_of_others() -> None:
+    assert utilities.get_qualified_name(utilities.TFDecorator.__get__) == "TFDecorator.__get__"
+    assert utilities.add_notice_to_docstring("A.\n  \n", "Do.", "None.", "(old)", ["Note."]) == "A. (old)\n\nNote.\nDo."
+    assert utilities.add_notice_to_docstring(None, "Do.", "None.", "(old)", ["Note."]) == "None.\n\nNote.\nDo."
+    utilities.validate_callable(print, "d")
+    with pytest.raises(ValueError, match="make sure @property appears before @d in your source code"):
+        utilities.validate_callable(property(print), "d")
 
 
 @pytest.mark.parametrize(

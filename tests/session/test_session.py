@@ -223,7 +223,9 @@ def test_options_are_checked():
         tf.Session(config={"a": 1})
     with pytest.raises(TypeError, match=r"graph must be a tf\.Graph"):
         tf.Session(graph=3)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"session target 'foo://bar'(.|\n)*grpc://host:port"):
+    with pytest.raises(
+        tf.errors.NotFoundError, match=r"No session factory registered(.|\n)*target 'foo://bar'(.|\n)*grpc://host:port"
+    ):
         tf.Session("foo://bar")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import subprocess
 import sys
 import threading
@@ -21,6 +22,9 @@ class Case(tf.test.TestCase):
         """Nothing."""
 
 
+Pair = collections.namedtuple("Pair", ["a", "b"])
+
+
 @pytest.fixture
 def case() -> Case:
     made = Case()
@@ -33,9 +37,10 @@ def case() -> Case:
     ("name", "good", "bad", "text"),
     [
         ("assertAllClose", ([1.0, 2.0], [1.0, 2.0 + 1e-7]), ([1.0, 2.0], [1.0, 2.1]), r"1 of 2 elements are not close"),
-        ("assertAllClose", ({"a": [1.0]}, {"a": [1.0]}), ({"a": [1.0]}, {"a": [2.0]}), r"\['a'\] differs"),
+        ("assertAllClose", ({"a": [1.0]}, {"a": [1.0]}), ({"a": [1.0]}, {"a": [2.0]}), r"\[a\] differs"),
         ("assertAllClose", ([1.0, np.nan], [1.0, np.nan]), ([1.0], [1.0, 1.0]), "Shape mismatch"),
-        ("assertAllClose", ([[1.0], [1.0, 2.0]], [[1.0], [1.0, 2.0]]), ({"a": 1}, [1]), "cannot compare a mapping"),
+        ("assertAllClose", ([[1.0], [1.0, 2.0]], [[1.0], [1.0, 2.0]]), ({"a": 1}, {"b": 1}), "mismatched keys"),
+        ("assertAllClose", (Pair(1, 2), {"a": 1, "b": 2}), (1, 2), "Not equal to tolerance rtol=1e-06"),
         ("assertAllEqual", ([b"a"], ["a"]), ([1, 2], [1, 3]), r"\(1,\): np.int64\(2\) and np.int64\(3\)"),
         ("assertNotAllClose", ([1.0], [2.0]), ([1.0], [1.0]), "close at all elements"),
         ("assertNotAllEqual", ([1], [2]), ([1], [1]), "equal at all elements"),
@@ -224,3 +229,8 @@ def test_a_case_that_begins_inside_of_a_graph():
     with graph.as_default():
         Case().debug()
     assert not graph.get_operations()
+
+
+def test_a_mapping_is_not_compared_with_anything_else(case: Case) -> None:
+    with pytest.raises(ValueError, match="Can't compare dict to non-dict"):
+        case.assertAllClose({"a": 1}, [1])

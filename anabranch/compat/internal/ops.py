@@ -8,6 +8,7 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.autodiff import registry
+from anabranch.compat.internal.session_names import _default_session_stack
 from anabranch.core import errors
 from anabranch.core.contract import opdef
 from anabranch.core.graph import builder, convert
@@ -15,6 +16,7 @@ from anabranch.core.graph.graph import graph_of
 from anabranch.core.graph.indexed_slices import convert_n_to_tensor_or_indexed_slices
 from anabranch.core.graph.tensor import Tensor
 
+__all__ = ["_default_session_stack"]
 _USE_C_API = True
 _counter = itertools.count(1)
 _dense_types: list[type] = [tf.Variable]
@@ -81,16 +83,8 @@ def name_from_scope_name(name: str) -> str:
 
 
 _name_from_scope_name = name_from_scope_name
-
-
-def prepend_name_scope(name: str, import_scope: str | None) -> str:
-    """``name`` in ``import_scope``."""
-    return f"{import_scope.rstrip('/')}/{name}" if import_scope else name
-
-
-def strip_name_scope(name: str, export_scope: str | None) -> str:
-    """``name`` without ``export_scope`` before it."""
-    return name.removeprefix(f"{export_scope.rstrip('/')}/") if export_scope else name
+prepend_name_scope = tf.contrib.framework.prepend_name_scope
+strip_name_scope = tf.contrib.framework.strip_name_scope
 
 
 def _get_graph_from_inputs(op_input_list: Any, graph: Any = None) -> Any:
@@ -102,6 +96,21 @@ def _get_graph_from_inputs(op_input_list: Any, graph: Any = None) -> Any:
                 raise ValueError(f"{one} is not from the passed-in graph.")
         return graph
     return graph_of(tensors)
+
+
+def get_name_scope() -> str:
+    """The current name scope, without a final '/'."""
+    return tf.get_default_graph().get_name_scope()
+
+
+def _NodeDef(op_type: str, name: str, device: Any = None, attrs: dict[str, Any] | None = None) -> Any:
+    """A node of a graph definition, of which ``tf.Operation(node, graph, inputs)`` makes an operation."""
+    node = tf.NodeDef(op=op_type, name=name)
+    for key, value in (attrs or {}).items():
+        node.attr[key].CopyFrom(value)
+    if device:
+        node.device = device if isinstance(device, str) else device.to_string()
+    return node
 
 
 def inside_function() -> bool:

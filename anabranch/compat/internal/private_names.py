@@ -13,6 +13,7 @@ from anabranch.core.values import nest
 from anabranch.losses.weighted import squeezed_last
 from anabranch.metrics.state import metric_variable
 from anabranch.ops.control.public_defun import DefinedFunction
+from anabranch.ops.nn.public_sampled_losses import compute_sampled_logits
 from anabranch.rnn.cells import assert_like_rnncell, concat, zero_state_tensors
 from anabranch.rnn.dynamic import best_effort_batch, infer_dtype, transposed
 from anabranch.rnn.wrappers import linear as _linear_of
@@ -29,6 +30,7 @@ _zero_state_tensors = zero_state_tensors
 _transpose_batch_time = transposed
 _best_effort_input_batch_size = best_effort_batch
 _infer_state_dtype = infer_dtype
+_compute_sampled_logits = compute_sampled_logits
 _VariableStore = VariableStore
 _get_default_variable_store = variable_store
 _ReuseMode = type(tf.AUTO_REUSE)

@@ -1,7 +1,7 @@
 """Decorators of functions, arguments and values that are to go: they warn, and say so in the documentation.
 
-A warning is a DeprecationWarning at the line of the caller, so that Python's filters decide who sees it. It comes once
-for each function (and argument) unless a decorator is told otherwise, and not inside :func:`silence`.
+A warning is a message of ``tf.logging``, as in TensorFlow, and names the line of the caller. It comes once for each
+function (and argument) unless a decorator is told otherwise, and not inside :func:`silence`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import contextlib
 import functools
 import inspect
 import re
-import warnings
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.decorators import make_decorator
+from anabranch.platform import logging
 
 _DATE = re.compile(r"20\d\d-[01]\d-[0123]\d")
 _silenced = 0
@@ -34,11 +35,13 @@ def _check(date: str | None, instructions: str) -> None:
         )
 
 
-def _check_callable(func: Any, decorator: str) -> None:
+def validate_callable(func: Any, decorator_name: str) -> None:
+    """Check that what is decorated is a function; ValueError otherwise."""
     if not callable(func):
         raise ValueError(
-            f"{func} is not a function. If this is a property, make sure @property appears before @{decorator}\n"
-            + errors.message(f"a {type(func).__name__}", "a function", f"@property above @{decorator}")
+            f"{func} is not a function. If this is a property, make sure @property appears before @{decorator_name} in "
+            "your source code\n"
+            + errors.message(f"a {type(func).__name__}", "a function", f"@property above @{decorator_name}")
         )
 
 
@@ -46,19 +49,21 @@ def _when(date: str | None) -> str:
     return "in a future version" if date is None else f"after {date}"
 
 
-def noted(doc: str | None, instructions: str, title: str, suffix: str, notice: list[str]) -> str:
+def add_notice_to_docstring(
+    doc: str | None, instructions: str, no_doc_str: str, suffix_str: str, notice: list[str]
+) -> str:
     """Documentation with a notice below its first line.
 
     Args:
         doc: the documentation, if any.
         instructions: the last line of the notice.
-        title: first line where there is no documentation.
-        suffix: words behind the first line.
+        no_doc_str: first line where there is no documentation.
+        suffix_str: words behind the first line.
         notice: lines of the notice.
     """
-    lines = inspect.cleandoc(doc).splitlines() if doc else [title]
+    lines = inspect.cleandoc(doc).rstrip().splitlines() if doc else [no_doc_str]
     if doc:
-        lines[0] += f" {suffix}"
+        lines[0] += f" {suffix_str}"
     added = ["", *notice, *([instructions] if instructions else [])]
     if len(lines) > 1 and lines[1].strip():
         added.append("")
@@ -67,17 +72,21 @@ def noted(doc: str | None, instructions: str, title: str, suffix: str, notice: l
 
 def _function_doc(doc: str | None, date: str | None, instructions: str) -> str:
     notice = [f"THIS FUNCTION IS DEPRECATED. It will be removed {_when(date)}.", "Instructions for updating:"]
-    return noted(doc, instructions, "DEPRECATED FUNCTION", "(deprecated)", notice)
+    return add_notice_to_docstring(doc, instructions, "DEPRECATED FUNCTION", "(deprecated)", notice)
 
 
 def _arguments_doc(doc: str | None, date: str | None, instructions: str) -> str:
     notice = [f"SOME ARGUMENTS ARE DEPRECATED. They will be removed {_when(date)}.", "Instructions for updating:"]
-    return noted(doc, instructions, "DEPRECATED FUNCTION ARGUMENTS", "(deprecated arguments)", notice)
+    return add_notice_to_docstring(doc, instructions, "DEPRECATED FUNCTION ARGUMENTS", "(deprecated arguments)", notice)
 
 
-def _warn(text: str) -> None:
-    if not _silenced:
-        warnings.warn(text, DeprecationWarning, stacklevel=3)
+def _warn(text: str, *args: Any) -> None:
+    """Log a warning of the program's line that called the decorated function, two frames above."""
+    frame = sys._getframe(2)
+    logging.warning(f"From %s: {text}", f"{frame.f_code.co_filename}:{frame.f_lineno}", *args)
+
+
+_GOES = "(from %s) is deprecated and will be removed %s.\nInstructions for updating:\n%s"
 
 
 @contextlib.contextmanager
@@ -106,7 +115,7 @@ def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> C
     _check(date, instructions)
 
     def decorate(func: Any) -> Any:
-        _check_callable(func, "deprecated")
+        validate_callable(func, "deprecated")
         warned = False
 
         @functools.wraps(func)
@@ -114,7 +123,7 @@ def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> C
             nonlocal warned
             if not (warned and warn_once) and not _silenced:
                 warned = True
-                _warn(f"{func.__qualname__} is deprecated and will be removed {_when(date)}. {instructions}")
+                _warn(f"%s {_GOES}", func.__qualname__, func.__module__, _when(date), instructions)
             return func(*args, **kwargs)
 
         return make_decorator(func, called, "deprecated", _function_doc(func.__doc__, date, instructions))
@@ -132,29 +141,34 @@ def deprecated_alias(deprecated_name: str, name: str, func_or_class: Any, warn_o
         warn_once: warn the first time only.
     """
     warned = False
-    text = f"The name {deprecated_name} is deprecated. Please use {name} instead."
 
-    def tell() -> None:
+    def due() -> bool:
         nonlocal warned
-        if not (warned and warn_once) and not _silenced:
-            warned = True
-            warnings.warn(text, DeprecationWarning, stacklevel=3)
+        if _silenced or (warned and warn_once):
+            return False
+        warned = True
+        return True
+
+    def text() -> tuple[str, str, str]:
+        return "The name %s is deprecated. Please use %s instead.", deprecated_name, name
 
     advice = f"Please use {name} instead."
     if inspect.isclass(func_or_class):
 
         def begin(self: Any, *args: Any, **kwargs: Any) -> None:
-            tell()
+            if due():
+                _warn(*text())
             func_or_class.__init__(self, *args, **kwargs)
 
         notice = ["THIS CLASS IS DEPRECATED. It will be removed in a future version. "]
-        doc = noted(func_or_class.__doc__, advice, "DEPRECATED CLASS", "(deprecated)", notice)
+        doc = add_notice_to_docstring(func_or_class.__doc__, advice, "DEPRECATED CLASS", "(deprecated)", notice)
         return type(func_or_class.__name__, (func_or_class,), {"__doc__": doc, "__init__": begin})
-    _check_callable(func_or_class, "deprecated")
+    validate_callable(func_or_class, "deprecated")
 
     @functools.wraps(func_or_class)
     def called(*args: Any, **kwargs: Any) -> Any:
-        tell()
+        if due():
+            _warn(*text())
         return func_or_class(*args, **kwargs)
 
     return make_decorator(func_or_class, called, "deprecated", _function_doc(func_or_class.__doc__, None, advice))
@@ -193,7 +207,7 @@ def deprecated_args(
         )
 
     def decorate(func: Any) -> Any:
-        _check_callable(func, "deprecated_args")
+        validate_callable(func, "deprecated_args")
         signature = inspect.signature(func)
         missing = [name for name in quiet if name not in signature.parameters]
         if missing:
@@ -210,8 +224,12 @@ def deprecated_args(
                 if name in quiet and not _among(value, quiet[name]) and not (name in seen and once) and not _silenced:
                     seen.add(name)
                     _warn(
-                        f"calling {func.__qualname__} with {name} is deprecated and will be removed {_when(date)}. "
-                        f"{instructions}"
+                        f"calling %s with %s {_GOES}",
+                        func.__qualname__,
+                        name,
+                        func.__module__,
+                        _when(date),
+                        instructions,
                     )
             return func(*args, **kwargs)
 
@@ -248,21 +266,21 @@ def deprecated_arg_values(
         )
 
     def decorate(func: Any) -> Any:
-        _check_callable(func, "deprecated_arg_values")
+        validate_callable(func, "deprecated_arg_values")
         signature = inspect.signature(func)
         seen: set[str] = set()
 
         @functools.wraps(func)
         def called(*args: Any, **kwargs: Any) -> Any:
-            for name, value in signature.bind_partial(*args, **kwargs).arguments.items():
+            bound = signature.bind_partial(*args, **kwargs)
+            bound.apply_defaults()
+            for name, value in bound.arguments.items():
                 if name in deprecated_kwargs and _among(value, (deprecated_kwargs[name],)):
                     if (name in seen and warn_once) or _silenced:
                         continue
                     seen.add(name)
-                    _warn(
-                        f"calling {func.__qualname__} with {name}={value!r} is deprecated and will be removed "
-                        f"{_when(date)}. {instructions}"
-                    )
+                    given = func.__qualname__, name, value, func.__module__
+                    _warn(f"calling %s with %s=%s {_GOES}", *given, _when(date), instructions)
             return func(*args, **kwargs)
 
         return make_decorator(func, called, "deprecated", _arguments_doc(func.__doc__, date, instructions))

@@ -123,7 +123,7 @@ def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any]
     if definition.fixed_inputs:  # type: ignore[attr-defined]
         kind = builder.tensor_type
         for value in values:
-            if not isinstance(value, kind):
+            if type(value) is not kind:
                 break
         else:
             tensors = values

@@ -10,7 +10,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.cache import memoized
 from anabranch.core.graph.builder import Builder, current_builder
-from anabranch.core.graph.tensor import Tensor
+from anabranch.core.graph.tensor import OpView, Tensor
 from anabranch.core.values import constants, dtypes
 
 ConversionFunction = Callable[..., Any]
@@ -103,7 +103,12 @@ def convert_to_tensor(
                 )
             )
         builder = graph or current_builder()
-        return value if isinstance(value, builder.tensor_type) else builder.adopt(value)
+        return value if type(value) is builder.tensor_type else builder.adopt(value)
+    if isinstance(value, OpView):
+        raise TypeError(
+            f"Can't convert Operation {value.name!r} to Tensor\n"
+            + errors.message(f"operation {value.name!r} as a tensor", "one of its outputs", "op.outputs[0]")
+        )
     wanted = None if dtype is None else dtypes.as_dtype(dtype).base
     preferred = preferred_dtype if preferred_dtype is not None else dtype_hint
     hint = None if wanted is not None or preferred is None else dtypes.as_dtype(preferred)

@@ -295,8 +295,12 @@ class Graph(GraphScopes):
             inputs_text = [
                 f"  input {i}: {t.name} {t.dtype.name} {shapes.show(t._shape)}" for i, t in enumerate(op._inputs)
             ]
+            told, *more = str(problem).split("\n")
+            if not told.startswith("Given:"):
+                listed = ", ".join(shapes.show(t._shape) for t in op._inputs)
+                told = f"{told.removesuffix('.')} for '{op.name}' (op: '{op.type}') with input shapes: {listed}."
             raise type(problem)(
-                "\n".join([str(problem), f"Op: {op.type} {op.name!r}", *inputs_text, f"At: {op.user_site}"])
+                "\n".join([told, *more, f"Op: {op.type} {op.name!r}", *inputs_text, f"At: {op.user_site}"])
             ) from None
         self._last_handles = context.output_handles or None
         return raw
@@ -422,6 +426,34 @@ class Graph(GraphScopes):
         complete.update(given)
         return self._create(definition, tensors, complete, name, infer_shapes=compute_shapes)
 
+    def _operation_of_node(
+        self,
+        node_def: Any,
+        inputs: Sequence[Any] | None = None,
+        output_types: Any = None,
+        control_inputs: Sequence[Operation] | None = None,
+        input_types: Any = None,
+        original_op: Operation | None = None,
+        op_def: Any = None,
+    ) -> Operation:
+        """Append the operation of a NodeDef under its very name, with inputs that are given and not looked up.
+
+        ``output_types``, ``input_types`` and ``op_def`` are not used: the op's type says them.
+        """
+        del output_types, input_types, op_def
+        if node_def.name in self._by_name or not _VALID_NAME.match(node_def.name):
+            why = "Duplicate node name in graph: " if node_def.name in self._by_name else ""
+            raise ValueError(
+                f"{why}'{node_def.name}'{'' if why else ' is not a valid node name'}\n"
+                + errors.message(f"node name {node_def.name!r}", "a valid name that is free", "graph.unique_name(name)")
+            )
+        op = self.create_op(node_def.op, inputs or (), name=f"{node_def.name}/", attrs=dict(node_def.attr))
+        self._add_control_inputs(op, control_inputs or ())
+        op.original = original_op
+        if node_def.device:
+            self._set_device(op, node_def.device)
+        return op
+
     def _add_control_inputs(self, op: Operation, controls: Sequence[Operation]) -> None:
         self._check_not_finalized()
         with self._lock:
@@ -459,8 +491,29 @@ class Graph(GraphScopes):
 
     def _update_input(self, op: Operation, index: int, tensor: Tensor) -> None:
         self._check_not_finalized()
+        if tensor.graph is not self:
+            raise ValueError(
+                f"{tensor.name} must be from the same graph as {op.name}\n"
+                + errors.message(
+                    f"tensor {tensor.name!r} of another graph", "a tensor of the operation's graph", "build it there"
+                )
+            )
+        if index >= len(op._inputs):
+            raise errors.OutOfRangeError(
+                None,
+                None,
+                f"Cannot update edge. Input index [{index}] is greater than the number of total inputs "
+                f"[{len(op._inputs)}].",
+            )
         with self._lock:
             old = op._inputs[index]
+            if not shapes.is_compatible(old._shape, tensor._shape):
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    f"Cannot update edge, incompatible shapes: {shapes.show(tensor._shape)} and "
+                    f"{shapes.show(old._shape)}.",
+                )
             if old.dtype.base != tensor.dtype.base:
                 raise TypeError(
                     errors.message(
@@ -473,6 +526,12 @@ class Graph(GraphScopes):
             tensor._consumers.append(op)
             body_ops.input_changed(op, index, old, tensor)
             self._note_change(op)
+
+    def switch_to_thread_local(self) -> None:
+        """Nothing: scopes belong to the thread that enters them anyway."""
+
+    def _add_op(self, op: Operation) -> None:
+        """Nothing: an operation is in its graph from the start."""
 
     def _set_device(self, op: Operation, device: Any) -> None:
         self._check_not_finalized()

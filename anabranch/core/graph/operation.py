@@ -23,10 +23,24 @@ from anabranch.core.values.dtypes import DType
 if TYPE_CHECKING:
     from anabranch.core.graph.graph import Body, Graph
 
-__all__ = ["GraphTensor", "OpView", "Operation", "Tensor", "missing_attr"]
+__all__ = ["Deferred", "GraphTensor", "OpView", "Operation", "Tensor", "missing_attr"]
 
 
-class GraphTensor(Tensor):
+class _PublicTensorType(type):
+    """The class of classes that makes the one of a graph's tensors what programs know as ``tf.Tensor``.
+
+    ``type(x) is tf.Tensor`` holds for tensors of graphs and ``isinstance(x, tf.Tensor)`` for those with a value too, as
+    in TensorFlow. Code of ours that means graphs alone asks for ``type(x) is GraphTensor``, or for :class:`Deferred`.
+    """
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, Tensor)
+
+
+class GraphTensor(Tensor, metaclass=_PublicTensorType):
     """One output of an operation: a dtype, a static shape (partly known), and the name ``op:index``."""
 
     __slots__ = ("_consumers", "_handle", "_known", "_shape", "dtype", "op", "value_index")
@@ -96,9 +110,16 @@ class GraphTensor(Tensor):
     def _shape_as_list(self) -> list[int | None] | None:
         return None if self._shape is None else list(self._shape)
 
+    def _shape_tuple(self) -> tuple[int | None, ...] | None:
+        return self._shape
+
     @property
     def _op(self) -> Operation:
         return self.op
+
+    @property
+    def _value_index(self) -> int:
+        return self.value_index
 
     @property
     def _dtype(self) -> DType:
@@ -165,7 +186,30 @@ class GraphTensor(Tensor):
 GraphTensor.__name__ = "Tensor"  # what messages call it, and programs that look at a tensor's class
 
 
-class Operation(OpView):
+class _OfAGraph(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return type(instance) is GraphTensor
+
+
+class Deferred(metaclass=_OfAGraph):
+    """What the tensors of graphs alone are instances of, for registries that ask by ``isinstance``."""
+
+
+class _OperationType(type):
+    """The class of classes that takes ``tf.Operation(node_def, graph, inputs)``, as programs that copy graphs write."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        node_def = args[0] if args else kwargs.get("node_def")
+        if hasattr(node_def, "DESCRIPTOR"):
+            graph = args[1] if len(args) > 1 else kwargs["g"]
+            return graph._operation_of_node(node_def, *args[2:], **{k: v for k, v in kwargs.items() if k not in _OWN})
+        return super().__call__(*args, **kwargs)
+
+
+_OWN = ("node_def", "g")
+
+
+class Operation(OpView, metaclass=_OperationType):
     """A node of a graph."""
 
     _inputs: tuple[Tensor, ...]
@@ -234,6 +278,12 @@ class Operation(OpView):
     def traceback(self) -> list[Any]:
         """The user's frames that made the op, outermost first, as (file, line, function, text)."""
         return list(reversed(self.user_site.frames())) if self.user_site is not None else []
+
+    @property
+    def traceback_with_start_lines(self) -> list[Any]:
+        """Like :attr:`traceback`, each with the line at which its function begins: (..., text, line)."""
+        frames = self.user_site.frames_with_starts() if self.user_site is not None else []
+        return list(reversed(frames))
 
     @property
     def _original_op(self) -> Operation | None:

@@ -282,6 +282,9 @@ class Inputs(tuple[Any, ...]):
         return tuple.__hash__(self)
 
 
+Inputs.__name__ = "_InputList"  # what programs that try to change it are told
+
+
 def _public_attr(value: Any, element: str) -> Any:
     if isinstance(value, tuple) and element != "shape":
         return [_public_attr(item, element) for item in value]

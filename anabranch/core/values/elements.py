@@ -119,7 +119,9 @@ def check_kinds(value: Any, types: set[type]) -> None:
             )
         if not is_text and not isinstance(leaf, (numbers.Complex, np.generic, np.ndarray)) and not is_array_like(leaf):
             raise TypeError(
-                message(
+                f"Failed to convert object of type {type(leaf)} to Tensor. Contents: {shown(leaf)}. "
+                "Consider casting elements to a supported type.\n"
+                + message(
                     f"{shown(leaf)} of type '{type(leaf).__name__}' as a tensor",
                     "a number, a boolean, a string, a NumPy array, or nested lists of them",
                     _advice(leaf),

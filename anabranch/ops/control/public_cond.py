@@ -354,7 +354,7 @@ def _checked_last(pairs: list[tuple[Any, Branch]]) -> Branch:
         check = build(
             "Assert",
             pred,
-            [f"None of conditions evaluated as True. Conditions: ({names}), Values:"]
+            [f"Input error: None of conditions evaluated as True. Conditions: ({names}), Values:"]
             + [convert_to_tensor(item) for item, _ in pairs],
             summarize=len(pairs),
         )

@@ -3,7 +3,7 @@
 simplejpeg (libjpeg-turbo) reads JPEG with TensorFlow's own pixels: the fast transform and smooth chroma unless the
 attributes say otherwise. Pillow reads PNG and GIF and writes all; BMP is rows of bytes behind a header. Both libraries
 load when the first image comes. As in TensorFlow the ops for JPEG, PNG and GIF read each other's files. PNG of 16 bits
-a channel is read and written for one channel, as Pillow has it.
+a channel is Pillow's for one channel; for more see :mod:`anabranch.ops.image.wide_png`.
 
 A file of a few bytes may be an image of any size. What its header says is held against the budget for what one input
 expands to (:mod:`anabranch.core.values.budgets`) before a pixel is decoded, for the pixels that the decoder keeps and
@@ -24,6 +24,7 @@ from anabranch.core import errors
 from anabranch.core.contract.attrs import Attr
 from anabranch.core.contract.opdef import PURE, Bool, Float, Int, NotDifferentiable, Op, String, Type
 from anabranch.core.values import budgets
+from anabranch.ops.image import wide_png
 
 _NO_GRADIENT = NotDifferentiable("the bytes of a file have no gradient")
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
@@ -127,6 +128,37 @@ def _pixels(image: Any, channels: int, dtype: np.dtype) -> np.ndarray:
     return pixels
 
 
+def _wide(data: bytes, image: Any, channels: int, dtype: np.dtype) -> np.ndarray:
+    """The pixels of a PNG file of 16 bits a channel and several channels."""
+    own = wide_png.channels_of(data)
+    size = image.width * image.height
+    _within_budget(image, " of 16 bits a channel", size * (own * 4 + (channels or own) * dtype.itemsize))
+    with _reading("an image file that ends early or is damaged", "a whole file", "write it anew"):
+        pixels = wide_png.pixels(data, lambda file: _opened(file, "PNG"))
+    transparent = image.info.get("transparency")
+    if own == 3 and channels in (0, 4) and isinstance(transparent, tuple):
+        seen = np.any(pixels != np.array(transparent, np.uint16), axis=2, keepdims=True)
+        pixels = np.concatenate([pixels, seen * np.uint16(0xFFFF)], 2)
+    pixels = _with_channels(pixels, channels or pixels.shape[2])
+    return pixels if dtype == np.uint16 else (pixels >> 8).astype(np.uint8)
+
+
+def _with_channels(pixels: np.ndarray, channels: int) -> np.ndarray:
+    """Pixels of 16 bits in another number of channels: grey by libpng's weights, full opacity where there is none."""
+    own = pixels.shape[2]
+    if own == channels:
+        return pixels
+    colour, opacity = (pixels, pixels[..., :0]) if own in (1, 3) else (pixels[..., :-1], pixels[..., -1:])
+    if channels == 1 and colour.shape[2] == 3:
+        red, green, blue = (colour[..., i].astype(np.uint64) for i in range(3))
+        colour = ((9797 * red + 19234 * green + 3737 * blue + 16384) >> 15).astype(np.uint16)[..., None]
+    elif channels >= 3 and colour.shape[2] == 1:
+        colour = np.repeat(colour, 3, 2)
+    if channels in (2, 4) and not opacity.shape[2]:
+        opacity = np.full((*colour.shape[:2], 1), 0xFFFF, np.uint16)
+    return np.concatenate([colour, opacity], 2) if channels in (2, 4) else colour
+
+
 def _strip(image: Any, channels: int, dtype: np.dtype) -> np.ndarray:
     """The pixels of some rows."""
     if image.mode in ("I", "I;16", "I;16B"):
@@ -135,7 +167,7 @@ def _strip(image: Any, channels: int, dtype: np.dtype) -> np.ndarray:
         return _strip(image, channels, np.dtype(np.uint8)).astype(np.uint16) * 257
     if channels == 1 and image.mode not in ("1", "L", "LA"):
         red, green, blue = (np.asarray(image.convert("RGB"))[..., i].astype(np.uint32) for i in range(3))
-        return ((9798 * red + 19235 * green + 3735 * blue) >> 15).astype(np.uint8)[..., None]  # libpng's weights
+        return ((9797 * red + 19234 * green + 3737 * blue) >> 15).astype(np.uint8)[..., None]  # libpng's weights
     mode = _MODES[channels]
     source = image.convert("L") if image.mode == "1" and channels > 1 else image
     pixels = np.asarray(source if source.mode == mode else source.convert(mode))
@@ -252,6 +284,8 @@ def _still(data: bytes, kind: str, attrs: Any, dtype: Any = np.uint8) -> np.ndar
     if kind == "JPEG":
         return _jpeg(data, attrs)
     image = _opened(data, kind)
+    if kind == "PNG" and wide_png.is_wide(data):
+        return _wide(data, image, channels, np.dtype(dtype))
     if kind == "PNG":
         return _pixels(image, channels, np.dtype(dtype))
     if channels not in (0, 3):
@@ -422,14 +456,6 @@ def _text(data: bytes) -> np.ndarray:
 def _image_of(array: np.ndarray) -> Any:
     if array.ndim != 3 or array.shape[2] not in _MODES or 0 in array.shape:
         raise _bad(f"an image of shape {list(array.shape)}", "[height, width, 1 to 4 channels]", "tf.reshape")
-    if array.dtype == np.uint16:
-        if array.shape[2] != 1:
-            raise errors.UnimplementedError(
-                None,
-                None,
-                errors.message(f"{array.shape[2]} channels of 16 bits", "one channel", "tf.cast(x, tf.uint8)"),
-            )
-        return _pillow().fromarray(array[..., 0])
     return _pillow().fromarray(array[..., 0] if array.shape[2] == 1 else array)
 
 
@@ -495,7 +521,10 @@ class EncodePng(Op):
         return ()
 
     def host_kernel(ctx, inputs, attrs):
+        array = np.asarray(inputs[0])
+        if array.dtype == np.uint16 and array.ndim == 3 and array.shape[2] in (2, 3, 4) and array.size:
+            return _text(wide_png.encoded(array, attrs["compression"]))
         file = io.BytesIO()
         level = {} if attrs["compression"] == -1 else {"compress_level": attrs["compression"]}
-        _image_of(np.asarray(inputs[0])).save(file, "PNG", **level)
+        _image_of(array).save(file, "PNG", **level)
         return _text(file.getvalue())

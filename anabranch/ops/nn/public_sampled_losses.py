@@ -209,20 +209,20 @@ def _without_hits(logits: Any, labels: Any, sampled: Any, num_true: int, distinc
     return build("AddV2", logits, weights if kind == dtypes.float32 else build("Cast", weights, DstT=kind))
 
 
-def _sampled_logits(
+def compute_sampled_logits(
     weights: Any,
     biases: Any,
     labels: Any,
     inputs: Any,
     num_sampled: int,
     num_classes: int,
-    num_true: int,
-    sampled_values: Any,
-    subtract_log_q: bool,
-    remove_accidental_hits: bool,
-    partition_strategy: str,
-    name: str | None,
-    seed: int | None,
+    num_true: int = 1,
+    sampled_values: Any = None,
+    subtract_log_q: bool = True,
+    remove_accidental_hits: bool = False,
+    partition_strategy: str = "mod",
+    name: str | None = None,
+    seed: int | None = None,
 ) -> tuple[Any, Any]:
     """Logits of true and sampled classes ``[batch, num_true + num_sampled]``, and the labels beside them."""
     tables = list(weights) if isinstance(weights, (list, tuple)) or hasattr(weights, "_get_partitions") else [weights]
@@ -320,7 +320,7 @@ def nce_loss(
         ``[batch]``.
     """
     labels = _check_labels(labels, num_true, "tf.nn.nce_loss")
-    logits, targets = _sampled_logits(
+    logits, targets = compute_sampled_logits(
         weights,
         biases,
         labels,
@@ -363,7 +363,7 @@ def sampled_softmax_loss(
         ``[batch]``.
     """
     labels = _check_labels(labels, num_true, "tf.nn.sampled_softmax_loss")
-    logits, targets = _sampled_logits(
+    logits, targets = compute_sampled_logits(
         weights,
         biases,
         labels,

@@ -175,11 +175,6 @@ def test_other_formats() -> None:
         ("tf.image.rgb_to_hsv(image(3, 3, 2))", ValueError, "3 channels in the last dimension"),
         ("tf.image.adjust_gamma(image(3, 3, 2), -1)", ValueError, "non-negative real number"),
         ("tf.image.grayscale_to_rgb(image(3, 3, 2))", ValueError, "one channel"),
-        (
-            "tf.image.decode_png(tf.image.encode_png(np.uint16(pixels(2, 2, 3))))",
-            tf.errors.UnimplementedError,
-            "16 bits",
-        ),
     ],
 )
 def test_what_is_refused(code: str, error: type[Exception], text: str) -> None:
