@@ -262,14 +262,14 @@ class BaseSession:
         else:
             return self._new_fetch_plan(fetches)
         try:
-            found = self._fetch_plans.get(key)
+            fetch_plan = self._fetch_plans.get(key)
         except TypeError:  # a list among them
             return self._new_fetch_plan(fetches)
-        if found is None:
+        if fetch_plan is None:
             if key is not fetches and not all(type(item) is GraphTensor or type(item) is Operation for item in fetches):
                 return self._new_fetch_plan(fetches)
-            found = self._fetch_plans.add(key, self._new_fetch_plan(fetches))
-        return found
+            fetch_plan = self._fetch_plans.add(key, self._new_fetch_plan(fetches))
+        return fetch_plan
 
     def _new_fetch_plan(self, fetches: Any) -> fetching.FetchPlan:
         if not self._graph._operations:
@@ -416,9 +416,9 @@ class BaseSession:
                         "leave accept_options out, or asynchronous",
                     )
                 )
-            made = pipeline.AsynchronousCallable(self, fetch_plan, names, bind, in_flight)
-            self._worker.add_pipeline(made.pipeline)
-            return made
+            asynchronous_callable = pipeline.AsynchronousCallable(self, fetch_plan, names, bind, in_flight)
+            self._worker.add_pipeline(asynchronous_callable.pipeline)
+            return asynchronous_callable
 
         def call(*args: Any, options: Any = None, run_metadata: Any = None) -> Any:
             values = bind(args)

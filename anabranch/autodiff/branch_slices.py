@@ -35,7 +35,7 @@ def unify(parts: Sequence[Differentiated], n: int, variable: Tensor) -> bool:
 
     The slices have no dense shape: :func:`dense_shape` tells it outside.
     """
-    gradients = [part.found[n] for part in parts]
+    gradients = [part.gradients[n] for part in parts]
     present = [gradient for gradient in gradients if gradient is not None]
     if not all(isinstance(gradient, IndexedSlices) for gradient in present):
         return False
@@ -55,8 +55,8 @@ def unify(parts: Sequence[Differentiated], n: int, variable: Tensor) -> bool:
     ]
     if not _alike(slices):
         slices = list(_filled(parts, slices, tail or (), index))
-    for part, found in zip(parts, slices, strict=True):
-        part.found[n] = found
+    for part, slices_of_part in zip(parts, slices, strict=True):
+        part.gradients[n] = slices_of_part
     return True
 
 
@@ -80,8 +80,8 @@ def dense_shape(gradients: Sequence[Any], variable: Tensor) -> Tensor:
     shape = _shape_of(variable)
     if shapes.is_static(shape) and (variable.dtype.base is not dtypes.resource or variable._handle is not None):
         return constant([size or 0 for size in shape or ()], dtypes.int32)
-    found: Tensor = build("VariableShape" if variable.dtype.base is dtypes.resource else "Shape", variable)
-    return found
+    shape_op: Tensor = build("VariableShape" if variable.dtype.base is dtypes.resource else "Shape", variable)
+    return shape_op
 
 
 def _cast(body: Body, gradient: IndexedSlices, index: dtypes.DType) -> IndexedSlices:
@@ -112,29 +112,29 @@ def _filled(
 ) -> list[IndexedSlices]:
     """For each branch the rows of all; those of other branches are zeros."""
     dtype = next(item.values.dtype.base for item in slices if item is not None)
-    found = []
+    filled = []
     for part, own in zip(parts, slices, strict=True):
         with part.body.graph.building(part.body), part.body.graph.control_dependencies(None):
             rows = []
             for other in slices:
                 if other is None:
                     continue
-                made = other if other is own else _zeros_like(part.body, other, tail, dtype, index)
-                if made is not None:
-                    rows.append(made)
+                zeros = other if other is own else _zeros_like(part.body, other, tail, dtype, index)
+                if zeros is not None:
+                    rows.append(zeros)
             if not rows:
                 none = constant(np.zeros([0], index.np), index)
                 rows.append(IndexedSlices(walks.zeros_of_shape((0, *tail), dtype), none))
             if len(rows) == 1:
-                found.append(IndexedSlices(build("Identity", rows[0].values), build("Identity", rows[0].indices)))
+                filled.append(IndexedSlices(build("Identity", rows[0].values), build("Identity", rows[0].indices)))
                 continue
-            found.append(
+            filled.append(
                 IndexedSlices(
                     build("ConcatV2", [row.values for row in rows], 0),
                     build("ConcatV2", [row.indices for row in rows], 0),
                 )
             )
-    return found
+    return filled
 
 
 def _zeros_like(

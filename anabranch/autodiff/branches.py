@@ -50,13 +50,13 @@ def _differentiate(op: Operation, grads: Sequence[Any], wanted: Sequence[bool], 
         ys = [use.body.outputs[i] for i in given]
         xs = [use.body.args[k] for k in asked]
         parts.append(differentiate_body(use.body, body, ys, [grads[i] for i in given], xs, options))
-    kept = [n for n in range(len(asked)) if any(part.found[n] is not None for part in parts)]
+    kept = [n for n in range(len(asked)) if any(part.gradients[n] is not None for part in parts)]
     if not kept:
         return []
     structure: list[Any] = []
     dense_shapes: list[Any] = []
     for n in kept:
-        gradients = [part.found[n] for part in parts]
+        gradients = [part.gradients[n] for part in parts]
         dense_shapes.append(None)
         variable = op._inputs[first + asked[n]]
         if branch_slices.unify(parts, n, variable):
@@ -64,13 +64,15 @@ def _differentiate(op: Operation, grads: Sequence[Any], wanted: Sequence[bool], 
         else:
             for part, use in zip(parts, uses, strict=True):
                 arg = use.body.args[asked[n]]
-                gradient = part.found[n]
-                part.found[n] = zeros_for(part.body, arg) if gradient is None else dense_for(part.body, gradient, arg)
-        structure.append(parts[0].found[n])
+                gradient = part.gradients[n]
+                part.gradients[n] = (
+                    zeros_for(part.body, arg) if gradient is None else dense_for(part.body, gradient, arg)
+                )
+        structure.append(parts[0].gradients[n])
     bodies = [part.body for part in parts]
     for part in parts:
         with graph.building(part.body), graph.control_dependencies(None):
-            flat = composites.flatten([part.found[n] for n in kept])
+            flat = composites.flatten([part.gradients[n] for n in kept])
             part.body.outputs = [_value(part.body, tensor) for tensor in flat]
         prune(part.body)
         move_shapes(part.body)
@@ -78,19 +80,19 @@ def _differentiate(op: Operation, grads: Sequence[Any], wanted: Sequence[bool], 
         _bring_in(op, number, body)
     for body in bodies:
         prune(body)
-    made = _make(op, bodies)
-    packed = composites.pack(structure, made._outputs)
-    found: list[Any] = [None] * len(op._inputs)
+    conditional = _make(op, bodies)
+    packed = composites.pack(structure, conditional._outputs)
+    input_gradients: list[Any] = [None] * len(op._inputs)
     for n, gradient, known in zip(kept, packed, dense_shapes, strict=True):
         if known is not None:
             gradient = IndexedSlices(gradient.values, gradient.indices, known)
-        found[first + asked[n]] = gradient
-    return found
+        input_gradients[first + asked[n]] = gradient
+    return input_gradients
 
 
 def _value(body: Body, tensor: Tensor) -> Tensor:
-    found = body.capture(tensor)
-    return build("Identity", found) if found.dtype.is_ref else found
+    captured = body.capture(tensor)
+    return build("Identity", captured) if captured.dtype.is_ref else captured
 
 
 def _make(op: Operation, bodies: list[Body]) -> Operation:
@@ -111,9 +113,9 @@ def _make(op: Operation, bodies: list[Body]) -> Operation:
         kind = f"{stateless}If"
         attrs |= {"then_branch": bodies[0], "else_branch": bodies[1]}
     scope = op.graph.get_name_scope()
-    made = build_operation(kind, inputs, attrs, f"{scope}/" if scope else None)
-    body_ops.own(made)
-    return made
+    op_with_bodies = build_operation(kind, inputs, attrs, f"{scope}/" if scope else None)
+    body_ops.own(op_with_bodies)
+    return op_with_bodies
 
 
 # ------------------------------------------------------------------------------------------------------- intermediates

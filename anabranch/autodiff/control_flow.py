@@ -64,8 +64,8 @@ def control_flow_gradient(
     if not any(wanted) or all(grad is None for grad in grads) or not body_ops.bodies_of(op):
         return [None] * count
     assert op.role is not None
-    found = _by_role[op.role](op, list(grads), list(wanted), options or _DEFAULTS)
-    return (found + [None] * count)[:count]
+    gradients = _by_role[op.role](op, list(grads), list(wanted), options or _DEFAULTS)
+    return (gradients + [None] * count)[:count]
 
 
 hooks.fill("control_flow_gradient", control_flow_gradient)
@@ -77,7 +77,7 @@ class Differentiated:
     """A gradient body in the making."""
 
     body: Body
-    found: list[Any]
+    gradients: list[Any]
     """For each argument of the forward body that was asked for, its gradient in the body, or None."""
 
 
@@ -88,8 +88,8 @@ def differentiate_body(
     body.forward = forward
     graph = forward.graph
     with graph.building(body), graph.control_dependencies(None):
-        found = walks.Walk(graph, ys, xs, options, within=forward).run_from(starts)
-    return Differentiated(body, found)
+        gradients = walks.Walk(graph, ys, xs, options, within=forward).run_from(starts)
+    return Differentiated(body, gradients)
 
 
 def zeros_for(body: Body, arg: Tensor) -> Tensor:
@@ -132,8 +132,8 @@ def dense_for(body: Body, gradient: Any, arg: Tensor) -> Tensor:
 
 def _dense_shape(gradient: IndexedSlices, arg: Tensor) -> Tensor:
     if gradient.dense_shape is not None:
-        found: Tensor = gradient.dense_shape
-        return found
+        shape: Tensor = gradient.dense_shape
+        return shape
     return build("VariableShape", arg) if arg.dtype.base is dtypes.resource else build("Shape", arg)
 
 
@@ -268,9 +268,9 @@ def _shape_fact(body: Body, op: Operation, tensor: Tensor) -> Tensor:
                 return constant(known, dtype)
             fact = _forward_fact(body, "Shape", tensor, {"T": dtype, "out_type": dtypes.int32})
             return build("Fill", body.capture(fact), constant(value, dtype))
-        found = inference.partial_value(op._outputs[0])
-        if found is not None and not isinstance(found, tuple):
-            return constant(found, op._outputs[0].dtype.base)
+        partial = inference.partial_value(op._outputs[0])
+        if partial is not None and not isinstance(partial, tuple):
+            return constant(partial, op._outputs[0].dtype.base)
         return body.capture(_forward_fact(body, op.type, tensor, op._attrs))
 
 

@@ -168,8 +168,8 @@ def _call_at_once(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, 
         for tensor in view._inputs
         if tensor.dtype is dtypes.resource
     }
-    found = [getattr(handle, "_variable", lambda: None)() for handle in handles.values()]
-    variables = [one for one in found if one is not None and one.trainable and id(one) not in given]
+    owners = [getattr(handle, "_variable", lambda: None)() for handle in handles.values()]
+    variables = [one for one in owners if one is not None and one.trainable and id(one) not in given]
     _check_signature(f, grad_fn, variables)
 
     def rule(op: Any, *grads: Any) -> list[Any]:
@@ -239,10 +239,10 @@ def _check_signature(f: Callable[..., Any], grad_fn: Callable[..., Any], variabl
         )
 
 
-def _variables_read(f: Callable[..., Any], graph: Graph, made: Sequence[Operation]) -> list[Any]:
-    """The variables whose resources the ops ``made`` read; TypeError if a ref variable is among what was made."""
+def _variables_read(f: Callable[..., Any], graph: Graph, ops: Sequence[Operation]) -> list[Any]:
+    """The variables whose resources the ops ``ops`` read; TypeError if a ref variable is among what was made."""
     handles: dict[Tensor, None] = {}
-    for op in made:
+    for op in ops:
         definition = op.definition
         if definition.makes == "variable" and any(output.dtype.is_ref for output in op._outputs):
             raise TypeError(

@@ -37,7 +37,7 @@ def derived_gradient(op: Any, *grads: Any) -> list[Any]:
                 f"op type {op.type!r}, which has no kernel for XLA", "a gradient rule", "def gradient(op, *grads): ..."
             )
         )
-    found = build(
+    gradients = build(
         "AnabranchVjp",
         [inputs[position] for position in dynamic],
         [inputs[position] for position in sorted(static)],
@@ -51,7 +51,7 @@ def derived_gradient(op: Any, *grads: Any) -> list[Any]:
         Tout=[inputs[dynamic[index]].dtype.base for index in wrt],
         name="vjp",
     )
-    for index, gradient in zip(wrt, found, strict=True):
+    for index, gradient in zip(wrt, gradients, strict=True):
         result[dynamic[index]] = gradient
     return result
 

@@ -137,26 +137,26 @@ def gradients(
         hooks.make_twins(graph, y_tensors, x_tensors)
         with graph.building(body):
             try:
-                found = Walk(graph, y_tensors, x_tensors, options).run(starts)
+                results = Walk(graph, y_tensors, x_tensors, options).run(starts)
             finally:
                 body_ops.restore_order(graph)
     with graph.as_default(), graph.building(body):
         return [
             zeros_like(x) if gradient is None and unconnected is UnconnectedGradients.ZERO else gradient
-            for x, gradient in zip(x_tensors, found, strict=True)
+            for x, gradient in zip(x_tensors, results, strict=True)
         ]
 
 
 # ---------------------------------------------------------------------------------------------------------- arguments
 def listed(value: Any, what: str) -> list[Any]:
     """An argument of one or several tensors as a list."""
-    found = list(value) if isinstance(value, (list, tuple)) else [value]
-    for item in found:
+    items = list(value) if isinstance(value, (list, tuple)) else [value]
+    for item in items:
         if isinstance(item, dict) or (item is None and what != "grad_ys"):
             raise TypeError(
                 errors.message(f"{item!r} among {what}", "tensors, or variables", f"{what}=[tensor, ...], a flat list")
             )
-    return found
+    return items
 
 
 def _unconnected_mode(value: Any) -> UnconnectedGradients:
@@ -286,10 +286,10 @@ class Walk:
 
     def _sources(self, op: Operation) -> list[Tensor]:
         """Inputs of an op, captures resolved."""
-        found = [self._outer(tensor) for tensor in op._inputs]
+        sources = [self._outer(tensor) for tensor in op._inputs]
         if self.reads and op.definition.effect.kind == "body":
-            return [self.reads.get(tensor, tensor) for tensor in found]
-        return found
+            return [self.reads.get(tensor, tensor) for tensor in sources]
+        return sources
 
     def _ops_between(self) -> list[Operation]:
         """The ops on a path of differentiable tensors from an x to a y, from ys backwards."""
@@ -316,11 +316,11 @@ class Walk:
 
     def _stops(self, stops: list[Tensor]) -> set[Operation]:
         """Ops that gradients do not pass: what makes a stopped tensor, and xs with no other x behind them."""
-        found = {stop.op for stop in stops}
+        stopped = {stop.op for stop in stops}
         for x in self.xs:
             if not any(tensor.op in self.waiting for tensor in self.inputs.get(x.op, ())):
-                found.add(x.op)
-        return found
+                stopped.add(x.op)
+        return stopped
 
     def run(self, starts: Sequence[Any]) -> list[Any]:
         """Walks back and returns the gradient of each x."""
@@ -390,11 +390,11 @@ class Walk:
                 returned = hooks.control_flow_gradient(op, grads, wanted, self.options)
             else:
                 returned = registry.call(rule, op, grads)
-            found = checked(op, rule, returned, len(inputs))
-            if self.options.gate and sum(gradient is not None for gradient in found) > 1:
+            input_gradients = checked(op, rule, returned, len(inputs))
+            if self.options.gate and sum(gradient is not None for gradient in input_gradients) > 1:
                 with graph.device(None), graph.colocate_with(None, ignore_existing=True):
-                    found = gated(graph, found)
-        for tensor, gradient in zip(inputs, found, strict=True):
+                    input_gradients = gated(graph, input_gradients)
+        for tensor, gradient in zip(inputs, input_gradients, strict=True):
             if gradient is not None:
                 self._add(tensor, gradient)
 
@@ -406,11 +406,11 @@ class Walk:
 
 
 def _reads(tensors: Sequence[Tensor]) -> dict[Tensor, Tensor]:
-    found: dict[Tensor, Tensor] = {}
+    reads: dict[Tensor, Tensor] = {}
     for tensor in tensors:
         if is_transparent_read(tensor.op):
-            found.setdefault(tensor.op._inputs[0], tensor)
-    return found
+            reads.setdefault(tensor.op._inputs[0], tensor)
+    return reads
 
 
 def zeros_of_shape(shape: shapes.RawShape, dtype: dtypes.DType) -> Tensor:

@@ -78,8 +78,8 @@ def _hessian(first: Any, x: Any, options: dict[str, Any]) -> Tensor:
 
     def row(i: Any) -> Tensor:
         entry = build("Reshape", build("Slice", flat, [i], [1]), [])
-        found = gradients(entry, x, unconnected_gradients=UnconnectedGradients.ZERO, **options)[0]
-        return build("Reshape", convert_to_tensor(found), [-1])
+        row_gradient = gradients(entry, x, unconnected_gradients=UnconnectedGradients.ZERO, **options)[0]
+        return build("Reshape", convert_to_tensor(row_gradient), [-1])
 
     if size == 0:
         assert shape is not None
@@ -89,10 +89,10 @@ def _hessian(first: Any, x: Any, options: dict[str, Any]) -> Tensor:
     else:
         rows = _in_loop(row, flat, size)
     sizes = build("Shape", dense) if shape is None or size is None else constant([*shape], dtypes.int32)
-    found = build("Reshape", rows, build("ConcatV2", [sizes, sizes], 0))
+    hessian = build("Reshape", rows, build("ConcatV2", [sizes, sizes], 0))
     if shape is not None:
-        found.set_shape([*shape, *shape])
-    return found
+        hessian.set_shape([*shape, *shape])
+    return hessian
 
 
 def _in_loop(row: Callable[[Tensor], Tensor], flat: Tensor, size: int | None) -> Tensor:

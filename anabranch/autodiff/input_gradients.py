@@ -85,31 +85,31 @@ def checked(op: OpView, rule: registry.Rule, returned: Any, count: int) -> list[
     """The gradients that a rule returned, one for each of the ``count`` inputs that the op had, of the inputs' dtypes
     and shapes.
     """
-    found = (
+    gradients = (
         list(returned)
         if isinstance(returned, (list, tuple)) and not isinstance(returned, IndexedSlices)
         else [returned]
     )
-    if len(found) != count:
+    if len(gradients) != count:
         raise ValueError(
-            f"Num gradients {len(found)} generated for op {op.name!r} do not match num inputs {count}\n"
+            f"Num gradients {len(gradients)} generated for op {op.name!r} do not match num inputs {count}\n"
             + errors.message(
-                f"{len(found)} gradients from {rule.told} for op {op.name!r} of type {op.type!r}",
+                f"{len(gradients)} gradients from {rule.label} for op {op.name!r} of type {op.type!r}",
                 f"one for each of its {count} inputs, None where no gradient flows",
                 "return [grad_of_first_input, None, ...]",
                 at=op.user_site,
             )
         )
-    for i, (tensor, gradient) in enumerate(zip(op._inputs[:count], found, strict=True)):
+    for i, (tensor, gradient) in enumerate(zip(op._inputs[:count], gradients, strict=True)):
         if gradient is None:
             continue
         dtype = dtype_of_gradient(tensor)
         if not isinstance(gradient, (Tensor, IndexedSlices)):
-            gradient = found[i] = convert_to_tensor(gradient, dtype)
+            gradient = gradients[i] = convert_to_tensor(gradient, dtype)
         if dtype is not None and gradient.dtype.base != dtype:
             raise TypeError(
                 errors.message(
-                    f"a gradient of dtype {gradient.dtype.base.name} from {rule.told} for input {i} of op {op.name!r} "
+                    f"a gradient of dtype {gradient.dtype.base.name} from {rule.label} for input {i} of op {op.name!r} "
                     f"of type {op.type!r}",
                     f"{dtype.name}, the dtype of that input ({tensor._label})",
                     f"return tf.cast(gradient, tf.{dtype.name})",
@@ -118,7 +118,7 @@ def checked(op: OpView, rule: registry.Rule, returned: Any, count: int) -> list[
             )
         if isinstance(gradient, Tensor) and tensor.dtype.base is not dtypes.resource:
             _refine_shape(op, rule, i, tensor, gradient)
-    return found
+    return gradients
 
 
 def dtype_of_gradient(tensor: Tensor) -> dtypes.DType | None:
@@ -138,7 +138,8 @@ def _refine_shape(op: OpView, rule: registry.Rule, index: int, tensor: Tensor, g
             f"Forward operation: {op.name}. Input index: {index}. Original input shape: {wanted}. "
             f"Calculated input gradient shape: {given}\n"
             + errors.message(
-                f"a gradient of shape {given} from {rule.told} for input {index} of op {op.name!r} of type {op.type!r}",
+                f"a gradient of shape {given} from {rule.label} for input {index} of op {op.name!r} "
+                f"of type {op.type!r}",
                 f"{wanted}, the shape of that input ({tensor._label})",
                 "sum the gradient over the dimensions that were broadcast, or reshape it",
                 at=op.user_site,

@@ -121,11 +121,11 @@ class _Loop:
         ys = [forward.outputs[i] for i in state]
         starts = [args[taking_part.index(i)] for i in state]
         xs = [forward.args[i] for i in taking_part]
-        found = differentiate_body(forward, body, ys, starts, xs, self.options).found
+        gradients = differentiate_body(forward, body, ys, starts, xs, self.options).gradients
         with graph.building(body), graph.control_dependencies(None):
             following = build("AddV2", counter, constant(1, dtypes.int32, name="one"), name="next_counter")
             body.outputs = [following, total]
-            for i, arg, gradient in zip(taking_part, args, found, strict=True):
+            for i, arg, gradient in zip(taking_part, args, gradients, strict=True):
                 body.outputs.append(self._next(i, arg, gradient))
         prune(body)
         move_shapes(body)
@@ -195,15 +195,15 @@ class _Loop:
             "parallel_iterations": self.op._attrs["parallel_iterations"],
         }
         scope = graph.get_name_scope()
-        made = build_operation(
+        while_op = build_operation(
             "While" if stateful else "StatelessWhile", [inputs + captured], attrs, f"{scope}/" if scope else None
         )
-        body_ops.own(made)
-        found: list[Any] = [None] * len(self.op._inputs)
+        body_ops.own(while_op)
+        input_gradients: list[Any] = [None] * len(self.op._inputs)
         for position, i in enumerate(self.taking_part):
             if i < len(self.wanted) and self.wanted[i]:
-                found[i] = made._outputs[2 + position]
-        return found
+                input_gradients[i] = while_op._outputs[2 + position]
+        return input_gradients
 
     def _order_arguments(self, args: list[Tensor]) -> None:
         """Declared arguments first: they were made before some captures and after others."""
@@ -255,17 +255,17 @@ class _Loop:
             return known
         op = tensor.op
         if op.role is Role.ARGUMENT:
-            made = self._counted(op._attrs["index"])
+            recomputed = self._counted(op._attrs["index"])
         elif op.role is Role.CONSTANT:
-            made = body.capture(tensor)
+            recomputed = body.capture(tensor)
         else:
             copy = body_ops.copy_op(op, [self._recompute(source) for source in op._inputs], body)
             for output, source in zip(copy._outputs, op._outputs, strict=True):
                 held = body.intermediates.get(source)
                 if held is None or not self._is_placeholder(held):
                     body.intermediates[source] = output
-            made = copy._outputs[tensor.value_index]
-        return made
+            recomputed = copy._outputs[tensor.value_index]
+        return recomputed
 
     def _is_placeholder(self, arg: Tensor) -> bool:
         return arg.op.role is Role.ARGUMENT and arg not in self.body.captures.values()
@@ -358,11 +358,11 @@ def _dependencies(body: Body) -> list[set[int]]:
         for output in op._outputs:
             if is_differentiable(output):
                 masks[output] = mask
-    found = []
+    dependencies = []
     for output in body.outputs:
         mask = masks.get(output, 0)
-        found.append({i for i in range(len(body.args)) if mask >> i & 1})
-    return found
+        dependencies.append({i for i in range(len(body.args)) if mask >> i & 1})
+    return dependencies
 
 
 def _in_order(body: Body) -> list[Operation]:

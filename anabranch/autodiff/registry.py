@@ -35,7 +35,7 @@ class Rule:
     of_user: bool
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """How messages name the rule."""
         if not self.of_user:
             return f"the gradient rule of op type {self.name!r}"
@@ -60,7 +60,7 @@ def _register(name: Any, function: Callable[..., Any] | None) -> None:
     definition = opdef.find(name)
     own = definition is not None and definition.gradient is not opdef.DERIVED
     if own or name in _registered:
-        previous = "the op's own definition" if own else _registered[name].told
+        previous = "the op's own definition" if own else _registered[name].label
         raise KeyError(
             f"Registering two gradient with name '{name}'! (Previous registration was in {previous})\n"
             + errors.message(
@@ -165,9 +165,9 @@ def rule_of(op: Any) -> Rule:
     single = getattr(op, "_gradient_function", None) or _single.get(name)
     if single is not None:
         return Rule(name, single, True)
-    found = _registered.get(name)
-    if found is not None:
-        return found
+    rule = _registered.get(name)
+    if rule is not None:
+        return rule
     definition = opdef.find(name)
     if definition is not None:
         gradient = definition.gradient
@@ -199,6 +199,6 @@ def call(rule: Rule, op: Any, grads: Sequence[Any]) -> Any:
     except Exception as problem:
         site = getattr(op, "user_site", None)
         problem.add_note(
-            f"In {rule.told}, for op {op.name!r} of type {op.type!r}" + (f" made at\n  {site}" if site else "")
+            f"In {rule.label}, for op {op.name!r} of type {op.type!r}" + (f" made at\n  {site}" if site else "")
         )
         raise

@@ -214,11 +214,11 @@ class OpError(Exception):
             seen.add(id(op))
             if site := _site_text(op):
                 lines.append(f"{intro} {_called(op)} was created at\n  {_indented(site)}")
-            outer, told = _within(op), site
+            outer, site_text = _within(op), site
             while outer is not None:
-                if (there := _site_text(outer)) and there != told:
+                if (there := _site_text(outer)) and there != site_text:
                     lines.append(f"inside {_called(outer)}, created at\n  {_indented(there)}")
-                outer, told = _within(outer), there
+                outer, site_text = _within(outer), there
             op, intro = _original(op), "for operation"
         return "\n".join(lines)
 

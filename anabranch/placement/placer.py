@@ -160,8 +160,11 @@ class Placer:
 
         def near(others: Iterable[Device]) -> Device | None:
             """The one device of all others, if it is one that draws ops after it."""
-            found = set(others)
-            return next(iter(found)) if len(found) == 1 and next(iter(found)).platform == default.platform else None
+            devices = set(others)
+            if len(devices) != 1:
+                return None
+            (device,) = devices
+            return device if device.platform == default.platform else None
 
         def tie(op: Operation, device: Device | None, reason: str) -> bool:
             if device is None:

@@ -96,14 +96,14 @@ def inner_ops(op: Operation, shared: set[Body] | None = None) -> Iterator[Operat
 
 def acting_outputs(op: Operation) -> list[Tensor]:
     """The outputs of a conditional or loop that an effect leads to: computing one makes its effects happen."""
-    found: dict[int, None] = {}
+    acting: dict[int, None] = {}
     for use in bodies_of(op) if op.role is not Role.CALL else ():
         fed = fed_args(use.body)
         for i, output in enumerate(use.body.outputs if use.attr != "cond" else ()):
             inside = reach.needed_ops(reach.body_roots([output], (), fed), fed)
-            if i not in found and any(kind_of(inner) not in ("pure", "read") for inner in inside):
-                found[i] = None
-    return [op._outputs[i] for i in found]
+            if i not in acting and any(kind_of(inner) not in ("pure", "read") for inner in inside):
+                acting[i] = None
+    return [op._outputs[i] for i in acting]
 
 
 def wants_value(op: Operation) -> bool:
@@ -117,23 +117,23 @@ def summary(op: Operation) -> Summary | None:
         return None
     kept = op._effects
     if kept is not None and kept[0] == op.graph._changes:
-        found: Summary = kept[1]
-        return found
+        merged: Summary = kept[1]
+        return merged
     stamp = op.graph._stamp()
-    found = Summary()
+    merged = Summary()
     needs: list[set[Operation]] = []
     for use in bodies_of(op):
         part = Summary()
         for inner in sorted(needed_inside(use.body), key=lambda item: item._id):
             _include(part, inner)
-        found.include(part)
+        merged.include(part)
         needs.append(part.needs)
     if needs and op.role is Role.CONDITIONAL:
-        found.needs = set.intersection(*needs)  # a branch that is not taken needs nothing
+        merged.needs = set.intersection(*needs)  # a branch that is not taken needs nothing
     elif needs and op.role is Role.LOOP:
-        found.needs = needs[0]  # nor does a body that is never run
-    op._effects = (stamp, found)
-    return found
+        merged.needs = needs[0]  # nor does a body that is never run
+    op._effects = (stamp, merged)
+    return merged
 
 
 def values_taken(op: Operation) -> list[Operation]:
@@ -157,54 +157,54 @@ def values_taken(op: Operation) -> list[Operation]:
     return [maker for maker in taken if maker not in read]
 
 
-def _include(found: Summary, op: Operation) -> None:
+def _include(into: Summary, op: Operation) -> None:
     definition = op.definition
     effect = definition.effect
     nested = summary(op)
     if nested is not None:
-        found.include(nested)
+        into.include(nested)
         return
     if definition.makes is not None:
-        found.makers.append(op)
+        into.makers.append(op)
         return
-    found.may_block |= definition.may_block
+    into.may_block |= definition.may_block
     if effect.kind == "channel":
-        found.channel = True
+        into.channel = True
     elif effect.kind == "io":
-        found.io = True
+        into.io = True
     elif effect.kind == "random":
-        found.random_ops.append(op)
+        into.random_ops.append(op)
     owned = definition.resource_positions(op._attrs) if effect.kind in ("read", "write") else ()
     for position, tensor in enumerate(op._inputs):
         if position in owned:
             maker = reach.owned_by(op, position)
             if effect.reads and not effect.presence and not definition.allows_uninitialized:
-                found.needs.add(maker)
+                into.needs.add(maker)
             if effect.kind == "write":
-                found.writes.setdefault(maker, op)
+                into.writes.setdefault(maker, op)
             else:
-                found.reads.setdefault(maker, op)
+                into.reads.setdefault(maker, op)
         elif wants_value(op):
             source = tensor.op._inputs[0] if reach.is_transparent_read(tensor.op, frozenset()) else tensor
             if source.dtype.is_ref:
                 maker = reach.maker_of(source)
                 if maker.definition.makes == "variable":
-                    found.reads.setdefault(maker, op)
-                    found.needs.add(maker)
+                    into.reads.setdefault(maker, op)
+                    into.needs.add(maker)
 
 
 def kind_of(op: Operation) -> str:
     """The kind of effect of an op, that of its bodies included."""
-    found = summary(op)
-    return op.definition.effect.kind if found is None else found.kind
+    summary_of_bodies = summary(op)
+    return op.definition.effect.kind if summary_of_bodies is None else summary_of_bodies.kind
 
 
 def random_ops_of(op: Operation) -> list[Operation]:
     """The ops that draw random numbers when ``op`` runs: itself, or those in its bodies."""
-    found = summary(op)
-    if found is None:
+    summary_of_bodies = summary(op)
+    if summary_of_bodies is None:
         return [op] if op.definition.effect.kind == "random" else []
-    return found.random_ops
+    return summary_of_bodies.random_ops
 
 
 def is_handle(op: Operation, position: int) -> bool:

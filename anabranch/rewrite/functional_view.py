@@ -76,11 +76,11 @@ def view(graph: Graph, fetches: Sequence[Any], feeds: Sequence[Tensor]) -> View:
     builder.replaced = replaced(roots, graph, builder.fed)
     with scratch.as_default(), scratch.shared_site():
         try:
-            found = builder.run(fetches)
+            results = builder.run(fetches)
         except (TypeError, ValueError, NotImplementedError) as problem:
             raise IrregularError(f"no functional view could be built: {problem}") from problem
         body_ops.restore_order(scratch)
-    return View(scratch, tuple(found), tuple(builder.feeds.values()), builder.user)
+    return View(scratch, tuple(results), tuple(builder.feeds.values()), builder.user)
 
 
 class Builder:
@@ -91,7 +91,7 @@ class Builder:
         self.fed = frozenset(feeds)
         self.feeds: dict[Tensor, Tensor] = {tensor: tensor for tensor in feeds}
         self.user: dict[Operation, Operation] = {}
-        self.made: dict[Operation, Operation] = {}
+        self.emitted: dict[Operation, Operation] = {}
         """Op of the user's graph -> what runs in its stead."""
         self.outer: dict[Loop, Place] = {}
         """Where a loop stands."""
@@ -119,13 +119,13 @@ class Builder:
             self.graph.root,
             {},
         )
-        found: list[Any] = []
+        results: list[Any] = []
         for fetch in fetches:
             if isinstance(fetch, Tensor):
-                found.append(self.fetched(fetch, place))
+                results.append(self.fetched(fetch, place))
             else:
-                found.append(self.op_at_top(fetch, place))
-        return found
+                results.append(self.op_at_top(fetch, place))
+        return results
 
     def fetched(self, fetch: Tensor, place: Place) -> Tensor:
         """What stands for a fetched tensor."""
@@ -141,14 +141,14 @@ class Builder:
 
     def op_at_top(self, op: Operation, place: Place) -> Operation:
         """What must run for a fetched operation."""
-        found = self.controls([op], place)
-        if not found:
+        waits = self.controls([op], place)
+        if not waits:
             with self.graph.building(place.body):
                 return self.graph._create(opdef.lookup("NoOp"), [], {}, f"{op.name}_done")
-        if len(found) == 1:
-            return found[0]
+        if len(waits) == 1:
+            return waits[0]
         with self.graph.building(place.body):
-            return self.graph._create(opdef.lookup("NoOp"), [], {}, f"{op.name}_done", control_inputs=found)
+            return self.graph._create(opdef.lookup("NoOp"), [], {}, f"{op.name}_done", control_inputs=waits)
 
     def convert(
         self, roots: Iterable[Operation], outputs: Iterable[Tensor], body: Body, env: dict[Tensor, Tensor]
@@ -184,9 +184,9 @@ class Builder:
             return self.feeds[tensor]
         tensor = self.replaced.get(tensor, tensor)
         for around in place.around():
-            found = around.env.get(tensor)
-            if found is not None:
-                return found
+            known = around.env.get(tensor)
+            if known is not None:
+                return known
         op = tensor.op
         kind = op.type
         regions = place.regions
@@ -231,13 +231,13 @@ class Builder:
 
     def _taken(self, tensor: Tensor, optional: Tensor, place: Place) -> Tensor:
         with self.graph.building(place.body):
-            found = build(
+            taken = build(
                 "OptionalGetValue", optional, output_types=[tensor.dtype.base], output_shapes=[tensor._shape],
                 name=f"{tensor.op.name}_value",
             )[0]  # fmt: skip
-        found._handle = tensor._handle
-        place.env[tensor] = found
-        return found
+        taken._handle = tensor._handle
+        place.env[tensor] = taken
+        return taken
 
     def _again(self, tensor: Tensor, place: Place) -> Tensor:
         """Build once more what a loop decides by."""
@@ -261,28 +261,28 @@ class Builder:
     # --------------------------------------------------------------------------------------------------------- controls
     def controls(self, ops: Iterable[Operation], place: Place) -> list[Operation]:
         """What must have run where ``ops`` of the user's graph must."""
-        found: dict[Operation, None] = {}
+        controls: dict[Operation, None] = {}
         for op in ops:
-            for made in self._ran(op, place, False):
-                at: Operation | None = made
+            for emitted in self._ran(op, place, False):
+                at: Operation | None = emitted
                 while at is not None and not at.body.encloses(place.body):
                     inside = at
                     at = at.body.owner
                     if at is not None and inside not in inside.body.control_outputs:
                         inside.body.control_outputs.append(inside)
                 if at is not None:
-                    found[at] = None
-        return list(found)
+                    controls[at] = None
+        return list(controls)
 
     def _ran(self, op: Operation, place: Place, only_effects: bool) -> Iterator[Operation]:
         regions = place.regions
         op = next((other.op for tensor in op._outputs if (other := self.replaced.get(tensor)) is not None), op)
         if op in regions.static or op.type in ENTERS or op.type in NEXTS or op.type == "LoopCond":
             return
-        made = self.made.get(op)
-        if made is not None:
-            if not only_effects or does_more(made):
-                yield made
+        emitted = self.emitted.get(op)
+        if emitted is not None:
+            if not only_effects or does_more(emitted):
+                yield emitted
             return
         pivot = regions.pivots.get(op)
         if isinstance(pivot, int):
@@ -337,38 +337,38 @@ class Builder:
             with self.graph.building(place.body):
                 attrs, inputs = self._bodies(op, inputs, attrs)
         with self.graph.building(place.body):
-            made = self.create(op.definition, inputs, attrs, op.name, controls)
-        made.user_site, made.original, made._device = op.user_site, op.original, op._device
+            emitted = self.create(op.definition, inputs, attrs, op.name, controls)
+        emitted.user_site, emitted.original, emitted._device = op.user_site, op.original, op._device
         if uses:
-            body_ops.own(made)
-        self.user[made] = op
-        self.made[op] = made
-        for output, new in zip(op._outputs, made._outputs, strict=False):
+            body_ops.own(emitted)
+        self.user[emitted] = op
+        self.emitted[op] = emitted
+        for output, new in zip(op._outputs, emitted._outputs, strict=False):
             if shapes.is_compatible(output._shape, new._shape):
                 new._shape = shapes.merge(output._shape, new._shape)
             if new._handle is None:
                 new._handle = output._handle
             place.env[output] = new
-        self.note(made, place)
+        self.note(emitted, place)
 
     def create(
         self, definition: Any, inputs: Sequence[Tensor], attrs: dict[str, Any], name: str, controls: Any = ()
     ) -> Operation:
         """Append an op under a name that is taken as it stands, with a suffix if there is one of that name."""
-        made = self.graph._create(definition, inputs, attrs, name + "/", control_inputs=controls)
-        self.graph._names_in_use.setdefault(made.name.lower(), 1)
-        return made
+        op = self.graph._create(definition, inputs, attrs, name + "/", control_inputs=controls)
+        self.graph._names_in_use.setdefault(op.name.lower(), 1)
+        return op
 
-    def note(self, made: Operation, place: Place) -> None:
+    def note(self, emitted: Operation, place: Place) -> None:
         """Keep what must run whether or not somebody uses it."""
-        if does_more(made) and not place.body.is_root:
-            place.effects.append(made)
+        if does_more(emitted) and not place.body.is_root:
+            place.effects.append(emitted)
 
     def _bodies(
         self, op: Operation, inputs: list[Tensor], attrs: dict[str, Any]
     ) -> tuple[dict[str, Any], list[Tensor]]:
         """The bodies of an op, built anew; attributes and inputs of the new op."""
-        made = []
+        bodies = []
         for use in bodies_of(op):
             body = self.graph.new_body(use.body.name.rsplit("/", 1)[-1])
             env = {}
@@ -383,15 +383,15 @@ class Builder:
                 body.control_outputs = list(
                     dict.fromkeys([*self.controls(use.body.control_outputs, place), *place.effects])
                 )
-            made.append((use, body))
-        captured = body_ops.line_up([body for _, body in made])
+            bodies.append((use, body))
+        captured = body_ops.line_up([body for _, body in bodies])
         if captured:
             raise IrregularError(f"a body of {op.name!r} uses what it does not capture")
         for key, value in attrs.items():
             if isinstance(value, Body):
-                attrs[key] = next(body for use, body in made if use.body is value)
+                attrs[key] = next(body for use, body in bodies if use.body is value)
             elif isinstance(value, tuple) and any(isinstance(part, Body) for part in value):
-                attrs[key] = tuple(next((body for use, body in made if use.body is part), part) for part in value)
+                attrs[key] = tuple(next((body for use, body in bodies if use.body is part), part) for part in value)
         return attrs, inputs
 
     def local(self, tensor: Tensor, body: Body) -> Tensor:
@@ -456,10 +456,10 @@ class Builder:
         self,
         branch: Place,
         value: int,
-        told: tuple[list[Operation], list[Tensor], list[Tensor]],
+        outcome: tuple[list[Operation], list[Tensor], list[Tensor]],
         lists: tuple[list[Key], list[Key]],
     ) -> None:
-        body, (merges, results, exports) = branch.body, told
+        body, (merges, results, exports) = branch.body, outcome
         outputs = []
         with self.graph.building(body):
             for output in results:
@@ -491,15 +491,15 @@ class Builder:
 
     def _held(self, branch: Place, value: int, merges: list[Operation]) -> list[Operation]:
         """What a branch does before its end, where somebody waits for that: an assertion, for example."""
-        found = []
+        held = []
         for merge in merges:
             if merge in self.awaited:
                 _, chosen = branch.regions.pivots[merge]  # type: ignore[misc]
-                found += self.controls([merge._inputs[chosen[value]].op], branch)
-        return [op for op in found if op.type != "_Arg"]
+                held += self.controls([merge._inputs[chosen[value]].op], branch)
+        return [op for op in held if op.type != "_Arg"]
 
-    def _conditional(self, pred: Tensor, members: list[Item], branches: list[Place], told: Any, place: Place) -> None:
-        merges, results, exports, keys, left = told
+    def _conditional(self, pred: Tensor, members: list[Item], branches: list[Place], ends: Any, place: Place) -> None:
+        merges, results, exports, keys, left = ends
         graph = self.graph
         two = pred.dtype.is_bool
         bodies = [branch.body for branch in (reversed(branches) if two else branches)]
@@ -524,7 +524,7 @@ class Builder:
         op.user_site, op.original = shown.user_site, shown.original
         self.user[op] = shown
         for merge in merges:
-            self.made[merge] = op
+            self.emitted[merge] = op
         outputs = iter(op._outputs)
         for output, new in zip(results, outputs, strict=False):
             if shapes.is_compatible(output._shape, new._shape):
@@ -546,14 +546,14 @@ class Builder:
     def _waits(self, members: list[Item], place: Place) -> list[Operation]:
         """What the switches and constants of a conditional, which have no ops in the view, wait for."""
         inside = set(self._ops_of(members))
-        found: dict[Operation, None] = {}
+        awaited: dict[Operation, None] = {}
         for op in list(inside):
             if op.type == "Const":
-                found.update(dict.fromkeys(op._control_inputs))
+                awaited.update(dict.fromkeys(op._control_inputs))
             for tensor in op._inputs:
                 if tensor.op.type in SWITCHES:
-                    found.update(dict.fromkeys(tensor.op._control_inputs))
-        return self.controls([op for op in found if op not in inside], place)
+                    awaited.update(dict.fromkeys(tensor.op._control_inputs))
+        return self.controls([op for op in awaited if op not in inside], place)
 
     def _leaves(self, output: Tensor, inside: set[Item]) -> bool:
         return any(user not in inside for user in self.uses.get(output, ()))
@@ -599,9 +599,9 @@ class Builder:
         wanted = [tensor._shape for tensor in initial]
         for _ in range(_MOST_ATTEMPTS):
             start = len(self.graph._operations)
-            condition, body, found = self._loop_bodies(loop, place, initial, wanted, keys)
-            if found is not None and all(
-                shapes.is_compatible(a, b) and shapes.generalize(a, b) == a for a, b in zip(wanted, found, strict=True)
+            condition, body, after = self._loop_bodies(loop, place, initial, wanted, keys)
+            if after is not None and all(
+                shapes.is_compatible(a, b) and shapes.generalize(a, b) == a for a, b in zip(wanted, after, strict=True)
             ):
                 break
             body_ops.remove_ops(
@@ -609,7 +609,7 @@ class Builder:
                 [op for op in self.graph._operations[start:] if condition.encloses(op.body) or body.encloses(op.body)],
             )
             wanted = [
-                None if found is None else shapes.generalize(a, b) for a, b in zip(wanted, found or wanted, strict=True)
+                None if after is None else shapes.generalize(a, b) for a, b in zip(wanted, after or wanted, strict=True)
             ]
         else:
             raise IrregularError(f"the shapes of the loop {loop.name!r} do not settle")
@@ -701,5 +701,5 @@ class Builder:
             place.lists[key] = new
         for leave in loop.exits:
             place.env[leave._outputs[0]] = self.get(leave._inputs[0], after)
-            self.made[leave] = op
+            self.emitted[leave] = op
         self.note(op, place)

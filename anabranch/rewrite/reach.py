@@ -61,12 +61,12 @@ def owned_by(op: Operation, position: int) -> Operation:
     maker = maker_of(op._inputs[position])
     wanted = op.definition.effect.of
     if wanted and maker.definition.makes != wanted:
-        made = (maker.definition.makes or "resource").replace("_", " ")
+        kind = (maker.definition.makes or "resource").replace("_", " ")
         raise errors.InvalidArgumentError(
             None,
             op,
             errors.message(
-                f"{maker.name!r} ({maker.type}), a {made}, for {op.name!r} ({op.type})",
+                f"{maker.name!r} ({maker.type}), a {kind}, for {op.name!r} ({op.type})",
                 f"a {wanted.replace('_', ' ')}",
                 f"pass the handle of a {wanted.replace('_', ' ')}",
             ),
@@ -102,13 +102,13 @@ def controls_of(op: Operation) -> list[Operation]:
 
 def parents(op: Operation, fed: frozenset[Tensor], needed: set[Operation]) -> list[Operation]:
     """What must run before ``op``, among the ops that are needed."""
-    found = [tensor.op for tensor in op._inputs if tensor not in fed and tensor.op in needed]
+    ops = [tensor.op for tensor in op._inputs if tensor not in fed and tensor.op in needed]
     for tensor in op._inputs:
         if tensor not in fed and is_transparent_read(tensor.op, fed):
             source = tensor.op._inputs[0].op
             if source.role is not Role.ARGUMENT:
-                found.append(source)
-    return found + controls_of(op)
+                ops.append(source)
+    return ops + controls_of(op)
 
 
 def body_roots(outputs: Iterable[Tensor], controls: Iterable[Operation], fed: frozenset[Tensor]) -> list[Operation]:

@@ -131,10 +131,10 @@ class Analysis:
         definition = op.definition
         effect = definition.effect
         if effect.kind == "body":
-            found: list[ValueKey | None] = [
+            keys: list[ValueKey | None] = [
                 None if effects.is_handle(op, i) else reads.get(i, tensor) for i, tensor in enumerate(op._inputs)
             ]
-            return (*found, *used.inner)
+            return (*keys, *used.inner)
         owned = definition.resource_positions(op._attrs) if effect.kind in ("read", "write") else ()
         return tuple(None if i in owned and i not in reads else reads.get(i, t) for i, t in enumerate(op._inputs))
 
@@ -341,7 +341,7 @@ def _number_versions(
             continue
         segment = result.segment[op]
         on_channel = result.kind[op] == "channel"
-        made: list[StateKey] = []
+        written: list[StateKey] = []
 
         def seen(
             maker: Operation,
@@ -363,11 +363,11 @@ def _number_versions(
                 result.carry(key, segment)
             return key
 
-        def write(maker: Operation, segment: int = segment, made: list[StateKey] = made) -> StateKey:
+        def write(maker: Operation, segment: int = segment, written: list[StateKey] = written) -> StateKey:
             """Add the version that a write makes; returns the one that it finds."""
             count = result.writes[segment].get(maker, 0)
             result.writes[segment][maker] = count + 1
-            made.append(StateKey(maker, segment, count + 1))
+            written.append(StateKey(maker, segment, count + 1))
             return StateKey(maker, segment, count)
 
         reads = {position: seen(maker) for position, maker in touch.values.items()}
@@ -382,17 +382,17 @@ def _number_versions(
         inner += [seen(maker) for maker in touch.inner_reads]
         inner += touch.replaced
         result.instead.update(touch.replaced)
-        for key in made:
+        for key in written:
             chain.setdefault(key.maker, []).append((op, key))
-        if reads or made or inner:
-            result.state[op] = OpState(reads, tuple(made), tuple(inner))
+        if reads or written or inner:
+            result.state[op] = OpState(reads, tuple(written), tuple(inner))
 
 
 def _replaced(
     op: Operation, within: effects.Summary, instead: dict[Operation, Tensor], variables: Variables
 ) -> dict[StateKey, Tensor]:
     """The feeds that stand for variables which the bodies of ``op`` read."""
-    found = {}
+    replaced = {}
     written = {variables.of(maker) for maker in within.writes}
     for maker in dict.fromkeys(variables.of(maker) for maker in (*within.writes, *within.reads)):
         feed = instead.get(maker)
@@ -402,8 +402,8 @@ def _replaced(
             raise _refused(op, maker, "only reads, without a queue or the like beside it")
         if not feed.dtype.is_ref and any(_reads_anew(inner, maker, variables) for inner in effects.inner_ops(op)):
             raise _refused(op, maker, "takes as it is, without read_value()")
-        found[StateKey(maker, FED, 0)] = feed
-    return found
+        replaced[StateKey(maker, FED, 0)] = feed
+    return replaced
 
 
 def _reads_anew(op: Operation, maker: Operation, variables: Variables) -> bool:
@@ -458,8 +458,8 @@ class BodyView:
     @property
     def used(self) -> frozenset[ValueKey]:
         """Values that its ops or its owner use."""
-        found = {key for op in self.ops for key in self.sources[op] if key is not None}
-        return frozenset(found.union(self.keys, self.final.values(), self.analysis.awaited))
+        keys = {key for op in self.ops for key in self.sources[op] if key is not None}
+        return frozenset(keys.union(self.keys, self.final.values(), self.analysis.awaited))
 
     def output_key(self, index: int) -> ValueKey:
         """Where output ``index`` comes from: a ref argument that is an output is read when the body ends."""

@@ -68,10 +68,10 @@ class Lists:
             return self.key_of(op._inputs[0], place)
         if kind in MERGES:
             self._keys[tensor] = None
-            found = {self.key_of(source, place) for source in op._inputs}
-            if len(found) > 1:
+            keys = {self.key_of(source, place) for source in op._inputs}
+            if len(keys) > 1:
                 raise IrregularError(f"the stack or array behind {tensor.name!r} is chosen while the step runs")
-            return found.pop()
+            return keys.pop()
         return None
 
     def _touched(self, op: Operation, place: Place) -> Key | None:
@@ -126,12 +126,12 @@ class Lists:
         optional = None if place.holds_list(key) else place.left_list(key)
         if optional is not None:
             with self.builder.graph.building(place.body):
-                (found,) = build(
+                (value,) = build(
                     "OptionalGetValue", optional, output_types=[dtypes.variant], output_shapes=[()],
                     name=f"{key[0].name}_value",
                 )  # fmt: skip
-            found._handle = optional._handle
-            place.lists[key] = found
+            value._handle = optional._handle
+            place.lists[key] = value
 
     def touched_later(self, keys: Iterable[Key], members: Iterable[Operation], place: Place) -> list[Key]:
         """Those of ``keys`` that ops outside of ``members`` are about."""
@@ -148,13 +148,13 @@ class Lists:
 
     def written(self, ops: Iterable[Operation], place: Place) -> list[Key]:
         """The stacks and arrays that ``ops`` change."""
-        found: dict[Key, None] = {}
+        keys: dict[Key, None] = {}
         for op in ops:
             if op.type in tensor_arrays.TYPES and _kind(op) in _CHANGES:
                 key = self._touched(op, place)
                 assert key is not None
-                found[key] = None
-        return list(found)
+                keys[key] = None
+        return list(keys)
 
     def _ensure(self, key: Key, place: Place, op: Operation) -> None:
         self.take(key, place)
@@ -199,11 +199,11 @@ class Lists:
                 if shapes.is_compatible(output._shape, value._shape):
                     value._shape = shapes.merge(output._shape, value._shape)
                 place.env[output] = value
-        for made in graph._operations[start:]:
-            builder.user[made] = op
-            made.user_site, made.original = op.user_site, op.original
-            if made.body is place.body:
-                builder.made[op] = made
+        for emitted in graph._operations[start:]:
+            builder.user[emitted] = op
+            emitted.user_site, emitted.original = op.user_site, op.original
+            if emitted.body is place.body:
+                builder.emitted[op] = emitted
 
     def _build(self, op: Operation, kind: str, key: Key, inputs: Sequence[Any], place: Place) -> list[Any]:
         attrs = self.origin(key, place)._attrs
@@ -235,8 +235,8 @@ class Lists:
             place.lists[key], item = build("TensorListPopBack", current, _shape_operand(popped), element_dtype=dtype)
             if inner is None:
                 return [item]
-            told = self.origin(inner, place)._attrs
-            item._handle = HandleData(told["dtype"], told["element_shape"])
+            attrs_of_list = self.origin(inner, place)._attrs
+            item._handle = HandleData(attrs_of_list["dtype"], attrs_of_list["element_shape"])
             place.lists.setdefault(inner, item)
             return [None]
         if "dtype" not in attrs:
@@ -271,8 +271,8 @@ class Lists:
             if sums:
                 old = build("TensorListGetItem", current, index, build("Shape", value), element_dtype=attrs["dtype"])
                 value = build("AddV2", old, value)
-            found: Tensor = build("TensorListSetItem", current, index, value, resize_if_index_out_of_bounds=dynamic)
-            return found
+            changed: Tensor = build("TensorListSetItem", current, index, value, resize_if_index_out_of_bounds=dynamic)
+            return changed
         if kind == "Scatter":
             indices, value = inputs[1], inputs[2]
             if sums:
@@ -283,14 +283,14 @@ class Lists:
                 most = build("AddV2", build("Max", indices, [0]), np.int32(1))
                 size = build("Maximum", build("TensorListLength", current), most)
                 current = build("TensorListResize", current, size)
-            found = build("TensorListScatterIntoExistingList", current, value, indices)
-            return found
+            changed = build("TensorListScatterIntoExistingList", current, value, indices)
+            return changed
         shape = _shape_operand(attrs["element_shape"])
         if kind == "Split":
-            found = build("TensorListSplit", inputs[1], _rows(attrs["element_shape"]), inputs[2])
+            changed = build("TensorListSplit", inputs[1], _rows(attrs["element_shape"]), inputs[2])
         else:
-            found = build("TensorListFromTensor", inputs[1], shape)
-        return build("AddN", [current, found]) if sums else found
+            changed = build("TensorListFromTensor", inputs[1], shape)
+        return build("AddN", [current, changed]) if sums else changed
 
     def _element_shape(self, op: Operation, key: Key, inputs: Sequence[Any], place: Place, kind: str) -> Any:
         """The shape that an element has which nobody wrote."""
@@ -299,9 +299,9 @@ class Lists:
         own = op._outputs[0]._shape
         if kind != "Read":
             own = None if own is None else own[1:]
-        found = shapes.merge(declared, own) if shapes.is_compatible(declared, own) else own
-        if source is None or shapes.is_static(found):
-            return _shape_operand(found)
+        shape = shapes.merge(declared, own) if shapes.is_compatible(declared, own) else own
+        if source is None or shapes.is_static(shape):
+            return _shape_operand(shape)
         whole = place.list_of((key[0], None))
         dtype = maker._attrs["dtype"]
         if kind == "Read":

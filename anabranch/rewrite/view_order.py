@@ -48,18 +48,18 @@ class Order:
         return None
 
     def _parents(self, item: Item, place: Place) -> list[Item]:
-        found = self.parents.get(item)
-        if found is None:
-            found = []
+        parents = self.parents.get(item)
+        if parents is None:
+            parents = []
             for parent in place.regions.parents(item, place.frame):
                 if not isinstance(parent, Loop) and parent.type == "ControlTrigger":
-                    found += [
+                    parents += [
                         above for above in self._parents(parent, place) if isinstance(above, Loop) or does_more(above)
                     ]
                 else:
-                    found.append(parent)
-            self.parents[item] = found
-        return found
+                    parents.append(parent)
+            self.parents[item] = parents
+        return parents
 
     def elements(self, items: Sequence[Item], place: Place) -> list[tuple[Tensor | None, list[Item]]]:
         """Elements in order: single items, and regions with their predicate."""
@@ -98,11 +98,11 @@ class Order:
         for item in items:
             if not waiting[item]:
                 release(item)
-        found: list[tuple[Tensor | None, list[Item]]] = []
+        elements: list[tuple[Tensor | None, list[Item]]] = []
         while single or ready:
             if single:
                 item = items[heapq.heappop(single)]
-                found.append((None, [item]))
+                elements.append((None, [item]))
                 done(item)
                 continue
             chosen = min(ready, key=lambda region: (outside.get(region, 0) > 0, ready[region][0]))
@@ -113,8 +113,8 @@ class Order:
                 members.append(item)
                 done(item)
             del ready[chosen]
-            found.append((chosen[0], members))
-        return found
+            elements.append((chosen[0], members))
+        return elements
 
     @staticmethod
     def _levels(items: Sequence[Item], group: Any, parents: Any) -> dict[Item, Any]:
@@ -124,14 +124,14 @@ class Order:
         for item in items:
             above: dict[Tensor, int] = {}
             for parent in parents[item]:
-                found = reach[parent]
+                counts = reach[parent]
                 own = group[parent]
                 if own is not None and own is not group[item]:
-                    found = {**found, own: max(found.get(own, 0), level[parent][1] + 1)}
+                    counts = {**counts, own: max(counts.get(own, 0), level[parent][1] + 1)}
                 if not above:
-                    above = found
-                elif found is not above:
-                    more = {pred: count for pred, count in found.items() if count > above.get(pred, 0)}
+                    above = counts
+                elif counts is not above:
+                    more = {pred: count for pred, count in counts.items() if count > above.get(pred, 0)}
                     if more:
                         above = {**above, **more}
             pred = group[item]

@@ -64,9 +64,9 @@ class Place:
     def left_list(self, key: Key) -> Tensor | None:
         """The optional list that an earlier region of the same branch left of a stack or array."""
         for place in self.around():
-            found = place.left.get(key)
-            if found is not None and all(self.value_of(pred) == value for pred, value in found[1]):
-                return found[0]
+            entry = place.left.get(key)
+            if entry is not None and all(self.value_of(pred) == value for pred, value in entry[1]):
+                return entry[0]
         return None
 
     def has_list(self, key: Key) -> bool:
@@ -110,14 +110,14 @@ def does_more(op: Operation) -> bool:
 
 def replaced(roots: Sequence[Operation], graph: Graph, fed: frozenset[Tensor]) -> dict[Tensor, Tensor]:
     """The tensors that a step takes twins of: those that were built with a twin that it needs anyway."""
-    found: dict[Tensor, Tensor] = {}
+    twins_of: dict[Tensor, Tensor] = {}
     waiting = list(graph._twin_groups)
     while waiting:
-        ops = set(needed(roots, fed, found))
+        ops = set(needed(roots, fed, twins_of))
         active = [group for group in waiting if not group[0].isdisjoint(ops)]
         if not active:
             break
         waiting = [group for group in waiting if group not in active]
         for _, twins in active:
-            found.update(twins)
-    return found
+            twins_of.update(twins)
+    return twins_of

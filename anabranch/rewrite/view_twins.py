@@ -66,7 +66,7 @@ def _between(regions: Regions, xs: Sequence[Tensor]) -> list[Item]:
     """Elements outside of loops that depend on ``xs`` and are no plain ops, with all that touch stacks and arrays."""
     sources = set(xs)
     reached: set[Item] = set()
-    found = []
+    between = []
     for item in regions.order[None]:
         inputs = regions.sources(item)
         given = () if isinstance(item, Loop) else item._outputs
@@ -78,13 +78,13 @@ def _between(regions: Regions, xs: Sequence[Tensor]) -> list[Item]:
     for item in regions.order[None]:
         plain = not isinstance(item, Loop) and item.type not in _TYPES and regions.item_paths[item] == ()
         if not plain and (item in reached or (lists and any(op.type in tensor_arrays.TYPES for op in _ops_of(item)))):
-            found.append(item)
+            between.append(item)
     # A branch is built whole: what it computes without xs, too.
-    inside = {pred for item in found for pred, _ in _conditions(regions, item)}
+    inside = {pred for item in between for pred, _ in _conditions(regions, item)}
     return [
         item
         for item in regions.order[None]
-        if item in found or not inside.isdisjoint(pred for pred, _ in _conditions(regions, item))
+        if item in between or not inside.isdisjoint(pred for pred, _ in _conditions(regions, item))
     ]
 
 
@@ -105,7 +105,7 @@ def _have_twins(regions: Regions, chosen: Sequence[Item], graph: Graph) -> set[I
     results: dict[object, list[Tensor]] = {}
     for item in chosen:
         results.setdefault(root(item), []).extend(_wanted(regions, item))
-    done = {key for key, found in results.items() if found and all(output in graph._twins for output in found)}
+    done = {key for key, outputs in results.items() if outputs and all(output in graph._twins for output in outputs)}
     return {item for item in chosen if root(item) in done}
 
 
@@ -115,11 +115,11 @@ def _wanted(regions: Regions, item: Item) -> list[Tensor]:
 
 
 def _conditions(regions: Regions, item: Item) -> list[tuple[Tensor, int]]:
-    found = list(regions.item_paths[item] or ())
+    conditions = list(regions.item_paths[item] or ())
     pivot = None if isinstance(item, Loop) else regions.pivots.get(item)
     if isinstance(pivot, tuple):
-        found.append((pivot[0], 0))
-    return found
+        conditions.append((pivot[0], 0))
+    return conditions
 
 
 def _ops_of(item: Item) -> list[Operation]:
@@ -153,14 +153,14 @@ class _Twins(Builder):
         graph = self.graph
         start = graph._operations[-1]
         self.block(self.regions.order[None], self.place)
-        found: dict[Tensor, Tensor] = {}
+        twins: dict[Tensor, Tensor] = {}
         for output in wanted:
             twin = self.get(output, self.place)
             if twin is not output:
-                found[output] = twin
-        made = frozenset(op for op in graph._operations[start._id + 1 :] if op.type != "Const")
-        graph._twins.update(found)
-        graph._twin_groups.append((made, found))
+                twins[output] = twin
+        group = frozenset(op for op in graph._operations[start._id + 1 :] if op.type != "Const")
+        graph._twins.update(twins)
+        graph._twin_groups.append((group, twins))
         body_ops.restore_order(graph)
 
     def item(self, item: Item, place: Place) -> None:
@@ -176,9 +176,9 @@ class _Twins(Builder):
     def get(self, tensor: Tensor, place: Place) -> Tensor:
         """See `Builder.get`: a tensor outside of all conditionals and loops that has no twin is itself."""
         for around in place.around():
-            found = around.env.get(tensor)
-            if found is not None:
-                return found
+            value = around.env.get(tensor)
+            if value is not None:
+                return value
         if tensor in self.standing:
             return self.standing[tensor]
         op = tensor.op

@@ -69,8 +69,8 @@ class Executor:
     @property
     def fast(self) -> fast_path.FastStep | None:
         """The plan on the fast path, if it goes there."""
-        found = self._fast
-        return found if found is not None and found.arrangement == self.plan.arrangements else None
+        form = self._fast
+        return form if form is not None and form.arrangement == self.plan.arrangements else None
 
     # ------------------------------------------------------------------------------------------------------- resources
     def _bound(self) -> binding.Binding:
@@ -108,9 +108,9 @@ class Executor:
             take_over(self.plan)
         fast = self.fast if step.stats is None else None
         if fast is not None:
-            found = fast.run(feeds, step.token, step.read_committed)
-            if found is not None:
-                return found
+            results = fast.run(feeds, step.token, step.read_committed)
+            if results is not None:
+                return results
         for op in self.shared:
             self.resource(self.plan.handle_of(op)).check_maker(op.type, op._attrs, op)
         return self.run_from(0, self.plan.start(feeds), step)

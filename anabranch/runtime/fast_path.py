@@ -168,7 +168,7 @@ class FastStep:
     @property
     def has_forms(self) -> bool:
         """Whether a step that goes this way comes beyond its first segment."""
-        return self.stages[0].empty or self.stages[0].made > 0
+        return self.stages[0].empty or self.stages[0].forms_made > 0
 
     def learn(self, attempts: Sequence[Attempt]) -> None:
         """Make the forms that are missing from how segments went by the executor."""
@@ -223,7 +223,7 @@ class _Stage:
         """Places of values from other stages that programs of this one take."""
         self.channel = channel
         self.empty = not segment.items and not segment.written and channel is not None
-        self.made = 0
+        self.forms_made = 0
         self.refused = 0
         """How often it went in a way that has no form."""
         self._only: Form | _Empty | None = _Empty() if self.empty else None
@@ -233,7 +233,7 @@ class _Stage:
     @property
     def learns(self) -> bool:
         """Whether a form more may be worth its making."""
-        return not self.empty and self.refused < MAX_REFUSALS and (not self.guards or self.made < MAX_FORMS_MADE)
+        return not self.empty and self.refused < MAX_REFUSALS and (not self.guards or self.forms_made < MAX_FORMS_MADE)
 
     def form(self, values: Sequence[Any]) -> Any:
         """The form for the values that there are; None if there is none."""
@@ -251,7 +251,7 @@ class _Stage:
 
     def keep(self, signature: Any, form: Form) -> None:
         """Keep a form for values like those that it was made from."""
-        self.made += 1
+        self.forms_made += 1
         if not self.guards:
             self._only = form
             return
@@ -290,8 +290,8 @@ class _HostOp:
             values.append(operands[0])
             return []
         take = self._take
-        made = host_ops.call(self._runner, self._op, [take(operand) for operand in operands], token)
-        values += made if self._stored is None else [made[i] for i in self._stored]
+        outputs = host_ops.call(self._runner, self._op, [take(operand) for operand in operands], token)
+        values += outputs if self._stored is None else [outputs[i] for i in self._stored]
         return []
 
 
@@ -324,8 +324,8 @@ class _Program:
 
     def run(self, values: list[Any], current: Sequence[Version], transaction: Transaction) -> Sequence[int]:
         """Call it and stores what it gives; how far its random streams move."""
-        made, finals, _ = self.call.run(transaction, *self.prepare(values, current))
-        return self.store(values, made, finals)
+        outputs, finals, _ = self.call.run(transaction, *self.prepare(values, current))
+        return self.store(values, outputs, finals)
 
     def prepare(self, values: Sequence[Any], current: Sequence[Version]) -> tuple[tuple[Any, ...], np.ndarray]:
         """Its arguments and random words.
@@ -339,17 +339,17 @@ class _Program:
         rng = random_words(self.counters) if self.counters else NO_RNG
         return self.arguments(values, current), rng
 
-    def store(self, values: list[Any], made: Sequence[Any], finals: Sequence[Any]) -> Sequence[int]:
+    def store(self, values: list[Any], outputs: Sequence[Any], finals: Sequence[Any]) -> Sequence[int]:
         """Store what it gave; how far its random streams move."""
         if self._known is None:
-            values += made if not self.facts.dynamic else made[: self._traced]
+            values += outputs if not self.facts.dynamic else outputs[: self._traced]
         else:
             merged = list(self._known)
-            for position, value in zip(self.facts.traced_outputs, made, strict=False):
+            for position, value in zip(self.facts.traced_outputs, outputs, strict=False):
                 merged[position] = value
             values += merged
         values += finals
-        return self.facts.amounts(made) if self.counters else ()
+        return self.facts.amounts(outputs) if self.counters else ()
 
 
 class _Wave:
@@ -374,8 +374,8 @@ class _Wave:
             for i, result in zip(turn, run_wave(calls, transaction, self._rank), strict=True):
                 returned[i] = result
         advances: list[tuple[RandomCounter, int]] = []
-        for program, (made, finals, _) in zip(self.programs, returned, strict=True):
-            advances += zip(program.counters, program.store(values, made, finals), strict=True)
+        for program, (outputs, finals, _) in zip(self.programs, returned, strict=True):
+            advances += zip(program.counters, program.store(values, outputs, finals), strict=True)
         return advances
 
 
@@ -469,8 +469,8 @@ class Form:
             for key, slot in zip(program.donated.values(), each.call.slots, strict=True):
                 value = slot.version.value if slot.version is not None else None
                 specs[key] = None if value is None else (value.shape, value.dtype)
-        found = [results.large(specs[key]) if key in specs else True for key in plan.fetch_keys]
-        return found if any(found) else None
+        large = [results.large(specs[key]) if key in specs else True for key in plan.fetch_keys]
+        return large if any(large) else None
 
     @property
     def budgets(self) -> list[int]:

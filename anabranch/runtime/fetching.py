@@ -90,11 +90,11 @@ class FetchPlan:
         index: dict[Any, int] = {}
 
         def add(item: Any) -> int:
-            found = index.get(item)
-            if found is None:
-                found = index[item] = len(self.unique)
+            position = index.get(item)
+            if position is None:
+                position = index[item] = len(self.unique)
                 self.unique.append(item)
-            return found
+            return position
 
         self.build = _structure(graph, fetches, add)
         self.simple = all(isinstance(item, Tensor) for item in self.unique)
@@ -144,8 +144,8 @@ def _element(graph: Graph, item: Any, fetch: Any) -> Any:
             f"Fetch argument {fetch!r} has invalid type {type(fetch)!r}, must be a string or Tensor. ({problem})"
         ) from None
     except (ValueError, KeyError) as problem:
-        told = problem.args[0] if problem.args else problem
-        raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({told})") from None
+        reason = problem.args[0] if problem.args else problem
+        raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({reason})") from None
     if not graph.is_fetchable(element):
         op = element.op if isinstance(element, Tensor) else element
         if not op.body.is_root:
@@ -181,8 +181,8 @@ def flat_feeds(graph: Graph, feed_dict: Any) -> list[tuple[Tensor, Any]]:
             try:
                 tensor = graph.as_graph_element(name, allow_operation=False)
             except Exception as problem:
-                told = problem.args[0] if problem.args else problem
-                raise TypeError(f"Cannot interpret feed_dict key as Tensor: {told}") from None
+                reason = problem.args[0] if problem.args else problem
+                raise TypeError(f"Cannot interpret feed_dict key as Tensor: {reason}") from None
             pairs.append((tensor, part))
     return pairs
 

@@ -82,7 +82,7 @@ class StepInFlight:
         """What the step failed with, or None; waits for the step."""
         self._pipeline.settle(self)
         if self._failure is not None:
-            self._pipeline.told()
+            self._pipeline.reported()
         return self._failure
 
     def __repr__(self) -> str:
@@ -162,7 +162,7 @@ class Pipeline:
         """Drop what was made for steps in flight: none will be started any more."""
         self._gated.close()
 
-    def told(self) -> None:
+    def reported(self) -> None:
         """Somebody knows of the failure."""
         self._failure = None
 
@@ -211,11 +211,11 @@ class Pipeline:
                 return _not_tried(None)
             return gated.program.failure(gated.executable, failed, np.asarray(step.flags[1]))
         except Exception as problem:
-            told = device_failure(problem, len(gated.program.group.ops))
-            if told is None:
+            failure = device_failure(problem, len(gated.program.group.ops))
+            if failure is None:
                 raise
             self._manager.lose(gated.slots)
-            return told
+            return failure
 
     # --------------------------------------------------------------------------------------------- starting steps
     def start(
@@ -267,8 +267,8 @@ class Pipeline:
             self._gated.put(form, gated)
         step = StepInFlight(self, build, [])
         gate = self._steps[-1].flags[0] if self._steps else kernel_context.OPEN
-        made, finals, flags = gated.call.run(transaction, arguments, rng, (gate,))
-        amounts = gated.store(values, made, finals)
+        outputs, finals, flags = gated.call.run(transaction, arguments, rng, (gate,))
+        amounts = gated.store(values, outputs, finals)
         advances = list(zip(counters, amounts, strict=True))
         for counter, amount in advances:
             counter.position += amount
@@ -296,7 +296,7 @@ def _may_fly(form: Form) -> bool:
 
 
 def _without_values(problem: Exception) -> errors.OpError:
-    found = errors.ResourceExhaustedError(
+    error = errors.ResourceExhaustedError(
         None,
         None,
         errors.message(
@@ -305,23 +305,23 @@ def _without_values(problem: Exception) -> errors.OpError:
             "fetch less, or keep fewer steps in flight; what this step wrote stands, if it has not failed otherwise",
         ),
     )
-    found.__cause__ = problem
-    return found
+    error.__cause__ = problem
+    return error
 
 
 def _not_tried(cause: BaseException | None) -> errors.OpError:
-    told = getattr(cause, "message", None) or str(cause or "")
-    found = errors.AbortedError(
+    reason = getattr(cause, "message", None) or str(cause or "")
+    error = errors.AbortedError(
         None,
         None,
         errors.message(
             "a step in flight behind one that failed, which therefore did nothing",
             "no failure before it",
-            f"see what failed, and start it again: {told}",
+            f"see what failed, and start it again: {reason}",
         ),
     )
-    found.__cause__ = cause
-    return found
+    error.__cause__ = cause
+    return error
 
 
 class AsynchronousCallable:
@@ -351,9 +351,9 @@ class AsynchronousCallable:
         self.pipeline.make_room()
         self.pipeline.raise_failure()
         session, plan = self._session, self._fetch_plan
-        found = session._start(self.pipeline, plan, self._names, values)
-        if found is not None:
-            return found
+        in_flight = session._start(self.pipeline, plan, self._names, values)
+        if in_flight is not None:
+            return in_flight
         self.wait()
         step = StepInFlight(self.pipeline, plan.build, [])
         try:

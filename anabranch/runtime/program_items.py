@@ -116,9 +116,12 @@ def _prepare(attempt: Attempt, item: ProgramItem) -> _Ready | None:
         return None  # an empty batch
     program.ready(inputs, item.static)
     batch = program.pad(inputs, size) if size else 0
-    told = [i for i, key in enumerate(program.inputs) if key in plan.told] if plan.told else ()
+    integers = plan.small_integers
+    compile_time = [i for i, key in enumerate(program.inputs) if key in integers] if integers else ()
     static = {
-        i: to_host(env[program.inputs[i]]) for i in (*item.static, *told) if not isinstance(inputs[i], TracedList)
+        i: to_host(env[program.inputs[i]])
+        for i in (*item.static, *compile_time)
+        if not isinstance(inputs[i], TracedList)
     }
     rng = random_words([state.counters[op] for op in program.random_ops])
     old = engine.moved([env[key].value for key in program.donated_keys], program.device)
@@ -137,21 +140,21 @@ def _prepare(attempt: Attempt, item: ProgramItem) -> _Ready | None:
     return _Ready(item, call, arguments, rng, old, size)
 
 
-def _store(attempt: Attempt, ready: _Ready, made: Any, finals: Any, _: Any) -> None:
+def _store(attempt: Attempt, ready: _Ready, outputs: Any, finals: Any, _: Any) -> None:
     """Put what a program has returned where others of the step find it."""
     program, env, plan = ready.item.program, attempt.env, attempt.runner.plan
     facts = ready.call.executable.facts
     for final, value in zip(program.donated.values(), finals, strict=True):
         env[final] = Published(value) if attempt.transaction.shown else value
-    known, amounts = facts.known_outputs, facts.amounts(made)
+    known, amounts = facts.known_outputs, facts.amounts(outputs)
     if ready.size:
-        made, known, amounts = facts.batch.cut(made, ready.size)
-    for position, value in zip(facts.traced_outputs, made, strict=not facts.dynamic):
+        outputs, known, amounts = facts.batch.cut(outputs, ready.size)
+    for position, value in zip(facts.traced_outputs, outputs, strict=not facts.dynamic):
         env[program.outputs[position]] = value
     for position, value in known.items():
         env[program.outputs[position]] = value
         if value is facts.known_outputs[position]:
-            plan.tell(program.outputs[position], value)
+            plan.note_known(program.outputs[position], value)
     for op, amount in zip(program.random_ops, amounts, strict=True):
         attempt.advances.append((attempt.state.counters[op], amount))
 

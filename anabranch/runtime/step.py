@@ -398,6 +398,6 @@ def device_failure(problem: BaseException, ops: int) -> errors.OpError | None:
     if type(problem).__name__ not in ("XlaRuntimeError", "JaxRuntimeError"):
         return None
     kind = errors.ResourceExhaustedError if "RESOURCE_EXHAUSTED" in str(problem) else errors.InternalError
-    found = kind(None, None, f"a program of {ops} ops failed in the device: {problem}")
-    found.__cause__ = problem
-    return found
+    error = kind(None, None, f"a program of {ops} ops failed in the device: {problem}")
+    error.__cause__ = problem
+    return error

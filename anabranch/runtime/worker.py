@@ -357,10 +357,10 @@ class Worker:
                 plan.took = self.clock() - started
                 self._left(token)
 
-        found: list[Any] | None = self._run_apart(
+        fetched: list[Any] | None = self._run_apart(
             registered, work, token, lambda problem: self._leave(token, runner, problem)
         )
-        return found
+        return fetched
 
     def start(
         self,
@@ -392,8 +392,8 @@ class Worker:
 
         if not (engine.waits_in_caller() and self._may_last(plan, fast)):
             return work()
-        found: pipeline.StepInFlight | None = self._run_apart(registered, work, token, lambda problem: None)
-        return found
+        in_flight: pipeline.StepInFlight | None = self._run_apart(registered, work, token, lambda problem: None)
+        return in_flight
 
     def add_pipeline(self, line: pipeline.Pipeline) -> None:
         """Take part of a pipeline's life: it is settled when the worker closes."""

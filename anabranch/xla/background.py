@@ -182,14 +182,14 @@ def _answer(*request: bytes) -> bytes:
     except OSError as problem:
         raise NotPossible(str(problem)) from problem
     try:
-        found, _ = process.communicate(b"".join(struct.pack("<Q", len(field)) + field for field in request))
+        reply, _ = process.communicate(b"".join(struct.pack("<Q", len(field)) + field for field in request))
     finally:
         with _lock:
             _processes.pop(threading.current_thread(), None)
         if process.poll() is None:
             process.kill()
-    if found[:1] == compiler_process.COMPILED:
-        return found[1:]
-    if found[:1] == compiler_process.FAILED:
-        raise errors.InternalError(None, None, f"XLA cannot compile a program: {found[1:].decode()}")
+    if reply[:1] == compiler_process.COMPILED:
+        return reply[1:]
+    if reply[:1] == compiler_process.FAILED:
+        raise errors.InternalError(None, None, f"XLA cannot compile a program: {reply[1:].decode()}")
     raise NotPossible(f"the process that compiles ended with status {process.returncode}")

@@ -298,10 +298,10 @@ def _agrees(derived: Derived, op: Operation, size: int) -> bool:
     }
     expected = at(derived.result, size)
     try:
-        found = _derive(op, derived.kind, operands, partial)
+        inferred = _derive(op, derived.kind, operands, partial)
     except (ValueError, TypeError, IndexError, ArithmeticError):
         return False
-    return _alike(found, expected)
+    return _alike(inferred, expected)
 
 
 def _derive(op: Operation, kind: str, operands: list[Any], partial: dict[Tensor, Any]) -> Sequence[Any]:

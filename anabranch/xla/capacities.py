@@ -59,8 +59,8 @@ class Room:
 
     def guess(self, op: Operation) -> int:
         """How often ``op`` runs at most."""
-        found = self.used[op] = self._guesses.get(op) or (LEAST // 8 if self.tight else LEAST)
-        return found
+        guess = self.used[op] = self._guesses.get(op) or (LEAST // 8 if self.tight else LEAST)
+        return guess
 
     def take(self, nbytes: int) -> None:
         """Notes how many bytes the lists of a loop take.
@@ -112,10 +112,10 @@ class Padded:
 
     def exact(self) -> np.ndarray:
         """The array as it is, on the host."""
-        found = np.asarray(self.array)
+        values = np.asarray(self.array)
         for axis, size in zip(self.axes, self.sizes, strict=True):
-            found = found[(slice(None),) * axis + (slice(int(size)),)]
-        return np.array(found)
+            values = values[(slice(None),) * axis + (slice(int(size)),)]
+        return np.array(values)
 
     def flatten(self) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         """Its arrays, and what else there is to know."""

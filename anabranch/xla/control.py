@@ -240,13 +240,13 @@ def _surroundings(scope: Scope, op: Operation) -> tuple[list[Any], dict[Operatio
 
 def _drawn(scope: Scope, body: Body) -> list[Operation]:
     assert scope.view is not None
-    found = []
+    draws = []
     for inner in scope.view(body, tuple(body.outputs)).ops:
         if inner.definition.effect.kind == "random":
-            found.append(inner)
+            draws.append(inner)
         for use in bodies_of(inner):
-            found += _drawn(scope, use.body)
-    return found
+            draws += _drawn(scope, use.body)
+    return draws
 
 
 def _entry_of(staged_view: Any, entry: dict[Operation, Any]) -> dict[Operation, Any]:
@@ -358,8 +358,8 @@ def conditional(scope: Scope, op: Operation, ok: Any) -> None:
         list(entry.values()),
         list(taken.values()),
     )
-    made, finals, counts, failed, payload = jax.lax.switch(index, functions, given)
-    results: list[Any] = [lists.known(kind, value) for kind, value in zip(common, made, strict=True)]
+    branch_outputs, finals, counts, failed, payload = jax.lax.switch(index, functions, given)
+    results: list[Any] = [lists.known(kind, value) for kind, value in zip(common, branch_outputs, strict=True)]
     for use, shape in zip(uses, shapes, strict=True):
         for i in use.body.exposed_outputs:
             # Only this branch of the gradient looks at it: what the others give there does not matter.
@@ -442,10 +442,10 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
     initial = [trip_counts.variable(op, i, operands[i], bound, more, operands) for i in carried]
 
     def arguments(values: Sequence[Any]) -> list[Any]:
-        found = [value if invariant[i] else None for i, value in enumerate(operands)]
+        arguments_of_body = [value if invariant[i] else None for i, value in enumerate(operands)]
         for i, value in zip(carried, values, strict=True):
-            found[i] = value
-        return found
+            arguments_of_body[i] = value
+        return arguments_of_body
 
     def state(values: Sequence[Any]) -> dict[Operation, Any]:
         return {**entry, **dict(zip(written, values, strict=True))}
@@ -460,8 +460,8 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
 
     for _ in range(4):  # an unmaterialised list takes its elements' shape from what the body puts in
         staged = stage(body, views[1], outputs)
-        made = staged.shapes().outputs
-        fitted = [lists.fit_variable(op, old, new) for old, new in zip(initial, made, strict=False)]
+        first_outputs = staged.shapes().outputs
+        fitted = [lists.fit_variable(op, old, new) for old, new in zip(initial, first_outputs, strict=False)]
         if all(old is new for old, new in zip(initial, fitted, strict=True)):
             break
         initial = fitted
@@ -538,7 +538,7 @@ def loop(scope: Scope, op: Operation, ok: Any) -> None:
         jnp.int32(-1),
         jnp.zeros((size,), jnp.int64),
         jnp.asarray(True),
-        [jnp.zeros((bound, *row.shape), row.dtype) for row in made[len(carried) :]],
+        [jnp.zeros((bound, *row.shape), row.dtype) for row in first_outputs[len(carried) :]],
         jnp.int32(0),
     )
     if rotated:
@@ -585,8 +585,8 @@ def carried_by(view: Callable[[Body, tuple[Tensor, ...]], Any], op: Operation, o
     live = {i for i in outputs if changes[i]}
 
     def used(part: Body, outputs: Sequence[Tensor]) -> set[int]:
-        found = view(part, tuple(outputs)).used
-        return {i for i, arg in enumerate(part.args) if arg in found and changes[i]}
+        used_keys = view(part, tuple(outputs)).used
+        return {i for i, arg in enumerate(part.args) if arg in used_keys and changes[i]}
 
     live |= used(condition, condition.outputs)
     while True:

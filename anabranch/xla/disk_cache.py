@@ -131,11 +131,11 @@ class DiskCache:
             ) as file:
                 if not _is_own_file(os.fstat(file.fileno())):
                     return None
-                found = file.read()
+                stored = file.read()
         except OSError:
             return None
-        digest, content = found[len(_MAGIC) : len(_MAGIC) + 32], found[len(_MAGIC) + 32 :]
-        if not found.startswith(_MAGIC) or hashlib.sha256(content).digest() != digest:
+        digest, content = stored[len(_MAGIC) : len(_MAGIC) + 32], stored[len(_MAGIC) + 32 :]
+        if not stored.startswith(_MAGIC) or hashlib.sha256(content).digest() != digest:
             self.remove(key)
             return None
         with contextlib.suppress(OSError):

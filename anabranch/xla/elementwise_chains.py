@@ -32,12 +32,12 @@ class Chains:
         if not self._cuts or not (op.definition.elementwise or op.definition.moves):  # both are fused
             return values
         length = 1 + max([self._length.get(tensor, 0) for tensor in op._inputs], default=0)
-        made = []
+        settled_values = []
         for output, value in zip(op._outputs, values, strict=True):
             kept = length < LONGEST or len(output.consumers()) < 2 or not hasattr(value, "aval")
-            made.append(value if kept else _apart(value))
+            settled_values.append(value if kept else _apart(value))
             self._length[output] = length if kept else 0
-        return made
+        return settled_values
 
 
 @functools.cache

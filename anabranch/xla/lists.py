@@ -209,8 +209,8 @@ def _join(op: Operation, kinds: Sequence[Any]) -> Any:
     if all(isinstance(kind, ListKind) for kind in kinds):
         like = next((kind.like for kind in kinds if kind.like.items is not None), first.like).without_pending()
         if like.items is None and any(kind.like.uniform is not None for kind in kinds):
-            made = [kind.like for kind in kinds if kind.like.is_uniform]
-            like = made[0] if made else first.like
+            uniform = [kind.like for kind in kinds if kind.like.is_uniform]
+            like = uniform[0] if uniform else first.like
             if any(kind.like.uniform is None or kind.like.materialised(like).items is not None for kind in kinds):
                 like = like.plain()
         sizes = {kind.size for kind in kinds}
@@ -247,8 +247,8 @@ def _zeros(kind: Any) -> Any:
     if isinstance(kind, ListKind):
         like = kind.like
         leaves, aux = like.flatten()
-        made = TracedList.unflatten(aux, [jnp.zeros(leaf.shape, leaf.dtype) for leaf in leaves])
-        return fit(kind, made)
+        zeros = TracedList.unflatten(aux, [jnp.zeros(leaf.shape, leaf.dtype) for leaf in leaves])
+        return fit(kind, zeros)
     if isinstance(kind, OptionalKind):
         return TracedOptional(None if kind.values is None else tuple(_zeros(item) for item in kind.values))
     if isinstance(kind, KnownKind):

@@ -221,9 +221,9 @@ class Scope:
         if not any(isinstance(value, capacities.Padded) for value in operands):
             return operands, operands
         for row_operands_of in row_operands:
-            found = row_operands_of(self, op, operands)
-            if found is not None:
-                return found
+            operands_by_row = row_operands_of(self, op, operands)
+            if operands_by_row is not None:
+                return operands_by_row
         raise HostNeeded(op, "a size that a program does not know")
 
     def _enter(self, op: Operation) -> None:
@@ -296,8 +296,8 @@ class Scope:
             free: set[int] = set()
             if definition.traced is not None:
                 for name in definition.traced(shape_context):
-                    found = definition.input_range(name, op._attrs)
-                    free.update(range(found.start, found.stop))
+                    positions = definition.input_range(name, op._attrs)
+                    free.update(range(positions.start, positions.stop))
             for position in single_op.compile_time_positions(definition, op._attrs):
                 if position not in free and not isinstance(operands[position], np.ndarray):
                     raise CutNeeded(op._inputs[position], op)
@@ -373,14 +373,14 @@ class Scope:
                 value = xp.where(ok, value, old)
             self.env[key] = value
         plain = [output for output in op._outputs if not (output.dtype.is_ref and writes)]
-        made = values[len(writes) :]
-        if len(made) != len(plain):
+        outputs = values[len(writes) :]
+        if len(outputs) != len(plain):
             raise errors.InternalError(
-                None, op, f"the kernel of {op.type!r} returned {len(made)} values for {len(plain)} outputs"
+                None, op, f"the kernel of {op.type!r} returned {len(outputs)} values for {len(plain)} outputs"
             )
         if not writes:
-            made = list(self.chains.settled(op, made))
-        for output, value in zip(plain, made, strict=True):
+            outputs = list(self.chains.settled(op, outputs))
+        for output, value in zip(plain, outputs, strict=True):
             expected = output.dtype.base.np
             if expected is not None and value.dtype != expected:
                 raise errors.InternalError(
@@ -393,17 +393,17 @@ class Scope:
 
     def _learn(self, op: Operation, output: Tensor, operands: list[Any]) -> None:
         """Keep what a value rule knows about a traced result: all of it, or some elements of a vector."""
-        found = inference.known_value(op.definition, TraceShapes(op, operands, self.partial))
+        value = inference.known_value(op.definition, TraceShapes(op, operands, self.partial))
         if self.context.recorder is not None:
-            self.context.recorder.note(op, "value", operands, self.partial, (found,))
-        if isinstance(found, list):
-            found = found[0]
-        if isinstance(found, tuple) and None not in found:
-            found = np.array(found, output.dtype.base.np)
-        if isinstance(found, np.ndarray):
-            self.env[output] = found
-        elif found is not None:
-            self.partial[output] = found
+            self.context.recorder.note(op, "value", operands, self.partial, (value,))
+        if isinstance(value, list):
+            value = value[0]
+        if isinstance(value, tuple) and None not in value:
+            value = np.array(value, output.dtype.base.np)
+        if isinstance(value, np.ndarray):
+            self.env[output] = value
+        elif value is not None:
+            self.partial[output] = value
 
     def _fold(self, op: Operation, operands: Sequence[np.ndarray]) -> bool:
         definition = op.definition

@@ -173,8 +173,8 @@ class Masked:
         first = equation.at[0]
         params = first.primitive.get_bind_params(first.params)
         with first.ctx.manager:
-            made = first.primitive.bind(*values, **params)
-        return made if first.primitive.multiple_results else [made]
+            results = first.primitive.bind(*values, **params)
+        return results if first.primitive.multiple_results else [results]
 
     def _extents(self, atoms: Sequence[Any]) -> Extents:
         shapes = [getattr(atom.aval, "shape", ()) for atom in atoms]
@@ -648,8 +648,8 @@ def _scan(masked: Masked, equation: _Equation, values: list[Any]) -> Sequence[An
     fixed, carry = params["num_consts"], params["num_carry"]
 
     def run(carried: Any, row: Any) -> Any:
-        made = masked.evaluate(body, consts, [*values[:fixed], *carried, *row])
-        return tuple(made[:carry]), tuple(made[carry:])
+        results = masked.evaluate(body, consts, [*values[:fixed], *carried, *row])
+        return tuple(results[:carry]), tuple(results[carry:])
 
     carried, rows = engine.jax().lax.scan(
         run,

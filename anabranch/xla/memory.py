@@ -128,9 +128,9 @@ def impossible(jaxpr: Any, scope: str = "") -> _Value | None:
                 within = f"{scope}/{equation.source_info.name_stack}"
                 return _Value(sizes.byte_size(shape, aval.dtype), tuple(shape), aval.dtype, within)
         for other in inner_jaxprs(equation.params):
-            found = impossible(other, f"{scope}/{equation.source_info.name_stack}")
-            if found is not None:
-                return found
+            problem = impossible(other, f"{scope}/{equation.source_info.name_stack}")
+            if problem is not None:
+                return problem
     return None
 
 
@@ -184,13 +184,13 @@ def require_memory(
         return
     largest = heapq.nlargest(SHOWN, _values(traced())) if traced is not None else []
     owners = [_owner(value, ops) for value in largest]
-    told = "".join(
+    largest_values = "".join(
         f"\n{sizes.shown([(value.shape, value.dtype)])}" + (f" of {op.type} {op.name!r}" if op is not None else "")
         for value, op in zip(largest, owners, strict=True)
     )
     raise sizes.exhausted(
         next((op for op in owners if op is not None), None),
-        f"a program of {len(ops)} ops that needs {sizes.in_units(needed)}; its largest values are{told}",
+        f"a program of {len(ops)} ops that needs {sizes.in_units(needed)}; its largest values are{largest_values}",
         there,
     )
 
@@ -199,8 +199,8 @@ def memory_of(device: Any) -> int:
     """Bytes that programs on a JAX device can have at most."""
     if device.platform == "cpu":
         return sizes.host_memory()
-    told = device.memory_stats() or {}
-    return int(told.get("bytes_limit", sizes.MOST_BYTES))
+    stats = device.memory_stats() or {}
+    return int(stats.get("bytes_limit", sizes.MOST_BYTES))
 
 
 def _values(jaxpr: Any, scope: str = "") -> Iterator[_Value]:

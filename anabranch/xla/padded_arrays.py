@@ -110,8 +110,8 @@ def _numbers(scope: Scope, op: Operation, position: int) -> list[int | None]:
     value = scope.operands(op)[position]
     if isinstance(value, np.ndarray):
         return [int(item) for item in value]
-    found = scope.partial.get(op._inputs[position])
-    return [None] * value.shape[0] if found is None else list(found)
+    partial = scope.partial.get(op._inputs[position])
+    return [None] * value.shape[0] if partial is None else list(partial)
 
 
 def _bound_of_element(scope: Scope, op: Operation) -> None:

@@ -110,32 +110,32 @@ class _Facts:
 
     def plain(self) -> Any:
         """As JSON; see :meth:`read`."""
-        told = {name: getattr(self, name) for name in _PLAIN_FACTS}
+        facts = {name: getattr(self, name) for name in _PLAIN_FACTS}
         outputs = [[i, stored_programs.plain(value)] for i, value in self.known_outputs.items()]
         records = [stored_programs.plain_record(record) for record in self.records]
         specs = [spec and [list(spec[0]), spec[1].name] for spec in self.specs]
-        return {**told, "records": records, "known_outputs": outputs, "specs": specs}
+        return {**facts, "records": records, "known_outputs": outputs, "specs": specs}
 
     @classmethod
-    def read(cls, told: Any) -> _Facts:
+    def read(cls, stored: Any) -> _Facts:
         """What :meth:`plain` has written."""
         facts = cls()
         for name in _PLAIN_FACTS:
-            setattr(facts, name, told[name])
-        facts.loops = [(blocks, ops) for blocks, ops in told["loops"]]
-        facts.records = [stored_programs.read_record(record) for record in told["records"]]
-        facts.known_outputs = {i: stored_programs.read(value) for i, value in told["known_outputs"]}
-        facts.specs = [spec and (tuple(spec[0]), np.dtype(spec[1])) for spec in told["specs"]]
+            setattr(facts, name, stored[name])
+        facts.loops = [(blocks, ops) for blocks, ops in stored["loops"]]
+        facts.records = [stored_programs.read_record(record) for record in stored["records"]]
+        facts.known_outputs = {i: stored_programs.read(value) for i, value in stored["known_outputs"]}
+        facts.specs = [spec and (tuple(spec[0]), np.dtype(spec[1])) for spec in stored["specs"]]
         return facts
 
     def amounts(self, results: Sequence[Any]) -> list[int]:
         """How many blocks each random op took."""
         if not self.dynamic:
             return self.consumed
-        found = list(self.consumed)
+        amounts = list(self.consumed)
         for place, amount in zip(self.dynamic, np.asarray(results[-1]).tolist(), strict=True):
-            found[place] = amount
-        return found
+            amounts[place] = amount
+        return amounts
 
 
 _PLAIN_FACTS = ("consumed", "traced_outputs", "tentative", "dynamic", "loops", "guessed", "budget", "library_calls")
@@ -306,30 +306,30 @@ class Program:
             gated,
             (batch, *self._multiples.items()) if batch else (),
         )
-        found = self._variants.get(key)
-        if found is None:
+        executable = self._variants.get(key)
+        if executable is None:
             with self._lock:
-                found = self._variants.peek(key)
-                if found is None:
+                executable = self._variants.peek(key)
+                if executable is None:
                     if limit is not None and len(self._variants) >= limit:
                         return None
                     refusal = self._refused.get(key)
                     if refusal is not None:
                         raise refusal.with_traceback(None)
                     structure = (self._structure(), key)
-                    found = _shared.get((self.device, structure))
-                    if found is None:
+                    executable = _shared.get((self.device, structure))
+                    if executable is None:
                         stored = stored_programs.key(
                             structure, stored_programs.definitions(self.flat_ops), self.platform
                         )
                         asked = (donated, inputs, static, rng, bounds or {}, gated)
                         try:
                             if not batch:  # else its facts are functions, which no disk keeps
-                                found = self._load(*asked, stored)
-                            if found is None and means is Means.STORED:
+                                executable = self._load(*asked, stored)
+                            if executable is None and means is Means.STORED:
                                 raise NotStored
-                            if found is None:
-                                found = self._compile(*asked, False, None if batch else stored, batch, means)
+                            if executable is None:
+                                executable = self._compile(*asked, False, None if batch else stored, batch, means)
                         except capacities.TooRoomy:
                             self.capacities.tight = True
                             raise
@@ -343,9 +343,9 @@ class Program:
                             bug = faults.KernelBug(None, problem)
                             self._refused.put(key, bug)
                             raise bug from problem
-                        _shared.put((self.device, structure), found)
-                    self._variants.put(key, found)
-        return found
+                        _shared.put((self.device, structure), executable)
+                    self._variants.put(key, executable)
+        return executable
 
     def keeping(self, donated: Sequence[Any], inputs: Sequence[Any], rng: np.ndarray, gated: bool) -> Executable:
         """A form that leaves the variables' old values alone: it takes buffers for the new ones as one argument more,
@@ -366,16 +366,16 @@ class Program:
 
     def explain_forms(self) -> list[str]:
         """What is to be told of the forms that it runs in."""
-        loops = {loop: None for found in self._variants.values() for loop in found.facts.loops}
-        told = [f"{blocks} blocks of {ops} ops each are one loop" for blocks, ops in loops]
-        calls = max((found.facts.library_calls for found in self._variants.values()), default=0)
+        loops = {loop: None for executable in self._variants.values() for loop in executable.facts.loops}
+        lines = [f"{blocks} blocks of {ops} ops each are one loop" for blocks, ops in loops]
+        calls = max((executable.facts.library_calls for executable in self._variants.values()), default=0)
         if calls:
-            told.append(f"{calls} convolution{'s' if calls > 1 else ''} by {convolutions.library_described()}")
-        return told
+            lines.append(f"{calls} convolution{'s' if calls > 1 else ''} by {convolutions.library_described()}")
+        return lines
 
     def tentative_writes(self) -> list[str]:
         """Names of the writes that go before a check which reads what they write."""
-        return sorted({self.group.ops[i].name for found in self._variants.values() for i in found.facts.tentative})
+        return sorted({self.group.ops[i].name for form in self._variants.values() for i in form.facts.tentative})
 
     def failure(self, executable: Executable, failed: int, payload: np.ndarray, size: int = 0) -> Exception:
         """The exception of the check that failed; ``size`` is that of a batch that was padded."""
@@ -383,11 +383,11 @@ class Program:
         if size:
             assert executable.facts.batch is not None
             record = record.cut(batches.at(executable.facts.batch.payloads[failed], size))
-        found = record.at(self.flat_ops).failure(payload)
-        if isinstance(found, capacities.Exceeded):
+        failure = record.at(self.flat_ops).failure(payload)
+        if isinstance(failure, capacities.Exceeded):
             with self._lock:  # from now on the loop gets more room
-                self._guesses[found.op] = max(self._guesses.get(found.op, 0), capacities.power(found.needed))
-        return found
+                self._guesses[failure.op] = max(self._guesses.get(failure.op, 0), capacities.power(failure.needed))
+        return failure
 
     def device_constants(self) -> tuple[Any, ...]:
         """Large constants, on the device, as trailing arguments; then the limit of loops, if there is one."""
@@ -443,8 +443,8 @@ class Program:
             wiring = tuple([numbers[key] for key in sources[op]])
             inner = [self._body_row(use.body, sources[op][len(op._inputs) :]) for use in uses]
             rows.append((op.type, op.definition.version, attrs, wiring, fed, *inner))
-            made: tuple[ValueKey, ...] = (*op._outputs, *writes.get(op, ()))
-            for key in made:
+            keys: tuple[ValueKey, ...] = (*op._outputs, *writes.get(op, ()))
+            for key in keys:
                 numbers.setdefault(key, len(numbers))
         return rows
 
@@ -512,14 +512,14 @@ class Program:
             return None
         arguments = self._arguments(donated, inputs, static, rng, gated)
         with self._around():
-            found = stored_programs.load(stored, arguments, engine.jax_device(self.device))
-        if found is None:
+            loaded = stored_programs.load(stored, arguments, engine.jax_device(self.device))
+        if loaded is None:
             return None
-        told, function = found
+        facts, function = loaded
         if function is None:
-            op = self.flat_ops[told[0]]
-            raise lowering.CutNeeded(op._inputs[told[1]], op)
-        return Executable(function, _Facts.read(told))
+            op = self.flat_ops[facts[0]]
+            raise lowering.CutNeeded(op._inputs[facts[1]], op)
+        return Executable(function, _Facts.read(facts))
 
     def _keep_cut(self, cut: lowering.CutNeeded, stored: str | None) -> None:
         """Keep on disk that these arguments need a value to be known: the next start need not trace to find it."""
@@ -723,8 +723,8 @@ class Program:
     def _used(self) -> frozenset[ValueKey]:
         """Values that ops of the program or its callers use."""
         ops = (*self.group.ops, *self.group.checked)
-        found: set[ValueKey] = {key for op in ops for key in self.group.sources[op] if key is not None}
-        return frozenset(found.union(self.outputs, self.donated.values(), self.group.awaited))
+        used: set[ValueKey] = {key for op in ops for key in self.group.sources[op] if key is not None}
+        return frozenset(used.union(self.outputs, self.donated.values(), self.group.awaited))
 
     def _writes_donated(self, op: Operation) -> bool:
         makers = {base.maker for base in self.donated}
@@ -748,11 +748,11 @@ class Program:
                 before_checks |= mask
                 if op in index and (op.type in lowering.emits_checks or bodies_of(op)):
                     before_checks |= 1 << index[op]
-            made = mask | (1 << index[op] if op in index else 0)
+            origins = mask | (1 << index[op] if op in index else 0)
             for output in op._outputs:
-                origin[output] = made
+                origin[output] = origins
             for key in self.group.writes.get(op, ()):
-                origin[key] = made
+                origin[key] = origins
         for op in self.group.checked:
             for key in self.group.sources[op]:
                 before_checks |= origin.get(key, 0) if key is not None else 0

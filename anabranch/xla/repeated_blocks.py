@@ -42,20 +42,20 @@ LEAST_TERMS = 8
 _CANDIDATES = 24
 """How many periods are looked at in one stretch of ops."""
 
-Made = tuple[int, int]
+PlaceInBlock = tuple[int, int]
 """Place of an op in its block, and which of its outputs."""
 
 
 class Inner(NamedTuple):
     """An input that an op of the same block makes."""
 
-    made: Made
+    place: PlaceInBlock
 
 
 class Carried(NamedTuple):
     """An input that the block before makes; the first block takes ``first``."""
 
-    made: Made
+    place: PlaceInBlock
     first: ValueKey
 
 
@@ -81,7 +81,7 @@ class Roll:
     blocks: list[list[Operation]]
     sources: list[list[Source]]
     """For each op of a block, where its inputs come from."""
-    outside: dict[Made, list[int]]
+    outside: dict[PlaceInBlock, list[int]]
     """What others than the next block take, and of which blocks."""
 
     @property
@@ -94,9 +94,9 @@ class Roll:
         """How many ops of it are not traced."""
         return (len(self.blocks) - 1) * len(self.blocks[0])
 
-    def key(self, made: Made, block: int) -> Tensor:
-        """The tensor that is ``made`` in a block."""
-        return self.blocks[block][made[0]]._outputs[made[1]]
+    def key(self, place: PlaceInBlock, block: int) -> Tensor:
+        """The tensor that is ``place`` in a block."""
+        return self.blocks[block][place[0]]._outputs[place[1]]
 
     def needs(self) -> Iterator[ValueKey]:
         """What comes from outside."""
@@ -188,7 +188,7 @@ def find(
         for key in sources[op]:
             if key is not None:
                 takers[key].append(op)
-    sums = [found for op in ops if (found := _sum_of(op, sources, takers, kept)) is not None]
+    sums = [total for op in ops if (total := _sum_of(op, sources, takers, kept)) is not None]
     shape_ops = [FromShapes(op) for op in ops if _follows_from_shapes(op) and fed.isdisjoint(op._outputs)]
     terms = {term for one in sums for term in one.terms}
     apart = terms.union((one.op for one in sums), (one.op for one in shape_ops))
@@ -226,9 +226,9 @@ def _sum_of(
     definition = terms[0].definition
     if definition.factors is None or any(term.definition is not definition or term not in sources for term in terms):
         return None
-    found = {definition.factors(term._attrs) for term in terms}
-    factors = found.pop()
-    if found or factors is None:
+    factors_of_terms = {definition.factors(term._attrs) for term in terms}
+    factors = factors_of_terms.pop()
+    if factors_of_terms or factors is None:
         return None
     keys = [[_known(sources[term][position]) for term in terms] for position in factors]
     if len(keys) == 1:
@@ -269,26 +269,26 @@ class _Search:
         self.takers = takers
         self.kept = kept
         numbers: dict[Any, int] = {}
-        found = []
+        flat = []
         for i, op in enumerate(sequence):
             if _may_repeat(op, writes) and fed.isdisjoint(op._outputs):
-                found.append(numbers.setdefault(_signature(op), len(numbers)))
+                flat.append(numbers.setdefault(_signature(op), len(numbers)))
             else:
-                found.append(-1 - i)
-        self.numbers = np.array(found, np.int64)
+                flat.append(-1 - i)
+        self.numbers = np.array(flat, np.int64)
 
     def rolls(self) -> list[Roll]:
         """Rolls that do not overlap, those that spare most first."""
-        found = []
+        rolls = []
         stretches = [(0, len(self.sequence))]
         while stretches:
             low, high = stretches.pop()
             best = self._best(low, high)
             if best is not None:
                 roll, start, end = best
-                found.append(roll)
+                rolls.append(roll)
                 stretches += [(low, start), (end, high)]
-        return sorted(found, key=lambda roll: -roll.saved)
+        return sorted(rolls, key=lambda roll: -roll.saved)
 
     def _best(self, low: int, high: int) -> tuple[Roll, int, int] | None:
         candidates = sorted(self._candidates(low, high))
@@ -298,9 +298,9 @@ class _Search:
                 break
             free = length % period
             for shift in sorted({0, *np.linspace(0, free, 6).astype(int).tolist()}):
-                found = self._verified(start + shift, period, (length - shift) // period + 1)
-                if found is not None and (best is None or found[0].saved > best[0].saved):
-                    best = found
+                candidate = self._verified(start + shift, period, (length - shift) // period + 1)
+                if candidate is not None and (best is None or candidate[0].saved > best[0].saved):
+                    best = candidate
         return best
 
     def _candidates(self, low: int, high: int) -> Iterator[tuple[int, int, int, int]]:
@@ -337,17 +337,17 @@ class _Search:
         length, first = best[0], -best[1]
         if length < LEAST_BLOCKS or (length - 1) * period < LEAST_SAVED:
             return None
-        roll = self.made(blocks[first : first + length])
+        roll = self.roll_of(blocks[first : first + length])
         if roll is not None and not any(isinstance(source, Carried) for row in roll.sources for source in row):
             return None
         return None if roll is None else (roll, start + first * period, start + (first + length) * period)
 
     def mapped(self, ops: Sequence[Operation]) -> Roll | None:
         """The roll of blocks of one op, none of which takes what another makes."""
-        made = {output for op in ops for output in op._outputs}
-        if any(key in made for op in ops for key in self.sources[op]):
+        outputs = {output for op in ops for output in op._outputs}
+        if any(key in outputs for op in ops for key in self.sources[op]):
             return None
-        return self.made([[op] for op in ops])
+        return self.roll_of([[op] for op in ops])
 
     def _wired(self, key: ValueKey | None, t: int, place: Mapping[Operation, tuple[int, int]]) -> Any:
         if not isinstance(key, Tensor):
@@ -361,7 +361,7 @@ class _Search:
             return ("carried", at[1], key.op._outputs.index(key))
         return "far"
 
-    def made(self, blocks: list[list[Operation]]) -> Roll | None:
+    def roll_of(self, blocks: list[list[Operation]]) -> Roll | None:
         """The roll of blocks that are wired alike; None if it cannot be one loop."""
         place = {op: (t, j) for t, block in enumerate(blocks) for j, op in enumerate(block)}
         rows: list[list[Source]] = []
@@ -381,7 +381,7 @@ class _Search:
                     row.append(source)
             rows.append(row)
         inside = set(place)
-        outside: dict[Made, list[int]] = {}
+        outside: dict[PlaceInBlock, list[int]] = {}
         for t, block in enumerate(blocks):
             for j, op in enumerate(block):
                 for o, output in enumerate(op._outputs):
@@ -467,7 +467,7 @@ def _pieces(
         ends = [key.op._attrs["value"] for key in known]
         if isinstance(source, Tensor) and len(ends) == 2 and _numeric(source):
             groups[source, tuple(ends[1].tolist())].append((tuple(ends[0].tolist()), op))
-    found = []
+    pieces = []
     for (source, size), members in groups.items():
         members.sort(key=lambda member: member[0])
         begins = np.array([begin for begin, _ in members])
@@ -477,8 +477,8 @@ def _pieces(
         axis = int(np.flatnonzero(steps[0])[0])
         others = np.delete(begins[0], axis)
         if steps[0][axis] == size[axis] and not others.any() and _whole(source._shape, size, axis):
-            found.append(Pieces([op for _, op in members], source, axis, int(begins[0][axis]), size[axis]))
-    return found
+            pieces.append(Pieces([op for _, op in members], source, axis, int(begins[0][axis]), size[axis]))
+    return pieces
 
 
 def _whole(shape: Any, size: Sequence[int], axis: int) -> bool:
@@ -492,14 +492,14 @@ def _maps(ops: Sequence[Operation], rolls: Sequence[Roll], pieces: Sequence[Piec
     """Ops that are applied to each of many pieces, or to what all blocks made."""
     family: dict[ValueKey, Any] = {}
     for roll in rolls:
-        for made in roll.outside:
-            family.update({roll.key(made, t): (roll, made) for t in range(len(roll.blocks))})
+        for outside in roll.outside:
+            family.update({roll.key(outside, t): (roll, outside) for t in range(len(roll.blocks))})
     for one in pieces:
         family.update({op._outputs[0]: one for op in one.ops})
     for op in ops:
         if op.role is Role.SPLIT and len(op._outputs) >= LEAST_TERMS:
             family.update(dict.fromkeys(op._outputs, op))
-    found: list[Roll] = []
+    maps: list[Roll] = []
     number = {op: search.numbers[i] for i, op in enumerate(search.sequence)}
     waiting = list(ops)
     while True:
@@ -511,8 +511,8 @@ def _maps(ops: Sequence[Operation], rolls: Sequence[Roll], pieces: Sequence[Piec
         mapped = [search.mapped(group) for group in groups.values() if len(group) >= LEAST_TERMS]
         new = [roll for roll in mapped if roll is not None]
         if not new:
-            return found
-        found += new
+            return maps
+        maps += new
         taken = {op for roll in new for op in roll.ops}
         waiting = [op for op in waiting if op not in taken]
         for roll in new:
@@ -543,11 +543,11 @@ def _ordered(
     for i, unit in enumerate(units):
         if isinstance(unit, Operation):
             needs.append([key for key in sources[unit] if key is not None])
-            made: list[ValueKey] = [*unit._outputs, *writes.get(unit, ())]
+            outputs: list[ValueKey] = [*unit._outputs, *writes.get(unit, ())]
         else:
             needs.append(list(unit.needs()))
-            made = [output for op in _ops_of(unit) for output in op._outputs]
-        maker.update(dict.fromkeys(made, i))
+            outputs = [output for op in _ops_of(unit) for output in op._outputs]
+        maker.update(dict.fromkeys(outputs, i))
     position = {op: i for i, op in enumerate(sources)}
     last = [max(position[op] for op in _ops_of(unit)) for unit in units]
     waits: list[set[int]] = [{maker[key] for key in keys if key in maker} for keys in needs]
@@ -557,12 +557,12 @@ def _ordered(
             followers[other].append(i)
     ready = [(last[i], i) for i, before in enumerate(waits) if not before]
     heapq.heapify(ready)
-    found: list[Unit] = []
+    ordered: list[Unit] = []
     while ready:
         _, i = heapq.heappop(ready)
-        found.append(units[i])
+        ordered.append(units[i])
         for other in followers[i]:
             waits[other].discard(i)
             if not waits[other]:
                 heapq.heappush(ready, (last[other], other))
-    return found if len(found) == len(units) else None
+    return ordered if len(ordered) == len(units) else None

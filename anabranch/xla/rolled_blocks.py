@@ -112,11 +112,11 @@ class Values(dict[ValueKey, Any]):
             while end <= len(keys) and self.line(keys[start:end]) is not None:
                 end += 1
             end -= 1
-            found = self.line(keys[start:end]) if end - start > 1 else None
-            if found is None:
+            line = self.line(keys[start:end]) if end - start > 1 else None
+            if line is None:
                 parts.append(xp.expand_dims(self.plain(keys[start]), 0))
             else:
-                array, first, step = found
+                array, first, step = line
                 low = min(first, first + step * (end - start - 1))
                 part = array[low : low + end - start]
                 parts.append(part if step > 0 else xp.flip(part, 0))
@@ -157,8 +157,8 @@ def compute(
 
 def _from_shapes(values: Values, op: Operation) -> None:
     given = [np.broadcast_to(np.zeros((), np.int8), tensor._shape) for tensor in op._inputs]  # type: ignore[arg-type]
-    made = kernels.run_on_host(op.definition, given, op._attrs, kernels.HostContext(op))
-    values.update(zip(op._outputs, map(np.asarray, made), strict=True))
+    results = kernels.run_on_host(op.definition, given, op._attrs, kernels.HostContext(op))
+    values.update(zip(op._outputs, map(np.asarray, results), strict=True))
 
 
 def _spread(values: Values, keys: Sequence[ValueKey], array: Any, axis: int, size: int) -> None:
@@ -258,9 +258,9 @@ class _Loop:
         shared = {
             source.key: values.plain(source.key) for row in roll.sources for source in row if isinstance(source, Shared)
         }
-        finals = {made: i for (made, _), i in self.carried.items()}
-        late = {made for made, blocks in roll.outside.items() if blocks == [count - 1] and made in finals}
-        kept = [made for made in roll.outside if made not in late]
+        finals = {place: i for (place, _), i in self.carried.items()}
+        late = {place for place, blocks in roll.outside.items() if blocks == [count - 1] and place in finals}
+        kept = [place for place in roll.outside if place not in late]
 
         def block(carry: Any, rows: Sequence[Any]) -> Any:
             context = copy.copy(self.run.context)
@@ -268,11 +268,11 @@ class _Loop:
             inner: dict[Any, Any] = dict(shared)
             inner.update({("carried", i): value for i, value in enumerate(carry)})
             inner.update({("row", i): value for i, value in enumerate(rows)})
-            made = lowering.Scope(
+            computation = lowering.Scope(
                 lowering.Wiring(wiring, {}), inner, context, lowering.Streams((), None), rank_of=self.run.rank_of
             )
             for op in roll.blocks[0]:
-                made.everything(op, None)
+                computation.everything(op, None)
             if context.checks:
                 raise NotRolled
             following = tuple([xp.asarray(inner[roll.key(place, 0)]) for place, _ in self.carried])
@@ -295,9 +295,9 @@ class _Loop:
                 ]
                 return (carry, arrays), None
 
-            made = engine.jax().eval_shape(computed, first, np.int32(0))[1]
+            computation = engine.jax().eval_shape(computed, first, np.int32(0))[1]
             (last, rows), _ = lax.scan(
-                iteration, (first, [values.room(count, row) for row in made]), xp.arange(count, dtype=np.int32)
+                iteration, (first, [values.room(count, row) for row in computation]), xp.arange(count, dtype=np.int32)
             )
             values.loops.append((count, len(roll.blocks[0])))
         else:
@@ -312,10 +312,10 @@ class _Loop:
         if source is None:
             return None
         if isinstance(source, Inner):
-            return self.roll.key(source.made, 0)
+            return self.roll.key(source.place, 0)
         if isinstance(source, Shared):
             return source.key
         if isinstance(source, Carried):
-            return ("carried", self.carried.setdefault((source.made, source.first), len(self.carried)))
+            return ("carried", self.carried.setdefault((source.place, source.first), len(self.carried)))
         assert isinstance(source, Rows)
         return ("row", self.lines.setdefault(source.keys, len(self.lines)))

@@ -29,15 +29,15 @@ from anabranch.xla.lowering import Scope, specials, specials_of_kinds
 
 def open_inputs(group: Any, inputs: Sequence[Any]) -> dict[int, tuple[int, ...]]:
     """Inputs of a program that it may take padded in dimension 0: ``{position: (0,)}``."""
-    found: dict[int, tuple[int, ...]] = {}
+    open_axes: dict[int, tuple[int, ...]] = {}
     for i, key in enumerate(inputs):
         if not isinstance(key, Tensor) or key in group.fed:
             continue
         if key.op.role is Role.DISTINCT and key is key.op._outputs[0]:
             rank = key._shape
             if rank is not None and len(rank) == 1 and _serves(group, key):
-                found[i] = (0,)
-    return found
+                open_axes[i] = (0,)
+    return open_axes
 
 
 def _serves(group: Any, distinct: Tensor) -> bool:
@@ -48,8 +48,8 @@ def _serves(group: Any, distinct: Tensor) -> bool:
     for op in group.ops:
         sources = group.sources[op]
         at = [i for i, key in enumerate(sources) if key in padded]
-        told = [i for i, key in enumerate(sources) if key in forms or key in sizes]
-        if not at and not told:
+        by_size = [i for i, key in enumerate(sources) if key in forms or key in sizes]
+        if not at and not by_size:
             continue
         if any(output in group.fed for output in op._outputs):
             return False
@@ -57,16 +57,16 @@ def _serves(group: Any, distinct: Tensor) -> bool:
         role = definition.role
         if role is Role.SHAPE and at == [0] and len(op._outputs) == 1:
             forms.add(op._outputs[0])
-        elif role is Role.SUBSCRIPT and told == [0] and sources[0] in forms and _first_element(op):
+        elif role is Role.SUBSCRIPT and by_size == [0] and sources[0] in forms and _first_element(op):
             sizes.add(op._outputs[0])
         elif role is Role.ROW_SUMS:
             ids = sources[1]
-            if at or told != [2] or sources[2] not in sizes:
+            if at or by_size != [2] or sources[2] not in sizes:
                 return False
             if not isinstance(ids, Tensor) or ids.op is not distinct.op or ids is not distinct.op._outputs[1]:
                 return False
             padded.add(op._outputs[0])
-        elif told:
+        elif by_size:
             return False
         elif definition.only_passes:
             padded.update(
@@ -125,10 +125,10 @@ def writes_rows(op: Operation, at: Sequence[int]) -> bool:
 # ------------------------------------------------------------------------------------------------------------ lowering
 def _one_size(operands: Sequence[Any]) -> Padded | None:
     """The first padded operand, if all of them are padded in dimension 0 to one capacity."""
-    found = [value for value in operands if isinstance(value, Padded)]
-    if not found or any(value.axes != (0,) or value.array.shape[0] != found[0].array.shape[0] for value in found):
+    padded = [value for value in operands if isinstance(value, Padded)]
+    if not padded or any(value.axes != (0,) or value.array.shape[0] != padded[0].array.shape[0] for value in padded):
         return None
-    return found[0]
+    return padded[0]
 
 
 def _arithmetic(scope: Scope, op: Operation) -> bool:
@@ -141,14 +141,14 @@ def _arithmetic(scope: Scope, op: Operation) -> bool:
     assert definition.kernel is not None
     arrays = [value.array if isinstance(value, Padded) else value for value in operands]
     checks = len(scope.context.checks)
-    (made,) = kernels.outputs_of(definition, op._attrs, definition.kernel(scope.context, arrays, op._attrs))
+    (result,) = kernels.outputs_of(definition, op._attrs, definition.kernel(scope.context, arrays, op._attrs))
     if definition.checks is not None or len(scope.context.checks) > checks:  # these are not to see the padding
         del scope.context.checks[checks:]
         arrays = [_repeated(value) if isinstance(value, Padded) else value for value in operands]
         if definition.checks is not None:
             definition.checks(scope.context, arrays, op._attrs)
-        (made,) = kernels.outputs_of(definition, op._attrs, definition.kernel(scope.context, arrays, op._attrs))
-    scope.env[op._outputs[0]] = Padded(made, (0,), first.sizes)
+        (result,) = kernels.outputs_of(definition, op._attrs, definition.kernel(scope.context, arrays, op._attrs))
+    scope.env[op._outputs[0]] = Padded(result, (0,), first.sizes)
     return True
 
 
@@ -174,9 +174,9 @@ def _segment_sum(scope: Scope, op: Operation) -> bool:
     scope._enter(op)
     assert op.definition.kernel is not None
     checks = len(scope.context.checks)
-    made = op.definition.kernel(scope.context, [data, ids, np.int64(most)], op._attrs)
+    sums = op.definition.kernel(scope.context, [data, ids, np.int64(most)], op._attrs)
     del scope.context.checks[checks:]
-    scope.env[op._outputs[0]] = Padded(made, (0,), (count.astype(np.int32),))
+    scope.env[op._outputs[0]] = Padded(sums, (0,), (count.astype(np.int32),))
     return True
 
 
@@ -194,8 +194,8 @@ def _gather(scope: Scope, op: Operation) -> bool:
     if definition.checks is not None:
         definition.checks(scope.context, operands, op._attrs)
     assert definition.kernel is not None
-    (made,) = kernels.outputs_of(definition, op._attrs, definition.kernel(scope.context, operands, op._attrs))
-    scope.env[op._outputs[0]] = Padded(made, (0,), indices.sizes)
+    (rows,) = kernels.outputs_of(definition, op._attrs, definition.kernel(scope.context, operands, op._attrs))
+    scope.env[op._outputs[0]] = Padded(rows, (0,), indices.sizes)
     return True
 
 

@@ -21,11 +21,11 @@ def caches() -> list[Cache[Any, Any]]:
 
 def compile_time_positions(definition: opdef.OpDefinition, attrs: dict[str, Any]) -> frozenset[int]:
     """Flat positions of the inputs that must be known when the op is compiled."""
-    found: set[int] = set()
+    positions_known: set[int] = set()
     for name in definition.compile_time:
         positions = definition.input_range(name, attrs)
-        found.update(range(positions.start, positions.stop))
-    return frozenset(found)
+        positions_known.update(range(positions.start, positions.stop))
+    return frozenset(positions_known)
 
 
 Program = tuple[Any, list[kernel_context.CheckRecord]]
@@ -71,8 +71,8 @@ def program(
         philox is not None,
         precision,
     )
-    found = _programs.get(key)
-    if found is None:
+    compiled = _programs.get(key)
+    if compiled is None:
         records: list[kernel_context.CheckRecord] = []
 
         def traced_kernel(*values: Any) -> Any:
@@ -100,15 +100,15 @@ def program(
             arguments = (*(philox or ()), *dynamic)
             stored = stored_programs.load(name, arguments, engine.jax_device(None))
             if stored is not None:
-                found = (stored[1], [stored_programs.read_record(record) for record in stored[0]])
+                compiled = (stored[1], [stored_programs.read_record(record) for record in stored[0]])
             else:
                 traced = jax.jit(traced_kernel).trace(*arguments)
                 memory.refuse(traced.jaxpr, [op] if op is not None else ())
-                found = (traced.lower().compile(), records)
-                memory.require_memory(found[0], engine.jax_device(None), [op] if op is not None else ())
-                stored_programs.save_records(name, found[0], records)
-        _programs.put(key, found)
-    return found
+                compiled = (traced.lower().compile(), records)
+                memory.require_memory(compiled[0], engine.jax_device(None), [op] if op is not None else ())
+                stored_programs.save_records(name, compiled[0], records)
+        _programs.put(key, compiled)
+    return compiled
 
 
 def call(compiled: Program, dynamic: Sequence[Any], op: Any = None, philox: Any = None) -> list[Any]:

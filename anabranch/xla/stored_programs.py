@@ -80,15 +80,15 @@ def _feed(update: Callable[[bytes], None], value: Any) -> None:
 
 
 def _digest(*values: Any) -> str:
-    found = hashlib.sha256()
-    _feed(found.update, values)
-    return found.hexdigest()
+    digest = hashlib.sha256()
+    _feed(digest.update, values)
+    return digest.hexdigest()
 
 
 @functools.cache
 def _sources() -> str:
     """A hash of the sources of this package, which a program's kernels and all that traces them are part of."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     root = Path(__file__).parents[1]
     for folder, inner, names in os.walk(root):
         inner.sort()
@@ -97,8 +97,8 @@ def _sources() -> str:
                 path = os.path.join(folder, name)
                 with open(path, "rb") as file:
                     content = file.read()
-                _feed(found.update, (os.path.relpath(path, root), content))
-    return found.hexdigest()
+                _feed(digest.update, (os.path.relpath(path, root), content))
+    return digest.hexdigest()
 
 
 @functools.cache
@@ -108,8 +108,8 @@ def _machine() -> tuple[Any, ...]:
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             lines = file.read().split("\n\n", 1)[0].splitlines()
-        told = ("model name", "flags", "Features", "CPU implementer", "CPU part", "isa")
-        cpu = tuple(line for line in lines if line.split("\t")[0].split(" :")[0].strip() in told)
+        fields = ("model name", "flags", "Features", "CPU implementer", "CPU part", "isa")
+        cpu = tuple(line for line in lines if line.split("\t")[0].split(" :")[0].strip() in fields)
     except OSError:  # no Linux
         pass
     jax = engine.jax()

@@ -108,10 +108,10 @@ def refusal(op: Any, context: inference.ShapeContext) -> errors.OpError | None:
 def results(op: Any, context: inference.ShapeContext) -> list[sizes.Spec]:
     """Shapes and dtypes of an op's results, as far as its shape rule knows them."""
     try:
-        found = inference.infer(op.definition, context, len(op._outputs))
+        inferred = inference.infer(op.definition, context, len(op._outputs))
     except (errors.OpError, ValueError, TypeError):
         return []
-    pairs = zip(found, op._outputs, strict=False)
+    pairs = zip(inferred, op._outputs, strict=False)
     return [(shape, output.dtype.base.np) for shape, output in pairs if shapes.is_static(shape)]  # type: ignore[misc]
 
 

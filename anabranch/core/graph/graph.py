@@ -560,14 +560,14 @@ def graph_of(values: Iterable[Any], default: Callable[[], Graph] = get_default_g
 
 
 def _graph_among(values: Iterable[Any]) -> Graph | None:
-    found: Graph | None = None
+    common: Graph | None = None
     first: Any = None
     for value in values:
         graph = getattr(value, "graph", None)
         if isinstance(graph, Graph):
-            if found is None:
-                found, first = graph, value
-            elif graph is not found:
+            if common is None:
+                common, first = graph, value
+            elif graph is not common:
                 raise ValueError(
                     f"{value!r} must be from the same graph as {first!r}.\n"
                     + errors.message(
@@ -576,4 +576,4 @@ def _graph_among(values: Iterable[Any]) -> Graph | None:
                         "build both under the same `with graph.as_default():`",
                     )
                 )
-    return found
+    return common

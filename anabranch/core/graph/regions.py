@@ -86,17 +86,17 @@ def needed(
 
     ``replaced`` tensors are not taken, but those that stand in their place; control edges follow.
     """
-    found: set[Operation] = set()
+    reached: set[Operation] = set()
     replaced = replaced or {}
     stand_ins = {tensor.op: other.op for tensor, other in replaced.items()}
     stack = [stand_ins.get(op, op) for op in ops]
     while stack:
         op = stack.pop()
-        if op not in found:
-            found.add(op)
+        if op not in reached:
+            reached.add(op)
             stack += [replaced.get(tensor, tensor).op for tensor in op._inputs if tensor not in fed]
             stack += [stand_ins.get(control, control) for control in op._control_inputs]
-    return sorted(found, key=lambda op: op._id)
+    return sorted(reached, key=lambda op: op._id)
 
 
 class Loop:

@@ -200,10 +200,10 @@ def write_attrs(op: Operation, node: Any) -> None:
     specs = op.definition.attrs
     dtype = op._attrs.get("dtype")
     for key, value in op._attrs.items():
-        found = attr_values.to_proto(
+        message = attr_values.to_proto(
             value,
             specs.get(key),
             dtype=dtype if isinstance(dtype, dtypes.DType) else None,
             function_reference=function_reference,
         )
-        node.attr[key].CopyFrom(found)
+        node.attr[key].CopyFrom(message)

@@ -265,19 +265,19 @@ def _constant(name: str, dtype: int, value: Any) -> Any:
     return node
 
 
-def _append_gather(found: Any, node: Any) -> None:
+def _append_gather(graph_def: Any, node: Any) -> None:
     axis = f"{node.name}/axis"
-    found.node.append(_constant(axis, dtypes.int32.enum, 0))
-    gather = found.node.add()
+    graph_def.node.append(_constant(axis, dtypes.int32.enum, 0))
+    gather = graph_def.node.add()
     gather.CopyFrom(node)
     frozen_functions.as_gather(gather, axis)
 
 
 def _append_call(
-    found: Any, node: Any, freezer: frozen_functions.Freezer, nodes: dict[str, Any], values: dict[str, Any]
+    graph_def: Any, node: Any, freezer: frozen_functions.Freezer, nodes: dict[str, Any], values: dict[str, Any]
 ) -> None:
     """Add a conditional, loop or call whose variables are values now."""
-    call = found.node.add()
+    call = graph_def.node.add()
     call.CopyFrom(node)
     handles: dict[int, int] = {}
     for position, text in enumerate(node.input):

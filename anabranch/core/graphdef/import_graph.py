@@ -82,15 +82,15 @@ def import_graph_def(
         return _Import(graph, proto, producers, validate_colocation_constraints).run(mapped, elements, name)
 
 
-def as_message(given: Any, kind: Any, told: str) -> Any:
-    """``given`` as a message of class ``kind``, also if it is of another program's class; TypeError ``told``."""
+def as_message(given: Any, kind: Any, expectation: str) -> Any:
+    """``given`` as a message of class ``kind``, also if it is of another program's class; TypeError ``expectation``."""
     if isinstance(given, kind):
         return given
     descriptor = getattr(given, "DESCRIPTOR", None)
     if descriptor is not None and descriptor.name == kind.DESCRIPTOR.name:  # another program's class of that message
         return kind.FromString(given.SerializeToString())
     raise TypeError(
-        f"{told}\n"
+        f"{expectation}\n"
         + errors.message(
             f"a {type(given).__name__}",
             f"a {kind.DESCRIPTOR.name}",
@@ -248,14 +248,14 @@ class _Import:
             imported = self._build(nodes, scope, tensors, controls)
         if elements is None:
             return None
-        found: list[Any] = []
+        results: list[Any] = []
         for op_name, index in wanted:
             if index is None:
-                found.append(imported[op_name])
+                results.append(imported[op_name])
             else:
                 mapped = tensors.get((op_name, index))
-                found.append(imported[op_name]._outputs[index] if mapped is None else mapped)
-        return found
+                results.append(imported[op_name]._outputs[index] if mapped is None else mapped)
+        return results
 
     # ---------------------------------------------------------------------------------------------------------- checks
     def _read_versions(self) -> None:
@@ -576,8 +576,8 @@ class _Import:
             for output in function.signature.output_arg:
                 text = function.ret.get(output.name, output.name)
                 for edge in import_nodes.function_sources(nodes, text):
-                    found = tensors.get(edge)
-                    if found is None and edge[0] not in ops:
+                    mapped = tensors.get(edge)
+                    if mapped is None and edge[0] not in ops:
                         raise ValueError(
                             errors.message(
                                 f"function {reference.name!r} that returns {text!r}",
@@ -585,7 +585,7 @@ class _Import:
                                 "name one of its nodes",
                             )
                         )
-                    body.outputs.append(ops[edge[0]]._outputs[edge[1]] if found is None else found)
+                    body.outputs.append(ops[edge[0]]._outputs[edge[1]] if mapped is None else mapped)
             for node_name in function.control_ret.values():
                 if node_name not in ops:
                     raise ValueError(

@@ -211,10 +211,10 @@ def _is_default_of_producer(key: str, proto: Any, producer: Any) -> bool:
 def _check_value_dtype(node: Any, attrs: dict[str, Any]) -> None:
     dtype = attrs.get("dtype")
     if "value" in node.attr and node.attr["value"].WhichOneof("value") == "tensor" and isinstance(dtype, dtypes.DType):
-        found = dtypes.as_dtype(int(node.attr["value"].tensor.dtype))
-        if found.base != dtype.base:
+        actual = dtypes.as_dtype(int(node.attr["value"].tensor.dtype))
+        if actual.base != dtype.base:
             raise refuse(
-                node, f"a value of dtype {found.name}", f"{dtype.name}, as its attribute 'dtype' says", "cast it"
+                node, f"a value of dtype {actual.name}", f"{dtype.name}, as its attribute 'dtype' says", "cast it"
             )
 
 

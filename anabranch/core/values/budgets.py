@@ -30,12 +30,12 @@ def most() -> int:
     Raises:
         ValueError: the environment variable holds no number.
     """
-    told = os.environ.get(VARIABLE)
-    if told is None:
+    text = os.environ.get(VARIABLE)
+    if text is None:
         return MOST
-    if not (told.isascii() and told.isdigit()):
-        raise ValueError(errors.message(f"{VARIABLE}={told!r}", "a number of bytes", f"{VARIABLE}={MOST}"))
-    return int(told)
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(errors.message(f"{VARIABLE}={text!r}", "a number of bytes", f"{VARIABLE}={MOST}"))
+    return int(text)
 
 
 def of_stream(compression: str) -> int:

@@ -141,10 +141,10 @@ def convert(value: Any, dtype: Any = None, shape: tuple[int, ...] | None = None)
 def _from_numpy(value: Any, dtype: DType | None) -> tuple[np.ndarray, DType]:
     given = value.dtype
     if given.names is not None:  # the records by which TensorFlow shows quantised types
-        found = _numpy_type(value)
-        value, given = value[given.names[0]], found.np
+        kind = _numpy_type(value)
+        value, given = value[given.names[0]], kind.np
         if dtype is None:
-            dtype = found
+            dtype = kind
     if dtype is None:
         if given.kind in "USO":
             return _encoded(value), dtypes.string

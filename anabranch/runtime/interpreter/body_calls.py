@@ -41,11 +41,11 @@ class OwnStreams:
     def counter(self, name: str, seed: int, seed2: int, layout: Layout | None = None) -> RandomCounter:
         """The stream of the random op called ``name``, see :meth:`ResourceManager.counter`."""
         with self._lock:
-            found = self._counters.get(name)
-            if found is None:
-                found = self._counters[name] = self._below.new_counter(seed, seed2)
-            found.join(layout)
-            return found
+            counter = self._counters.get(name)
+            if counter is None:
+                counter = self._counters[name] = self._below.new_counter(seed, seed2)
+            counter.join(layout)
+            return counter
 
     def save(self) -> dict[str, Any]:
         """Keys and positions of the streams."""
@@ -157,9 +157,9 @@ class BodyFunction:
                 self._runner.prepare(self._tier)
             plan.runs += 1
             if straight is not None and plan.tier == "interpreted":
-                found = straight.run(values)
-                if found is not None:
-                    return found[0][: self._count]
+                outcome = straight.run(values)
+                if outcome is not None:
+                    return outcome[0][: self._count]
         step = Step(self._manager, token)
         results = self._runner.run(values, step)
         if self._straight is not None and self._straight.bug is not None:

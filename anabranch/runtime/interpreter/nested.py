@@ -86,8 +86,8 @@ class BodyPlans:
         with self._lock:
             if plan.straight is None:
                 plan.straight = (straight.of(plan),)
-        found: straight.Straight | None = plan.straight[0]
-        return found
+        code: straight.Straight | None = plan.straight[0]
+        return code
 
     def spend(self, plan: Any, cost: float) -> None:
         """Notes what interpreting the bodies of ``plan`` has cost in a run."""
@@ -175,21 +175,21 @@ class Overlay(ResourceManager):
         layout: Layout | None = None,
     ) -> Slot:
         """A variable that was put; another one is of the manager below."""
-        found = self._slots.get(handle)
-        if found is None:
+        slot = self._slots.get(handle)
+        if slot is None:
             return self._below.slot(handle, dtype, shape, initial, layout)
-        found.join(layout)
-        return found
+        slot.join(layout)
+        return slot
 
     def counter(self, name: str, seed: int, seed2: int, layout: Layout | None = None) -> RandomCounter:
         """A stream that begins where the one below stands."""
-        found = self._counters.get(name)
-        if found is None:
+        counter = self._counters.get(name)
+        if counter is None:
             below = self._below.counter(name, seed, seed2)
-            found = self._counters[name] = RandomCounter(below.key, below.position)
+            counter = self._counters[name] = RandomCounter(below.key, below.position)
             self._started[name] = (below, below.position)
-        found.join(layout)
-        return found
+        counter.join(layout)
+        return counter
 
     def advances(self) -> list[tuple[RandomCounter, int]]:
         """How far each stream of the manager below must move."""
@@ -260,9 +260,9 @@ def run_item(attempt: Attempt, item: HostItem) -> None:
             attempt.advances += overlay.advances()
         if within.io and not within.random_ops:
             attempt.memo[op] = ((*operands, *current), (outputs, finals))
-    for made, value in zip(item.writes, finals, strict=True):
+    for written, value in zip(item.writes, finals, strict=True):
         if value is not None:
-            env[made] = value
+            env[written] = value
     _store(runner, op, outputs, env)
 
 
@@ -288,18 +288,18 @@ def _operands(
     runner: Executor, op: Operation, sources: Sequence[ValueKey | None], env: dict[ValueKey, Any]
 ) -> list[Any]:
     """A value for each input: arrays, handles, None for the ref of a variable."""
-    found: list[Any] = []
+    operands: list[Any] = []
     for tensor, key in zip(op._inputs, sources, strict=False):
         if key is not None:
             value = env[key]
-            found.append(value.value if isinstance(value, (Version, Published)) else value)
+            operands.append(value.value if isinstance(value, (Version, Published)) else value)
         elif tensor in env:
-            found.append(env[tensor])
+            operands.append(env[tensor])
         elif tensor.dtype.base is dtypes.resource:
-            found.append(runner.plan.handle_of(reach.maker_of(tensor)))
+            operands.append(runner.plan.handle_of(reach.maker_of(tensor)))
         else:
-            found.append(None)
-    return found
+            operands.append(None)
+    return operands
 
 
 def _store(runner: Executor, op: Operation, outputs: Sequence[Any], env: dict[ValueKey, Any]) -> None:
@@ -310,15 +310,15 @@ def _store(runner: Executor, op: Operation, outputs: Sequence[Any], env: dict[Va
 
 def live_outputs(plan: Plan, op: Operation) -> tuple[int, ...]:
     """The outputs of an op with bodies that somebody uses; of a loop also the variables that these follow from."""
-    found = plan.live.get(op)
-    if found is None:
+    live = plan.live.get(op)
+    if live is None:
         fetched = frozenset(plan.fetches)
         fetched |= plan.analysis.awaited
         used = [i for i, output in enumerate(op._outputs) if output in plan.consumers or output in fetched]
         if op.role is Role.LOOP:
             used = control.carried_by(plan._view, op, used)
-        found = plan.live[op] = tuple(used)
-    return found
+        live = plan.live[op] = tuple(used)
+    return live
 
 
 class _Body:
@@ -357,12 +357,12 @@ class _Body:
             self.runner.prepare(self.tier)
         self.plan.runs += 1
         values = [operands[i] for i in self.values]
-        found = None
+        outcome = None
         if self.straight is not None and self.plan.tier == "interpreted":
             read = [slot.version.host() for slot in self.slots if slot.version is not None]
-            found = self.straight.run(values + read)
-        if found is not None:
-            results, cost = found
+            outcome = self.straight.run(values + read)
+        if outcome is not None:
+            results, cost = outcome
         else:
             cost = self.plan.cost.run if self.plan.tier == "interpreted" else policy.PROGRAM_RUN
             results = self.runner.run(values, self.step)
@@ -406,13 +406,13 @@ def _execute(
         with inner.quiet():
             while control.truth(to_host(condition.run(results)[0])):
                 step.token.raise_if_cancelled()
-                made = inner.run(results)
+                outputs = inner.run(results)
                 if changing is None:
-                    results = made
+                    results = outputs
                 else:  # what does not change, and what nobody uses, stays what it was
                     results = list(results)
                     for i in changing:
-                        results[i] = made[i]
+                        results[i] = outputs[i]
                 if step.nested_cost[0] > most:
                     raise Hot
     else:

@@ -146,7 +146,7 @@ class Rows:
             return None
         arguments = self._plan.feeds
         try:
-            made, code = RowBuilder(self._plan, self._elements, count).build(arguments, values)
+            outputs_of_rows, code = RowBuilder(self._plan, self._elements, count).build(arguments, values)
         except _NoForm as problem:
             self.refused = str(problem)
             return None
@@ -155,7 +155,7 @@ class Rows:
         except faults.KernelBug as bug:
             self._refuse(str(bug))
             return None
-        results = made[:outputs]
+        results = outputs_of_rows[:outputs]
         if not self._agrees(values, results, alone, range(count)):
             return None
         codes.append(code)

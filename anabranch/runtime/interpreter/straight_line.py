@@ -206,12 +206,12 @@ class Builder:
     def _guard(self, i: int, value: Any) -> list[str]:
         form = self._scope[f"g{i}"] = _form_of(value)
         if isinstance(value, HostList):
-            found = f"type(a{i}) is not List or (a{i}.element_dtype, a{i}.element_shape, a{i}.limit) != g{i}"
+            differs = f"type(a{i}) is not List or (a{i}.element_dtype, a{i}.element_shape, a{i}.limit) != g{i}"
         else:
             kind = f"type(a{i}) is not array" if form[0] else f"not isinstance(a{i}, arrays)"
             self._scope[f"s{i}"], self._scope[f"d{i}"] = form
-            found = f"{kind} or a{i}.shape != s{i} or a{i}.dtype != d{i}"
-        return [f"if {found}:", "    raise Changed"]
+            differs = f"{kind} or a{i}.shape != s{i} or a{i}.dtype != d{i}"
+        return [f"if {differs}:", "    raise Changed"]
 
     def _bind(self, tensor: Tensor, array: Any) -> None:
         """A value that is the same at each run."""
@@ -220,10 +220,10 @@ class Builder:
         self._known.add(tensor)
 
     def _sources(self, op: Operation) -> list[ValueKey]:
-        found = self._plan.sources(op)
-        if None in found:
+        sources = self._plan.sources(op)
+        if None in sources:
             raise Changed
-        return list(found)
+        return list(sources)
 
     def fetched(self, fetch: Tensor) -> str:
         """What is returned for a fetch."""
@@ -253,11 +253,11 @@ class Builder:
         definition = op.definition
         context = kernels.HostContext(op)
         context.precision = self._plan.options.precision
-        made = kernels.run_on_host(definition, [to_host(value) for value in operands], attrs, context)
-        forms = [_form_of(value) for value in made]
-        told = definition.shape_only and not any(isinstance(value, HostList) for value in operands)
-        constant = (all(known) or told) and all(isinstance(value, np.ndarray) for value in made)
-        for output, value in zip(op._outputs, made, strict=True):
+        outputs = kernels.run_on_host(definition, [to_host(value) for value in operands], attrs, context)
+        forms = [_form_of(value) for value in outputs]
+        by_shape = definition.shape_only and not any(isinstance(value, HostList) for value in operands)
+        constant = (all(known) or by_shape) and all(isinstance(value, np.ndarray) for value in outputs)
+        for output, value in zip(op._outputs, outputs, strict=True):
             self._values[output] = value
             if constant:
                 self._bind(output, value)
@@ -277,7 +277,7 @@ class Builder:
         else:
             text = f"{''.join(f'{target}, ' for target in targets)}= {call}" if targets else call
         cost = policy.STRAIGHT_OP if short else policy.STRAIGHT_KERNEL
-        cost += sum(policy.straight_elements(value.size) for value in made if isinstance(value, _ARRAYS))
+        cost += sum(policy.straight_elements(value.size) for value in outputs if isinstance(value, _ARRAYS))
         if definition.flops is not None:
             given = [getattr(value, "shape", None) for value in operands]
             context_of_shapes = inference.ShapeContext(definition, attrs, op._inputs, given)
@@ -297,9 +297,9 @@ def _kernel(op: Operation, attrs: dict[str, Any], context: Any, forms: Sequence[
         values = [value if isinstance(value, (np.ndarray, HostList)) else to_host(value) for value in operands]
         if checks is not None:
             checks(context, values, attrs)
-        found = kernels.outputs_of(definition, attrs, kernel(context, values, attrs))
-        if [_form_of(value) for value in found] != forms:
+        outputs = kernels.outputs_of(definition, attrs, kernel(context, values, attrs))
+        if [_form_of(value) for value in outputs] != forms:
             raise Changed
-        return found
+        return outputs
 
     return call

@@ -45,11 +45,11 @@ class NotPossible(Exception):
 
 def observed(env: Mapping[ValueKey, Any]) -> dict[ValueKey, Any]:
     """What the values of a run look like; it keeps none of the large ones."""
-    found = {}
+    observations = {}
     for key, value in env.items():
         with contextlib.suppress(kernels.NotCompilable):  # a list that programs do not take
-            found[key] = _like(device_value(value))
-    return found
+            observations[key] = _like(device_value(value))
+    return observations
 
 
 def _like(value: Any) -> Any:

@@ -30,7 +30,7 @@ class SegmentState:
 
     def written_slot(self, key: StateKey) -> Slot:
         """The variable that ``key`` is a new version of."""
-        return next(slot for found, slot in self.written if found.maker is key.maker)
+        return next(slot for written, slot in self.written if written.maker is key.maker)
 
 
 class Binding(NamedTuple):
@@ -67,11 +67,11 @@ def slot_of(plan: Names, manager: ResourceManager, maker: Operation, layout: Lay
 
 def readers(plan: Plan, segment: Segment) -> dict[StateKey, list[Operation]]:
     """The ops of a segment that read a version, in order."""
-    found: dict[StateKey, list[Operation]] = {}
+    readers_of: dict[StateKey, list[Operation]] = {}
     for op in segment.ops if segment.channel is None else [*segment.ops, segment.channel]:
         for key in dict.fromkeys(plan.analysis.state_of(op).seen()):
-            found.setdefault(key, []).append(op)
-    return found
+            readers_of.setdefault(key, []).append(op)
+    return readers_of
 
 
 def _only_asks(op: Operation) -> bool:
@@ -90,9 +90,9 @@ def bind(plan: Plan, manager: ResourceManager) -> Binding:
     """Look up what the plan's handles name. Repeated until none of it appeared or vanished meanwhile."""
     while True:
         layout = Layout()
-        found = Binding(layout, [_bind_segment(plan, manager, segment, layout) for segment in plan.segments])
+        binding = Binding(layout, [_bind_segment(plan, manager, segment, layout) for segment in plan.segments])
         if layout.holds:
-            return found
+            return binding
 
 
 def _bind_segment(plan: Plan, manager: ResourceManager, segment: Segment, layout: Layout) -> SegmentState:
@@ -101,12 +101,12 @@ def _bind_segment(plan: Plan, manager: ResourceManager, segment: Segment, layout
     reading = readers(plan, segment)
     for maker in segment.base_reads:
         key = StateKey(maker, segment.index, 0)
-        found = reading.get(key, [])
+        ops_reading = reading.get(key, [])
         # Who only asks whether a variable is initialised, or does without its value, does not need it to be.
-        row = (key, slot_of(plan, manager, maker, layout), found[0] if found else maker)
-        if not found or not all(_does_without(op, maker, plan) for op in found):
+        row = (key, slot_of(plan, manager, maker, layout), ops_reading[0] if ops_reading else maker)
+        if not ops_reading or not all(_does_without(op, maker, plan) for op in ops_reading):
             base.append(row)
-        elif not all(_only_asks(op) for op in found):
+        elif not all(_only_asks(op) for op in ops_reading):
             may_be_absent.append(row)
     written = [(key, slot_of(plan, manager, maker, layout)) for maker, key in segment.written.items()]
     counters = {

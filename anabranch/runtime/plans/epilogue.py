@@ -25,7 +25,7 @@ def find(
         return []
     if any(tensor.dtype.base is dtypes.string for tensor in plan.fed):
         return []  # tags, or summaries, are not what the graph says
-    found: set[Operation] = set()
+    epilogue: set[Operation] = set()
     for op in reversed(ops):
         total = op.definition.total
         if (
@@ -33,9 +33,9 @@ def find(
             and op not in plan.on_host  # a program has found that it cannot make its checks
             and total is not None
             and total(op)
-            and all(child in found for child, _ in children[op])
+            and all(child in epilogue for child, _ in children[op])
             and all(key is None or isinstance(key, Tensor) for key in plan.sources(op))
             and all(not on_host[maker] or maker.definition.total is not None for maker, _ in parents[op])
         ):
-            found.add(op)
-    return [op for op in ops if op in found]
+            epilogue.add(op)
+    return [op for op in ops if op in epilogue]

@@ -33,16 +33,16 @@ def explain(plan: Any) -> str:
             types: dict[str, int] = {}
             for op in item.program.group.ops:
                 types[op.type] = types.get(op.type, 0) + 1
-            told = ", ".join(f"{count} {name}" if count > 1 else name for name, count in sorted(types.items()))
+            text = ", ".join(f"{count} {name}" if count > 1 else name for name, count in sorted(types.items()))
             device = plan.device[item.program.group.ops[-1]]
             beside = wave == item.wave >= 0
             wave = item.wave
             where = f"{device}, beside the last" if beside else f"{device}"
-            lines.append(f"    program  {len(item.program.group.ops)} ops on {where}: {told}")
-            lines += [f"             {told}" for told in _placement(plan, item)] if plan.several_devices else []
+            lines.append(f"    program  {len(item.program.group.ops)} ops on {where}: {text}")
+            lines += [f"             {text}" for text in _placement(plan, item)] if plan.several_devices else []
             if item.refused:
                 lines.append(f"             interpreted: {item.refused}")
-            lines += [f"             {told}" for told in item.program.explain_forms()]
+            lines += [f"             {text}" for text in item.program.explain_forms()]
             if item.program.donated:
                 names = ", ".join(base.maker.name for base in item.program.donated)
                 lines.append(f"             owns the buffers of {names}")

@@ -191,7 +191,7 @@ class Plan:
             placer.log(self.device)
         self.segments = self._make_segments()
         self.varying = shape_families.Varying()
-        self.told: set[ValueKey] = set()
+        self.small_integers: set[ValueKey] = set()
         """Small integers that were known when a program was traced, and so are when one that takes them is."""
         self.runs = 0
         self.spent = 0.0
@@ -238,12 +238,12 @@ class Plan:
     @functools.cached_property
     def consumers(self) -> dict[ValueKey, list[Operation]]:
         """Who uses each value of the step."""
-        found: dict[ValueKey, list[Operation]] = {}
+        consumers: dict[ValueKey, list[Operation]] = {}
         for op in self.analysis.order:
             for key in self.sources(op):
                 if key is not None:
-                    found.setdefault(key, []).append(op)
-        return found
+                    consumers.setdefault(key, []).append(op)
+        return consumers
 
     @functools.cached_property
     def lent_reads(self) -> frozenset[Operation]:
@@ -254,14 +254,14 @@ class Plan:
     def fetch_keys(self) -> tuple[ValueKey | None, ...]:
         """The value of each fetch; None for an operation."""
         last = self.segments[-1]
-        found: list[ValueKey | None] = []
+        keys: list[ValueKey | None] = []
         for fetch in self.fetches:
             maker = self.final_reads.get(fetch) if isinstance(fetch, Tensor) else None
             if maker is not None:
-                found.append(last.written.get(maker) or StateKey(maker, last.index, 0))
+                keys.append(last.written.get(maker) or StateKey(maker, last.index, 0))
             else:
-                found.append(fetch if isinstance(fetch, Tensor) else None)
-        return tuple(found)
+                keys.append(fetch if isinstance(fetch, Tensor) else None)
+        return tuple(keys)
 
     def sources(self, op: Operation) -> tuple[ValueKey | None, ...]:
         """Where each input of ``op`` comes from; None for a resource whose old value it does not read."""
@@ -296,7 +296,7 @@ class Plan:
 
     def _make_segments(self) -> list[Segment]:
         analysis = self.analysis
-        found = []
+        segments = []
         for index in range(analysis.segments):
             channel = analysis.channels[index] if index < len(analysis.channels) else None
             ops = [
@@ -322,7 +322,7 @@ class Plan:
                 for maker in self.final_reads.values():
                     if maker not in written:
                         base[maker] = None
-            found.append(
+            segments.append(
                 Segment(
                     index,
                     ops,
@@ -334,7 +334,7 @@ class Plan:
                     carried=tuple(key for key in analysis.carried if key.segment == index),
                 )
             )
-        return found
+        return segments
 
     @staticmethod
     def calls_python(op: Operation) -> bool:
@@ -388,7 +388,7 @@ class Plan:
         """Fill the segments' items for a tier. Steps that run meanwhile go on with the items that they began with."""
         with self._arranging:
             pads = bool(self.varying.batch)
-            found: list[list[Any]] = [
+            arranged: list[list[Any]] = [
                 self._arrange_segment(segment) if tier == "compiled" else self.host_items(segment.ops)
                 for segment in self.segments
             ]
@@ -396,7 +396,7 @@ class Plan:
                 self._forget_apart()
                 self.arrange(tier)
                 return
-            for segment, items in zip(self.segments, found, strict=True):
+            for segment, items in zip(self.segments, arranged, strict=True):
                 segment.items = items
             self.arrangements += 1
             self.took = math.inf if tier == "compiled" or self.cost.start else self.cost.run * 1e-6
@@ -502,10 +502,10 @@ class Plan:
         """What interpreting these ops costs, and compiling them."""
         return policy.estimate(self, self.apart)
 
-    def tell(self, key: ValueKey, value: Any) -> None:
+    def note_known(self, key: ValueKey, value: Any) -> None:
         """A value that a program gives was known when it was traced."""
         if value.size <= shape_families.MOST_VALUES and value.dtype.kind in "iu":
-            self.told.add(key)
+            self.small_integers.add(key)
 
     def batch_size(self, env: dict[ValueKey, Any]) -> int:
         """How many rows the batch of a step has."""
@@ -532,25 +532,25 @@ class Plan:
         variants = {tensor for tensor in (*self.feeds, *self._fetched) if isinstance(tensor, Tensor)}
         stack = [tensor for tensor in variants if tensor.dtype.base is dtypes.variant]
         seen: set[Tensor] = set(stack)
-        found: set[Operation] = set()
+        on_lists: set[Operation] = set()
         inside = set(self.analysis.order)
         while stack:
             tensor = stack.pop()
             for op in (tensor.op, *tensor._consumers):
                 if op not in inside:
                     continue
-                found.add(op)
+                on_lists.add(op)
                 for other in (*op._inputs, *op._outputs):
                     if other.dtype.base is dtypes.variant and other not in seen:
                         seen.add(other)
                         stack.append(other)
-        return frozenset(found)
+        return frozenset(on_lists)
 
     _host_slices: frozenset[Operation] = frozenset()
 
     def _find_host_slices(self, segment: Segment) -> frozenset[Operation]:
         """Cheap ops before a value that must be known: they run on the host instead of in a program of their own."""
-        found: set[Operation] = set()
+        slices: set[Operation] = set()
         self._host_slices = frozenset()
         inside = set(segment.ops)
         needed = (*self.required_static, *self.required_bounds)
@@ -559,7 +559,7 @@ class Plan:
             op = stack.pop()
             definition = op.definition
             if (
-                op in found
+                op in slices
                 or op not in inside
                 or definition.is_stateful
                 or kernels.needs_lax(definition)
@@ -577,9 +577,9 @@ class Plan:
                 continue  # known while its input's program is traced; the input itself need not come to the host
             if any((shapes.num_elements(tensor._shape) or 0) > MAX_HOST_SLICE for tensor in op._inputs):
                 continue
-            found.add(op)
+            slices.add(op)
             stack.extend(maker for maker in makers if maker is not None)
-        return frozenset(found)
+        return frozenset(slices)
 
     def _arrange_segment(self, segment: Segment) -> list[Any]:
         several = self.several_devices
@@ -680,11 +680,11 @@ class Plan:
             for output in op._outputs
             if output in consumers_outside and output not in self.fed and not (output.dtype.is_ref and writes[op])
         ]
-        made = [key for op in group for key in writes[op]]
+        group_outputs = [key for op in group for key in writes[op]]
         donated: dict[StateKey, StateKey] = {}
         kept: list[StateKey] = []
         may_donate = final and self.may_donate(segment)
-        for key in made:
+        for key in group_outputs:
             is_final = segment.written[key.maker] == key
             base = StateKey(key.maker, segment.index, 0)
             whole_chain = all(
@@ -695,7 +695,7 @@ class Plan:
                 donated[base] = key
             elif is_final or key in consumers_outside:
                 kept.append(key)
-        for key in made:
+        for key in group_outputs:
             if key in consumers_outside and key not in kept and key not in donated.values():
                 kept.append(key)
         checked = tuple(op for op in waiting if op.definition.checks is not None)
@@ -743,7 +743,7 @@ class Plan:
         if self.varying.batch:
             needed = [i for i in (*static, *bounds) if program.inputs[i] not in self.handles]
             axes = shape_families.batch_axes(self, program.inputs, needed)
-            program.batch_axes = {i: found for i, found in axes.items() if i not in program.open_axes}
+            program.batch_axes = {i: batch for i, batch in axes.items() if i not in program.open_axes}
         settled = (
             not static
             and not bounds

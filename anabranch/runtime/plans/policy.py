@@ -336,18 +336,18 @@ class _PlanShapes(inference.ShapeContext):
     __slots__ = ("_known_", "_plan_")
 
     def __init__(self, op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]):
-        found = []
+        input_shapes = []
         for tensor in op._inputs:
-            found.append(known[tensor][0] if tensor in known else tensor._shape)
-        super().__init__(op.definition, op._attrs, op._inputs, found)
+            input_shapes.append(known[tensor][0] if tensor in known else tensor._shape)
+        super().__init__(op.definition, op._attrs, op._inputs, input_shapes)
         self._known_ = known
         self._plan_ = plan
 
     def _partial(self, position: int) -> Any:
         tensor = self._tensors[position]
-        found = self._known_.get(tensor)
-        if found is not None and found[1] is not None:
-            return found[1]
+        facts = self._known_.get(tensor)
+        if facts is not None and facts[1] is not None:
+            return facts[1]
         if tensor in self._plan_.fed:
             return None
         return inference.partial_value(tensor)
@@ -359,18 +359,18 @@ def infer(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> lis
         return [output._shape for output in op._outputs]
     context = _PlanShapes(op, plan, known)
     try:
-        found = inference.infer(op.definition, context, len(op._outputs))
+        inferred = inference.infer(op.definition, context, len(op._outputs))
         if op.definition.value is not None and op._outputs:
             given = inference.known_value(op.definition, context)
             entries = given if isinstance(given, list) else [given]  # one per output, or of the first
-            for output, shape, value in zip(op._outputs, found, entries, strict=False):
+            for output, shape, value in zip(op._outputs, inferred, entries, strict=False):
                 if isinstance(value, tuple) and None not in value:
                     value = np.array(value, output.dtype.base.np)
                 if value is not None:
                     known[output] = (shape, value)
     except (TypeError, ValueError):
         return [output._shape for output in op._outputs]
-    return [shape if shape is not None else output._shape for output, shape in zip(op._outputs, found, strict=True)]
+    return [shape if shape is not None else output._shape for output, shape in zip(op._outputs, inferred, strict=True)]
 
 
 def _size(shape: Any) -> float:

@@ -142,14 +142,14 @@ class Varying:
                 return False
             self.open[tensor] = joined(self.open[tensor], shape)
             return True
-        found = self._seen.setdefault(tensor, set())
-        if shape in found:
+        seen = self._seen.setdefault(tensor, set())
+        if shape in seen:
             return False
-        found.add(shape)
-        if len(found) <= MOST_SHAPES:
+        seen.add(shape)
+        if len(seen) <= MOST_SHAPES:
             return False
         whole: shapes.RawShape = shape
-        for other in found:
+        for other in seen:
             whole = joined(whole, other)
         self.open[tensor] = whole
         del self._seen[tensor]
@@ -198,10 +198,10 @@ def note(plan: Any, program: Any, env: dict[Any, Any], values: Container[int]) -
 def open_values(plan: Any, program: Any, positions: Iterable[int]) -> None:
     """What a program must know has had too many values: what needs it runs on the host from now on."""
     keys = [program.inputs[i] for i in positions]
-    found = {key for key in keys if isinstance(key, Tensor) and key.dtype.base.np is not None}
-    if not found <= plan.varying.changed:
-        plan.varying.changed |= found
-        plan.varying.forget(found)
+    numeric = {key for key in keys if isinstance(key, Tensor) and key.dtype.base.np is not None}
+    if not numeric <= plan.varying.changed:
+        plan.varying.changed |= numeric
+        plan.varying.forget(numeric)
         plan.open_shapes()
 
 
@@ -236,8 +236,8 @@ def _fold(op: Operation, known: dict[Tensor, tuple[Any, Any]]) -> None:
         if not isinstance(value, np.ndarray) or value.size > MOST_VALUES:
             return
         values.append(value)
-    found = inference.fold(op.definition, op._attrs, values, op)
-    for output, value in zip(op._outputs, found or (), strict=bool(found)):
+    folded = inference.fold(op.definition, op._attrs, values, op)
+    for output, value in zip(op._outputs, folded or (), strict=bool(folded)):
         known[output] = (value.shape, value)
 
 
@@ -256,7 +256,7 @@ def reached(plan: Any) -> frozenset[Operation]:
     if not from_there:
         return frozenset()
     known = inferred(plan)
-    found: set[Operation] = set()
+    ops: set[Operation] = set()
     for op in plan.analysis.order:
         if op.role is Role.CONSTANT or op.definition.makes is not None or op.definition.effect.kind == "feed":
             continue
@@ -274,8 +274,8 @@ def reached(plan: Any) -> frozenset[Operation]:
         needed = compile_time_positions(op.definition, op._attrs)
         opens = not padded and any(_open(key, known) for key in (*inputs, *op._outputs))
         if opens or any(sources[i] in from_there and not _told(sources[i], known) for i in needed):
-            found.add(op)
-    return frozenset(found | _small_pieces(plan, found, known))
+            ops.add(op)
+    return frozenset(ops | _small_pieces(plan, ops, known))
 
 
 def open_axes(plan: Any, inputs: Sequence[Any]) -> dict[int, tuple[int, ...]]:
@@ -283,13 +283,13 @@ def open_axes(plan: Any, inputs: Sequence[Any]) -> dict[int, tuple[int, ...]]:
     if not plan.varying.open:
         return {}
     known = inferred(plan)
-    found = {}
+    axes = {}
     for i, key in enumerate(inputs):
         if isinstance(key, Tensor) and _open(key, known) and key.dtype.base is not dtypes.variant:
             shape = known[key][0] if key in known else key._shape
             if shape is not None:
-                found[i] = tuple([axis for axis, size in enumerate(shape) if size is None])
-    return found
+                axes[i] = tuple([axis for axis, size in enumerate(shape) if size is None])
+    return axes
 
 
 def batch_axes(plan: Any, inputs: Sequence[Any], needed: Iterable[int]) -> dict[int, tuple[int, ...]]:
@@ -302,12 +302,12 @@ def batch_axes(plan: Any, inputs: Sequence[Any], needed: Iterable[int]) -> dict[
     for i in needed:
         if inputs[i] in reach:
             varying.stop_padding(f"{inputs[i].name} must be known when the step is compiled")
-    found = open_axes(plan, inputs)
+    axes = open_axes(plan, inputs)
     known = inferred(plan)
     for i, key in enumerate(inputs):
-        if i not in found and key in reach and _open(key, known):
+        if i not in axes and key in reach and _open(key, known):
             varying.stop_padding(f"the shape of {key.name} is not known when the step is compiled")
-    return found
+    return axes
 
 
 def _told(key: Any, known: dict[Tensor, tuple[Any, Any]]) -> bool:
@@ -402,8 +402,8 @@ class Family:
             self._exact.append(form)
             return None, 0
         if self._planned is None or changed:
-            found = make()
-            varying: Varying = found.plan.varying
+            planned = make()
+            varying: Varying = planned.plan.varying
             assert self._shape is not None
             for tensor, shape, fed in zip(names, self._shape, form, strict=True):
                 if shape != fed:
@@ -416,8 +416,8 @@ class Family:
             elif self._planned is not None:
                 varying.stopped = self._planned.plan.varying.stopped
             if self._planned is not None:
-                found.plan.runs, found.plan.spent = self._planned.plan.runs, self._planned.plan.spent
-            self._planned = found
+                planned.plan.runs, planned.plan.spent = self._planned.plan.runs, self._planned.plan.spent
+            self._planned = planned
         plan = self._planned.plan
         runs = self._runs.get(form, default=0) + 1
         self._runs.put(form, runs)

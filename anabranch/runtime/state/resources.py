@@ -281,23 +281,23 @@ class ResourceManager:
         """
         first = np.asarray(initial()) if initial is not None and handle not in self._slots else None
         with self.changed:
-            found = self._slots.get(handle)
-            if found is None:
-                found = self._slots[handle] = Slot(handle, dtype, shape)
+            slot = self._slots.get(handle)
+            if slot is None:
+                slot = self._slots[handle] = Slot(handle, dtype, shape)
                 if first is not None:
-                    found.version = Version(first)
-            elif found.dtype != dtype:
+                    slot.version = Version(first)
+            elif slot.dtype != dtype:
                 raise errors.InvalidArgumentError(
                     None,
                     None,
                     errors.message(
                         f"variable {handle.name!r} used with dtype {dtype.name}",
-                        f"{found.dtype.name}, as it was made",
+                        f"{slot.dtype.name}, as it was made",
                         "use one dtype per name and container",
                     ),
                 )
-            found.join(layout)
-            return found
+            slot.join(layout)
+            return slot
 
     def find(self, handle: ResourceHandle) -> Slot | None:
         """The variable of ``handle`` if it exists."""
@@ -317,31 +317,31 @@ class ResourceManager:
                     return existing
                 self._being_made.add(handle)
                 times_cleared = self._times_cleared
-            made = None
+            resource = None
             try:
-                made = create()
+                resource = create()
             finally:
                 with self.changed:
                     self._being_made.discard(handle)
-                    belongs = made is not None and times_cleared == self._times_cleared
+                    belongs = resource is not None and times_cleared == self._times_cleared
                     if belongs:
-                        self._objects[handle] = made
+                        self._objects[handle] = resource
                     self.changed.notify_all()
             if belongs:
-                return made
-            if hasattr(made, "shutdown"):  # resources were cleared meanwhile, and it would have been among them
-                made.shutdown()
+                return resource
+            if hasattr(resource, "shutdown"):  # resources were cleared meanwhile, and it would have been among them
+                resource.shutdown()
 
     def counter(self, name: str, seed: int, seed2: int, layout: Layout | None = None) -> RandomCounter:
         """The stream of the random op called ``name``, which becomes part of ``layout``. Both seeds 0 draw a key from
         the manager's entropy.
         """
         with self.changed:
-            found = self._counters.get(name)
-            if found is None:
-                found = self._counters[name] = self._new_counter(seed, seed2)
-            found.join(layout)
-            return found
+            counter = self._counters.get(name)
+            if counter is None:
+                counter = self._counters[name] = self._new_counter(seed, seed2)
+            counter.join(layout)
+            return counter
 
     def new_counter(self, seed: int, seed2: int) -> RandomCounter:
         """A stream that no op of the session has; both seeds 0 draw a key from the manager's entropy."""

@@ -182,12 +182,12 @@ def _prepare_if_expected(
     def work() -> None:
         if facts.spare is None:
             try:
-                found = program.keeping(like, inputs, rng, gated)
+                executable = program.keeping(like, inputs, rng, gated)
             except UNTRACEABLE:  # the shapes alone do not tell enough
                 return
-            if not _equal(found.facts, facts):
+            if not _equal(executable.facts, facts):
                 return
-            facts.spare = found.function
+            facts.spare = executable.function
         with engine.x64(), jax.default_device(engine.jax_device(program.device)):
             for shape, dtype in wanted:
                 array = jax.numpy.zeros(shape, dtype)

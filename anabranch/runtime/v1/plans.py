@@ -62,8 +62,8 @@ class _ViewRunner:
 
 def user_op(runner: Any, op: Operation) -> Operation:
     """The op of the user's graph that an op which ``runner`` runs stands for."""
-    found: Operation = runner._view.user_op(op) if isinstance(runner, _ViewRunner) else op
-    return found
+    original: Operation = runner._view.user_op(op) if isinstance(runner, _ViewRunner) else op
+    return original
 
 
 def planned(
@@ -74,7 +74,7 @@ def planned(
     try:
         view = functional_view.view(graph, fetches, feeds)
     except functional_view.NoViewError as reason:
-        found = TokenPlan(fetches, feeds, planning.handle_of, planning.placer, planning.options, str(reason))
-        return found, TokenRunner(found, manager, bodies)
+        token_plan = TokenPlan(fetches, feeds, planning.handle_of, planning.placer, planning.options, str(reason))
+        return token_plan, TokenRunner(token_plan, manager, bodies)
     plan = make_plan(view.fetches, view.feeds)
     return plan, _ViewRunner(plan, view, Executor(plan, manager, bodies))

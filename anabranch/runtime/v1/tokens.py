@@ -65,11 +65,11 @@ def _union(one: Reach, other: Reach) -> Reach:
         return one
     if not one:
         return other
-    found = dict(one)
+    union = dict(one)
     for maker, count in other.items():
-        if found.get(maker, 0) < count:
-            found[maker] = count
-    return found
+        if union.get(maker, 0) < count:
+            union[maker] = count
+    return union
 
 
 class _Iteration:
@@ -309,12 +309,12 @@ class _Run:
                 ),
             )
         item.values.append(value)
-        found = {maker: item.first + len(item.values) - 1}
+        writes = {maker: item.first + len(item.values) - 1}
         inner: _Frame | None = frame
         while inner is not None:
-            inner.wrote = _union(inner.wrote, found)
+            inner.wrote = _union(inner.wrote, writes)
             inner = inner.parent[0] if inner.parent is not None else None
-        return found
+        return writes
 
     # ------------------------------------------------------------------------------------------------------- scheduling
     def _execute(self) -> None:
@@ -351,20 +351,20 @@ class _Run:
         return handle
 
     def _slot(self, op: Operation, iteration: _Iteration) -> _Slot:
-        found = iteration.slots.get(op)
-        if found is None:
+        slot = iteration.slots.get(op)
+        if slot is None:
             plan = self.plan
-            found = iteration.slots[op] = _Slot(len(op._inputs), plan.pending[op])
+            slot = iteration.slots[op] = _Slot(len(op._inputs), plan.pending[op])
             for i, tensor in plan.given.get(op, ()):
-                found.operands[i] = self.feeds[tensor] if tensor in plan.fed else self._static(tensor)
-                found.live = i
+                slot.operands[i] = self.feeds[tensor] if tensor in plan.fed else self._static(tensor)
+                slot.live = i
             if op.type in MERGES:  # of its data, one input is waited for
-                found.pending = sum(control not in plan.static for control in op._control_inputs)
+                slot.pending = sum(control not in plan.static for control in op._control_inputs)
                 back = sum(tensor.op.type in NEXTS for tensor in op._inputs)
-                found.missing = back if back and iteration.index else len(op._inputs) - back
+                slot.missing = back if back and iteration.index else len(op._inputs) - back
                 if plan.given.get(op) is None:
-                    found.live = -1
-        return found
+                    slot.live = -1
+        return slot
 
     def _push(self, op: Operation, frame: _Frame, iteration: _Iteration) -> None:
         frame.busy += 1
@@ -453,14 +453,14 @@ class _Run:
 
     def _next(self, op: Operation, token: Token, frame: _Frame, iteration: _Iteration) -> None:
         index = iteration.index + 1
-        found = frame.iterations.get(index)
-        if found is None:
-            found = frame.iterations[index] = _Iteration(index)
-            found.before = _union(iteration.before, frame.wrote)
+        following = frame.iterations.get(index)
+        if following is None:
+            following = frame.iterations[index] = _Iteration(index)
+            following.before = _union(iteration.before, frame.wrote)
             self._forget(frame)
             for constant, value in frame.constants:
-                self._send(constant, [value], frame, found)
-        self._send(op, [token], frame, found)
+                self._send(constant, [value], frame, following)
+        self._send(op, [token], frame, following)
 
     def _forget(self, frame: _Frame) -> None:
         """Drop iterations in which nothing can happen any more."""
@@ -551,8 +551,8 @@ class _Run:
         if kind in tensor_arrays.MAKERS:
             given = [to_host(item) for item in slot.operands]
             make = tensor_arrays.MAKERS[kind]
-            (made,) = host_ops.framed(self.base, op, given, lambda: [make(given, op._attrs, op.name)])
-            values = [made, np.float32(0.0)][: len(op._outputs)]
+            (resource,) = host_ops.framed(self.base, op, given, lambda: [make(given, op._attrs, op.name)])
+            values = [resource, np.float32(0.0)][: len(op._outputs)]
             return [Token(value, False, reach) for value in values]
         if kind in PASS or (kind == "Identity" and not op._control_inputs and isinstance(slot.operands[0], Ref)):
             return [Token(slot.operands[0], False, reach)]
@@ -572,8 +572,8 @@ class _Run:
             maker = self._owner(op, value)
             makers.append(maker)
             if effect.kind == "read":
-                found = self._read(maker, op, iteration, reach)
-                operands.append(np.bool_(found is not None) if effect.presence else found)
+                current = self._read(maker, op, iteration, reach)
+                operands.append(np.bool_(current is not None) if effect.presence else current)
             else:
                 operands.append(self._last(maker, op) if effect.reads else None)
         philox = None

@@ -25,9 +25,9 @@ MAX_BYTES = 1 << 30
 
 def find(op: Operation, carried: Sequence[int], bound: int | None, operands: Sequence[Any]) -> dict[int, Any]:
     """Loop variables that only sum up products ``a^T b``, with the tensors ``a`` and ``b`` of the body."""
-    found: dict[int, Any] = {}
+    products: dict[int, Any] = {}
     if not bound:
-        return found
+        return products
     body: Body = op._attrs["body"]
     condition: Body = op._attrs["cond"]
     for i in carried:
@@ -35,8 +35,8 @@ def find(op: Operation, carried: Sequence[int], bound: int | None, operands: Seq
         if factors is None or condition.args[i]._consumers or condition.args[i] in condition.outputs:
             continue
         if _pays(factors, bound, operands[i]):
-            found[i] = factors
-    return found
+            products[i] = factors
+    return products
 
 
 def _product(body: Body, index: int) -> tuple[Tensor, Tensor] | None:

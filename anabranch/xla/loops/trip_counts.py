@@ -30,8 +30,8 @@ _COMPARISONS = {"<": (0, False), "<=": (0, True), ">": (1, False), ">=": (1, Tru
 
 def bound(scope: Scope, op: Operation, operands: Sequence[Any]) -> int | None:
     """An upper bound of the number of iterations; None if none is known."""
-    found = [limit for limit, _ in _bounds(scope, op, operands) if limit is not None]
-    return min(found, default=None)
+    limits = [limit for limit, _ in _bounds(scope, op, operands) if limit is not None]
+    return min(limits, default=None)
 
 
 def guess(scope: Scope, op: Operation, operands: Sequence[Any]) -> int:
@@ -58,17 +58,17 @@ class Growing(NamedTuple):
 def growing(op: Operation, carried: Sequence[int], operands: Sequence[Any]) -> Growing:
     """The lists among the loop variables that an iteration may make longer."""
     body: Body = op._attrs["body"]
-    found = Growing([], [])
+    in_body = Growing([], [])
     for i in carried:
         value = operands[i]
         if not isinstance(value, TracedList) or value.reserved:
             continue
         growth = _growth(body, body.outputs[i])
         if growth is not None and growth.inside:
-            found.inside.append(i)
+            in_body.inside.append(i)
         elif growth is not None and (growth.pushes or growth.writes):
-            found.by_trips.append(i)
-    return found
+            in_body.by_trips.append(i)
+    return in_body
 
 
 def unread(op: Operation, index: int) -> bool:
@@ -244,16 +244,16 @@ def _evaluated(op: Operation, body: Body, tensor: Tensor, operands: Sequence[Any
         values = [np.broadcast_to(np.zeros((), np.int8), value.shape) for value in values]
     if not all(isinstance(value, np.ndarray) for value in values):
         return None
-    found = inference.fold(definition, inner._attrs, values, inner)
-    return None if found is None else found[tensor.value_index]
+    folded = inference.fold(definition, inner._attrs, values, inner)
+    return None if folded is None else folded[tensor.value_index]
 
 
 def _limit(
     scope: Scope, op: Operation, condition: Body, tensor: Tensor, operands: Sequence[Any], exact: bool = False
 ) -> tuple[int | None, Tensor | None]:
-    found = _constant(op, condition, tensor, operands)
-    if found is not None or exact:
-        return found, None
+    fixed = _constant(op, condition, tensor, operands)
+    if fixed is not None or exact:
+        return fixed, None
     source = tensor.op
     of = source._inputs[0] if source.role is Role.SUBSCRIPT else None
     if of is not None and of.op.role is Role.SHAPE:  # of a padded array: its capacity
@@ -271,9 +271,9 @@ def _limit(
 def _upper(scope: Scope, tensor: Tensor, value: Any) -> tuple[int | None, Tensor | None]:
     if isinstance(value, np.ndarray):
         return (int(value), None) if value.ndim == 0 and value.dtype.kind in "iu" else (None, None)
-    found = scope.upper.get(tensor)
+    limit = scope.upper.get(tensor)
     integer = tensor.dtype.base.is_integer and getattr(value, "shape", None) == ()
-    return found, tensor if found is None and integer else None
+    return limit, tensor if limit is None and integer else None
 
 
 # --------------------------------------------------------------------------------------------------------------- lists
@@ -315,10 +315,10 @@ def _growth(body: Body, tensor: Tensor) -> _Growth | None:
         if role is Role.LIST_PUSH:
             pushes += 1
         elif role is Role.CONDITIONAL:
-            found = [_through(body, op, use, tensor.value_index) for use in bodies_of(op)]
-            if any(part is None or part.place != found[0].place for part in found):  # type: ignore[union-attr]
+            growths = [_through(body, op, use, tensor.value_index) for use in bodies_of(op)]
+            if any(part is None or part.place != growths[0].place for part in growths):  # type: ignore[union-attr]
                 return None
-            parts = [part for part in found if part is not None]
+            parts = [part for part in growths if part is not None]
             return _Growth(
                 parts[0].place,
                 pushes + max(part.pushes for part in parts),

@@ -61,7 +61,7 @@ class Geometry(NamedTuple):
         channels = a[at] if kind != INPUT else b[-2] * self.groups
         features = {FORWARD: b[-1], INPUT: b[-1], FILTER: b[at] if kind == FILTER else 0}[kind]
         each = {name: tuple(getattr(axis, name) for axis in self.axes) for name in self.axes[0]._fields}
-        made = Work(
+        description = Work(
             kind,
             dtype,
             a[0],
@@ -76,7 +76,7 @@ class Geometry(NamedTuple):
             self.groups,
             self.channels_first,
         )
-        return made._replace(threads=choice.threads(made, _threads()))
+        return description._replace(threads=choice.threads(description, _threads()))
 
 
 def flops(equation: Any) -> float:
@@ -98,8 +98,8 @@ def library_described() -> str:
 
 
 def _threads() -> int:
-    found = library.found()
-    return 1 if isinstance(found, str) else found.threads
+    onednn = library.found()
+    return 1 if isinstance(onednn, str) else onednn.threads
 
 
 def convolve(kind: str, a: Any, b: Any, axes: Sequence[Any], groups: int, channels_first: bool) -> Any:
@@ -116,9 +116,9 @@ def convolve(kind: str, a: Any, b: Any, axes: Sequence[Any], groups: int, channe
     work = geometry.work(kind, tuple(a.shape), tuple(b.shape), str(a.dtype))
     if not choice.pays(work, handler.of_process.here().native is not None):
         return None
-    made = primitives.described(work)
-    if isinstance(made, str):
-        _log.debug("XLA computes a convolution (%s): %s", work, made)
+    program = primitives.described(work)
+    if isinstance(program, str):
+        _log.debug("XLA computes a convolution (%s): %s", work, program)
         return None
     return primitive(kind).bind(a, b, geometry=geometry)
 
@@ -135,9 +135,9 @@ def _primitives() -> dict[str, Any]:
     from jax.extend.core import Primitive
     from jax.interpreters import ad, batching, mlir
 
-    made = {}
+    by_kind = {}
     for kind, name in NAMES.items():
-        primitive = made[kind] = Primitive(name)
+        primitive = by_kind[kind] = Primitive(name)
 
         def shaped(a: Any, b: Any, *, geometry: Geometry, kind: str = kind) -> Any:
             return jax.core.ShapedArray(geometry.result(kind, a.shape, b.shape), a.dtype)
@@ -166,7 +166,7 @@ def _primitives() -> dict[str, Any]:
         primitive.def_impl(at_once)
         mlir.register_lowering(primitive, mlir.lower_fun(called, multiple_results=False), platform="cpu")
         batching.primitive_batchers[primitive] = mapped
-    forward, of_input, of_filter = made[FORWARD], made[INPUT], made[FILTER]
+    forward, of_input, of_filter = by_kind[FORWARD], by_kind[INPUT], by_kind[FILTER]
     ad.defbilinear(
         forward,
         lambda g, x, f, **params: of_input.bind(g, f, **params),
@@ -182,7 +182,7 @@ def _primitives() -> dict[str, Any]:
         lambda f, x, g, **params: of_input.bind(g, f, **params),
         lambda f, x, g, **params: forward.bind(x, f, **params),
     )
-    return made
+    return by_kind
 
 
 def call(kind: str, a: Any, b: Any, geometry: Geometry) -> Any:
@@ -190,16 +190,16 @@ def call(kind: str, a: Any, b: Any, geometry: Geometry) -> Any:
     handler.of_process.here()
     jax = engine.jax()
     work = geometry.work(kind, tuple(a.shape), tuple(b.shape), str(a.dtype))
-    made = primitives.described(work)
-    if isinstance(made, str):  # a derivative of what oneDNN has; it must then be computed otherwise
+    described = primitives.described(work)
+    if isinstance(described, str):  # a derivative of what oneDNN has; it must then be computed otherwise
         return by_lax(kind, a, b, geometry)
     text = work.text()
     results = [
         jax.ShapeDtypeStruct(geometry.result(kind, a.shape, b.shape), a.dtype),
-        jax.ShapeDtypeStruct((made.scratch,), np.uint8),
+        jax.ShapeDtypeStruct((described.scratch,), np.uint8),
     ]
     return jax.ffi.ffi_call(frames.TARGET, results)(
-        a, b, number=np.int64(handler.number_of(text)), scratch=np.int64(made.scratch), work=text
+        a, b, number=np.int64(handler.number_of(text)), scratch=np.int64(described.scratch), work=text
     )[0]
 
 

@@ -127,23 +127,23 @@ class Handler:
         library.use_threads(program.threads)
         for step in program.steps[: program.count]:
             arguments = (_Argument * step.count)()
-            made = 0
+            count = 0
             try:
                 for place in range(step.count):
-                    told = step.arguments[place]
+                    place_of = step.arguments[place]
                     memory = ctypes.c_void_p()
                     library.call(
                         "memory_create",
                         ctypes.byref(memory),
-                        ctypes.c_void_p(told.descriptor),
+                        ctypes.c_void_p(place_of.descriptor),
                         library.engine,
-                        ctypes.c_void_p(places[told.buffer] + told.offset),
+                        ctypes.c_void_p(places[place_of.buffer] + place_of.offset),
                     )
-                    arguments[place] = _Argument(told.number, memory.value)
-                    made += 1
+                    arguments[place] = _Argument(place_of.number, memory.value)
+                    count += 1
                 library.call("primitive_execute", ctypes.c_void_p(step.primitive), self.stream, step.count, arguments)
             finally:
-                for argument in arguments[:made]:
+                for argument in arguments[:count]:
                     library.call("memory_destroy", ctypes.c_void_p(argument.memory))
 
 

@@ -111,8 +111,8 @@ class Library:
 
     def identity(self) -> tuple[Any, ...]:
         """What results and scratch space depend on, besides the processor."""
-        told = sorted((name, value) for name, value in os.environ.items() if name.startswith(("ONEDNN_", "DNNL_")))
-        return (*self.version, self.threads, told)
+        settings = sorted((name, value) for name, value in os.environ.items() if name.startswith(("ONEDNN_", "DNNL_")))
+        return (*self.version, self.threads, settings)
 
 
 class _Passive:

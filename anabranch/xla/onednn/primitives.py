@@ -164,18 +164,23 @@ class _Describer:
 
     # ------------------------------------------------------------------------------------------------------- layouts
     def _strided(self, dims: Sequence[int], strides: Sequence[int]) -> Any:
-        found = ctypes.c_void_p()
+        descriptor = ctypes.c_void_p()
         self.library.call(
-            "memory_desc_create_with_strides", ctypes.byref(found), len(dims), _dims(dims), self.dtype, _dims(strides)
+            "memory_desc_create_with_strides",
+            ctypes.byref(descriptor),
+            len(dims),
+            _dims(dims),
+            self.dtype,
+            _dims(strides),
         )
-        return found
+        return descriptor
 
     def _any(self, dims: Sequence[int]) -> Any:
-        found = ctypes.c_void_p()
+        descriptor = ctypes.c_void_p()
         self.library.call(
-            "memory_desc_create_with_tag", ctypes.byref(found), len(dims), _dims(dims), self.dtype, _ANY_LAYOUT
+            "memory_desc_create_with_tag", ctypes.byref(descriptor), len(dims), _dims(dims), self.dtype, _ANY_LAYOUT
         )
-        return found
+        return descriptor
 
     def _ordered(self, dims: Sequence[int], order: Sequence[int]) -> Any:
         """Dimensions that lie in memory in this order, the last one closest."""
@@ -196,16 +201,16 @@ class _Describer:
 
     # ---------------------------------------------------------------------------------------------------- descriptors
     def _attributes(self, relu: bool = False) -> Any:
-        made = ctypes.c_void_p()
+        attributes = ctypes.c_void_p()
         call = self.library.call
-        call("primitive_attr_create", ctypes.byref(made))
-        call("primitive_attr_set_scratchpad_mode", made, _SCRATCH_BY_CALLER)
+        call("primitive_attr_create", ctypes.byref(attributes))
+        call("primitive_attr_set_scratchpad_mode", attributes, _SCRATCH_BY_CALLER)
         if relu:
             after = ctypes.c_void_p()
             call("post_ops_create", ctypes.byref(after))
             call("post_ops_append_eltwise", after, _RELU, ctypes.c_float(0), ctypes.c_float(0))
-            call("primitive_attr_set_post_ops", made, after)
-        return made
+            call("primitive_attr_set_post_ops", attributes, after)
+        return attributes
 
     def _layout_of(self, descriptor: Any, role: str) -> Any:
         return ctypes.c_void_p(self.library.c.dnnl_primitive_desc_query_md(descriptor, _QUERY[role], 0))
@@ -245,7 +250,7 @@ class _Describer:
             _dims(w.after),
         )
         engine = self.library.engine
-        forward, made = ctypes.c_void_p(), ctypes.c_void_p()
+        forward, descriptor = ctypes.c_void_p(), ctypes.c_void_p()
         bias = self.bias if w.bias and w.kind == FORWARD else None
         call(
             "convolution_forward_primitive_desc_create",
@@ -265,7 +270,7 @@ class _Describer:
         if w.kind == INPUT:
             call(
                 "convolution_backward_data_primitive_desc_create",
-                ctypes.byref(made),
+                ctypes.byref(descriptor),
                 engine,
                 _DIRECT,
                 asked["source"],
@@ -275,10 +280,10 @@ class _Describer:
                 forward,
                 self._attributes(),
             )
-            return made
+            return descriptor
         call(
             "convolution_backward_weights_primitive_desc_create",
-            ctypes.byref(made),
+            ctypes.byref(descriptor),
             engine,
             _DIRECT,
             asked["source"],
@@ -289,7 +294,7 @@ class _Describer:
             forward,
             self._attributes(),
         )
-        return made
+        return descriptor
 
     def described(self) -> Described:
         """All of it."""
@@ -344,14 +349,14 @@ def described(work: Work) -> Described | str:
     library = usable()
     library.use_threads(work.threads)
     try:
-        made = _Describer(library, work).described()
+        program = _Describer(library, work).described()
     except Status as reason:
         return str(reason)
     finally:
         library.use_threads(library.threads)
-    if "ref" in made.implementation.split(":"):
-        return f"oneDNN has only its reference implementation ({made.implementation})"
-    return made
+    if "ref" in program.implementation.split(":"):
+        return f"oneDNN has only its reference implementation ({program.implementation})"
+    return program
 
 
 # ------------------------------------------------------------------------------------------------------------ programs
@@ -394,15 +399,15 @@ def generated(work: Work, scratch: int) -> ProgramRecord:
         NotUsable: there is no library, or not the one that the program was made for.
     """
     library = usable()
-    made = described(work)
-    if isinstance(made, str):
-        raise NotUsable(f"{work}: {made}")
-    if made.scratch > scratch:
-        raise NotUsable(f"{work}: {made.scratch} bytes of scratch space are needed, {scratch} are there")
-    record = ProgramRecord(len(made.steps), work.threads, made.steps[-1].arguments[-1].buffer + 1)
+    program = described(work)
+    if isinstance(program, str):
+        raise NotUsable(f"{work}: {program}")
+    if program.scratch > scratch:
+        raise NotUsable(f"{work}: {program.scratch} bytes of scratch space are needed, {scratch} are there")
+    record = ProgramRecord(len(program.steps), work.threads, program.steps[-1].arguments[-1].buffer + 1)
     library.use_threads(work.threads)
     try:
-        for to, step in zip(record.steps, made.steps, strict=False):
+        for to, step in zip(record.steps, program.steps, strict=False):
             primitive = ctypes.c_void_p()
             library.call("primitive_create", ctypes.byref(primitive), step.descriptor)
             to.primitive, to.count = primitive.value, len(step.arguments)
