@@ -9,7 +9,7 @@ import numpy as np
 from anabranch.core.graph.state_key import ValueKey
 from anabranch.runtime.interpreter.python_results import Recorded
 from anabranch.runtime.plans.binding import SegmentState
-from anabranch.runtime.plans.plan import Segment
+from anabranch.runtime.plans.items import Segment
 from anabranch.runtime.state.resources import RandomCounter
 from anabranch.runtime.step import Step, Transaction
 

@@ -28,7 +28,8 @@ from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.interpreter.python_results import Recorded
 from anabranch.runtime.plans import ahead, binding, policy, shape_families
-from anabranch.runtime.plans.plan import Plan, ProgramItem, Segment
+from anabranch.runtime.plans.items import ProgramItem, Segment
+from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.resources import ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.step import ItemTime, OtherLayout, Step
 from anabranch.runtime.values import Published, carried

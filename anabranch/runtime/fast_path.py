@@ -28,7 +28,9 @@ from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes
 from anabranch.runtime import first_failure, host_ops, results
 from anabranch.runtime.attempt import Attempt
-from anabranch.runtime.plans.plan import HostItem, Plan, ProgramItem, Segment
+from anabranch.runtime.plans import program_groups
+from anabranch.runtime.plans.items import HostItem, ProgramItem, Segment
+from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.borrowing import lent, may_borrow
 from anabranch.runtime.state.resources import RandomCounter, Slot, Version
 from anabranch.runtime.step import NO_RNG, Call, OtherLayout, Step, Transaction, random_words, run_wave
@@ -579,7 +581,7 @@ def of(runner: Executor) -> FastStep | None:
     if plan.nested or plan.varying.open or plan.dynamic_on_host or plan.analysis.carried or runner.shared:
         return None
     for segment in plan.segments:
-        if segment.calls_python or not plan.shapes_certain(segment):
+        if segment.calls_python or not program_groups.shapes_certain(plan, segment):
             return None
         channel = segment.channel
         if channel is not None and (

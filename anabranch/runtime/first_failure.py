@@ -13,7 +13,7 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.graph.operation import Operation
-from anabranch.runtime.plans.plan import HostItem, ProgramItem
+from anabranch.runtime.plans.items import HostItem, ProgramItem
 from anabranch.xla import lowering
 
 

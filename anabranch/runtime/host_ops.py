@@ -17,7 +17,7 @@ from anabranch.core.values import sizes
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.interpreter import body_calls, nested
 from anabranch.runtime.interpreter.python_results import same
-from anabranch.runtime.plans.plan import HostItem
+from anabranch.runtime.plans.items import HostItem
 from anabranch.runtime.state.borrowing import lent, may_borrow
 from anabranch.runtime.state.resources import ResourceHandle
 from anabranch.runtime.step import device_failure

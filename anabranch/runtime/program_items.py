@@ -17,7 +17,7 @@ from anabranch.core.values.list_values import TracedList
 from anabranch.runtime import host_ops, results
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.plans import shape_families
-from anabranch.runtime.plans.plan import ProgramItem
+from anabranch.runtime.plans.items import ProgramItem
 from anabranch.runtime.step import Call, device_failure, random_words
 from anabranch.runtime.step import run_wave as run_calls
 from anabranch.runtime.values import Published, on_device, to_host

@@ -29,7 +29,8 @@ from anabranch.core.values.dtypes import DType
 from anabranch.rewrite import effects, reach
 from anabranch.runtime.interpreter import straight_line as straight
 from anabranch.runtime.plans import policy
-from anabranch.runtime.plans.plan import HostItem, Plan
+from anabranch.runtime.plans.items import HostItem
+from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.values import Published, device_value, to_host
 from anabranch.runtime.watching import Watcher
@@ -316,7 +317,7 @@ def live_outputs(plan: Plan, op: Operation) -> tuple[int, ...]:
         fetched |= plan.analysis.awaited
         used = [i for i, output in enumerate(op._outputs) if output in plan.consumers or output in fetched]
         if op.role is Role.LOOP:
-            used = control.carried_by(plan._view, op, used)
+            used = control.carried_by(plan.view, op, used)
         live = plan.live[op] = tuple(used)
     return live
 

@@ -26,7 +26,8 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import kernels
 from anabranch.core.graph.state_key import ValueKey
 from anabranch.core.values.list_values import TracedList
-from anabranch.runtime.plans.plan import Plan, ProgramItem, Segment
+from anabranch.runtime.plans.items import ProgramItem, Segment
+from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.values import device_value, to_host
 from anabranch.xla import background, batches, capacities, engine, lowering
 from anabranch.xla.program import UNTRACEABLE, Means
@@ -169,7 +170,7 @@ def adopt(plan: Plan, other: Plan) -> None:
     """Have a plan run the programs of another plan of the same step from now on."""
     with plan._arranging:
         plan.required_static, plan.required_bounds = other.required_static, other.required_bounds
-        plan.on_host, plan._host_slices = other.on_host, other._host_slices
+        plan.on_host, plan.host_slices = other.on_host, other.host_slices
         for segment, theirs in zip(plan.segments, other.segments, strict=True):
             segment.items = theirs.items
         plan.arrangements += 1

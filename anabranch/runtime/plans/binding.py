@@ -11,7 +11,8 @@ from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.state_key import StateKey
 from anabranch.core.values import dtypes
 from anabranch.rewrite import effects
-from anabranch.runtime.plans.plan import Plan, Segment
+from anabranch.runtime.plans.items import Segment
+from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceHandle, ResourceManager, Slot
 
 

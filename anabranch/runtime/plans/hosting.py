@@ -70,3 +70,25 @@ def lent_reads(plan: Any) -> frozenset[Operation]:
             for user in plan.consumers.get(op._outputs[0], ())
         )
     )
+
+
+def host_lists(plan: Any) -> frozenset[Operation]:
+    """Ops on lists that come from, or go to, another execution of a body: there they stay lists of the host."""
+    if not plan.nested:
+        return frozenset()
+    variants = {tensor for tensor in (*plan.feeds, *plan.fetched) if isinstance(tensor, Tensor)}
+    stack = [tensor for tensor in variants if tensor.dtype.base is dtypes.variant]
+    seen: set[Tensor] = set(stack)
+    on_lists: set[Operation] = set()
+    inside = set(plan.analysis.order)
+    while stack:
+        tensor = stack.pop()
+        for op in (tensor.op, *tensor._consumers):
+            if op not in inside:
+                continue
+            on_lists.add(op)
+            for other in (*op._inputs, *op._outputs):
+                if other.dtype.base is dtypes.variant and other not in seen:
+                    seen.add(other)
+                    stack.append(other)
+    return frozenset(on_lists)

@@ -8,12 +8,11 @@ compile time and that is not known then is computed in an earlier layer (its che
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -27,72 +26,15 @@ from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes, shapes
-from anabranch.placement.devices import Device
 from anabranch.placement.placer import Placement, Placer
 from anabranch.rewrite import effects, reach, state
-from anabranch.runtime.plans import epilogue, explaining, hosting, layers, policy, shape_families, waves
+from anabranch.runtime.plans import arrangement, explaining, hosting, policy, program_groups, shape_families, waves
+from anabranch.runtime.plans.items import HostItem, ProgramItem, Segment
 from anabranch.runtime.state.resources import ResourceHandle
-from anabranch.xla import batches, engine, lowering
-from anabranch.xla import program as programs
+from anabranch.xla import batches, lowering
 
 MOST_VIEWS = 4096
 """Views of bodies that a plan keeps: enough for each body that it holds, for some sets of outputs."""
-MAX_HOST_SLICE = 4096
-"""Elements up to which a value that must be known at compile time is computed on the host."""
-
-
-@dataclasses.dataclass
-class HostItem:
-    """One op on the host."""
-
-    op: Operation
-    sources: tuple[ValueKey | None, ...]
-    writes: tuple[StateKey, ...]
-    wave: ClassVar[int] = -1
-
-
-@dataclasses.dataclass(eq=False)
-class ProgramItem:
-    """A group of ops as one XLA program. ``static`` are the inputs whose values are part of the program's key."""
-
-    program: programs.Program
-    static: tuple[int, ...]
-    outputs: tuple[ValueKey, ...]
-    writes: tuple[StateKey, ...]
-    """Versions that the program makes and that others need."""
-    settled: bool = False
-    """Whether the shapes of all inputs follow from the plan and the state's layout, so that one executable serves."""
-    refused: str = ""
-    """Why its ops were interpreted when it ran last, if they were: what tracing met."""
-    bug: Any = None
-    """The :class:`~anabranch.core.contract.faults.KernelBug` that tracing has met, if it was interpreted for that."""
-    bounds: tuple[int, ...] = ()
-    """Inputs of whose values a bound is part of the program's key."""
-    cached: Any = None
-    wave: int = -1
-    """Programs of one wave, on several devices, are dispatched before any of them is waited for."""
-    goes_last: bool = False
-    """Whether it is called only when the checks of the others of its wave have passed."""
-    must_not_fail: bool = False
-    """Whether others of its wave own buffers: it has no checks, as far as is known."""
-
-
-@dataclasses.dataclass
-class Segment:
-    """Everything between two channel ops: atomic."""
-
-    index: int
-    ops: list[Operation]
-    base_reads: list[Operation]
-    """Makers of the variables whose committed version the segment needs."""
-    written: dict[Operation, StateKey]
-    """Maker -> the version to commit."""
-    calls_python: bool
-    random_ops: list[Operation]
-    channel: Operation | None
-    carried: tuple[StateKey, ...] = ()
-    """Committed versions whose values its channel op, or later segments, see."""
-    items: list[Any] = dataclasses.field(default_factory=list)
 
 
 class Plan:
@@ -116,7 +58,7 @@ class Plan:
         self.handle_of = handle_of
         self.options = options
         self.feed_shapes = tuple(feed_shapes)
-        self._fetched = frozenset(fetches)
+        self.fetched = frozenset(fetches)
         ops = []
         for fetch in fetches:
             op = fetch.op if isinstance(fetch, Tensor) else fetch
@@ -182,7 +124,7 @@ class Plan:
                 maker = reach.maker_of(tensor)
                 self.makers.setdefault(handle_of(maker), maker)
         self._sources = {op: self.analysis.sources(op) for op in self.analysis.order}
-        self._writer: dict[StateKey, Operation] = {
+        self.writers: dict[StateKey, Operation] = {
             key: op for op, used in self.analysis.state.items() for key in used.writes
         }
         self.placer = placer
@@ -282,7 +224,7 @@ class Plan:
         if key is None:
             return None
         if isinstance(key, StateKey):
-            return self._writer.get(key)
+            return self.writers.get(key)
         if key in self.fed or key in self.constants or key in self.handles:
             return None
         return key.op
@@ -389,7 +331,7 @@ class Plan:
         with self._arranging:
             pads = bool(self.varying.batch)
             arranged: list[list[Any]] = [
-                self._arrange_segment(segment) if tier == "compiled" else self.host_items(segment.ops)
+                arrangement.arrange_segment(self, segment) if tier == "compiled" else self.host_items(segment.ops)
                 for segment in self.segments
             ]
             if pads and not self.varying.batch:  # what would have to be padded cannot be
@@ -468,22 +410,13 @@ class Plan:
             self.required_static.add(tensor)
             self.arrange(self.tier)
 
-    def _known_before(self, op: Operation, position: int) -> bool:
-        """Whether an input must be there before the program of ``op`` is compiled."""
-        if position >= len(op._inputs):
-            return False
-        tensor = op._inputs[position]
-        return tensor in self.required_static or (
-            tensor in self.required_bounds and op.definition.effect.kind == "body"
-        )
-
     def runs_on_host(self, op: Operation) -> bool:
         """Whether an op cannot be part of a program."""
-        if op in self._host_slices or op in self.on_host or op in self._host_lists:
+        if op in self.host_slices or op in self.on_host or op in self.host_lists:
             return True
         if op in self.apart:
             return True
-        varies = self.dynamic_on_host and any(_may_vary(tensor) for tensor in (*op._inputs, *op._outputs))
+        varies = self.dynamic_on_host and any(program_groups.may_vary(tensor) for tensor in (*op._inputs, *op._outputs))
         if varies and op.definition.effect.kind != "body":
             return True
         return self.needs_host(op)
@@ -525,253 +458,30 @@ class Plan:
                 self.arrange(self.tier)
 
     @functools.cached_property
-    def _host_lists(self) -> frozenset[Operation]:
-        """Ops on lists that come from, or go to, another execution of a body: there they stay lists of the host."""
-        if not self.nested:
-            return frozenset()
-        variants = {tensor for tensor in (*self.feeds, *self._fetched) if isinstance(tensor, Tensor)}
-        stack = [tensor for tensor in variants if tensor.dtype.base is dtypes.variant]
-        seen: set[Tensor] = set(stack)
-        on_lists: set[Operation] = set()
-        inside = set(self.analysis.order)
-        while stack:
-            tensor = stack.pop()
-            for op in (tensor.op, *tensor._consumers):
-                if op not in inside:
-                    continue
-                on_lists.add(op)
-                for other in (*op._inputs, *op._outputs):
-                    if other.dtype.base is dtypes.variant and other not in seen:
-                        seen.add(other)
-                        stack.append(other)
-        return frozenset(on_lists)
+    def host_lists(self) -> frozenset[Operation]:
+        """Ops on lists that stay on the host."""
+        return hosting.host_lists(self)
 
-    _host_slices: frozenset[Operation] = frozenset()
-
-    def _find_host_slices(self, segment: Segment) -> frozenset[Operation]:
-        """Cheap ops before a value that must be known: they run on the host instead of in a program of their own."""
-        slices: set[Operation] = set()
-        self._host_slices = frozenset()
-        inside = set(segment.ops)
-        needed = (*self.required_static, *self.required_bounds)
-        stack = [tensor.op for tensor in needed if self.producer(tensor) is not None]
-        while stack:
-            op = stack.pop()
-            definition = op.definition
-            if (
-                op in slices
-                or op not in inside
-                or definition.is_stateful
-                or kernels.needs_lax(definition)
-                or self.runs_on_host(op)
-            ):
-                continue
-            sizes = [shapes.num_elements(output._shape) for output in op._outputs]
-            if any(
-                (size is None and output._shape is not None and len(output._shape) > 1) or (size or 0) > MAX_HOST_SLICE
-                for size, output in zip(sizes, op._outputs, strict=True)
-            ):
-                continue
-            makers = [self.producer(key) for key in self.sources(op)]
-            if definition.shape_only and any(maker is not None for maker in makers):
-                continue  # known while its input's program is traced; the input itself need not come to the host
-            if any((shapes.num_elements(tensor._shape) or 0) > MAX_HOST_SLICE for tensor in op._inputs):
-                continue
-            slices.add(op)
-            stack.extend(maker for maker in makers if maker is not None)
-        return frozenset(slices)
-
-    def _arrange_segment(self, segment: Segment) -> list[Any]:
-        several = self.several_devices
-        self._host_slices = self._find_host_slices(segment)
-        ops = [op for op in segment.ops if op.role is not Role.ORDERING]  # whose control edges are followed
-        inside = set(ops)
-        on_host = {op: self.runs_on_host(op) for op in ops}
-        parents: dict[Operation, list[tuple[Operation, bool]]] = {}
-        children: dict[Operation, list[tuple[Operation, bool]]] = {op: [] for op in ops}
-        last_io: Operation | None = None
-        before: dict[Operation, tuple[Operation, ...]] = {}
-        for op in segment.ops:
-            firsts = [(first,) if first in inside else before.get(first, ()) for first in op._control_inputs]
-            before[op] = tuple(dict.fromkeys(first for group in firsts for first in group))
-        for op in ops:
-            links: dict[Operation, bool] = {}
-            for position, key in enumerate(self.sources(op)):
-                maker = self.producer(key)
-                if maker in inside and maker is not None:
-                    links[maker] = links.get(maker, False) or self._known_before(op, position)
-            for first in before[op]:
-                if on_host[first] or on_host[op] or self.device[first] == self.device[op]:
-                    links.setdefault(first, False)  # else all effects of both commit together, in any order
-            if self.analysis.kind[op] == "io" or self.calls_python(op):
-                if last_io is not None:
-                    links.setdefault(last_io, False)
-                last_io = op
-            parents[op] = list(links.items())
-            for maker, static in parents[op]:
-                children[maker].append((op, static))
-
-        def apart(maker: Operation, child: Operation, static: bool) -> bool:
-            """Whether two device ops must be in different programs."""
-            return static or self.device[maker] != self.device[child]
-
-        def early(op: Operation) -> bool:
-            return self.analysis.kind[op] == "pure" and not self.calls_python(op)
-
-        order = layers.Ordering(parents, children, on_host, apart, early)
-        if several:
-            return waves.arrange(self, segment, waves.without_unused(self, ops, order), order)
-        waiting = epilogue.find(self, ops, on_host, parents, children)
-        later = frozenset(waiting)
-        rows = layers.of_one_device([op for op in ops if op not in later], order)
-        items: list[Any] = []
-        for row in rows:
-            if row.on_host:
-                items += self.host_items(row.ops)
-            else:
-                final = row is rows[-1]
-                device = self.device[row.ops[0]]
-                items.append(self.make_program(segment, row.ops, device, final, waiting if final else ()))
-        return [*items, *(HostItem(op, self.sources(op), ()) for op in waiting)]
+    host_slices: frozenset[Operation] = frozenset()
+    """Ops of the segment that is being arranged which run on the host for a value that must be known."""
 
     def host_items(self, ops: Iterable[Operation]) -> list[HostItem]:
         """The items of ops that run on the host."""
         return [HostItem(op, self.sources(op), self.analysis.state_of(op).writes) for op in ops]
 
-    def may_donate(self, segment: Segment) -> bool:
-        """Whether the last programs of a segment may own the buffers of variables."""
-        return not segment.calls_python and not self.options.recoverable and self.shapes_certain(segment)
-
     def is_fetched(self, op: Operation) -> bool:
         """Whether a run returns a value of an op, or has it run for itself."""
-        return op in self._fetched or any(output in self._fetched for output in op._outputs)
+        return op in self.fetched or any(output in self.fetched for output in op._outputs)
 
     def take_from(self, op: Operation, sources: tuple[ValueKey | None, ...]) -> None:
         """Say where the inputs of an op come from."""
         self._sources[op] = sources
         self.__dict__.pop("consumers", None)
 
-    def make_program(
-        self, segment: Segment, group: list[Operation], device: Device, final: bool, waiting: Sequence[Operation] = ()
-    ) -> ProgramItem:
-        """A program; one after which nothing can fail is *final*, and given the ops that wait for it, whose checks it
-        makes.
-        """
-        inside = set(group)
-        constants = {
-            key.op
-            for op in group
-            for key in self.sources(op)
-            if not isinstance(key, StateKey) and key in self.constants
-        }
-        group = sorted(constants, key=lambda op: op._id) + group
-        values: list[ValueKey] = []
-        for op in group:
-            values += [*op._outputs, *self.analysis.state_of(op).writes]
-        consumers_outside = {
-            key for key in values if key in self._fetched or not inside.issuperset(self.consumers.get(key, ()))
-        }
-        sources = {op: self._sources[op] for op in group}
-        writes = {op: self.analysis.state_of(op).writes for op in group}
-        outputs: list[ValueKey] = [
-            output
-            for op in group
-            if op not in constants
-            for output in op._outputs
-            if output in consumers_outside and output not in self.fed and not (output.dtype.is_ref and writes[op])
-        ]
-        group_outputs = [key for op in group for key in writes[op]]
-        donated: dict[StateKey, StateKey] = {}
-        kept: list[StateKey] = []
-        may_donate = final and self.may_donate(segment)
-        for key in group_outputs:
-            is_final = segment.written[key.maker] == key
-            base = StateKey(key.maker, segment.index, 0)
-            whole_chain = all(
-                self._writer[StateKey(key.maker, segment.index, i)] in inside for i in range(1, key.index + 1)
-            )
-            first = self._writer[StateKey(key.maker, segment.index, 1)]
-            if is_final and may_donate and whole_chain and first.definition.effect.reads:
-                donated[base] = key
-            elif is_final or key in consumers_outside:
-                kept.append(key)
-        for key in group_outputs:
-            if key in consumers_outside and key not in kept and key not in donated.values():
-                kept.append(key)
-        checked = tuple(op for op in waiting if op.definition.checks is not None)
-        for op in checked:
-            sources[op] = tuple(
-                key if isinstance(key, Tensor) and not key.dtype.base.host_only else None for key in self.sources(op)
-            )
-        program = programs.Program(
-            programs.ProgramOps(
-                tuple(group),
-                sources,
-                writes,
-                self.analysis.position,
-                self.fed,
-                self._view,
-                tuple(dict.fromkeys(inner for op in group for inner in effects.random_ops_of(op))),
-                frozenset(self.analysis.awaited.intersection(output for op in group for output in op._outputs)),
-                checked,
-            ),
-            [*outputs, *kept],
-            donated,
-            device.platform,
-            device=None if engine.is_default(device) else device,
-            precision=self.options.precision,
-            sizes_change=self.nested or self.dynamic_on_host or bool(self.varying.open),
-        )
-        if not self.varying.batch:
-            program.open_axes.update(shape_families.open_axes(self, program.inputs))
-        if self.dynamic_on_host:
-            program.open_axes = {
-                i: tuple(axis for axis, size in enumerate(key._shape) if size is None)
-                for i, key in enumerate(program.inputs)
-                if isinstance(key, Tensor) and key._shape is not None and _may_vary(key)
-            }
-        bounds = tuple(i for i, key in enumerate(program.inputs) if key in self.required_bounds)
-        static = tuple(
-            i
-            for i, key in enumerate(program.inputs)
-            if key in self.required_static
-            or (
-                not isinstance(key, StateKey)
-                and (key in self.handles or (key.dtype.base.host_only and key.dtype.base is not dtypes.variant))
-            )
-        )
-        if self.varying.batch:
-            needed = [i for i in (*static, *bounds) if program.inputs[i] not in self.handles]
-            axes = shape_families.batch_axes(self, program.inputs, needed)
-            program.batch_axes = {i: batch for i, batch in axes.items() if i not in program.open_axes}
-        settled = (
-            not static
-            and not bounds
-            and not self.nested
-            and all(
-                self.producer(key) is None
-                and key not in self.varying.open
-                and not (isinstance(key, StateKey) and key.segment != segment.index)
-                for key in program.inputs
-            )
-        )
-        return ProgramItem(program, static, tuple(outputs), tuple(kept), settled, bounds=bounds)
-
-    def _view(self, body: Body, outputs: tuple[Tensor, ...]) -> state.BodyView:
+    def view(self, body: Body, outputs: tuple[Tensor, ...]) -> state.BodyView:
         """What runs of a nested body for some of its outputs."""
         key = (body, outputs)
         return self._views.get_or_make(key, lambda: state.BodyView(body, self.analysis.variables, outputs))
-
-    def shapes_certain(self, segment: Segment) -> bool:
-        """Whether no value that replaces a variable can turn out to have a wrong shape once buffers are given away."""
-        for maker, key in segment.written.items():
-            writer = self._writer[key]
-            if writer.definition.effect.reads:
-                continue
-            value = writer._inputs[-1]
-            if not shapes.is_static(value._shape) or not shapes.is_compatible(value._shape, maker._attrs["shape"]):
-                return False
-        return True
 
     # -------------------------------------------------------------------------------------------------------- reporting
     @property
@@ -785,11 +495,6 @@ class Plan:
     def explain(self) -> str:
         """A text that says what the plan does: segments, programs, host ops, tier and why."""
         return explaining.explain(self)
-
-
-def _may_vary(tensor: Tensor) -> bool:
-    """Whether the shape of an array is not fully known before the step runs."""
-    return tensor.dtype.base.np is not None and not tensor.dtype.is_ref and not shapes.is_static(tensor._shape)
 
 
 def tensors(values: Iterable[Any]) -> list[Tensor]:

@@ -27,7 +27,7 @@ from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.placement.devices import Device
 from anabranch.rewrite import reach
-from anabranch.runtime.plans import layers
+from anabranch.runtime.plans import layers, program_groups
 from anabranch.xla import lowering
 
 
@@ -84,7 +84,7 @@ def arrange(plan: Any, segment: Any, ops: Sequence[Operation], order: layers.Ord
     """The items of a segment."""
     device = plan.device
     rows = layers.of_several_devices(ops, order, device)
-    if plan.may_donate(segment) and layers.elements(segment.written) >= layers.WORTH_OWNING:
+    if program_groups.may_donate(plan, segment) and layers.elements(segment.written) >= layers.WORTH_OWNING:
         writers = {op for op in ops if not order.on_host[op] and plan.analysis.state_of(op).writes}
         rows = layers.with_writes_last(rows, order, device, writers, lowering.expects_checks)
     items: list[Any] = []
@@ -100,7 +100,10 @@ def arrange(plan: Any, segment: Any, ops: Sequence[Operation], order: layers.Ord
         owners: set[Device] = set()
         if row is rows[-1]:
             owners = set(groups) if len(checking) < 2 else set(groups) - checking
-        programs = {place: plan.make_program(segment, group, place, place in owners) for place, group in groups.items()}
+        programs = {
+            place: program_groups.make_program(plan, segment, group, place, place in owners)
+            for place, group in groups.items()
+        }
         own = {place for place, item in programs.items() if item.program.donated}
         number = next(waves)
         for place, item in programs.items():
