@@ -43,15 +43,15 @@ from anabranch.core.graph.regions import (
     Regions,
     needed,
 )
-from anabranch.core.values import dtypes, shapes
+from anabranch.core.values import shapes
 from anabranch.ops.v1 import tensor_arrays
+from anabranch.rewrite import view_conditionals, view_loops
 from anabranch.rewrite.view_lists import Lists
 from anabranch.rewrite.view_order import Order
-from anabranch.rewrite.view_place import Key, Place, does_more, entry, is_static, replaced, scope_of
+from anabranch.rewrite.view_place import Key, Place, does_more, is_static, replaced, scope_of
 
 NoViewError = IrregularError
 _STRUCTURE = ENTERS | EXITS | NEXTS | SWITCHES | {"LoopCond", "ControlTrigger"}
-_MOST_ATTEMPTS = 4
 
 
 class View(NamedTuple):
@@ -402,264 +402,6 @@ class Builder:
                 tensor = build("Identity", tensor)
         return tensor
 
-    # ---------------------------------------------------------------------------------------------------------- regions
-    def region(self, pred: Tensor, members: list[Item], place: Place) -> None:
-        """Build a conditional."""
-        regions = place.regions
-        count = regions.outcomes[pred]
-        inside = set(members)
-        self.lists.prepare(self._ops_of(members), place)
-        merges = [
-            item
-            for item in members
-            if not isinstance(item, Loop)
-            and isinstance(pivot := regions.pivots.get(item), tuple)
-            and pivot[0] is pred
-            and all(place.value_of(known) is not None for known, _ in regions.item_paths[item] or ())
-        ]
-        results = [
-            output
-            for merge in merges
-            for output in merge._outputs
-            if self._leaves(output, inside) and self.lists.key_of(output, place) is None
-        ]
-        branches = []
-        for value in range(count):
-            with self.graph.building(place.body):
-                body = self.graph.new_body(f"{scope_of(members)}_{('false', 'true')[value] if count == 2 else value}")
-            branch = Place(body, place, regions, place.frame, {pred: value})
-            self.block([item for item in members if (pred, value) in (regions.item_paths[item] or ())], branch)
-            branches.append(branch)
-        exports = [
-            output
-            for item in members
-            for output in self._outputs(item)
-            if output.op.type != "Const"
-            and any(literal[0] is pred for literal in regions.paths.get(output) or ())
-            and self._leaves(output, inside)
-            and self._is_there(output, branches)
-        ]
-        changed = dict.fromkeys(key for branch in branches for key in (*branch.lists, *branch.left))
-        keys = [key for key in changed if place.holds_list(key)]
-        left = self.lists.touched_later(
-            [key for key in changed if not place.holds_list(key)], self._ops_of(members), place
-        )
-        if not (results or exports or keys or left) and all(
-            op.type == "_Arg" for branch in branches for op in branch.body.operations
-        ):
-            return
-        for value, branch in enumerate(branches):
-            self._finish_branch(branch, value, (merges, results, exports), (keys, left))
-        self._conditional(pred, members, branches, (merges, results, exports, keys, left), place)
-
-    def _finish_branch(
-        self,
-        branch: Place,
-        value: int,
-        outcome: tuple[list[Operation], list[Tensor], list[Tensor]],
-        lists: tuple[list[Key], list[Key]],
-    ) -> None:
-        body, (merges, results, exports) = branch.body, outcome
-        outputs = []
-        with self.graph.building(body):
-            for output in results:
-                _, chosen = branch.regions.pivots[output.op]  # type: ignore[misc]
-                if output.value_index:
-                    outputs.append(constant(np.int32(chosen[value])))
-                else:
-                    outputs.append(self.local(self.get(output.op._inputs[chosen[value]], branch), body))
-            for output in exports:
-                if output in branch.exports:
-                    outputs.append(branch.exports[output])
-                elif output in branch.env:
-                    there = self.local(branch.env[output], body)
-                    outputs.append(build("OptionalFromValue", [there], name=f"{output.op.name}_kept"))
-                else:
-                    outputs.append(build("OptionalNone", name=f"{output.op.name}_none"))
-            keys, left = lists
-            outputs += [self.local(branch.list_of(key), body) for key in keys]
-            for key in left:
-                if key in branch.lists:
-                    there = self.local(branch.lists[key], body)
-                    outputs.append(build("OptionalFromValue", [there], name=f"{key[0].name}_kept"))
-                elif key in branch.left:
-                    outputs.append(self.local(branch.left[key][0], body))
-                else:
-                    outputs.append(build("OptionalNone", name=f"{key[0].name}_none"))
-        body.outputs = outputs
-        body.control_outputs += [op for op in [*self._held(branch, value, merges), *branch.effects] if op.body is body]
-
-    def _held(self, branch: Place, value: int, merges: list[Operation]) -> list[Operation]:
-        """What a branch does before its end, where somebody waits for that: an assertion, for example."""
-        held = []
-        for merge in merges:
-            if merge in self.awaited:
-                _, chosen = branch.regions.pivots[merge]  # type: ignore[misc]
-                held += self.controls([merge._inputs[chosen[value]].op], branch)
-        return [op for op in held if op.type != "_Arg"]
-
-    def _conditional(self, pred: Tensor, members: list[Item], branches: list[Place], ends: Any, place: Place) -> None:
-        merges, results, exports, keys, left = ends
-        graph = self.graph
-        two = pred.dtype.is_bool
-        bodies = [branch.body for branch in (reversed(branches) if two else branches)]
-        with graph.building(place.body):
-            chosen = self.get(pred, place)
-            captured = body_ops.line_up(bodies)
-            controls = self._waits(members, place)
-            stateless = "" if any(map(body_ops.is_stateful, bodies)) else "Stateless"
-            attrs: dict[str, Any] = {
-                "Tin": tuple(tensor.dtype.base for tensor in captured),
-                "Tout": tuple(output.dtype.base for output in bodies[0].outputs),
-                "output_shapes": (),
-            }
-            if two:
-                attrs |= {"Tcond": dtypes.bool_, "then_branch": bodies[0], "else_branch": bodies[1]}
-            else:
-                attrs["branches"] = tuple(bodies)
-            kind = f"{stateless}{'If' if two else 'Case'}"
-            op = self.create(opdef.lookup(kind), [chosen, *captured], attrs, f"{scope_of(members)}/{kind}", controls)
-            body_ops.own(op)
-        shown = merges[0] if merges else next(self._ops_of(members))
-        op.user_site, op.original = shown.user_site, shown.original
-        self.user[op] = shown
-        for merge in merges:
-            self.emitted[merge] = op
-        outputs = iter(op._outputs)
-        for output, new in zip(results, outputs, strict=False):
-            if shapes.is_compatible(output._shape, new._shape):
-                new._shape = shapes.merge(output._shape, new._shape)
-            place.env[output] = new
-        for output, new in zip(exports, list(op._outputs)[len(results) :], strict=False):
-            place.exports[output] = new
-        rest = list(op._outputs)[len(results) + len(exports) :]
-        for key, new in zip(keys, rest, strict=False):
-            new._handle = new._handle or place.list_of(key)._handle
-            place.lists[key] = new
-        for key, new in zip(left, rest[len(keys) :], strict=True):
-            there = next(branch for branch in branches if key in branch.lists or key in branch.left)
-            inner = there.left.get(key) if key not in there.lists else None
-            new._handle = (there.lists[key] if inner is None else inner[0])._handle
-            place.left[key] = (new, ((pred, there.known[pred]), *(() if inner is None else inner[1])))
-        self.note(op, place)
-
-    def _waits(self, members: list[Item], place: Place) -> list[Operation]:
-        """What the switches and constants of a conditional, which have no ops in the view, wait for."""
-        inside = set(self._ops_of(members))
-        awaited: dict[Operation, None] = {}
-        for op in list(inside):
-            if op.type == "Const":
-                awaited.update(dict.fromkeys(op._control_inputs))
-            for tensor in op._inputs:
-                if tensor.op.type in SWITCHES:
-                    awaited.update(dict.fromkeys(tensor.op._control_inputs))
-        return self.controls([op for op in awaited if op not in inside], place)
-
-    def _leaves(self, output: Tensor, inside: set[Item]) -> bool:
-        return any(user not in inside for user in self.uses.get(output, ()))
-
-    def _is_there(self, output: Tensor, branches: list[Place]) -> bool:
-        return any(output in branch.env or output in branch.exports for branch in branches)
-
-    @staticmethod
-    def _outputs(item: Item) -> list[Tensor]:
-        if isinstance(item, Loop):
-            return [op._outputs[0] for op in item.exits]
-        return list(item._outputs)
-
-    @staticmethod
-    def _ops_of(members: Iterable[Item]) -> Iterator[Operation]:
-        for item in members:
-            if isinstance(item, Loop):
-                yield from item.all_ops()
-            else:
-                yield item
-
-    # ------------------------------------------------------------------------------------------------------------ loops
-    def loop(self, loop: Loop, place: Place) -> None:
-        """Build a loop."""
-        regions = place.regions
-        assert loop.condition is not None
-        decisive = loop.condition._outputs[0]
-        self.outer[loop] = place
-        for item in loop.items:
-            if isinstance(item, Operation):
-                path = regions.item_paths[item]
-                if (item.type in NEXTS and path != ((decisive, 1),)) or (
-                    item.type in EXITS and path != ((decisive, 0),)
-                ):
-                    raise IrregularError(f"{item.name!r} is conditional in its loop")
-        if regions.item_paths[loop.condition] != ():
-            raise IrregularError(f"{loop.condition.name!r} is conditional")
-        ops = list(loop.all_ops())
-        self.lists.prepare(ops, place)
-        keys = [key for key in self.lists.written(ops, place) if place.has_list(key)]
-        entries = [entry(merge) for merge in loop.merges]
-        initial = [self.get(tensor, place) for tensor, _ in entries] + [place.list_of(key) for key in keys]
-        wanted = [tensor._shape for tensor in initial]
-        for _ in range(_MOST_ATTEMPTS):
-            start = len(self.graph._operations)
-            condition, body, after = self._loop_bodies(loop, place, initial, wanted, keys)
-            if after is not None and all(
-                shapes.is_compatible(a, b) and shapes.generalize(a, b) == a for a, b in zip(wanted, after, strict=True)
-            ):
-                break
-            body_ops.remove_ops(
-                self.graph,
-                [op for op in self.graph._operations[start:] if condition.encloses(op.body) or body.encloses(op.body)],
-            )
-            wanted = [
-                None if after is None else shapes.generalize(a, b) for a, b in zip(wanted, after or wanted, strict=True)
-            ]
-        else:
-            raise IrregularError(f"the shapes of the loop {loop.name!r} do not settle")
-        self._while(loop, place, (condition, body), initial, wanted, keys)
-
-    def _loop_bodies(
-        self, loop: Loop, place: Place, initial: list[Tensor], wanted: list[Any], keys: list[Key]
-    ) -> tuple[Body, Body, list[Any] | None]:
-        """Condition and body for variables of certain shapes; the shapes after an iteration, or None if they refuse."""
-        graph = self.graph
-        regions = place.regions
-        assert loop.condition is not None
-        decisive = loop.condition._outputs[0]
-        items = [item for item in regions.order[loop] if not (isinstance(item, Operation) and item.type in NEXTS)]
-        with graph.building(place.body):
-            condition, body = (
-                graph.new_body(f"{scope_of(loop.items)}_cond"),
-                graph.new_body(f"{scope_of(loop.items)}_body"),
-            )
-        try:
-            parts = []
-            for part, known in ((condition, {}), (body, {decisive: 1})):
-                inner = Place(part, place, regions, loop, known)
-                inner.begins_frame = True
-                for i, (tensor, shape) in enumerate(zip(initial, wanted, strict=True)):
-                    arg = part.add_arg(tensor.dtype.base, shape, tensor.op.name.rsplit("/", 1)[-1])
-                    arg._handle = tensor._handle
-                    if i < len(loop.merges):
-                        inner.env[loop.merges[i]._outputs[0]] = arg
-                    else:
-                        inner.lists[keys[i - len(loop.merges)]] = arg
-                parts.append(inner)
-            deciding, going = parts
-            paths = regions.item_paths
-            self.block([item for item in items if not any(p is decisive for p, _ in paths[item] or ())], deciding)
-            condition.outputs = [self.local(self.get(loop.condition._inputs[0], deciding), condition)]
-            condition.control_outputs = deciding.effects
-            self.block([item for item in items if (decisive, 1) in (paths[item] or ())], going)
-            nexts = [self.get(entry(merge)[1], going) for merge in loop.merges] + [going.list_of(key) for key in keys]
-            body.outputs = [self.local(tensor, body) for tensor in nexts]
-            body.control_outputs = going.effects
-            if any(key in deciding.lists and deciding.lists[key] is not condition.args[len(loop.merges) + i]
-                   for i, key in enumerate(keys)):  # fmt: skip
-                raise IrregularError(f"what decides about the loop {loop.name!r} changes a stack or tensor array")
-        except (TypeError, ValueError) as problem:
-            if all(shape is None for shape in wanted):
-                raise IrregularError(f"the loop {loop.name!r} cannot be built: {problem}") from problem
-            return condition, body, None
-        return condition, body, [output._shape for output in body.outputs]
-
     def _while(
         self,
         loop: Loop,
@@ -703,3 +445,12 @@ class Builder:
             place.env[leave._outputs[0]] = self.get(leave._inputs[0], after)
             self.emitted[leave] = op
         self.note(op, place)
+
+    # -------------------------------------------------------------------------------------------- conditionals and loops
+    def region(self, pred: Tensor, members: list[Item], place: Place) -> None:
+        """Build a conditional."""
+        view_conditionals.build_conditional(self, pred, members, place)
+
+    def loop(self, loop: Loop, place: Place) -> None:
+        """Build a loop."""
+        view_loops.build_loop(self, loop, place)

@@ -34,7 +34,7 @@ from anabranch.runtime.state.resources import ResourceHandle, ResourceManager, S
 from anabranch.runtime.step import ItemTime, OtherLayout, Step
 from anabranch.runtime.values import Published, carried
 from anabranch.xla import batches, capacities, lowering
-from anabranch.xla.program import NotStored
+from anabranch.xla.executables import NotStored
 
 MAX_ATTEMPTS = 100
 _NOTHING: frozenset[Slot] = frozenset()

@@ -15,7 +15,7 @@ executor alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,18 +23,18 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.cache import Cache
 from anabranch.core.cancellation import CancellationToken
-from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes
-from anabranch.runtime import first_failure, host_ops, results
+from anabranch.runtime import first_failure, results
 from anabranch.runtime.attempt import Attempt
+from anabranch.runtime.fast_items import BoundProgram, Empty, HostOp, OtherShapes, Wave, stored_outputs
 from anabranch.runtime.plans import program_groups
 from anabranch.runtime.plans.items import HostItem, ProgramItem, Segment
 from anabranch.runtime.plans.plan import Plan
-from anabranch.runtime.state.borrowing import lent, may_borrow
 from anabranch.runtime.state.resources import RandomCounter, Slot, Version
-from anabranch.runtime.step import NO_RNG, Call, OtherLayout, Step, Transaction, random_words, run_wave
-from anabranch.runtime.values import on_device, own, to_host
+from anabranch.runtime.step import Call, OtherLayout, Step, Transaction
+from anabranch.runtime.values import own
 from anabranch.xla import engine
 
 if TYPE_CHECKING:
@@ -49,10 +49,6 @@ MOST_OVERRUNS = 3
 MAX_REFUSALS = 4
 """After a segment went so often in a way that has no form, it is taken to go on like that."""
 _NOTHING: frozenset[Any] = frozenset()
-
-
-class _OtherShapes(Exception):
-    """A value that was computed in the segment has not the shape that the next program is for."""
 
 
 class FastStep:
@@ -96,12 +92,12 @@ class FastStep:
                 self._give_places(
                     (*item.program.outputs, *item.program.donated.values())
                     if isinstance(item, ProgramItem)
-                    else _stored(plan, item.op)
+                    else stored_outputs(plan, item.op)
                 )
             channel = None
             if segment.channel is not None:
-                channel = _HostOp(runner, segment.channel, self._sources(plan.sources(segment.channel), {}))
-                self._give_places(_stored(plan, segment.channel))
+                channel = HostOp(runner, segment.channel, self._sources(plan.sources(segment.channel), {}))
+                self._give_places(stored_outputs(plan, segment.channel))
             self.stages.append(_Stage(segment, [self.places[key] for key in dict.fromkeys(inputs)], channel))
         for version, feed in plan.analysis.instead.items():
             self.places[version] = self.places[feed]
@@ -210,15 +206,10 @@ class _Unfit(Exception):
     """A segment went in a way that has no form."""
 
 
-def _stored(plan: Plan, op: Operation) -> list[Tensor]:
-    """The outputs of a host op that somebody may look at."""
-    return [output for output in op._outputs if output not in plan.fed]
-
-
 class _Stage:
     """A segment and the channel op behind it."""
 
-    def __init__(self, segment: Segment, guards: list[int], channel: _HostOp | None) -> None:
+    def __init__(self, segment: Segment, guards: list[int], channel: HostOp | None) -> None:
         self.segment = segment
         self.index = segment.index
         self.guards = guards
@@ -228,7 +219,7 @@ class _Stage:
         self.forms_made = 0
         self.refused = 0
         """How often it went in a way that has no form."""
-        self._only: Form | _Empty | None = _Empty() if self.empty else None
+        self._only: Form | Empty | None = Empty() if self.empty else None
         self.forms: Cache[Any, Form] = Cache("forms of segments", MAX_FORMS)
         """Where there are guards, the form for each signature."""
 
@@ -260,127 +251,6 @@ class _Stage:
         self.forms.put(signature, form)
 
 
-class _Empty:
-    """The form of a segment in which nothing happens."""
-
-    def run(self, values: list[Any], token: CancellationToken, read_committed: bool) -> list[Any]:
-        """Do nothing."""
-        return []
-
-
-class _HostOp:
-    """A kernel call on the host."""
-
-    __slots__ = ("_lent", "_op", "_runner", "_sources", "_stored", "_take")
-
-    def __init__(self, runner: Executor, op: Operation, sources: list[int | None]) -> None:
-        self._runner = runner
-        self._op = op
-        self._sources = sources
-        self._lent = op in runner.plan.lent_reads
-        self._take = lent if may_borrow(op.definition) else to_host
-        fed = runner.plan.fed
-        kept = [i for i, output in enumerate(op._outputs) if output not in fed]
-        self._stored = None if len(kept) == len(op._outputs) else kept
-
-    def run(self, values: list[Any], current: Sequence[Version], token: CancellationToken) -> list[int]:
-        """Call the kernel and stores what it gives."""
-        operands = [
-            None if place is None else values[place] if place >= 0 else current[~place] for place in self._sources
-        ]
-        if self._lent:
-            values.append(operands[0])
-            return []
-        take = self._take
-        outputs = host_ops.call(self._runner, self._op, [take(operand) for operand in operands], token)
-        values += outputs if self._stored is None else [outputs[i] for i in self._stored]
-        return []
-
-
-class _Program:
-    """A program call in a form."""
-
-    __slots__ = ("_checks", "_device", "_known", "_sources", "_traced", "call", "counters", "facts")
-
-    def __init__(
-        self, call: Call, sources: list[int], checks: list[tuple[int, Any]], counters: list[RandomCounter]
-    ) -> None:
-        self.call = call
-        self.counters = counters
-        self.facts = facts = call.executable.facts
-        self._sources = sources
-        self._checks = checks
-        """Places of values that were computed in the segment, and their shapes."""
-        self._device = call.program.device
-        self._traced = len(facts.traced_outputs)
-        self._known: list[Any] | None = None
-        if facts.known_outputs:
-            self._known = [facts.known_outputs.get(i) for i in range(len(call.program.outputs))]
-
-    def arguments(self, values: Sequence[Any], current: Sequence[Version]) -> tuple[Any, ...]:
-        """What the program is called with."""
-        if self._device is not None or engine.other_devices_used():
-            taken = [values[i] if i >= 0 else current[~i] for i in self._sources]
-            return tuple(on_device(taken, self._device))
-        return tuple([values[i] if i >= 0 else current[~i].value for i in self._sources])
-
-    def run(self, values: list[Any], current: Sequence[Version], transaction: Transaction) -> Sequence[int]:
-        """Call it and stores what it gives; how far its random streams move."""
-        outputs, finals, _ = self.call.run(transaction, *self.prepare(values, current))
-        return self.store(values, outputs, finals)
-
-    def prepare(self, values: Sequence[Any], current: Sequence[Version]) -> tuple[tuple[Any, ...], np.ndarray]:
-        """Its arguments and random words.
-
-        Raises:
-            _OtherShapes: it is not for such values.
-        """
-        for place, shape in self._checks:
-            if values[place].shape != shape:
-                raise _OtherShapes
-        rng = random_words(self.counters) if self.counters else NO_RNG
-        return self.arguments(values, current), rng
-
-    def store(self, values: list[Any], outputs: Sequence[Any], finals: Sequence[Any]) -> Sequence[int]:
-        """Store what it gave; how far its random streams move."""
-        if self._known is None:
-            values += outputs if not self.facts.dynamic else outputs[: self._traced]
-        else:
-            merged = list(self._known)
-            for position, value in zip(self.facts.traced_outputs, outputs, strict=False):
-                merged[position] = value
-            values += merged
-        values += finals
-        return self.facts.amounts(outputs) if self.counters else ()
-
-
-class _Wave:
-    """Programs on several devices that run at the same time."""
-
-    def __init__(self, programs: list[tuple[bool, _Program]], rank: Callable[[errors.OpError], float]) -> None:
-        """``programs`` come with whether they are called only when the checks of the others have passed."""
-        self.programs = [program for _, program in programs]
-        self._rank = rank
-        self._turns = [
-            turn for late in (False, True) if (turn := [i for i, (last, _) in enumerate(programs) if last is late])
-        ]
-
-    def run(
-        self, values: list[Any], current: Sequence[Version], transaction: Transaction
-    ) -> list[tuple[RandomCounter, int]]:
-        """Call them and stores what they give; how far random streams move."""
-        ready = [program.prepare(values, current) for program in self.programs]
-        returned: list[Any] = [None] * len(ready)
-        for turn in self._turns:
-            calls = [(self.programs[i].call, *ready[i]) for i in turn]
-            for i, result in zip(turn, run_wave(calls, transaction, self._rank), strict=True):
-                returned[i] = result
-        advances: list[tuple[RandomCounter, int]] = []
-        for program, (outputs, finals, _) in zip(self.programs, returned, strict=True):
-            advances += zip(program.counters, program.store(values, outputs, finals), strict=True)
-        return advances
-
-
 class Form:
     """How a segment runs for values of certain shapes."""
 
@@ -399,14 +269,14 @@ class Form:
         is_last = segment is plan.segments[-1]
         places, local = step.places, set[int]()
         known: set[ValueKey] = {*plan.constants, *plan.handles}
-        self.last: _Program | None = None
+        self.last: BoundProgram | None = None
         """The program that owns the buffers of variables, or else the last one."""
-        wave: list[tuple[bool, _Program]] = []
+        wave: list[tuple[bool, BoundProgram]] = []
         for number, item in enumerate(segment.items):
             if isinstance(item, HostItem):
                 sources = self._sources_of(step, item.sources)
-                self.items.append(_HostOp(runner, item.op, sources))
-                local.update(places[output] for output in _stored(plan, item.op))
+                self.items.append(HostOp(runner, item.op, sources))
+                local.update(places[output] for output in stored_outputs(plan, item.op))
                 continue
             program = item.program
             executable, static = attempt.used[item]
@@ -423,17 +293,17 @@ class Form:
             pairs = zip(arguments, sources, strict=True)
             checks = [(place, attempt.env[key].shape) for key, place in pairs if place in local]
             call = Call(program, executable, slots, owns_all, True, waits, engine.is_wide(executable.function))
-            self.last = _Program(call, sources, checks, [state.counters[op] for op in program.random_ops])
+            self.last = BoundProgram(call, sources, checks, [state.counters[op] for op in program.random_ops])
             wave.append((item.goes_last, self.last))
             if item.wave < 0 or number == len(segment.items) - 1 or segment.items[number + 1].wave != item.wave:
-                self.items.append(self.last if len(wave) == 1 else _Wave(wave, plan.rank))
+                self.items.append(self.last if len(wave) == 1 else Wave(wave, plan.rank))
                 wave = []
             known.update(program.outputs[place] for place in facts.known_outputs)
-        ending: list[_Program] = []
+        ending: list[BoundProgram] = []
         """The programs that may own the buffers of variables."""
         if self.last is not None:
-            item = next(item for item in reversed(self.items) if not isinstance(item, _HostOp))
-            ending = item.programs if isinstance(item, _Wave) else [item]
+            item = next(item for item in reversed(self.items) if not isinstance(item, HostOp))
+            ending = item.programs if isinstance(item, Wave) else [item]
         self.shows = any(program.call.shows for program in ending)
         self.held = [slot for _, slot, _ in state.base]
         """Variables of whose versions the segment sees something, or whose buffers it is given."""
@@ -458,7 +328,7 @@ class Form:
                 self.read_slots.append(slot)
         return step._sources(keys, self._read)
 
-    def _large_fetches(self, plan: Plan, programs: Sequence[_Program]) -> list[Any] | None:
+    def _large_fetches(self, plan: Plan, programs: Sequence[BoundProgram]) -> list[Any] | None:
         """Per fetch its spec if it is large, True if that is seen when it is there; None if none can be large."""
         specs: dict[ValueKey | None, Any] = {None: None}
         for each in programs:
@@ -479,17 +349,17 @@ class Form:
         """For each program with loops that may last, how often these may run in a caller's thread: of those that run
         beside others not at all, as one that stops must not leave the others alone.
         """
-        alone = [item.call for item in self.items if type(item) is _Program]
-        beside = [program.call for item in self.items if type(item) is _Wave for program in item.programs]
+        alone = [item.call for item in self.items if type(item) is BoundProgram]
+        beside = [program.call for item in self.items if type(item) is Wave for program in item.programs]
         budgets = [call.executable.facts.budget for call in alone if call.limited]
         return [*budgets, *(0 for call in beside if call.limited)]
 
-    def with_executable(self, executable: Any) -> _Program:
+    def with_executable(self, executable: Any) -> BoundProgram:
         """The one program of the form in another variant, which waits for nothing."""
         assert self.last is not None
         call = self.last.call
         gated = Call(call.program, executable, call.slots, True, wide=True, gated=True)
-        return _Program(gated, self.last._sources, [], self.last.counters)
+        return BoundProgram(gated, self.last._sources, [], self.last.counters)
 
     # ------------------------------------------------------------------------------------------------------------- runs
     def begin(self, transaction: Transaction, read_committed: bool, by: Any = None) -> Sequence[Version]:
@@ -519,11 +389,11 @@ class Form:
             for item in self.items:
                 if item is self._reserves_before:
                     reserved = self._reserve(values, current)
-                if type(item) is _Program:
+                if type(item) is BoundProgram:
                     amounts = item.run(values, current, transaction)
                     if item.counters:
                         advances += zip(item.counters, amounts, strict=True)
-                elif type(item) is _Wave:
+                elif type(item) is Wave:
                     advances += item.run(values, current, transaction)
                 else:
                     item.run(values, current, token)
@@ -534,7 +404,7 @@ class Form:
             elif transaction.may_be_left:
                 token.raise_if_cancelled()
             return fetched
-        except (OtherLayout, _OtherShapes):
+        except (OtherLayout, OtherShapes):
             del values[begun:]
             return None
         except errors.OpError as problem:

@@ -22,7 +22,8 @@ from anabranch.runtime.step import Call, device_failure, random_words
 from anabranch.runtime.step import run_wave as run_calls
 from anabranch.runtime.values import Published, on_device, to_host
 from anabranch.xla import capacities, engine, lowering
-from anabranch.xla.program import UNTRACEABLE, Means, NotStored
+from anabranch.xla.executables import Means, NotStored
+from anabranch.xla.program import UNTRACEABLE
 
 MAX_STATIC_VARIANTS = 16
 """After this many distinct values of what a program must know at compile time, further ones are interpreted."""

@@ -22,7 +22,7 @@ import numpy as np
 from anabranch.core.cache import Cache
 from anabranch.core.contract import kernels
 from anabranch.core.graph.operation import Operation, Tensor
-from anabranch.xla import capacities, engine, kernel_context, lowering, masking
+from anabranch.xla import capacities, engine, jaxpr_equality, kernel_context, lowering, masking
 
 LEAST = 32
 """The smallest capacity: what fewer rows cost is mostly calls."""
@@ -145,7 +145,7 @@ class _Lines:
             return first
         if len({array.shape for array in arrays}) != 1:
             shape = self.of([array.shape for array in arrays])
-            if not masking.is_beginning(arrays):
+            if not jaxpr_equality.is_beginning(arrays):
                 raise masking.Refused("other values for another size")
             return _Line(lambda n: arrays[0][tuple(map(slice, at(shape, n)))])
         if arrays[0].dtype.kind not in "iuf":

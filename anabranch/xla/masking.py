@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.xla import engine
+from anabranch.xla.jaxpr_equality import equal, is_beginning, same_params
 from anabranch.xla.kernel_context import DISPLAY
 
 Line = tuple[int, int]
@@ -151,7 +152,7 @@ class Masked:
     def _computed(self, equation: _Equation, values: list[Any]) -> Sequence[Any]:
         name = equation.name
         touched = any(any(extents) for extents in (*equation.ins, *equation.outs))
-        if not touched and _same([e.params for e in equation.at]):
+        if not touched and same_params([e.params for e in equation.at]):
             return self._bind(equation, values)
         if name in _CALLS:
             inner = [e.params[_CALLS[name]] for e in equation.at]
@@ -165,7 +166,7 @@ class Masked:
         if rule is None:
             raise Refused(f"{name} of a batch" if touched else f"{name}, otherwise for another size")
         sized = _sized.get(name, ())
-        if not _same([{key: value for key, value in e.params.items() if key not in sized} for e in equation.at]):
+        if not same_params([{key: value for key, value in e.params.items() if key not in sized} for e in equation.at]):
             raise Refused(f"{name}, otherwise for another size")
         return self._bind(equation, rule(self, equation, values))
 
@@ -193,7 +194,7 @@ class Masked:
         """A constant that may depend on the size."""
         first = values[0]
         if all(value is first for value in values) or not hasattr(first, "dtype"):
-            if not hasattr(first, "dtype") and not all(_equal(value, first) for value in values):
+            if not hasattr(first, "dtype") and not all(equal(value, first) for value in values):
                 return self._constant([np.asarray(value) for value in values])
             return first
         arrays = [np.asarray(value) for value in values]
@@ -204,14 +205,14 @@ class Masked:
             for dims in zip(*[array.shape for array in arrays], strict=True):
                 self._sizes.line(dims)
             return first
-        if all(_equal(array, arrays[0]) for array in arrays[1:]):
+        if all(equal(array, arrays[0]) for array in arrays[1:]):
             return first
         if arrays[0].dtype.kind not in "iuf":
             raise Refused("a constant that is another for another size")
         wide = [array.astype(np.float64) for array in arrays]
         a = (wide[0] - wide[1]) / (self._sizes.capacity - self._sizes.second)
         b = wide[0] - a * self._sizes.capacity
-        exact = _equal(a, np.round(a)) and _equal(b, np.round(b)) and _equal(wide[2], a * self._sizes.third + b)
+        exact = equal(a, np.round(a)) and equal(b, np.round(b)) and equal(wide[2], a * self._sizes.third + b)
         if not exact:
             raise Refused("a number that does not grow evenly with the size")
         jnp = engine.jax().numpy
@@ -239,70 +240,8 @@ class Masked:
         return value
 
 
-def is_beginning(arrays: Sequence[np.ndarray]) -> bool:
-    """Whether all arrays are beginnings of the first one, such as the numbers of the rows."""
-    first = arrays[0]
-    return all(
-        other.ndim == first.ndim and _equal(first[tuple(map(slice, other.shape))], other) for other in arrays[1:]
-    )
-
-
 def _place(equation: Any) -> str:
     return str(equation.source_info.name_stack)
-
-
-def _equal(first: Any, second: Any) -> bool:
-    one, other = np.asarray(first), np.asarray(second)
-    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"))
-
-
-def _same(all_params: Sequence[dict[str, Any]]) -> bool:
-    """Whether parameters, and jaxprs among them, are the same."""
-    first = all_params[0]
-    return all(
-        other.keys() == first.keys() and all(_same_value(first[key], other[key]) for key in first)
-        for other in all_params[1:]
-    )
-
-
-def _same_value(first: Any, second: Any) -> bool:
-    if first is second:
-        return True
-    if hasattr(first, "eqns") or hasattr(first, "jaxpr"):
-        return _same_jaxpr(first, second)
-    if isinstance(first, (tuple, list)) and isinstance(second, (tuple, list)):
-        return len(first) == len(second) and all(_same_value(a, b) for a, b in zip(first, second, strict=True))
-    if isinstance(first, (np.ndarray, np.generic)):
-        return isinstance(second, (np.ndarray, np.generic)) and _equal(first, second)
-    return bool(first == second) or (callable(first) and callable(second) and type(first) is type(second))
-
-
-def _same_jaxpr(first: Any, second: Any) -> bool:
-    if hasattr(first, "consts") and not _same_value(tuple(first.consts), tuple(second.consts)):
-        return False
-    one, other = getattr(first, "jaxpr", first), getattr(second, "jaxpr", second)
-    if len(one.eqns) != len(other.eqns):
-        return False
-    names: dict[Any, Any] = {}
-
-    def alike(a: Any, b: Any) -> bool:
-        if hasattr(a, "val") or hasattr(b, "val"):
-            return hasattr(a, "val") and hasattr(b, "val") and _equal(a.val, b.val)
-        return names.setdefault(a, b) is b and a.aval == b.aval
-
-    pairs = [*zip(one.invars, other.invars, strict=False), *zip(one.constvars, other.constvars, strict=False)]
-    if len(one.invars) != len(other.invars) or not all(alike(a, b) for a, b in pairs):
-        return False
-    for a, b in zip(one.eqns, other.eqns, strict=True):
-        if a.primitive is not b.primitive or len(a.invars) != len(b.invars) or len(a.outvars) != len(b.outvars):
-            return False
-        if not all(alike(x, y) for x, y in zip(a.invars, b.invars, strict=True)):
-            return False
-        if not all(alike(x, y) for x, y in zip(a.outvars, b.outvars, strict=True)):
-            return False
-        if not _same([a.params, b.params]):
-            return False
-    return all(alike(a, b) for a, b in zip(one.outvars, other.outvars, strict=True))
 
 
 # --------------------------------------------------------------------------------------------------------------- rules

@@ -16,7 +16,6 @@ its new value is simply not published.
 from __future__ import annotations
 
 import contextlib
-import enum
 import functools
 import threading
 import warnings
@@ -48,6 +47,7 @@ from anabranch.xla import (
     stored_programs,
 )
 from anabranch.xla import row_updates as rows
+from anabranch.xla.executables import Executable, Facts, Means, NotStored
 from anabranch.xla.loops import loop_limits
 from anabranch.xla.lowering import MAX_EMBEDDED_CONSTANT
 from anabranch.xla.onednn import convolutions
@@ -76,89 +76,6 @@ class ProgramOps(NamedTuple):
     """Outputs of ops with bodies that are computed for the effects that they bring."""
     checked: tuple[Operation, ...] = ()
     """Ops that run on the host after the program, which makes their checks for them."""
-
-
-class _Facts:
-    """What tracing found out besides the program itself."""
-
-    def __init__(self) -> None:
-        self.records: list[kernel_context.CheckRecord] = []
-        self.known_outputs: dict[int, np.ndarray] = {}
-        self.consumed: list[int] = []
-        self.traced_outputs: list[int] = []
-        self.tentative: list[int] = []
-        self.dynamic: list[int] = []
-        """Places in ``consumed`` that are known only after the run: one more result has them, in this order."""
-        self.loops: list[tuple[int, int]] = []
-        """Of each loop that stands for ops that repeat, how many blocks it is, and of how many ops."""
-        self.specs: list[tuple[tuple[int, ...], np.dtype[Any]] | None] = []
-        """Shape and dtype of each result; None for what is not an array."""
-        self.guessed = False
-        """Whether it has loops that were given room by a guess."""
-        self.budget: int | None = None
-        """How often loops may run in the thread of a caller; 0 for not at all, None if no loop has a limit."""
-        self.recorder: batches.Recorder | None = None
-        """What notes all that the trace derives from shapes, if it is one of several sizes."""
-        self.batch: batches.Facts | None = None
-        """How the program depends on the size of its batch, if it serves several."""
-        self.library_calls = 0
-        """How many convolutions a library computes."""
-        self.names_ops = False
-        """Whether each equation is to say which op it belongs to."""
-        self.spare: Any = None
-        """The compiled form that leaves its variables' old values alone; see ``Program.keeping``."""
-
-    def plain(self) -> Any:
-        """As JSON; see :meth:`read`."""
-        facts = {name: getattr(self, name) for name in _PLAIN_FACTS}
-        outputs = [[i, stored_programs.plain(value)] for i, value in self.known_outputs.items()]
-        records = [stored_programs.plain_record(record) for record in self.records]
-        specs = [spec and [list(spec[0]), spec[1].name] for spec in self.specs]
-        return {**facts, "records": records, "known_outputs": outputs, "specs": specs}
-
-    @classmethod
-    def read(cls, stored: Any) -> _Facts:
-        """What :meth:`plain` has written."""
-        facts = cls()
-        for name in _PLAIN_FACTS:
-            setattr(facts, name, stored[name])
-        facts.loops = [(blocks, ops) for blocks, ops in stored["loops"]]
-        facts.records = [stored_programs.read_record(record) for record in stored["records"]]
-        facts.known_outputs = {i: stored_programs.read(value) for i, value in stored["known_outputs"]}
-        facts.specs = [spec and (tuple(spec[0]), np.dtype(spec[1])) for spec in stored["specs"]]
-        return facts
-
-    def amounts(self, results: Sequence[Any]) -> list[int]:
-        """How many blocks each random op took."""
-        if not self.dynamic:
-            return self.consumed
-        amounts = list(self.consumed)
-        for place, amount in zip(self.dynamic, np.asarray(results[-1]).tolist(), strict=True):
-            amounts[place] = amount
-        return amounts
-
-
-_PLAIN_FACTS = ("consumed", "traced_outputs", "tentative", "dynamic", "loops", "guessed", "budget", "library_calls")
-
-
-class Executable(NamedTuple):
-    """A traced and compiled variant of a program for certain shapes and known values."""
-
-    function: Any
-    facts: _Facts
-    """What tracing found out."""
-
-
-class NotStored(Exception):
-    """There is no executable in this process or on disk, and none is to be made now."""
-
-
-class Means(enum.Enum):
-    """How a program may come by an executable."""
-
-    HERE = "compile it while the step waits"
-    BESIDE = "compile it in a process of its own; for a thread of the background"
-    STORED = "find it in this process or on disk"
 
 
 _shared: Cache[Any, Executable] = Cache("executables", 1024)
@@ -519,7 +436,7 @@ class Program:
         if function is None:
             op = self.flat_ops[facts[0]]
             raise lowering.CutNeeded(op._inputs[facts[1]], op)
-        return Executable(function, _Facts.read(facts))
+        return Executable(function, Facts.read(facts))
 
     def _keep_cut(self, cut: lowering.CutNeeded, stored: str | None) -> None:
         """Keep on disk that these arguments need a value to be known: the next start need not trace to find it."""
@@ -541,7 +458,7 @@ class Program:
         with engine.x64(), on_device or contextlib.nullcontext():
             yield
 
-    def _lowered(self, *asked: Any) -> tuple[_Facts, Any]:
+    def _lowered(self, *asked: Any) -> tuple[Facts, Any]:
         """What :meth:`_traced` gives, and what it is lowered to; a value that cannot exist is refused."""
         facts, traced = self._traced(*asked)
         if memory.impossible(traced.jaxpr) is not None:
@@ -563,11 +480,11 @@ class Program:
         batch: int = 0,
         *,
         names_ops: bool = False,
-    ) -> tuple[_Facts, Any]:
-        facts = _Facts()
+    ) -> tuple[Facts, Any]:
+        facts = Facts()
         facts.names_ops = names_ops
 
-        def trace(facts: _Facts, donated: Any, inputs: Any, constants: Any, rng: Any, before: Any = None) -> Any:
+        def trace(facts: Facts, donated: Any, inputs: Any, constants: Any, rng: Any, before: Any = None) -> Any:
             for _ in range(len(lowering.emits_checks) + len(self.flat_ops) + 1):
                 with contextlib.suppress(lowering.MoreChecks):
                     return self._trace(donated, inputs, constants, rng, static, facts, bounds, before)
@@ -596,7 +513,7 @@ class Program:
         ahead = [other for other in self.group.ops if end is None or self.group.ranks[other] < end]
         return any(map(lowering.may_check, ahead))
 
-    def _padded(self, trace: Any, facts: _Facts, capacity: int, static: Any, inputs: Any, rest: Any) -> Any:
+    def _padded(self, trace: Any, facts: Facts, capacity: int, static: Any, inputs: Any, rest: Any) -> Any:
         """Traces the program for any batch up to a capacity."""
         *inputs, size = inputs
         places = [i for i in range(len(self.inputs)) if i not in static]
@@ -612,7 +529,7 @@ class Program:
                 given.append(value)
             return tuple(given)
 
-        facts_of = [facts, _Facts(), _Facts()]
+        facts_of = [facts, Facts(), Facts()]
         return batches.padded(trace, facts_of, capacity, self.flat_ops, resized, tuple(inputs), size, rest)
 
     # -- tracing ------------------------------------------------------------------------------------------------------
@@ -623,7 +540,7 @@ class Program:
         constants: Any,
         rng: Any,
         static: dict[int, np.ndarray],
-        facts: _Facts,
+        facts: Facts,
         bounds: dict[int, int],
         before: Any = None,
     ) -> Any:

@@ -18,7 +18,7 @@ import anabranch as tf
 import anabranch.session
 from anabranch.core.graph.build import build
 from anabranch.xla import program
-from anabranch.xla.program import Executable
+from anabranch.xla.executables import Executable
 
 
 def compiled(**options):

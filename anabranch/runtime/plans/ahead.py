@@ -30,7 +30,8 @@ from anabranch.runtime.plans.items import ProgramItem, Segment
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.values import device_value, to_host
 from anabranch.xla import background, batches, capacities, engine, lowering
-from anabranch.xla.program import UNTRACEABLE, Means
+from anabranch.xla.executables import Means
+from anabranch.xla.program import UNTRACEABLE
 
 KNOWN_ELEMENTS = 1024
 """Arrays of so many elements are remembered with their values, which a program may have to know."""

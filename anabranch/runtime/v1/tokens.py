@@ -22,7 +22,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -35,102 +35,22 @@ from anabranch.rewrite import effects
 from anabranch.runtime import executor, host_ops, results
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.plans import binding
-from anabranch.runtime.state.resources import RandomCounter, ResourceHandle, Slot
+from anabranch.runtime.state.resources import RandomCounter, ResourceHandle
 from anabranch.runtime.step import Step, Transaction
+from anabranch.runtime.v1.frames import (
+    NOTHING_WRITTEN,
+    Frame,
+    Iteration,
+    Reach,
+    Ref,
+    Token,
+    VariableInFrame,
+    WaitingOp,
+    merged_reach,
+)
 from anabranch.runtime.v1.token_plan import PASS, STATE, TokenPlan
 from anabranch.runtime.values import to_host
 from anabranch.xla import lowering
-
-Reach = dict[Operation, int]
-"""Maker of a variable -> how many writes of it have been seen."""
-_NOTHING: Reach = {}
-
-
-class Ref(NamedTuple):
-    """The value of a reference to a variable."""
-
-    maker: Operation
-
-
-class Token(NamedTuple):
-    """What travels along an edge."""
-
-    value: Any
-    dead: bool
-    reach: Reach
-
-
-def _union(one: Reach, other: Reach) -> Reach:
-    if one is other or not other:
-        return one
-    if not one:
-        return other
-    union = dict(one)
-    for maker, count in other.items():
-        if union.get(maker, 0) < count:
-            union[maker] = count
-    return union
-
-
-class _Iteration:
-    """What has come, op by op, in one iteration of a frame."""
-
-    __slots__ = ("before", "children", "index", "slots")
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.before = _NOTHING
-        """Writes of earlier iterations, of all frames around."""
-        self.slots: dict[Operation, _Slot] = {}
-        self.children: dict[Any, _Frame] = {}
-
-
-class _Slot:
-    """An op that waits: its operands, how many are missing, whether one is dead."""
-
-    __slots__ = ("dead", "done", "live", "missing", "operands", "pending", "queued", "reach")
-
-    def __init__(self, count: int, pending: int) -> None:
-        self.operands: list[Any] = [None] * count
-        self.pending = pending
-        self.dead = False
-        self.live = -1
-        self.missing = 0
-        """Merges: inputs that may still bring something."""
-        self.queued = False
-        self.done = False
-        self.reach = _NOTHING
-
-
-class _Frame:
-    """One run of a loop (or the graph outside of all loops)."""
-
-    __slots__ = ("busy", "constants", "entered", "iterations", "key", "left", "parent", "part", "wrote")
-
-    def __init__(self, part: Any, parent: tuple[_Frame, _Iteration] | None, key: tuple[int, ...]) -> None:
-        self.part = part
-        self.parent = parent
-        self.key = key
-        self.iterations: dict[int, _Iteration] = {0: _Iteration(0)}
-        self.constants: list[tuple[Operation, Token]] = []
-        self.entered = 0
-        self.busy = 0
-        """Ops that can run in it, and frames inside that are not done."""
-        self.left: set[Operation] = set()
-        """Exits that gave a value."""
-        self.wrote: Reach = _NOTHING
-
-
-class _Variable:
-    """The versions of a variable in one step, from number ``first`` on."""
-
-    __slots__ = ("first", "read", "slot", "values")
-
-    def __init__(self, slot: Slot) -> None:
-        self.slot = slot
-        self.first = 0
-        self.values: list[Any] = [slot.version]
-        self.read = False
 
 
 class _Base(executor.Executor):
@@ -170,8 +90,8 @@ class _Run:
         self.results: dict[Tensor, Token] = {}
         self.ran: set[Operation] = set()
         self.fetched = {fetch for fetch in self.plan.fetches if isinstance(fetch, Tensor)}
-        self.root = _Frame(None, None, ())
-        self.variables: dict[Operation, _Variable] = {}
+        self.root = Frame(None, None, ())
+        self.variables: dict[Operation, VariableInFrame] = {}
         self.counters: dict[Operation, RandomCounter] = {}
         self.starts: dict[str, tuple[RandomCounter, int]] = {}
 
@@ -198,7 +118,7 @@ class _Run:
                 transaction.claim(self.reads, self.writes)
             else:
                 transaction.read([slot for slot in slots.values() if slot.version is not None])
-            self.variables = {maker: _Variable(slot) for maker, slot in slots.items()}
+            self.variables = {maker: VariableInFrame(slot) for maker, slot in slots.items()}
             self._execute()
             fetched = results.owned([self._result(fetch, i) for i, fetch in enumerate(plan.fetches)])
             self._commit(transaction if holds else None)
@@ -257,7 +177,7 @@ class _Run:
             self.starts[op.name] = (counter, counter.position)
 
     # -------------------------------------------------------------------------------------------------------- variables
-    def _read(self, maker: Operation, op: Operation, iteration: _Iteration, reach: Reach) -> Any:
+    def _read(self, maker: Operation, op: Operation, iteration: Iteration, reach: Reach) -> Any:
         """The version that an op sees; None if there is none and the op does without."""
         item = self.variables[maker]
         item.read = True
@@ -293,7 +213,7 @@ class _Run:
             value = item.slot.current(op)
         return to_host(value)
 
-    def _put(self, maker: Operation, value: Any, op: Operation, frame: _Frame) -> Reach:
+    def _put(self, maker: Operation, value: Any, op: Operation, frame: Frame) -> Reach:
         """Make a version; returns what has seen it."""
         item = self.variables[maker]
         value = np.array(value)
@@ -310,9 +230,9 @@ class _Run:
             )
         item.values.append(value)
         writes = {maker: item.first + len(item.values) - 1}
-        inner: _Frame | None = frame
+        inner: Frame | None = frame
         while inner is not None:
-            inner.wrote = _union(inner.wrote, writes)
+            inner.wrote = merged_reach(inner.wrote, writes)
             inner = inner.parent[0] if inner.parent is not None else None
         return writes
 
@@ -325,7 +245,7 @@ class _Run:
             if op in plan.static:
                 for output in op._outputs:
                     if output not in plan.fed and output in self.fetched:
-                        self.results[output] = Token(self._static(output), False, _NOTHING)
+                        self.results[output] = Token(self._static(output), False, NOTHING_WRITTEN)
                 self.ran.add(op)
             elif not plan.pending[op] and op.type not in MERGES:
                 self._push(op, root, first)
@@ -350,11 +270,11 @@ class _Run:
             return Ref(self.plan.makers[handle])
         return handle
 
-    def _slot(self, op: Operation, iteration: _Iteration) -> _Slot:
+    def _slot(self, op: Operation, iteration: Iteration) -> WaitingOp:
         slot = iteration.slots.get(op)
         if slot is None:
             plan = self.plan
-            slot = iteration.slots[op] = _Slot(len(op._inputs), plan.pending[op])
+            slot = iteration.slots[op] = WaitingOp(len(op._inputs), plan.pending[op])
             for i, tensor in plan.given.get(op, ()):
                 slot.operands[i] = self.feeds[tensor] if tensor in plan.fed else self._static(tensor)
                 slot.live = i
@@ -366,39 +286,39 @@ class _Run:
                     slot.live = -1
         return slot
 
-    def _push(self, op: Operation, frame: _Frame, iteration: _Iteration) -> None:
+    def _push(self, op: Operation, frame: Frame, iteration: Iteration) -> None:
         frame.busy += 1
         heapq.heappush(self.queue, ((*frame.key, iteration.index, op._id), next(self.serial), op, frame, iteration))
 
-    def _ready_merge(self, op: Operation, slot: _Slot, frame: _Frame, iteration: _Iteration) -> None:
+    def _ready_merge(self, op: Operation, slot: WaitingOp, frame: Frame, iteration: Iteration) -> None:
         if not slot.queued and not slot.pending and (slot.live >= 0 or slot.missing <= 0):
             slot.queued = True
             self._push(op, frame, iteration)
 
-    def _deliver(self, op: Operation, position: int, token: Token, frame: _Frame, iteration: _Iteration) -> None:
+    def _deliver(self, op: Operation, position: int, token: Token, frame: Frame, iteration: Iteration) -> None:
         """Hand a token to an input (-1: a control input)."""
         slot = self._slot(op, iteration)
         if op.type in MERGES:
             if position < 0:
                 slot.pending -= 1
                 slot.dead |= token.dead
-                slot.reach = _union(slot.reach, token.reach)
+                slot.reach = merged_reach(slot.reach, token.reach)
             elif token.dead:
                 slot.missing -= 1
             elif not slot.queued and slot.live < 0:
                 slot.operands[position], slot.live = token.value, position
-                slot.reach = _union(slot.reach, token.reach)
+                slot.reach = merged_reach(slot.reach, token.reach)
             self._ready_merge(op, slot, frame, iteration)
             return
         slot.pending -= 1
         slot.dead |= token.dead
-        slot.reach = _union(slot.reach, token.reach)
+        slot.reach = merged_reach(slot.reach, token.reach)
         if position >= 0:
             slot.operands[position] = token.value
         if not slot.pending:
             self._push(op, frame, iteration)
 
-    def _send(self, op: Operation, tokens: Sequence[Token], frame: _Frame, iteration: _Iteration) -> None:
+    def _send(self, op: Operation, tokens: Sequence[Token], frame: Frame, iteration: Iteration) -> None:
         """Hand the outputs of an op, and that it has run, to those who wait in one iteration."""
         plan = self.plan
         for output, token in zip(op._outputs, tokens, strict=True):
@@ -410,18 +330,18 @@ class _Run:
                 self._deliver(user, position, token, frame, iteration)
         waiters = plan.waiters.get(op)
         if waiters:
-            reach = _NOTHING
+            reach = NOTHING_WRITTEN
             for token in tokens:
-                reach = _union(reach, token.reach)
+                reach = merged_reach(reach, token.reach)
             done = Token(None, bool(tokens) and all(token.dead for token in tokens), reach)
             self._signal(waiters, done, frame, iteration)
 
-    def _signal(self, waiters: list[Operation], token: Token, frame: _Frame, iteration: _Iteration) -> None:
+    def _signal(self, waiters: list[Operation], token: Token, frame: Frame, iteration: Iteration) -> None:
         for user in waiters:
             self._deliver(user, -1, token, frame, iteration)
 
     # ----------------------------------------------------------------------------------------------------------- frames
-    def _end(self, frame: _Frame) -> None:
+    def _end(self, frame: Frame) -> None:
         """Notes that something in a frame is over; when nothing is left, its silent exits are dead."""
         while frame.parent is not None and not frame.busy and frame.entered == self.plan.enters[frame.part]:
             outer, iteration = frame.parent
@@ -432,12 +352,12 @@ class _Run:
             outer.busy -= 1
             frame = outer
 
-    def _enter(self, op: Operation, token: Token, outer: _Frame, iteration: _Iteration) -> None:
+    def _enter(self, op: Operation, token: Token, outer: Frame, iteration: Iteration) -> None:
         part = self.plan.frame_of[op]
         frame = iteration.children.get(part)
         if frame is None:
             key = (*outer.key, iteration.index, op._id)
-            frame = iteration.children[part] = _Frame(part, (outer, iteration), key)
+            frame = iteration.children[part] = Frame(part, (outer, iteration), key)
             frame.iterations[0].before = iteration.before
             outer.busy += 1
         frame.entered += 1
@@ -451,18 +371,18 @@ class _Run:
         frame.busy -= 1
         self._end(frame)
 
-    def _next(self, op: Operation, token: Token, frame: _Frame, iteration: _Iteration) -> None:
+    def _next(self, op: Operation, token: Token, frame: Frame, iteration: Iteration) -> None:
         index = iteration.index + 1
         following = frame.iterations.get(index)
         if following is None:
-            following = frame.iterations[index] = _Iteration(index)
-            following.before = _union(iteration.before, frame.wrote)
+            following = frame.iterations[index] = Iteration(index)
+            following.before = merged_reach(iteration.before, frame.wrote)
             self._forget(frame)
             for constant, value in frame.constants:
                 self._send(constant, [value], frame, following)
         self._send(op, [token], frame, following)
 
-    def _forget(self, frame: _Frame) -> None:
+    def _forget(self, frame: Frame) -> None:
         """Drop iterations in which nothing can happen any more."""
         if frame.entered < self.plan.enters[frame.part]:
             return
@@ -473,7 +393,7 @@ class _Run:
             del frame.iterations[oldest.index]
 
     # ---------------------------------------------------------------------------------------------------------- kernels
-    def _fire(self, op: Operation, slot: _Slot, frame: _Frame, iteration: _Iteration) -> None:
+    def _fire(self, op: Operation, slot: WaitingOp, frame: Frame, iteration: Iteration) -> None:
         kind = op.type
         dead = slot.dead and kind != "ControlTrigger"
         if kind in MERGES:
@@ -526,10 +446,10 @@ class _Run:
         if tokens:
             self._send(op, tokens, frame, iteration)
 
-    _after: Reach = _NOTHING
+    _after: Reach = NOTHING_WRITTEN
     """What has been seen after the op without outputs that ran last."""
 
-    def _operand(self, op: Operation, position: int, slot: _Slot, iteration: _Iteration) -> Any:
+    def _operand(self, op: Operation, position: int, slot: WaitingOp, iteration: Iteration) -> Any:
         value = slot.operands[position]
         if isinstance(value, Ref):
             return self._read(value.maker, op, iteration, slot.reach)
@@ -543,7 +463,7 @@ class _Run:
             raise errors.InvalidArgumentError(None, op, errors.message(given, "a value", "read what is in it"))
         return to_host(value)
 
-    def _run_op(self, op: Operation, slot: _Slot, frame: _Frame, iteration: _Iteration) -> list[Token]:
+    def _run_op(self, op: Operation, slot: WaitingOp, frame: Frame, iteration: Iteration) -> list[Token]:
         definition = op.definition
         effect = definition.effect
         reach = slot.reach
@@ -592,7 +512,7 @@ class _Run:
         written = 0
         if effect.kind == "write":
             for maker, value in zip(makers, values, strict=False):
-                reach = _union(reach, self._put(maker, value, op, frame))
+                reach = merged_reach(reach, self._put(maker, value, op, frame))
             written = len(makers)
         self._after = reach
         rest = iter(values[written:])
@@ -601,7 +521,7 @@ class _Run:
             for output in op._outputs
         ]
 
-    def _run_bodies(self, op: Operation, slot: _Slot, frame: _Frame, iteration: _Iteration) -> list[Token]:
+    def _run_bodies(self, op: Operation, slot: WaitingOp, frame: Frame, iteration: Iteration) -> list[Token]:
         """A conditional, loop or call of the kind that holds bodies."""
         within = effects.summary(op)
         assert within is not None
@@ -633,7 +553,7 @@ class _Run:
                 handle = handles[maker]
                 version = overlay._slots[handle].version
                 if version is not None:
-                    reach = _union(reach, self._put(known[handle], to_host(version), op, frame))
+                    reach = merged_reach(reach, self._put(known[handle], to_host(version), op, frame))
         self._after = reach
         return [Token(to_host(value), False, reach) for value in outputs]
 

@@ -1,0 +1,152 @@
+"""Items of a fast step: an op on the host, a program, programs that are dispatched together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.cancellation import CancellationToken
+from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.runtime import host_ops
+from anabranch.runtime.plans.plan import Plan
+from anabranch.runtime.state.borrowing import lent, may_borrow
+from anabranch.runtime.state.resources import RandomCounter, Version
+from anabranch.runtime.step import NO_RNG, Call, Transaction, random_words, run_wave
+from anabranch.runtime.values import on_device, to_host
+from anabranch.xla import engine
+
+if TYPE_CHECKING:
+    from anabranch.runtime.executor import Executor
+
+
+class OtherShapes(Exception):
+    """A value that was computed in the segment has not the shape that the next program is for."""
+
+
+def stored_outputs(plan: Plan, op: Operation) -> list[Tensor]:
+    """The outputs of a host op that somebody may look at."""
+    return [output for output in op._outputs if output not in plan.fed]
+
+
+class Empty:
+    """The form of a segment in which nothing happens."""
+
+    def run(self, values: list[Any], token: CancellationToken, read_committed: bool) -> list[Any]:
+        """Do nothing."""
+        return []
+
+
+class HostOp:
+    """A kernel call on the host."""
+
+    __slots__ = ("_lent", "_op", "_runner", "_sources", "_stored", "_take")
+
+    def __init__(self, runner: Executor, op: Operation, sources: list[int | None]) -> None:
+        self._runner = runner
+        self._op = op
+        self._sources = sources
+        self._lent = op in runner.plan.lent_reads
+        self._take = lent if may_borrow(op.definition) else to_host
+        fed = runner.plan.fed
+        kept = [i for i, output in enumerate(op._outputs) if output not in fed]
+        self._stored = None if len(kept) == len(op._outputs) else kept
+
+    def run(self, values: list[Any], current: Sequence[Version], token: CancellationToken) -> list[int]:
+        """Call the kernel and stores what it gives."""
+        operands = [
+            None if place is None else values[place] if place >= 0 else current[~place] for place in self._sources
+        ]
+        if self._lent:
+            values.append(operands[0])
+            return []
+        take = self._take
+        outputs = host_ops.call(self._runner, self._op, [take(operand) for operand in operands], token)
+        values += outputs if self._stored is None else [outputs[i] for i in self._stored]
+        return []
+
+
+class BoundProgram:
+    """A program call in a form."""
+
+    __slots__ = ("_checks", "_device", "_known", "_sources", "_traced", "call", "counters", "facts")
+
+    def __init__(
+        self, call: Call, sources: list[int], checks: list[tuple[int, Any]], counters: list[RandomCounter]
+    ) -> None:
+        self.call = call
+        self.counters = counters
+        self.facts = facts = call.executable.facts
+        self._sources = sources
+        self._checks = checks
+        """Places of values that were computed in the segment, and their shapes."""
+        self._device = call.program.device
+        self._traced = len(facts.traced_outputs)
+        self._known: list[Any] | None = None
+        if facts.known_outputs:
+            self._known = [facts.known_outputs.get(i) for i in range(len(call.program.outputs))]
+
+    def arguments(self, values: Sequence[Any], current: Sequence[Version]) -> tuple[Any, ...]:
+        """What the program is called with."""
+        if self._device is not None or engine.other_devices_used():
+            taken = [values[i] if i >= 0 else current[~i] for i in self._sources]
+            return tuple(on_device(taken, self._device))
+        return tuple([values[i] if i >= 0 else current[~i].value for i in self._sources])
+
+    def run(self, values: list[Any], current: Sequence[Version], transaction: Transaction) -> Sequence[int]:
+        """Call it and stores what it gives; how far its random streams move."""
+        outputs, finals, _ = self.call.run(transaction, *self.prepare(values, current))
+        return self.store(values, outputs, finals)
+
+    def prepare(self, values: Sequence[Any], current: Sequence[Version]) -> tuple[tuple[Any, ...], np.ndarray]:
+        """Its arguments and random words.
+
+        Raises:
+            OtherShapes: it is not for such values.
+        """
+        for place, shape in self._checks:
+            if values[place].shape != shape:
+                raise OtherShapes
+        rng = random_words(self.counters) if self.counters else NO_RNG
+        return self.arguments(values, current), rng
+
+    def store(self, values: list[Any], outputs: Sequence[Any], finals: Sequence[Any]) -> Sequence[int]:
+        """Store what it gave; how far its random streams move."""
+        if self._known is None:
+            values += outputs if not self.facts.dynamic else outputs[: self._traced]
+        else:
+            merged = list(self._known)
+            for position, value in zip(self.facts.traced_outputs, outputs, strict=False):
+                merged[position] = value
+            values += merged
+        values += finals
+        return self.facts.amounts(outputs) if self.counters else ()
+
+
+class Wave:
+    """Programs on several devices that run at the same time."""
+
+    def __init__(self, programs: list[tuple[bool, BoundProgram]], rank: Callable[[errors.OpError], float]) -> None:
+        """``programs`` come with whether they are called only when the checks of the others have passed."""
+        self.programs = [program for _, program in programs]
+        self._rank = rank
+        self._turns = [
+            turn for late in (False, True) if (turn := [i for i, (last, _) in enumerate(programs) if last is late])
+        ]
+
+    def run(
+        self, values: list[Any], current: Sequence[Version], transaction: Transaction
+    ) -> list[tuple[RandomCounter, int]]:
+        """Call them and stores what they give; how far random streams move."""
+        ready = [program.prepare(values, current) for program in self.programs]
+        returned: list[Any] = [None] * len(ready)
+        for turn in self._turns:
+            calls = [(self.programs[i].call, *ready[i]) for i in turn]
+            for i, result in zip(turn, run_wave(calls, transaction, self._rank), strict=True):
+                returned[i] = result
+        advances: list[tuple[RandomCounter, int]] = []
+        for program, (outputs, finals, _) in zip(self.programs, returned, strict=True):
+            advances += zip(program.counters, program.store(values, outputs, finals), strict=True)
+        return advances
