@@ -446,7 +446,7 @@ class Builder:
             self.emitted[leave] = op
         self.note(op, place)
 
-    # -------------------------------------------------------------------------------------------- conditionals and loops
+    # -------------------------------------------------------------------------------------------- conditionals, loops
     def region(self, pred: Tensor, members: list[Item], place: Place) -> None:
         """Build a conditional."""
         view_conditionals.build_conditional(self, pred, members, place)

@@ -15,6 +15,7 @@ def is_beginning(arrays: Sequence[np.ndarray]) -> bool:
 
 
 def equal(first: Any, second: Any) -> bool:
+    """Whether two values are the same, NaN equal to itself."""
     one, other = np.asarray(first), np.asarray(second)
     return bool(np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"))
 
@@ -29,6 +30,7 @@ def same_params(all_params: Sequence[dict[str, Any]]) -> bool:
 
 
 def same_value(first: Any, second: Any) -> bool:
+    """Whether two parameters are the same; jaxprs are if their equations are."""
     if first is second:
         return True
     if hasattr(first, "eqns") or hasattr(first, "jaxpr"):

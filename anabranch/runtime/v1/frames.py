@@ -27,6 +27,7 @@ class Token(NamedTuple):
 
 
 def merged_reach(one: Reach, other: Reach) -> Reach:
+    """Which writes have been seen by either."""
     if one is other or not other:
         return one
     if not one:
