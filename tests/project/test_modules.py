@@ -54,10 +54,10 @@ CIRCLES: tuple[frozenset[str], ...] = (
             "attempt",
             "channel_ops",
             "executor",
+            "fast_items",
             "fast_path",
             "host_ops",
             "interpreter.nested",
-            "plans.direct",
             "program_items",
         )
     ),
