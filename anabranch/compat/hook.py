@@ -122,6 +122,8 @@ def resolve(module: str, name: str) -> Any:
 def resolve_value(module: str, name: str) -> Any:
     """The object ``name`` of ``module``: our own module if it is one, :data:`INTERNAL` for an internal one."""
     full = f"{module}.{name}" if module else name
+    if ".python" in module and full in internals.MODULES:  # a module that is called like a function in it
+        return INTERNAL
     inside = internals.places(module) if module else None
     if inside is None:
         own = namespace(module)

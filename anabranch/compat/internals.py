@@ -188,7 +188,7 @@ training.checkpointable training.checkpointable.base training.checkpointable.tra
 training.checkpointable.data_structures: @compat.internal.tracking
 trackable.base trackable.autotrackable trackable.data_structures: @compat.internal.tracking
 autograph.impl.api: autograph =utilities
-data.ops.dataset_ops data.ops.iterator_ops data.ops.readers: data
+data.ops.dataset_ops data.ops.iterator_ops data.ops.readers data.ops.optional_ops: data data.experimental
 """,
     "python.",
 )
@@ -206,9 +206,19 @@ _table(
     """
 batching counter dataset_ops enumerate_ops error_ops get_single_element grouping interleave_ops: contrib.data data
 iterator_ops optional_ops parsing_ops prefetching_ops random_ops readers resampling scan_ops: contrib.data data
-shuffle_ops sliding unique writers: contrib.data data
+shuffle_ops sliding stats_ops threadpool unique writers: contrib.data data
 """,
     "contrib.data.python.ops.",
+)
+_table(
+    """
+batching cardinality counter distribute_options enumerate_ops error_ops get_single_element grouping: data.experimental
+interleave_ops iterator_ops optimization_options parsing_ops prefetching_ops random_ops readers: data.experimental
+resampling scan_ops shuffle_ops stats_aggregator stats_ops stats_options take_while_ops: data.experimental
+threading_options unique writers: data.experimental
+threadpool: contrib.data
+""",
+    "python.data.experimental.ops.",
 )
 _table("contrib.layers.python.layers.utils: contrib.layers.utils contrib.layers")
 _table(

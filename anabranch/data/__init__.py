@@ -21,6 +21,7 @@ from anabranch.data import (
     placing,
     saving,
     scanning,
+    statistics,
     transformations,
 )
 
@@ -39,5 +40,6 @@ __all__ = [
     "placing",
     "saving",
     "scanning",
+    "statistics",
     "transformations",
 ]

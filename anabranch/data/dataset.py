@@ -385,6 +385,7 @@ class Dataset(structure.OfElements):
         return self._calling("MapDataset", traced, "f", num_parallel_calls)
 
     map_with_legacy_function = map
+    filter_with_legacy_function = filter
 
     def _calling_several(
         self, type_name: str, functions: dict[str, function_bodies.Traced], spec: Any, *operands: Any, **attrs: Any
@@ -601,6 +602,10 @@ class Dataset(structure.OfElements):
             dataset = dataset._stage("OptimizeDataset", names)
         if options.experimental_optimization.autotune is not False:
             dataset = dataset._stage("ModelDataset")
+        stats = options.experimental_stats
+        if stats.aggregator is not None:
+            texts = [convert_to_tensor(text or "", dtypes.string) for text in (stats.prefix, stats.counter_prefix)]
+            dataset = dataset._stage("SetStatsAggregatorDataset", stats.aggregator._resource, *texts)
         return dataset
 
     # -------------------------------------------------------------------------------------------------------- iterators

@@ -124,6 +124,22 @@ class TFRecordDataset(_FileDataset):
         )
 
 
+@public("contrib.data.LMDBDataset")
+class LMDBDataset(Dataset):
+    """Keys and values of LMDB databases (files, or folders with a ``data.mdb``), each in the order of its keys.
+
+    It needs the package ``lmdb`` (``pip install anabranch[lmdb]``).
+
+    Args:
+        filenames: one name, or several in a list or tensor.
+    """
+
+    def __init__(self, filenames: Any) -> None:
+        names = convert_to_tensor(filenames, dtypes.string, name="filenames")
+        spec = (_STRING, _STRING)
+        super().__init__(build("LMDBDataset", build("Reshape", names, [-1]), **structure.attrs_of(spec)), spec)
+
+
 @public("data.FixedLengthRecordDataset", "contrib.data.FixedLengthRecordDataset")
 class FixedLengthRecordDataset(_FileDataset):
     """Records of one length from binary files, string scalars.

@@ -17,6 +17,7 @@ from anabranch.core.graph.indexed_slices import IndexedSlices, IndexedSlicesValu
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from anabranch.core.values import constants, shapes
+from anabranch.runtime.state.resources import ResourceHandle
 
 Contract = Callable[[Any], Any]
 _expansions: list[
@@ -247,7 +248,7 @@ def feed_value(tensor: Tensor, value: Any, graph: Graph) -> Any:
         TypeError, ValueError, OverflowError: as TensorFlow's sessions do.
     """
     if tensor.dtype.base.np is None:
-        if not isinstance(value, tuple):
+        if not isinstance(value, tuple | ResourceHandle):
             raise TypeError(
                 errors.message(
                     f"{value!r} fed to {tensor.name!r} of dtype {tensor.dtype.name}",

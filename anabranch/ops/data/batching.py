@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.contract.opdef import Bool, Int, List
+from anabranch.core.contract.opdef import Bool, Int, List, String
 from anabranch.core.values import shapes
 from anabranch.ops.data.mapping import ARGUMENTS, FUNCTION, Calling, ManyAtOnce
 from anabranch.ops.data.parallel import ParallelCalls
@@ -47,10 +47,16 @@ class _Batches(Iterator):
     {"parallel_copy": Bool(False), **ELEMENTS, **METADATA},
 )
 @stage("BatchDataset", "input_dataset: variant, batch_size: int64")
+@stage(
+    "ParallelBatchDataset",
+    "input_dataset: variant, batch_size: int64, num_parallel_calls: int64, drop_remainder: bool",
+    {"parallel_copy": Bool(False), **ELEMENTS, "deterministic": String("default"), **METADATA},
+)
 class Batch(Dataset):
     """Elements that hold ``batch_size`` of the input's, stacked; the last one may have fewer, or is dropped."""
 
     iterator = _Batches
+    free = Dataset.free | {"num_parallel_calls", "deterministic", "parallel_copy"}
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         self.batch_size = number(ctx, operands["batch_size"], "batch_size", 1)

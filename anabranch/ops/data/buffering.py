@@ -40,7 +40,7 @@ class _Cached(Iterator):
 
     def start(self) -> None:
         self.position = 0
-        self._memory: _Memory = self.context.keep(("cache", id(self.dataset)), lambda: _Memory(self.dataset))
+        self._memory: Memory = self.dataset.memory(self.context)
         if self._memory.complete:
             self._elements = self._memory.elements
         else:
@@ -71,12 +71,12 @@ class _Cached(Iterator):
             self._memory.elements, self._memory.complete = self._elements, True
 
 
-class _Memory:
+class Memory:
     """What a cache holds, for all passes of a pipeline."""
 
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: Dataset | None = None) -> None:
         self.dataset = dataset
-        """Held, as its number is the key."""
+        """Held, where its number is the key."""
         self.elements: list[Element] = []
         self.complete = False
 
@@ -94,6 +94,11 @@ class Cache(Dataset):
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         name = np.asarray(operands["filename"], object).item()
         self.filename = local(name, self.op)
+
+    def memory(self, context: Context) -> Memory:
+        """What is held in memory, for a pipeline."""
+        memory: Memory = context.keep(("cache", id(self)), lambda: Memory(self))
+        return memory
 
     def iterate(self, context: Context) -> Iterator:
         """An iterator over what is kept in memory, or in the file."""

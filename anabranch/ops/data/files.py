@@ -22,7 +22,8 @@ import numpy as np
 from anabranch.core import errors, paths
 from anabranch.core.contract import hooks
 from anabranch.core.values import budgets, dtypes
-from anabranch.ops.data.pipeline import METADATA, Dataset, Element, Iterator, number, stage
+from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Dataset, Element, Iterator, number, stage
+from anabranch.ops.io.lmdb_databases import LMDBEntries
 
 CHUNK = 1 << 18
 """Bytes that are asked of a file."""
@@ -408,6 +409,59 @@ class FixedLengthRecords(_Strings):
 
     def reader(self, path: str) -> FileReader:
         return FixedReader(path, self.compression, self.buffer_size, self.sizes)
+
+
+class _Entries(Iterator):
+    fields = ("file", "number")
+
+    def start(self) -> None:
+        self.file = 0
+        self.number = 0
+        """How many entries of the file have been given."""
+        self._database: LMDBEntries | None = None
+
+    def next(self) -> Element | None:
+        while self.file < len(self.dataset.files):
+            try:
+                if self._database is None:
+                    self._database = LMDBEntries(self.dataset.files[self.file], self.dataset.op)
+                    for _ in range(self.number):
+                        self._database.next()
+                entry = self._database.next()
+            except errors.OpError:
+                self._next_file()
+                raise
+            if entry is not None:
+                self.number += 1
+                return scalar_of(entry[0]), scalar_of(entry[1])
+            self._next_file()
+        return None
+
+    def _next_file(self) -> None:
+        self.close()
+        self.file += 1
+        self.number = 0
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.close()
+        super().restore(state)
+
+    def close(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
+        super().close()
+
+
+@stage("LMDBDataset", "filenames: string", ELEMENTS)
+@stage("ExperimentalLMDBDataset", "filenames: string", ELEMENTS)
+class LMDB(Dataset):
+    """Keys and values of LMDB databases, each in the order of its keys."""
+
+    iterator = _Entries
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        self.files = strings(ctx, operands["filenames"], "filenames")
 
 
 class _Names(Iterator):

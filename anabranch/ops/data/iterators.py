@@ -395,11 +395,17 @@ class IteratorToStringHandle(Op):
 
     def host_kernel(ctx, inputs, attrs):
         iterator_of(ctx, inputs[0])
-        return np.array("\x1f".join(getattr(inputs[0], key) for key in HANDLE_PARTS).encode(), object)
+        return named(inputs[0])
 
 
-def _from_string(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
-    text = np.asarray(inputs[0], object)
+def named(handle: Any) -> np.ndarray:
+    """The string that names a resource."""
+    return np.array("\x1f".join(getattr(handle, key) for key in HANDLE_PARTS).encode(), object)
+
+
+def handle_of(ctx: Any, name: Any) -> Any:
+    """The handle of the resource that a string names."""
+    text = np.asarray(name, object)
     ctx.check(text.ndim == 0, errors.InvalidArgumentError, "string_handle must be a scalar")
     parts = text.item().decode("utf-8", "replace").split("\x1f")
     ctx.check(
@@ -407,7 +413,28 @@ def _from_string(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         errors.InvalidArgumentError,
         "Could not parse string_handle as a valid ResourceHandle",
     )
-    handle = ctx.handle(*parts)
+    return ctx.handle(*parts)
+
+
+def _device_of(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    iterator_of(ctx, inputs[0])
+    return np.array(inputs[0].device.encode(), object)
+
+
+for _type in ("IteratorGetDevice", "ExperimentalIteratorGetDevice"):
+    define(
+        _type,
+        "The name of the device of an iterator.",
+        signature="resource: resource -> device: string",
+        effect=channel("resource"),
+        shape=inference.scalar,
+        host_kernel=_device_of,
+        gradient=_NO_GRADIENT,
+    )
+
+
+def _from_string(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    handle = handle_of(ctx, inputs[0])
     resource = iterator_of(ctx, handle)
     if attrs["output_types"]:
         check_elements(

@@ -196,18 +196,17 @@ class _Mapping(Calling):
         self.keeps_count = bool(attrs["preserve_cardinality"])
 
 
-@stage(
-    "MapDataset",
-    ARGUMENTS,
-    {
-        **FUNCTION,
-        **ELEMENTS,
-        "use_inter_op_parallelism": Bool(True),
-        "preserve_cardinality": Bool(False),
-        "force_synchronous": Bool(False),
-        **METADATA,
-    },
-)
+_MAP = {
+    **FUNCTION,
+    **ELEMENTS,
+    "use_inter_op_parallelism": Bool(True),
+    "preserve_cardinality": Bool(False),
+    "force_synchronous": Bool(False),
+}
+
+
+@stage("ExperimentalMapDataset", ARGUMENTS, _MAP)
+@stage("MapDataset", ARGUMENTS, {**_MAP, **METADATA})
 class Map(_Mapping):
     """What ``f`` gives for each element of the input."""
 
@@ -305,6 +304,23 @@ class Filter(Calling):
     """The elements of the input for which ``predicate`` holds."""
 
     iterator = _Filtered
+
+
+@stage(
+    "ParallelFilterDataset",
+    f"{ARGUMENTS}, num_parallel_calls: int64",
+    {
+        "predicate": Func(captures="other_arguments"),
+        "deterministic": String("default"),
+        "Targuments": List("type", minimum=0),
+        **ELEMENTS,
+        **METADATA,
+    },
+)
+class ParallelFilter(Filter):
+    """The elements of the input for which ``predicate`` holds, in order."""
+
+    free = Filter.free | {"num_parallel_calls", "deterministic"}
 
 
 class _FilteredByLast(Iterator):
@@ -506,21 +522,18 @@ class Interleave(_Interleaving):
 
 
 _AHEAD = "buffer_output_elements: int64, prefetch_input_elements: int64"
+_DETERMINISTIC = {
+    "f": FUNCTION["f"],
+    "deterministic": String("default"),
+    "Targuments": FUNCTION["Targuments"],
+    **ELEMENTS,
+    **METADATA,
+}
 
 
 @stage("ParallelInterleaveDataset", f"{_CYCLE}, sloppy: bool, {_AHEAD}", {**FUNCTION, **ELEMENTS, **METADATA})
 @stage("ExperimentalParallelInterleaveDataset", f"{_CYCLE}, sloppy: bool, {_AHEAD}", {**FUNCTION, **ELEMENTS})
-@stage(
-    "LegacyParallelInterleaveDatasetV2",
-    f"{_CYCLE}, {_AHEAD}",
-    {
-        "f": FUNCTION["f"],
-        "deterministic": String("default"),
-        "Targuments": FUNCTION["Targuments"],
-        **ELEMENTS,
-        **METADATA,
-    },
-)
+@stage("LegacyParallelInterleaveDatasetV2", f"{_CYCLE}, {_AHEAD}", _DETERMINISTIC)
 class LegacyParallelInterleave(_Interleaving):
     """Like ``InterleaveDataset``, in the same order, which a sloppy one may have, too; a failure takes its turn."""
 
@@ -544,10 +557,12 @@ class LegacyParallelInterleave(_Interleaving):
     f"{_CYCLE}, num_parallel_calls: int64",
     {**FUNCTION, **ELEMENTS, "sloppy": Bool(False), **METADATA},
 )
+@stage("ParallelInterleaveDatasetV3", f"{_CYCLE}, num_parallel_calls: int64", _DETERMINISTIC)
+@stage("ParallelInterleaveDatasetV4", f"{_CYCLE}, {_AHEAD}, num_parallel_calls: int64", _DETERMINISTIC)
 class ParallelInterleave(_Interleaving):
     """Like ``InterleaveDataset``, in the same order, whatever the number of calls at a time."""
 
-    free = _Interleaving.free | {"num_parallel_calls", "sloppy"}
+    free = LegacyParallelInterleave.free | {"num_parallel_calls"}
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         super().configure(ctx, attrs, **operands)

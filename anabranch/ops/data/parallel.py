@@ -23,7 +23,7 @@ import numpy as np
 
 from anabranch.core import conditions
 from anabranch.core.cancellation import CancellationToken
-from anabranch.ops.data.pipeline import Context, Element, Worker
+from anabranch.ops.data.pipeline import THREADS, Context, Element, Worker
 
 WORTH_A_THREAD = 0.0005
 """Seconds that a call takes at least if it is worth a thread."""
@@ -134,7 +134,7 @@ class ParallelCalls:
         self._pull = pull
         self._context = context
         self._op = op
-        automatic = max(1, min(MOST_THREADS, os.cpu_count() or 1))
+        automatic = max(1, min(MOST_THREADS, os.cpu_count() or 1, context.said_behind(THREADS) or MOST_THREADS))
         self._count = min(automatic, calls if calls > 0 else automatic)
         self._limit = max(calls if calls > 0 else automatic, ahead)
         self._allowed = self._count > 1 and call.function.alike_in_parallel

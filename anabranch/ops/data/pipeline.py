@@ -46,6 +46,10 @@ ROWS_AHEAD = 64
 NO_GRADIENT = NotDifferentiable("a dataset is not a number")
 ELEMENTS: dict[str, Attr] = {"output_types": List("type", minimum=1), "output_shapes": List("shape", minimum=1)}
 METADATA: dict[str, Attr] = {"metadata": String("")}
+STAGES: dict[str, type[Dataset]] = {}
+"""The class of what each op of a stage makes."""
+THREADS = "threads"
+"""What a stage says (:meth:`Context.say`) of how many threads one before it may take."""
 DATASETS = "input_dataset", "input_datasets", "another_dataset", "selector_input_dataset", "data_input_datasets"
 """Names of operands that are a stage's inputs."""
 
@@ -171,6 +175,16 @@ class Context:
         kept = self.pipeline.kept
         value = kept.get(key)
         return kept.setdefault(key, make()) if value is None else value
+
+    def say(self, what: str, value: Any) -> None:
+        """Say something to all stages before this one."""
+        self.pipeline.kept[what, self.place] = value
+
+    def said_behind(self, what: str) -> Any:
+        """What the nearest stage behind this one says; None if none does."""
+        kept, place = self.pipeline.kept, self.place
+        said = (kept.get((what, place[:size])) for size in range(len(place), -1, -1))
+        return next((value for value in said if value is not None), None)
 
 
 class Dataset:
@@ -568,6 +582,7 @@ def stage(
             host_kernel=kernel,
             gradient=NO_GRADIENT,
         )
+        STAGES[type_name] = cls
         return cls
 
     return register

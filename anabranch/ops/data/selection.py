@@ -323,6 +323,15 @@ class Shard(OverRows):
             f"Index must be between 0 and {self.count - 1} but got {self.index}",
         )
 
+    @classmethod
+    def of(cls, dataset: Dataset, count: int, index: int) -> Shard:
+        """Each ``count``-th element of a dataset, without an op of its own."""
+        shard = cls.__new__(cls)
+        shard.op, shard.types, shard.shapes = dataset.op, dataset.types, dataset.shapes
+        shard.inputs, shard.table = (dataset,), dataset.table
+        shard.count, shard.index = count, index
+        return shard
+
     def cardinality(self) -> int:
         count = self.inputs[0].cardinality()
         return count if count < 0 else len(range(self.index, count, self.count))

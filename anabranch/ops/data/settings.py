@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.contract.opdef import Int, List, String
-from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Context, Dataset, Iterator, stage
+from anabranch.ops.data.pipeline import ELEMENTS, METADATA, THREADS, Context, Dataset, Iterator, number, stage
 from anabranch.ops.data.selection import Repeat
 from anabranch.ops.data.shuffling import Shuffle
 
 
-class _Same(Dataset):
+class Same(Dataset):
     """A stage whose elements are those of the input."""
 
     keeps_number = True
@@ -48,7 +48,7 @@ _CONFIGURED = {**ELEMENTS, "optimization_configs": List("string", ())}
     _CONFIGURED,
 )
 @stage("OptimizeDataset", "input_dataset: variant, optimizations: string", _CONFIGURED)
-class Optimize(_Same):
+class Optimize(Same):
     """The elements of the input, in the order that it has after rewriting: see the module's docstring."""
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
@@ -64,7 +64,7 @@ def fused(dataset: Dataset, done: dict[int, Dataset]) -> Dataset:
     inputs = tuple(fused(item, done) for item in dataset.inputs)
     result = dataset
     shuffle = inputs[0] if isinstance(dataset, Repeat) else None
-    if isinstance(dataset, Repeat) and isinstance(shuffle, Shuffle) and shuffle.reshuffles and dataset.count:
+    if type(shuffle) is Shuffle and isinstance(dataset, Repeat) and shuffle.reshuffles and dataset.count:
         result = copy.copy(shuffle)
         result.count = dataset.count
         result.reshuffles = False
@@ -80,20 +80,36 @@ def fused(dataset: Dataset, done: dict[int, Dataset]) -> Dataset:
     "input_dataset: variant",
     {"algorithm": Int(0), "cpu_budget": Int(0), "ram_budget": Int(0), **ELEMENTS},
 )
-class Model(_Same):
+class Model(Same):
     """The elements of the input, whose stages may be tuned while they run."""
 
 
 @stage("OptionsDataset", "input_dataset: variant", {"serialized_options": String(), **ELEMENTS, **METADATA})
-class WithOptions(_Same):
+class WithOptions(Same):
     """The elements of the input."""
 
 
-@stage("MaxIntraOpParallelismDataset", "input_dataset: variant, max_intra_op_parallelism: int64", ELEMENTS)
-class MaxIntraOpParallelism(_Same):
+_MOST = "input_dataset: variant, max_intra_op_parallelism: int64"
+
+
+@stage("MaxIntraOpParallelismDataset", _MOST, ELEMENTS)
+@stage("ExperimentalMaxIntraOpParallelismDataset", _MOST, ELEMENTS)
+class MaxIntraOpParallelism(Same):
     """The elements of the input."""
 
 
 @stage("PrivateThreadPoolDataset", "input_dataset: variant, num_threads: int64", ELEMENTS)
-class PrivateThreadPool(_Same):
-    """The elements of the input."""
+@stage("ExperimentalPrivateThreadPoolDataset", "input_dataset: variant, num_threads: int64", ELEMENTS)
+class PrivateThreadPool(Same):
+    """The elements of the input, each stage of which takes as many threads as said at most; 0 leaves it to them."""
+
+    free = Same.free | {"num_threads"}
+
+    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        self.threads = number(ctx, operands["num_threads"], "num_threads", 0)
+
+    def iterate(self, context: Context) -> Iterator:
+        """An iterator of the input."""
+        if self.threads:
+            context.say(THREADS, self.threads)
+        return super().iterate(context)

@@ -159,7 +159,7 @@ class _ShuffledRows(RowIterator, _Shuffled):
         return np.array(self.draw(count, []), np.int64)
 
 
-class _Shuffling(OverRows):
+class Shuffling(OverRows):
     """What shuffles have in common."""
 
     iterator = _Shuffled
@@ -191,7 +191,7 @@ _OPERANDS = "input_dataset: variant, buffer_size: int64, seed: int64, seed2: int
 
 
 @stage("ShuffleDataset", _OPERANDS, {"reshuffle_each_iteration": Bool(True), **ELEMENTS, **METADATA})
-class Shuffle(_Shuffling):
+class Shuffle(Shuffling):
     """The input's elements in random order, drawn from a buffer of ``buffer_size``."""
 
 
@@ -200,7 +200,7 @@ class Shuffle(_Shuffling):
     f"{_OPERANDS}, count: int64",
     {**ELEMENTS, "reshuffle_each_iteration": Bool(True), **METADATA},
 )
-class ShuffleAndRepeat(_Shuffling):
+class ShuffleAndRepeat(Shuffling):
     """The input ``count`` times over, each pass in random order; the buffer takes from the next before one has ended.
 
     All passes draw from one stream. A negative ``count`` means without end.

@@ -19,6 +19,7 @@ from anabranch.ops.data.pipeline import (
     ELEMENTS,
     INFINITE,
     METADATA,
+    Context,
     Dataset,
     Element,
     Function,
@@ -140,7 +141,7 @@ class _Random(Iterator):
     fields = ("seeds",)
 
     def start(self) -> None:
-        self.seeds = list(self.dataset.seeds)
+        self.seeds = self.dataset.seeds_of_pass(self.context)
         if not any(self.seeds):  # at this place in the pipeline: others, but the same for each pass
             place = "random", self.context.place
             self.seeds = list(self.context.keep(place, lambda: (secrets.randbits(64), secrets.randbits(64))))
@@ -172,6 +173,10 @@ class Random(Dataset):
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         self.seeds = tuple(number(ctx, operands[name], name) for name in ("seed", "seed2"))
+
+    def seeds_of_pass(self, context: Context) -> list[int]:
+        """The two seeds of a pass that begins."""
+        return list(self.seeds)
 
     def cardinality(self) -> int:
         return INFINITE

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,6 +26,7 @@ from anabranch.core.contract import hooks
 from anabranch.core.file_errors import translated
 from anabranch.core.protos import reader_pb2
 from anabranch.core.values import budgets
+from anabranch.ops.io.lmdb_databases import LMDBEntries
 
 Record = tuple[bytes, bytes]
 _BUFFER = 1 << 18
@@ -379,86 +379,18 @@ class LMDBReader(Reader):
     kind = "LMDBReader"
 
     def _prepare(self, attrs: dict[str, Any]) -> None:
-        self._path: str | None = None
-        self._transaction: Any = None
-        self._entries: Any = None
+        self._entries: LMDBEntries | None = None
 
     def _open(self, unit: bytes, op: Any) -> None:
-        path = os.fsdecode(unit)
-        with translated(path, op):
-            os.stat(path)  # the library would say nothing of the path
-        self._path, environment = _environments.take(path, op)
-        self._transaction = environment.begin()
-        self._entries = self._transaction.cursor().iternext()
+        self._entries = LMDBEntries(unit, op)
 
     def _next(self, op: Any) -> Record | None:
-        try:
-            return next(self._entries, None)
-        except _lmdb(op).Error as problem:
-            raise errors.DataLossError(
-                None, op, f"{self._path}: a record cannot be read after {self.records_produced} others: {problem}"
-            ) from None
+        return None if self._entries is None else self._entries.next(op)
 
     def _close(self) -> None:
-        if self._path is not None:
-            name, self._path = self._path, None
-            self._entries = None
-            self._transaction.abort()
-            _environments.give_back(name)
-
-
-class _Environments:
-    """Open LMDB databases of the process, which may open each only once, with the number of readers of each."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open: dict[str, list[Any]] = {}
-
-    def take(self, path: str, op: Any) -> tuple[str, Any]:
-        """The database at a path, and the name under which it must be given back."""
-        library = _lmdb(op)
-        name = os.path.realpath(os.path.join(path, "data.mdb") if os.path.isdir(path) else path)
-        with self._lock:
-            entry = self._open.get(name)
-            if entry is None:
-                try:
-                    environment = library.open(name, subdir=False, readonly=True, lock=False)
-                except library.Error as problem:
-                    raise errors.InvalidArgumentError(
-                        None, op, f"{path} cannot be opened as an LMDB database: {problem}"
-                    ) from None
-                entry = self._open[name] = [environment, 0]
-            entry[1] += 1
-            return name, entry[0]
-
-    def give_back(self, name: str) -> None:
-        """Close the database if nobody else reads it."""
-        with self._lock:
-            entry = self._open[name]
-            entry[1] -= 1
-            if not entry[1]:
-                entry[0].close()
-                del self._open[name]
-
-
-_environments = _Environments()
-
-
-def _lmdb(op: Any) -> Any:
-    """The library that reads LMDB databases."""
-    try:
-        import lmdb
-    except ImportError:
-        raise errors.UnimplementedError(
-            None,
-            op,
-            errors.message(
-                "an LMDBReader without the package that reads LMDB databases",
-                "an installed lmdb",
-                "pip install anabranch[lmdb]",
-            ),
-        ) from None
-    return lmdb
+        entries, self._entries = self._entries, None
+        if entries is not None:
+            entries.close()
 
 
 def compression_of(text: Any, reader: Reader) -> str:

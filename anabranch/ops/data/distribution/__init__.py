@@ -1,0 +1,1 @@
+"""Pipelines that several workers, replicas or devices share."""

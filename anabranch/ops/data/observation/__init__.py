@@ -1,0 +1,1 @@
+"""Stages that watch a pipeline and leave its elements as they are."""

@@ -1,0 +1,1 @@
+"""Resources that iterators of datasets share."""
