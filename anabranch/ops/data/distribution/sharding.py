@@ -164,7 +164,7 @@ class _Rebatching(Dataset):
     drop_remainder = False
 
     def sizes_of(self, rows: int) -> list[int]:
-        """The sizes of batches, in turn, where those of the input have so many rows."""
+        """The sizes of batches, in turn, where those of the input have ``rows`` rows."""
         raise NotImplementedError
 
 

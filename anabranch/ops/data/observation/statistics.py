@@ -22,7 +22,7 @@ from anabranch.ops.data.pipeline import ELEMENTS, Context, Dataset, Element, Ite
 from anabranch.ops.data.settings import Same
 from anabranch.ops.summary.messages import histogram_of
 
-_NO_GRADIENT = NotDifferentiable("counts are no function of values")
+_NO_GRADIENT = NotDifferentiable("what is counted does not depend on values")
 _DELIMITER = "::"
 """Between the tag of ``SetStatsAggregatorDataset`` and that of a stage, as TensorFlow writes it."""
 MOST_KEPT = 1 << 16
@@ -170,7 +170,7 @@ class _Counting(Dataset):
         self.tag = text(ctx, operands["tag"], "tag")
 
     def measure(self, element: Element, seconds: float) -> float:
-        """What is counted of an element that took so long to make."""
+        """What is counted of an element that took ``seconds`` to make."""
         raise NotImplementedError
 
 
