@@ -107,7 +107,7 @@ class Serialisable(Asynchronous):
             try:
                 self._tasks[name].end(number, False)
             except errors.OpError:
-                self._tasks[name].close()  # if it is there, it finds out by itself
+                self._tasks[name].close()  # if it is there, it asks by itself
 
     def _commit(self, number: str, names: Sequence[str]) -> None:
         first, *others = names

@@ -15,6 +15,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import itertools
+import os
 import queue
 import secrets
 import threading
@@ -169,6 +170,39 @@ class ClusterWorker:
     def devices_of_tasks(self) -> list[str]:
         """Names of the devices of the tasks that the session may use."""
         return [f"{name}/device:CPU:0" for name in self.peers]
+
+    @property
+    def leaving(self) -> list[str]:
+        """The tasks that have said that they were asked to end."""
+        return [name for name, peer in self.peers.items() if peer.leaving]
+
+    def check_folder(self, folder: str) -> None:
+        """Ask all tasks that the session has met whether they see a folder of this machine.
+
+        Raises:
+            FailedPreconditionError: one does not.
+        """
+        if "://" in folder:  # not of a machine
+            return
+        folder = os.path.abspath(folder)
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, f".seen-by-all-{secrets.token_hex(8)}")
+        with open(path, "xb"):
+            pass
+        try:
+            blind = [name for name, peer in self.peers.items() if peer.is_open and not peer.sees(path)]
+        finally:
+            os.unlink(path)
+        if blind:
+            raise errors.FailedPreconditionError(
+                None,
+                None,
+                errors.message(
+                    f"the folder {folder!r} for checkpoints, which {', '.join(blind)} cannot see",
+                    "one folder at the same path on the machines of all tasks",
+                    "checkpoint_dir=PATH on a shared file system",
+                ),
+            )
 
     def register(self, step: LocalStep) -> RegisteredStep:
         """Make a step known; the one that is known if it is."""

@@ -56,6 +56,8 @@ class Peer:
         self._opening = threading.Lock()
         self.incarnation = 0
         """Which process it is, once the session is open."""
+        self.leaving = False
+        """Whether the task has said that it was asked to end."""
 
     def open(self, token: CancellationToken | None = None) -> None:
         """Open the session at the task, unless it is open.
@@ -110,6 +112,15 @@ class Peer:
         """What the task that counts training steps answers."""
         raise NotImplementedError
 
+    def sees(self, path: str) -> bool:
+        """Whether the task's machine has a file."""
+        raise NotImplementedError
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the session is open there."""
+        return self._opened
+
 
 class PeerHere(Peer):
     """A task of this process."""
@@ -153,6 +164,10 @@ class PeerHere(Peer):
     def ask_rounds(self, question: list[Any]) -> Any:
         """What the task that counts training steps answers."""
         return self.task.rounds.ask(*question)
+
+    def sees(self, path: str) -> bool:
+        """Whether the task's machine has a file."""
+        return self.task.sees(path)
 
 
 class PeerElsewhere(Peer):
@@ -210,6 +225,10 @@ class PeerElsewhere(Peer):
         """What the task that counts training steps answers."""
         return self._connection().call("Rounds", {"ask": question}, (), 60.0)[0]["answer"]
 
+    def sees(self, path: str) -> bool:
+        """Whether the task's machine has a file."""
+        return bool(self._connection().call("Sees", {"path": path}, (), 60.0)[0]["sees"])
+
     def close(self) -> None:
         """Close the session at the task, if it can be reached; does not wait for that."""
         if self._opened:
@@ -232,7 +251,9 @@ class PeerElsewhere(Peer):
         """Run a piece and wait for it."""
         timeout = header[3]
         limit = None if timeout is None else timeout + 1.0
-        return self._connection().call("Run", {"run": header}, values, limit)[1]
+        answer, results = self._connection().call("Run", {"run": header}, values, limit)
+        self.leaving = self.leaving or "leaving" in answer
+        return results
 
     def run_traced(self, header: list[Any], values: Sequence[Any], metadata: Any) -> list[Any]:
         """Run a piece, wait for it, and add what ran when to a RunMetadata."""
@@ -246,7 +267,13 @@ class PeerElsewhere(Peer):
         """Run a piece, and have ``done`` called with (header, results) or an error; returns what cancels it."""
         timeout = header[3]
         limit = None if timeout is None else timeout + 1.0
-        return self._connection().start("Run", {"run": header}, values, limit, done)
+
+        def ended(answer: Any) -> None:
+            if isinstance(answer, tuple) and "leaving" in answer[0]:
+                self.leaving = True
+            done(answer)
+
+        return self._connection().start("Run", {"run": header}, values, limit, ended)
 
     def forget(self, step: int) -> None:
         """Have the task drop what a step has left there; does not wait for that."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 from anabranch.cluster import transport
@@ -12,8 +13,12 @@ from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
 from anabranch.core.protos.server_pb2 import ServerDef
 from anabranch.runtime.options import SessionOptions
+from anabranch.train import termination
 from anabranch.train.cluster_spec import ClusterSpec
 from anabranch.xla import startup
+
+LEAVING = 20.0
+"""Seconds that a task which was asked to end waits for those who use it."""
 
 
 def _server_def(given: Any, job_name: str | None, task_index: int | None, protocol: str | None, config: Any) -> Any:
@@ -129,9 +134,22 @@ class Server:
             self._listener.start()
 
     def join(self) -> None:
-        """Wait until the server is stopped, or forever."""
-        while not self._ended.wait(3600.0):
-            pass
+        """Wait until the server is stopped, or forever.
+
+        A process that is asked to end meanwhile (SIGTERM) tells the sessions that use it, waits until they are closed,
+        at most `LEAVING` seconds, and ends.
+        """
+        asked = termination.Termination(self._ended.set)
+        asked.watch()
+        try:
+            while not self._ended.wait(3600.0):
+                pass
+            if asked.asked:
+                self._task.leave(LEAVING)
+                self.stop()
+                signal.raise_signal(signal.SIGTERM)
+        finally:
+            asked.end()
 
     def stop(self) -> None:
         """Answer no more, and give up what runs for other processes. (TensorFlow's servers have no such method.)"""

@@ -122,6 +122,8 @@ class Task:
         self._newest_round: list[int] = [0, -1]
         """Of the rounds that steps here have been part of: the process that counts them, and the number."""
         self._holds: dict[str, threading.Event] = {}
+        self.leaving = False
+        """Whether it has been asked to end, and waits until its sessions are closed."""
 
     # -------------------------------------------------------------------------------------------------------- sessions
     def open(self, session: str, name: str, options: SessionOptions, config: Any, isolated: bool) -> None:
@@ -160,6 +162,13 @@ class Task:
             self.rounds.leave(session, closed)
         if hold is not None:
             hold.set()
+
+    def leave(self, patience: float) -> None:
+        """Take no more sessions, tell those that there are, and wait until they are closed or patience is at an end."""
+        self.leaving = True
+        end = time.monotonic() + patience
+        while self._sessions and time.monotonic() < end:
+            time.sleep(0.05)
 
     def hold(self, session: str, caller: transport.Caller) -> None:
         """Return when a session is closed. If its caller goes away before, the session is gone."""
@@ -331,6 +340,11 @@ class Task:
         if here is not None:
             here.kept.pop(step, None)
 
+    @staticmethod
+    def sees(path: str) -> bool:
+        """Whether the task's machine has a file."""
+        return os.path.exists(path)
+
     def status(self) -> dict[str, Any]:
         """What the task does, for people."""
         with self._lock:
@@ -354,6 +368,16 @@ class Task:
         """Who the task is; refuses callers of other versions."""
         if not header.get("probe"):
             check_versions(versions(), header["versions"], f"a session of process {header.get('pid')}")
+            if self.leaving:
+                raise errors.UnavailableError(
+                    None,
+                    None,
+                    errors.message(
+                        f"a session of {self.name}, which was asked to end and leaves the cluster",
+                        "a task that stays",
+                        "start it again; tf.train.MonitoredTrainingSession waits for it",
+                    ),
+                )
         return {
             "task": self.name,
             "job": self.job,
@@ -397,7 +421,7 @@ class Task:
             results = self.run(session, number, step, values, timeout, on_token, metadata, part)
             if metadata is not None:
                 results = [*results, as_bytes_value(metadata.SerializeToString())]
-            return wire.encode({}, results)
+            return wire.encode({"leaving": True} if self.leaving else {}, results)
 
         def begin(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
             token = CancellationToken(header["timeout"])
@@ -422,6 +446,9 @@ class Task:
             self._session(header["ask"][2])
             return wire.encode({"answer": self.rounds.ask(*header["ask"])})
 
+        def sees(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
+            return wire.encode({"sees": self.sees(header["path"])})
+
         def forget(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
             self.forget(header["session"], header["step"])
             return wire.encode({})
@@ -445,6 +472,7 @@ class Task:
             "Outcome": outcome,
             "Hold": hold,
             "Rounds": rounds,
+            "Sees": sees,
             "Forget": forget,
             "Reset": reset,
             "Status": status,

@@ -200,7 +200,7 @@ class Transactions:
             return OPEN if number in self._open else UNDONE
 
     def client_gone(self, session: str) -> None:
-        """Undo, or find out about, what a session has left open."""
+        """Undo, or ask what became of, what a session has left open."""
         with self._changed:
             left = [(n, t) for n, t in self._open.items() if t.session == session and not t.ended]
         for number, transaction in left:

@@ -277,12 +277,17 @@ class CheckpointSaverHook(SessionRunHook):
             if self._timer.should_trigger_for_step(step) and self._save(run_context.session, step):
                 run_context.request_stop()
 
-    def end(self, session: Any) -> None:
-        """Write the last checkpoint."""
+    def save_now(self, session: Any) -> int:
+        """Write a checkpoint of the step that the session has reached, unless it has been written; the step."""
         step = int(session.run(self._step))
         if step != self._timer.last_triggered_step():
             self._save(session, step)
-        settle(self._get_saver())  # who leaves the session finds the last checkpoint
+        settle(self._get_saver())  # who leaves the session finds it
+        return step
+
+    def end(self, session: Any) -> None:
+        """Write the last checkpoint."""
+        step = self.save_now(session)
         for listener in self._listeners:
             listener.end(session, step)
 

@@ -19,7 +19,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.protos import config_pb2
 from anabranch.platform import logging
-from anabranch.train import basic_session_run_hooks, coordinator, session_manager, session_run_hook
+from anabranch.train import basic_session_run_hooks, coordinator, session_manager, session_run_hook, termination
 from anabranch.train.session_manager import Scaffold
 
 _LOST = (errors.AbortedError, errors.UnavailableError)
@@ -81,7 +81,7 @@ class ChiefSessionCreator(_Creator):
         """A session that is restored or initialised."""
         manager = self._get_manager()
         part = self._scaffold
-        return manager.prepare_session(
+        session = manager.prepare_session(
             self._master,
             saver=part.saver,
             checkpoint_dir=self._folder,
@@ -91,6 +91,10 @@ class ChiefSessionCreator(_Creator):
             init_feed_dict=part.init_feed_dict,
             init_fn=part.init_fn,
         )
+        check = getattr(getattr(session, "_worker", None), "check_folder", None)
+        if check is not None and self._folder:
+            check(os.fspath(self._folder))
+        return session
 
 
 @public("train.WorkerSessionCreator")
@@ -149,9 +153,19 @@ class _Monitored:
         self._session: Any = None
         self._closed = False
         self._stop = False
+        try:
+            for hook in self._hooks:
+                hook.begin()
+            self._create()
+        except BaseException:
+            self._release()
+            raise
+
+    def _release(self) -> None:
+        """Leave the signals of the process to others."""
         for hook in self._hooks:
-            hook.begin()
-        self._create()
+            if isinstance(hook, termination.TerminationHook):
+                hook.release()
 
     def _create(self) -> None:
         while True:
@@ -289,6 +303,7 @@ class _Monitored:
             return
         self._closed = True
         session, self._session = self._session, None
+        self._release()
         if session is None:
             return
         try:
@@ -416,6 +431,9 @@ def MonitoredTrainingSession(
 ) -> MonitoredSession:
     """A :class:`MonitoredSession` with the usual hooks: checkpoints, summaries, steps per second.
 
+    On a cluster SIGTERM ends training after the step, with a checkpoint, and ``checkpoint_dir`` must be a folder that
+    all tasks see.
+
     Args:
         master: the target.
         is_chief: initialise or restore, and save; otherwise wait for the chief.
@@ -442,10 +460,10 @@ def MonitoredTrainingSession(
     save_checkpoint_secs = None if save_checkpoint_secs is _UNSET else save_checkpoint_secs
     save_checkpoint_steps = None if save_checkpoint_steps is _UNSET else save_checkpoint_steps
     scaffold = scaffold or Scaffold()
-    all_hooks: list[Any] = []
+    all_hooks: list[Any] = [termination.TerminationHook(is_chief)] if master else []
     if not is_chief:
         creator: SessionCreator = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
-        return MonitoredSession(creator, hooks or [], stop_grace_period_secs)
+        return MonitoredSession(creator, [*all_hooks, *(hooks or [])], stop_grace_period_secs)
     all_hooks += chief_only_hooks or []
     creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
     summaries = summary_dir or checkpoint_dir

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,21 @@ def _resource_initializers() -> list[Any]:
     return [item.create for item in get_default_graph().get_collection("resources") if hasattr(item, "create")]
 
 
+FIRST_PAUSE = 1.0
+"""Seconds before the second look whether the chief is ready."""
+
+
+@contextlib.contextmanager
+def _closed_on_failure(session: Any) -> Iterator[None]:
+    """Close a session that nobody will get."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Exception):
+            session.close()
+        raise
+
+
 @public("train.SessionManager")
 class SessionManager:
     """Make sessions whose variables are there.
@@ -148,7 +164,8 @@ class SessionManager:
         ready_op: names of variables that are not initialised.
         ready_for_local_init_op: the same, asked before ``local_init_op``.
         graph: the graph; the default one otherwise.
-        recovery_wait_secs: pause between two looks while waiting.
+        recovery_wait_secs: longest pause between two looks while waiting; the first is of a second, and each twice as
+            long as the one before.
         local_init_run_options: RunOptions for ``local_init_op``.
     """
 
@@ -213,30 +230,31 @@ class SessionManager:
             RuntimeError: there is neither a checkpoint nor a way to initialise, or variables are not initialised then.
         """
         session = Session(master, graph=self._graph, config=config)
-        restored = self._restored(
-            session, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint, max_wait_secs
-        )
-        if not restored:
-            if init_op is None and init_fn is None and self._local_init_op is None:
-                raise RuntimeError(
-                    "Model is not initialized and no init_op or init_fn or local_init_op was given\n"
-                    + errors.message(
-                        "no checkpoint and no init_op",
-                        "a checkpoint, or an op that initialises the variables",
-                        "init_op=tf.global_variables_initializer()",
+        with _closed_on_failure(session):
+            restored = self._restored(
+                session, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint, max_wait_secs
+            )
+            if not restored:
+                if init_op is None and init_fn is None and self._local_init_op is None:
+                    raise RuntimeError(
+                        "Model is not initialized and no init_op or init_fn or local_init_op was given\n"
+                        + errors.message(
+                            "no checkpoint and no init_op",
+                            "a checkpoint, or an op that initialises the variables",
+                            "init_op=tf.global_variables_initializer()",
+                        )
                     )
-                )
-            if init_op is not None:
-                session.run(init_op, feed_dict=init_feed_dict)
-            if init_fn is not None:
-                init_fn(session)
-        problem = self._local_init(session)
-        local = problem is not None
-        if problem is None:
-            problem = self._not_ready(session, self._ready_op)
-        if problem is not None:
-            stage = " for local_init" if local else ""
-            raise RuntimeError(f"Init operations did not make model ready{stage}. {problem}")
+                if init_op is not None:
+                    session.run(init_op, feed_dict=init_feed_dict)
+                if init_fn is not None:
+                    init_fn(session)
+            problem = self._local_init(session)
+            local = problem is not None
+            if problem is None:
+                problem = self._not_ready(session, self._ready_op)
+            if problem is not None:
+                stage = " for local_init" if local else ""
+                raise RuntimeError(f"Init operations did not make model ready{stage}. {problem}")
         return session
 
     def recover_session(
@@ -260,17 +278,20 @@ class SessionManager:
     def wait_for_session(self, master: str, config: Any = None, max_wait_secs: float = float("inf")) -> Any:
         """A session whose variables another process initialises; DeadlineExceededError after ``max_wait_secs``."""
         end = time.monotonic() + max_wait_secs
+        pause = min(self._pause, FIRST_PAUSE)
         while True:
             session = Session(master, graph=self._graph, config=config)
-            problem = self._local_init(session) or self._not_ready(session, self._ready_op)
+            with _closed_on_failure(session):
+                problem = self._local_init(session) or self._not_ready(session, self._ready_op)
             if problem is None:
                 return session
             session.close()
-            if time.monotonic() + self._pause > end:
+            if time.monotonic() + pause > end:
                 raise errors.DeadlineExceededError(
                     None, None, f"Session was not ready after waiting {max_wait_secs} secs. {problem}"
                 )
-            time.sleep(self._pause)
+            time.sleep(pause)
+            pause = min(self._pause, 2.0 * pause)
 
     def _local_init(self, session: Any) -> str | None:
         if self._local_init_op is None:

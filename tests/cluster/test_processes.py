@@ -156,3 +156,35 @@ def test_clusters_that_disagree(tasks):
     wrong.wait_for(lambda line: "with another cluster" in line)
     wrong.wait_for(lambda line: line == "Instead: the same lists of addresses in all tasks")
     assert wrong.process.wait(20) == 1
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mode", ["async", "serialisable"])
+def test_training_ends_whole_whoever_is_killed(mode):
+    path = str(ROOT / "tools" / "cluster_kills.py")
+    done = subprocess.run(
+        [sys.executable, path, "--kills", "4", "--mode", mode, "--seed", "2"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert "'kills': 4" in done.stdout
+
+
+def test_a_parameter_server_that_is_asked_to_end_is_left_with_a_checkpoint(tasks, tmp_path):
+    ps, workers = addresses(1), addresses(1)
+    server = tasks("ps", 0, ps, workers)
+    chief = tasks("worker", 0, ps, workers, tmp_path, 10_000)
+    chief.wait_for_step(20)
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(20) == -signal.SIGTERM
+    server.kill()  # only what is left of the pipe
+    saved = int(tf.train.latest_checkpoint(str(tmp_path)).rpartition("-")[2])
+    last = chief.steps[-1]
+    assert saved >= last  # nothing that the worker has seen is lost
+    server.start()
+    chief.wait_for_step(last + 2)
+    chief.process.send_signal(signal.SIGTERM)
+    assert chief.process.wait(20) == 0
+    assert chief.lines[-1] == "ended"
