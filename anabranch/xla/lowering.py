@@ -121,6 +121,11 @@ def _writes_whole(definition: OpDefinition) -> bool:
     )
 
 
+def holds_distinct(tensor: Tensor) -> bool:
+    """Whether the elements of a tensor differ from each other, if nobody feeds it."""
+    return tensor.op.role is Role.DISTINCT and tensor is tensor.op._outputs[0]
+
+
 class Wiring(NamedTuple):
     """Where the inputs of ops come from and which versions they make."""
 
@@ -226,6 +231,21 @@ class Scope:
                 return operands_by_row
         raise HostNeeded(op, "a size that a program does not know")
 
+    def _distinct_rows(self, op: Operation) -> bool:
+        """Whether ``op`` writes rows that are all different, as an op made them so."""
+        definition = op.definition
+        if definition.predication is None or definition.predication.kind != "rows":
+            return False
+        key = self.wiring.sources[op][definition.input_range(definition.predication.indices, op._attrs).start]
+        while isinstance(key, Tensor) and key not in self.wiring.fed:
+            maker = key.op
+            if holds_distinct(key):
+                return True
+            if not maker.definition.only_passes or maker not in self.wiring.sources:
+                return False
+            key = self.wiring.sources[maker][maker.definition.passed_position(key.value_index, maker._attrs)]
+        return False
+
     def _enter(self, op: Operation) -> None:
         self.context.op = op
         self.context.rank = self.rank_of.get(op, 0)
@@ -303,6 +323,7 @@ class Scope:
                     raise CutNeeded(op._inputs[position], op)
         self.context.shapes = shape_context
         self._enter(op)
+        self.context.distinct_rows = self._distinct_rows(op)
         if not skip_checks:
             self._check(op, checked)
         own = len(self.context.checks)

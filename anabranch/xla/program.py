@@ -333,9 +333,13 @@ class Program:
                 tuple([(numbers[base], numbers[final]) for base, final in self.donated.items()]),
                 (tuple(ranks), len(self.group.checked)),
                 tuple(sorted([numbers[tensor] for tensor in self.group.awaited])),
+                tuple([numbers[key] for key in self.inputs if isinstance(key, Tensor) and self._holds_distinct(key)]),
                 (self.platform, self.precision, self.sizes_change),
             )
         return self._structure_key
+
+    def _holds_distinct(self, key: Tensor) -> bool:
+        return key not in self.group.fed and lowering.holds_distinct(key)
 
     def _rows(
         self,

@@ -33,7 +33,7 @@ def open_inputs(group: Any, inputs: Sequence[Any]) -> dict[int, tuple[int, ...]]
     for i, key in enumerate(inputs):
         if not isinstance(key, Tensor) or key in group.fed:
             continue
-        if key.op.role is Role.DISTINCT and key is key.op._outputs[0]:
+        if scopes.holds_distinct(key):
             rank = key._shape
             if rank is not None and len(rank) == 1 and _serves(group, key):
                 open_axes[i] = (0,)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core.graph.build import build
+from anabranch.ops.state import optimizers
 from anabranch.xla import program as programs
 
 OPTIMIZERS = {
@@ -117,3 +119,59 @@ def test_rows_that_are_gathered_by_distinct_indices(compilations):
         assert len(compilations) == 1
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[2\] = 10 is not in \[0, 10\)"):
             session.run(rows, {ids: [1, 2, 10, 1]})
+
+
+def _by_hand(indices_of):
+    """A step of `SparseApplyAdagrad`, what its indices are made of, and its variable."""
+    rows = tf.placeholder(tf.int32, [None], name="rows")
+    table = tf.get_variable("table", initializer=np.zeros((8, 1), np.float32), use_resource=True)
+    slot = tf.get_variable("slot", initializer=np.zeros((8, 1), np.float32), use_resource=True)
+    indices, made = indices_of(rows)
+    step = build("ResourceSparseApplyAdagrad", table.handle, slot.handle, 1.0, tf.ones([3, 1]), indices)
+    return step, rows, made, table
+
+
+def _distinct(rows):
+    unique, _ = tf.unique(rows)
+    return tf.identity(unique), unique
+
+
+def _computed(rows):
+    unique, _ = tf.unique(rows)
+    return unique // 2, unique
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_rows_that_come_twice_are_updated_one_after_the_other(tier):
+    """Whoever feeds what `unique` makes, or computes with it, may name a row twice."""
+    after = {}
+    for name, make, feed in (
+        ("distinct", _distinct, {"rows": [1, 2, 3]}),
+        ("fed", _distinct, {"made": [1, 1, 2]}),
+        ("computed", _computed, {"rows": [2, 3, 4]}),
+        ("plain", lambda rows: (rows, rows), {"rows": [1, 1, 2]}),
+    ):
+        with tf.Graph().as_default():
+            step, rows, made, table = _by_hand(make)
+            with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+                session.run(tf.global_variables_initializer())
+                session.run(step, {{"rows": rows, "made": made}[key]: value for key, value in feed.items()})
+                after[name] = session.run(table)[:, 0]
+    once, twice = -1.0, -1.0 - 1.0 / np.sqrt(2.0)
+    np.testing.assert_allclose(after["distinct"], [0, once, once, once, 0, 0, 0, 0], rtol=1e-6)
+    for name in ("fed", "computed", "plain"):
+        np.testing.assert_allclose(after[name], [0, twice, once, 0, 0, 0, 0, 0], rtol=1e-6)
+
+
+def test_rows_that_an_optimizer_made_distinct_are_not_sorted(monkeypatch):
+    programs._shared.clear()
+    asked = []
+    monkeypatch.setattr(optimizers, "_occurrences", lambda *given: asked.append(given))
+    ids = tf.placeholder(tf.int32, [None])
+    table = tf.get_variable("table", initializer=np.ones((11, 5), np.float32))
+    step = tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(tf.nn.embedding_lookup(table, ids)))
+    with tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+        session.run(tf.global_variables_initializer())
+        session.run(step, {ids: [3, 3, 9]})
+        assert session.run(table)[9, 0] < 1.0
+    assert not asked

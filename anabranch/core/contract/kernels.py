@@ -39,6 +39,8 @@ class KernelContext:
     """Channel and io kernels: the step's CancellationToken; a kernel that waits must wait through it."""
     precision: Any = None
     """Matmul and convolution precision (None: the platform's default), for ``lax.dot_general(..., precision=)``."""
+    distinct_rows = False
+    """Writes of rows only: whether the indices of the rows are known to differ from each other."""
     vjp: Any = None
     """Compiled tier: ``vjp(f, *operands)`` gives the outputs of ``f(ctx, *operands)`` and their pullback."""
 

@@ -7,6 +7,7 @@ first occurrence; NaN differs from itself.
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any, Literal
 
 import numpy as np
@@ -52,45 +53,60 @@ class Where(Op):
 
 
 # -------------------------------------------------------------------------------------------------------------- unique
-def _unique_by_counting(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """First places, numbers and counts of the distinct integers of `x`, in ascending order; sorts nothing."""
-    low = x.min()
+LARGEST_TABLE = 1 << 22
+"""Span of integers up to which the places of the distinct ones are found in a table that is kept, without sorting."""
+_kept = threading.local()
+
+
+def _table(span: int) -> np.ndarray:
+    """Memory for a place per integer, with anything in it; the operating system gives only what is touched."""
+    if span > LARGEST_TABLE:
+        return np.empty(span, np.int64)
+    table: np.ndarray | None = getattr(_kept, "table", None)
+    if table is None or len(table) < span:
+        table = _kept.table = np.empty(1 << (span - 1).bit_length(), np.int64)
+    return table
+
+
+def _firsts_by_table(x: np.ndarray, low: int, high: int) -> np.ndarray:
+    """For each of some integers the place of the first one that equals it."""
     # The span is small, but a signed difference may still leave a narrow type.
-    places = (x - low).astype(np.int64) if x.dtype.kind == "u" else x.astype(np.int64) - int(low)
-    counts = np.bincount(places)
-    first = np.empty(len(counts), np.int64)
-    first[places[::-1]] = np.arange(x.size - 1, -1, -1)  # of equal places the last one written, the first of x, stays
-    there = counts > 0
-    number = np.cumsum(there) - 1
-    return first[there], number[places], counts[there]
+    places = (x - x.dtype.type(low)).astype(np.int64) if x.dtype.kind == "u" else x.astype(np.int64) - low
+    table = _table(high - low + 1)
+    table[places[::-1]] = np.arange(x.size - 1, -1, -1)  # of equal places the last one written, the first of x, stays
+    return table[places]
 
 
-def _unique(ctx: Any, x: np.ndarray, axis: int, out: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _firsts_by_sorting(x: np.ndarray) -> np.ndarray:
+    """The same for numbers and strings, of which NaNs equal nothing."""
+    _, first, inverse = np.unique(_sortable(x), return_index=True, return_inverse=True, equal_nan=False)
+    return first[inverse.reshape(-1)]
+
+
+def _firsts_of_slices(x: np.ndarray, axis: int) -> np.ndarray:
+    """The same for the slices of an array."""
+    places: dict[Any, int] = {}
+    slices = np.moveaxis(x, axis, 0)
+    return np.array([places.setdefault(tuple(part.ravel().tolist()), i) for i, part in enumerate(slices)], np.int64)
+
+
+def _unique(ctx: Any, x: np.ndarray, axis: int, out: Any, count: bool = True) -> list[np.ndarray]:
     """Unique slices along `axis` in order of first occurrence, the number of each of `x`, how often each occurs."""
-    if x.ndim == 1 and x.dtype.kind in "iu" and x.size and int(x.max()) - int(x.min()) <= 4 * x.size:
-        first, inverse, counts = _unique_by_counting(x)
-    elif x.ndim == 1:
-        _, first, inverse, counts = np.unique(
-            _sortable(x), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
-        )
-        inverse = inverse.reshape(-1)
-    else:
-        rows: dict[Any, int] = {}
-        firsts: list[int] = []
-        places: list[int] = []
-        for i, row in enumerate(np.moveaxis(x, axis, 0)):
-            key = tuple(row.ravel().tolist())
-            number = rows.setdefault(key, len(rows))
-            if number == len(firsts):
-                firsts.append(i)
-            places.append(number)
-        first, inverse = np.array(firsts, np.int64), np.array(places, np.int64)
-        counts = np.bincount(inverse, minlength=len(firsts))
-    order = np.argsort(first, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    y = np.take(x, first[order], axis=axis)
-    return y, rank[inverse].astype(out.np), counts[order].astype(out.np)
+    first: np.ndarray | None = None
+    if x.ndim != 1:
+        first = _firsts_of_slices(x, axis)
+    elif x.dtype.kind in "iu" and x.size:
+        low, high = int(x.min()), int(x.max())
+        if high - low < max(LARGEST_TABLE, 4 * x.size):
+            first = _firsts_by_table(x, low, high)
+    if first is None:
+        first = _firsts_by_sorting(x)
+    is_first = first == np.arange(len(first))
+    numbers = np.cumsum(is_first) - 1
+    index = numbers[first]
+    y = np.compress(is_first, x, axis=axis)
+    found = [y, index.astype(out.np)]
+    return [*found, np.bincount(index, minlength=y.shape[axis]).astype(out.np)] if count else found
 
 
 def _unique_vector(c: Any) -> shapes.RawShape:
@@ -135,7 +151,7 @@ class Unique(Op):
         return [_unique_vector(c)] * 2
 
     def host_kernel(ctx, inputs, attrs):
-        return _unique(ctx, inputs[0], 0, attrs["out_idx"])[:2]
+        return _unique(ctx, inputs[0], 0, attrs["out_idx"], count=False)
 
 
 class UniqueV2(Op):
@@ -154,7 +170,7 @@ class UniqueV2(Op):
 
     def host_kernel(ctx, inputs, attrs):
         x, axis = inputs
-        return _unique(ctx, x, _unique_axis(ctx, x, axis), attrs["out_idx"])[:2]
+        return _unique(ctx, x, _unique_axis(ctx, x, axis), attrs["out_idx"], count=False)
 
 
 class UniqueWithCounts(Op):

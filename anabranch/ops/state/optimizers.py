@@ -224,6 +224,15 @@ def _by_rows(ctx: Any, step: Any, old: tuple[Any, ...], grad: Any, indices: Any)
     xp = ctx.xp
     if indices.shape[0] == 0:
         return old
+    beyond = np.iinfo(indices.dtype).max
+
+    def write(arrays: Any, places: Any) -> tuple[Any, ...]:
+        taken = tuple(xp.take(array, indices, axis=0, mode="clip") for array in arrays)
+        changed = step(taken, grad)
+        return tuple(array.at[places].set(new, mode="drop") for array, new in zip(arrays, changed, strict=True))
+
+    if ctx.distinct_rows and not ctx.host:
+        return write(old, indices)
     rank = _occurrences(xp, indices, ctx.host)
     if ctx.host:
         result = tuple(np.array(array) for array in old)
@@ -233,16 +242,10 @@ def _by_rows(ctx: Any, step: Any, old: tuple[Any, ...], grad: Any, indices: Any)
             for array, new in zip(result, step(tuple(array[places] for array in result), grad[chosen]), strict=True):
                 array[places] = new
         return result
-    beyond = np.iinfo(indices.dtype).max
 
     def one_round(carry: Any) -> Any:
         turn, arrays = carry
-        places = xp.where(rank == turn, indices, beyond)
-        taken = tuple(xp.take(array, indices, axis=0, mode="clip") for array in arrays)
-        changed = step(taken, grad)
-        return turn + 1, tuple(
-            array.at[places].set(new, mode="drop") for array, new in zip(arrays, changed, strict=True)
-        )
+        return turn + 1, write(arrays, xp.where(rank == turn, indices, beyond))
 
     last = xp.max(rank)
     return ctx.lax.while_loop(lambda carry: carry[0] <= last, one_round, (last * 0, old))[1]
