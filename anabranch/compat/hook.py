@@ -40,7 +40,12 @@ INTERNAL: Any = type("Internal", (), {"__repr__": lambda self: "INTERNAL"})()
 
 _VERSIONS = ("__version__", "__git_version__", "__compiler_version__")
 # Modules whose functions our own code calls by way of the module, so that a program can put its own in their place.
-_REPLACEABLE = {"logging": "anabranch.platform.logging", "python.platform.tf_logging": "anabranch.platform.logging"}
+_REPLACEABLE = {
+    "logging": "anabranch.platform.logging",
+    "python.platform.tf_logging": "anabranch.platform.logging",
+    "python.summary.writer.writer": "anabranch.summary.writer",
+    "python.summary.writer.writer_cache": "anabranch.summary.writer",
+}
 
 
 class Facade(types.ModuleType):

@@ -184,6 +184,7 @@ distribute.distribution_strategy_context: @compat.internal.distribution
 util.tf_stack util.object_identity util.lazy_loader: @compat.internal.python_utilities
 util.deprecation_wrapper util.module_wrapper: @compat.internal.python_utilities
 training.tracking.base training.tracking.tracking training.tracking.data_structures: @compat.internal.tracking
+training.checkpointable_utils: train @compat.internal.tracking
 training.checkpointable training.checkpointable.base training.checkpointable.tracking: @compat.internal.tracking
 training.checkpointable.data_structures: @compat.internal.tracking
 trackable.base trackable.autotrackable trackable.data_structures: @compat.internal.tracking

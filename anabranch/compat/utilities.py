@@ -37,7 +37,11 @@ __all__ = [
     "unwrap",
     "validate_callable",
 ]
-contextmanager = contextlib.contextmanager
+
+
+def contextmanager(target: Any) -> Any:
+    """``contextlib.contextmanager``, which tells what it decorates."""
+    return make_decorator(target, contextlib.contextmanager(target), "contextmanager")
 
 
 def remove_undocumented(module_name: str, allowed_exception_list: Any = None, doc_string_modules: Any = None) -> None:

@@ -17,6 +17,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.builder import Builder, builder_of, current_builder
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.default_graph import get_default_graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, nest, shapes
@@ -37,7 +38,8 @@ def snake_case(name: str) -> str:
 
 def unique_name(base: str) -> str:
     """``base_1``, ``base_2`` and so on, counted in each graph."""
-    counts: dict[str, int] = current_builder().library_state(_NAME_COUNTS, dict)
+    # Where ops run at once it is the default graph below that counts: tf.reset_default_graph() begins anew.
+    counts: dict[str, int] = get_default_graph().library_state(_NAME_COUNTS, dict)
     counts[base] = counts.get(base, 0) + 1
     return f"{base}_{counts[base]}"
 
@@ -71,7 +73,7 @@ class InputSpec:
         shape = tensor._shape
         if shape is None:
             if self.ndim is not None or self.min_ndim is not None or self.max_ndim is not None:
-                self._refuse(layer, tensor, "an input of unknown rank")
+                self._refuse(layer, tensor, "its rank is undefined, but the layer requires a defined rank")
             return
         rank = len(shape)
         if self.ndim is not None and rank != self.ndim:
@@ -80,6 +82,11 @@ class InputSpec:
             self._refuse(layer, tensor, f"expected max_ndim={self.max_ndim}, found ndim={rank}")
         if self.min_ndim is not None and rank < self.min_ndim:
             self._refuse(layer, tensor, f"expected min_ndim={self.min_ndim}, found ndim={rank}")
+        if self.dtype is not None and tensor.dtype.base != dtypes.as_dtype(self.dtype).base:
+            wanted = dtypes.as_dtype(self.dtype).name
+            self._refuse(layer, tensor, f"expected dtype={wanted}, found dtype={tensor.dtype.base.name}")
+        if self.shape is not None and not shapes.is_compatible(shapes.as_raw(self.shape), shape):
+            self._refuse(layer, tensor, f"expected shape={self.shape}, found shape={shapes.show(shape)}")
         for axis, size in self.axes.items():
             if size is not None and shape[axis] not in (size, None):
                 self._refuse(layer, tensor, f"expected axis {axis} of input shape to have value {size}")
@@ -181,6 +188,10 @@ class Layer:
     def graph(self) -> Any:
         """The graph in which it was called; None before, and where ops run at once."""
         return self._builder if self._builder is not None and self._builder.defers else None
+
+    @property
+    def _graph(self) -> Any:
+        return self.graph
 
     @property
     def scope_name(self) -> str:
@@ -455,11 +466,11 @@ class Layer:
 
     def get_losses_for(self, inputs: Any) -> list[Any]:
         """Losses that depend on inputs, or, for None, those that do not."""
-        return [loss for loss in self.losses if getattr(loss, "_of_inputs", False) == (inputs is not None)]
+        return _depending(inputs, self.losses)
 
     def get_updates_for(self, inputs: Any) -> list[Any]:
         """Updates that depend on inputs, or, for None, those that do not."""
-        return [update for update in self.updates if getattr(update, "_of_inputs", False) == (inputs is not None)]
+        return _depending(inputs, self.updates)
 
     def count_params(self) -> int:
         """Number of elements of all variables."""
@@ -470,12 +481,31 @@ class Layer:
         return sum(int(shapes.num_elements(variable.shape.as_list()) or 0) for variable in self.weights)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Layer:
-        shared = {"_builder", "_scope", "_trainable_weights", "_non_trainable_weights"}
+        shared = {"_scope", "_trainable_weights", "_non_trainable_weights"}
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
         for key, value in self.__dict__.items():
-            setattr(copied, key, copy.copy(value) if key in shared else _copied(value, memo))
+            kept = value if key == "_builder" else copy.copy(value) if key in shared else _copied(value, memo)
+            setattr(copied, key, kept)
         return copied
+
+
+def _depending(inputs: Any, items: Sequence[Any]) -> list[Any]:
+    """Those of a layer's losses or updates that were computed from inputs; for None, those that depend on none."""
+    if inputs is None:
+        return [item for item in items if not getattr(item, "_of_inputs", False)]
+    own = [item for item in items if getattr(item, "_of_inputs", False)]
+    waiting = [tensor for tensor in nest.flatten(inputs) if isinstance(tensor, Tensor)]
+    if any(tensor.has_value for tensor in waiting):
+        return own  # a value does not tell what was computed from it
+    reached: set[Any] = set(waiting)
+    while waiting:
+        for op in waiting.pop().consumers():
+            if op not in reached:
+                reached.add(op)
+                waiting += op.outputs
+                reached.update(op.outputs)
+    return [item for item in own if item in reached or getattr(item, "op", item) in reached]
 
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:

@@ -109,8 +109,14 @@ class Dense(Layer):
         return result if self.activation is None else self.activation(result)
 
     def compute_output_shape(self, input_shape: Any) -> shapes.TensorShape:
-        """The input's shape with ``units`` for its last size."""
-        return shapes.TensorShape([*shapes.TensorShape(input_shape).as_list()[:-1], self.units])
+        """The input's shape with ``units`` for its last size; ValueError below rank 2 or if that size is unknown."""
+        shape = shapes.TensorShape(input_shape).with_rank_at_least(2)
+        if shape[-1].value is None:
+            raise ValueError(
+                f"The innermost dimension of input_shape must be defined, but saw: {shape}\n"
+                + errors.message(f"input_shape={shape}", "a known last size", "[None, n]")
+            )
+        return shapes.TensorShape([*shape.as_list()[:-1], self.units])
 
 
 @public("layers.Dropout")

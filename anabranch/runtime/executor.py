@@ -330,7 +330,9 @@ class Executor:
             raise errors.InvalidArgumentError(
                 None,
                 writer,
-                errors.message(
+                "Assign requires shapes of both tensors to match. "
+                f"lhs shape= {shapes.show(slot.shape)} rhs shape= {shapes.show(tuple(value.shape))}\n"
+                + errors.message(
                     f"a value of shape {shapes.show(tuple(value.shape))} for variable {slot.name!r}",
                     f"shape {shapes.show(slot.shape)}",
                     "reshape the value, or make the variable with validate_shape=False",

@@ -121,7 +121,7 @@ class TestCase(absltest.TestCase):
     def get_temp_dir(self) -> str:
         """A folder of this test, deleted when it is over."""
         if self._folder is None:
-            holder = tempfile.TemporaryDirectory(prefix="test_")
+            holder = tempfile.TemporaryDirectory(prefix="test_", ignore_cleanup_errors=True)  # a thread may still write
             self.addCleanup(holder.cleanup)
             self._folder = holder.name
         return self._folder

@@ -81,12 +81,12 @@ class SecondOrStepTimer:
         if step == last:
             return False
         if self._secs is not None:
-            return time.monotonic() >= when + self._secs
+            return time.time() >= when + self._secs
         return self._steps is not None and step >= last + self._steps
 
     def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
         """Note that it happened now; give seconds and steps since the last time, or (None, None)."""
-        now = time.monotonic()
+        now = time.time()  # of the day, as in TensorFlow: tests of programs put their own function in its place
         since = (None, None) if self._last is None else (now - self._last[0], step - self._last[1])
         self._last = (now, step)
         return since
@@ -365,14 +365,27 @@ class StepCounterHook(SessionRunHook):
             self._writer = FileWriterCache.get(self._folder)
         self._step = global_step()
         self._tag = f"{self._step.op.name}/sec"
+        self._previous: int | None = None
+        self._unchanged = 0
 
     def before_run(self, run_context: Any) -> Any:
         """Ask for the global step."""
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Write the speed if it is due."""
+        """Write the speed if it is due; warn of a global step that stays where it is for 20 runs."""
         stale = int(run_values.results)
+        self._unchanged = self._unchanged + 1 if stale == self._previous else 0
+        if self._unchanged == 20:
+            logging.warning(
+                "It seems that global step (tf.train.get_global_step) has not been increased. Current value (could be "
+                "stable): %s vs previous value: %s. You could increase the global step by passing "
+                "tf.train.get_global_step() to Optimizer.apply_gradients or Optimizer.minimize.",
+                stale,
+                self._previous,
+            )
+            self._unchanged = 0
+        self._previous = stale
         if not self._timer.should_trigger_for_step(stale + 1):
             return
         step = int(run_context.session.run(self._step))
@@ -508,7 +521,7 @@ class GlobalStepWaiterHook(SessionRunHook):
 
     def before_run(self, run_context: Any) -> Any:
         """Wait."""
-        if not self._done:
+        if not self._done and self._wait > 0:  # without waiting, the step need not be there yet
             while int(run_context.session.run(self._step)) < self._wait:
                 time.sleep(0.5)
             self._done = True

@@ -78,6 +78,10 @@ class Coordinator:
         """Wait until a stop is asked for, or for ``timeout`` seconds; whether one was."""
         return self._stop.wait(timeout)
 
+    @property
+    def _registered_threads(self) -> set[threading.Thread]:
+        return self._threads
+
     def register_thread(self, thread: threading.Thread) -> None:
         """Add a thread to those that :meth:`join` waits for."""
         with self._lock:

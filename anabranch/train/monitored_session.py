@@ -9,8 +9,10 @@ exception of whichever failed is raised.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import os
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -139,6 +141,13 @@ class StepContext:
         raise StopIteration("step_fn has requested the iterations to stop.")
 
 
+class _Layer:
+    """One of the sessions that TensorFlow puts around each other, the innermost being the ``tf.Session``."""
+
+    def __init__(self, inner: Any, whole: _Monitored) -> None:
+        self._sess, self.run, self.graph = inner, whole.run, whole.graph
+
+
 class _Monitored:
     """What MonitoredSession and SingularMonitoredSession share."""
 
@@ -206,7 +215,7 @@ class _Monitored:
             if self._session is None:
                 self._create()
             try:
-                return self._run_once(fetches, feed_dict, options, run_metadata)
+                return self._call(lambda: self._run_once(fetches, feed_dict, options, run_metadata))
             except _LOST as problem:
                 if not self._recover:
                     raise
@@ -238,13 +247,11 @@ class _Monitored:
             options = _merged(options, request.options)
         if run_metadata is None and options is not None:  # hooks that ask for statistics read them here
             run_metadata = config_pb2.RunMetadata()
-        results = self._call(
-            lambda: self._session.run(
-                {"caller": [] if fetches is None else fetches, "hooks": asked},
-                feed_dict=feeds,
-                options=options,
-                run_metadata=run_metadata,
-            )
+        results = self._session.run(
+            {"caller": [] if fetches is None else fetches, "hooks": asked},
+            feed_dict=feeds,
+            options=options,
+            run_metadata=run_metadata,
         )
         for number, hook in enumerate(self._hooks):
             values = session_run_hook.SessionRunValues(results["hooks"].get(number), options, run_metadata)
@@ -281,7 +288,7 @@ class _Monitored:
                 self._create()
             context = StepContext(self._session, self.run)
             try:
-                return step_fn(context) if len(names) == 1 else step_fn(self, context)
+                return self._call(functools.partial(step_fn, *([context] if len(names) == 1 else [self, context])))
             except _LOST as problem:
                 if not self._recover:
                     raise
@@ -289,10 +296,38 @@ class _Monitored:
                 self._drop()
 
     def should_stop(self) -> bool:
-        """Whether the loop ought to end."""
+        """Whether the loop ought to end. A thread that lost a task is no reason: the session is made anew."""
         if self._closed or self._stop:
             return True
-        return self._session is not None and self._coord.should_stop()
+        if self._session is None:
+            return False
+        problem = self._coord._raised
+        if self._recover and isinstance(problem, _LOST):
+            logging.info("A thread has lost a task (%s). The session is made anew.", problem)
+            self._drop()
+            self._create()
+            return False
+        return self._coord.should_stop()
+
+    # What programs that look behind a monitored session find in TensorFlow.
+    def _is_closed(self) -> bool:
+        return self._closed
+
+    def _tf_sess(self) -> Any:
+        """The session, without hooks; None once it is closed."""
+        return self._session
+
+    @property
+    def _coordinated_creator(self) -> Any:
+        return types.SimpleNamespace(tf_sess=self._session, coord=self._coord)
+
+    @property
+    def _sess(self) -> Any:
+        """The first of the sessions around the session, for programs that go from ``_sess`` to ``_sess``."""
+        layer = self._session
+        for kind in ("_HookedSession", "_CoordinatedSession", *(["_RecoverableSession"] if self._recover else [])):
+            layer = type(kind, (_Layer,), {})(layer, self) if layer is not None else None
+        return layer
 
     def close(self) -> None:
         """End hooks, threads and the session."""
@@ -398,10 +433,6 @@ class SingularMonitoredSession(_Monitored):
     ) -> None:
         creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir, checkpoint_filename_with_path)
         super().__init__(creator, hooks, False, stop_grace_period_secs)
-
-    @property
-    def _tf_sess(self) -> Any:
-        return self._session
 
     def raw_session(self) -> Any:
         """The session, without hooks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from anabranch.core import errors
@@ -176,6 +176,40 @@ class ExponentialMovingAverage:
             if _key(var) not in keys and slots.name_of(var) not in names:
                 names[slots.name_of(var)] = var
         return names
+
+
+def weighted_moving_average(
+    value: Tensor,
+    decay: Any,
+    weight: Tensor,
+    truediv: bool = True,
+    collections: Sequence[str] | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """The moving average of ``value * weight`` over that of ``weight``, both of which take in the values given.
+
+    Args:
+        value: what is averaged.
+        decay: how much of the averages stays, 0 to 1.
+        weight: of this value; multiplies ``value``.
+        truediv: divide integers into fractions.
+        collections: of the two variables; the global ones if None.
+        name: variable scope.
+    """
+    with variable_scope(name, "WeightedMovingAvg", [value, weight, decay]) as scope:
+        parts = []
+        for part, update in (("value_x_weight", build("Mul", value, weight)), ("weight", weight)):
+            average = get_variable(
+                part,
+                (value if part == "value_x_weight" else weight).shape,
+                update.dtype.base,
+                Zeros(),
+                trainable=False,
+                collections=collections or [GraphKeys.GLOBAL_VARIABLES],
+            )
+            parts.append(assign_moving_average(average, update, decay, zero_debias=False))
+        average = parts[0] / parts[1] if truediv else build("Div", *parts)
+        return build("Identity", average, name=f"{scope.original_name_scope}")
 
 
 def _key(var: Any) -> Any:

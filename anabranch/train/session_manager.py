@@ -68,6 +68,11 @@ class Scaffold:
         copy_from_scaffold: Scaffold | None = None,
     ) -> None:
         other = copy_from_scaffold
+        if other is not None and not isinstance(other, Scaffold):
+            raise TypeError(
+                f"copy_from_scaffold is not a Scaffold instance: {other}\n"
+                + errors.message(f"a {type(other).__name__}", "a tf.train.Scaffold", "leave it out")
+            )
 
         def part(given: Any, name: str) -> Any:
             return given if given is not None or other is None else getattr(other, name)
@@ -104,7 +109,7 @@ class Scaffold:
         if self._saver is None:
             self._saver = _from_collection(
                 GraphKeys.SAVERS,
-                lambda: Saver(sharded=True, allow_empty=True, write_version=2) if listing.global_variables() else None,
+                lambda: Saver(sharded=True, allow_empty=True, write_version=2),
             )
         if self._saver is not None and hasattr(self._saver, "build"):
             self._saver.build()

@@ -323,7 +323,7 @@ def test_bad_arguments():
         tf.layers.conv2d(x, 4, 3, data_format="NHWC")
     with pytest.raises(ValueError, match="expected ndim=4, found ndim=2"):
         tf.layers.conv2d(tf.ones([2, 3]), 4, 3)
-    with pytest.raises(ValueError, match="channel dimension of the inputs to `Dense` should be defined"):
+    with pytest.raises(ValueError, match="The last dimension of the inputs to `Dense` should be defined"):
         tf.layers.dense(tf.placeholder(tf.float32, [2, None]), 4)
     with pytest.raises(ValueError, match="Unknown activation function: rectify"):
         tf.layers.dense(tf.ones([2, 3]), 4, activation="rectify")

@@ -269,6 +269,12 @@ class _GraphStack:
         """Whether only the graph below them all is default."""
         return not self.stack
 
+    def reset(self) -> None:
+        """Leave no graph as default but a new one below them all."""
+        stack = builder.current_stack()
+        stack[:] = [one for one in stack if not one.defers]
+        tf.reset_default_graph()
+
     def get_default(self) -> Any:
         """The default graph."""
         return tf.get_default_graph()

@@ -50,6 +50,7 @@ __version__ = tf.VERSION
 __git_version__ = tf.GIT_VERSION
 __compiler_version__ = tf.COMPILER_VERSION
 DEFAULT_GRAPH_SEED = 87654321
+GLOBAL_STEP_READ_KEY = "global_step_read_op_cache"
 ASSERT_LIKE_RNNCELL_ERROR_REGEXP = "is not an RNNCell"
 
 
@@ -329,19 +330,53 @@ def init_variable(v: Any, init: Any, name: str = "init") -> Any:
         return tf.assign(v, value, name=scope)
 
 
+def _get_saver_or_default() -> Any:
+    """The saver of the graph's collection; a new one, which is put there, if there is none."""
+    savers = tf.get_collection(tf.GraphKeys.SAVERS)
+    if len(savers) > 1:
+        raise RuntimeError(
+            f"More than one item in collection {tf.GraphKeys.SAVERS}. Please indicate which one to use by passing it "
+            "to the constructor.\n" + errors.message(f"{len(savers)} savers", "one saver", "saver=savers[0]")
+        )
+    if not savers:
+        tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(sharded=True, allow_empty=True))
+    return tf.get_collection(tf.GraphKeys.SAVERS)[0]
+
+
+def _get_global_step_read(graph: Any = None) -> Any:
+    """The value of the global step that :func:`_get_or_create_global_step_read` made; None if there is none."""
+    reads = (graph or tf.get_default_graph()).get_collection(GLOBAL_STEP_READ_KEY)
+    if len(reads) > 1:
+        raise RuntimeError(
+            f"There are multiple items in collection {GLOBAL_STEP_READ_KEY}. There should be only one.\n"
+            + errors.message(f"{len(reads)} tensors", "one tensor", f"graph.clear_collection({GLOBAL_STEP_READ_KEY!r})")
+        )
+    return reads[0] if reads else None
+
+
 def _get_or_create_global_step_read(graph: Any = None) -> Any:
-    """The value of the global step, which is made if there is none."""
-    with (graph or tf.get_default_graph()).as_default():
-        return tf.identity(tf.train.get_or_create_global_step())
+    """The value that the global step has before :func:`_increment_global_step`, the same tensor each time.
+
+    None if the graph has no global step.
+    """
+    with (graph or tf.get_default_graph()).as_default() as within:
+        read, step = _get_global_step_read(within), tf.train.get_global_step(within)
+        if read is None and step is not None:
+            with within.control_dependencies(None), within.name_scope(f"{step.op.name}/"):
+                start = step.initialized_value() if isinstance(step, tf.Variable) else step
+                read = start + tf.constant(0, start.dtype.base_dtype)
+            within.add_to_collection(GLOBAL_STEP_READ_KEY, read)
+        return read
 
 
 def _increment_global_step(increment: Any, graph: Any = None) -> Any:
-    """An operation that adds to the global step."""
-    with (graph or tf.get_default_graph()).as_default():
+    """An operation that adds to the global step, after what reads it has done so."""
+    with (graph or tf.get_default_graph()).as_default() as within:
         step = tf.train.get_global_step()
         if step is None:
             raise ValueError("Global step tensor should be created by tf.train.get_or_create_global_step first.")
-        return tf.assign_add(step, tf.cast(increment, step.dtype.base_dtype))
+        with within.control_dependencies([_get_or_create_global_step_read()]):
+            return tf.assign_add(step, tf.cast(increment, step.dtype.base_dtype))
 
 
 def _hessian_vector_product(ys: Any, xs: Sequence[Any], v: Sequence[Any]) -> list[Any]:

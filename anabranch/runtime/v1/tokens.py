@@ -222,7 +222,9 @@ class _Run:
             raise errors.InvalidArgumentError(
                 None,
                 op,
-                errors.message(
+                "Assign requires shapes of both tensors to match. "
+                f"lhs shape= {shapes.show(declared)} rhs shape= {shapes.show(value.shape)}\n"
+                + errors.message(
                     f"a value of shape {shapes.show(value.shape)} for variable {item.slot.name!r}",
                     f"shape {shapes.show(declared)}",
                     "reshape the value, or make the variable with validate_shape=False",

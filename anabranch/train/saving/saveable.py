@@ -264,8 +264,9 @@ def validated(var_list: Any) -> list[Any]:
     seen: dict[Any, str] = {}
     for name, item in sorted(named.items(), key=lambda pair: pair[0]):
         for saveable in saveables_for(item, name):
-            key = saveable.op
-            if isinstance(key, (Tensor, Operation, Variable)):
+            # An object that says by itself how it is saved is what it is, whatever its ``op`` may be.
+            key = item if isinstance(item, SaveableObject) else saveable.op
+            if isinstance(key, (Tensor, Operation, Variable, SaveableObject)):
                 if key in seen:
                     raise ValueError(
                         f"The same saveable will be restored with two names: {name}\n"

@@ -30,6 +30,7 @@ from anabranch.train.saving.object_checkpoint import saver_for_object_checkpoint
 from anabranch.train.saving.saveable import all_saveable_objects
 from anabranch.variables.save_slice import inside_scope, without_scope
 
+_NO_FOLDER = (errors.FailedPreconditionError, errors.NotFoundError, errors.AlreadyExistsError)
 _NAMES = ("filename_tensor_name", "save_tensor_name", "restore_op_name")
 
 
@@ -388,9 +389,15 @@ class Saver:
         if not self._is_empty:
             try:
                 written = _text(sess.run(self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: path}))
-            except BaseException:
+            except BaseException as problem:
                 checkpoint_state.remove_shards(f"{path}_temp")
-                raise
+                missing = isinstance(problem, _NO_FOLDER) and not os.path.isdir(os.path.dirname(path) or ".")
+                if not missing:
+                    raise
+                raise ValueError(
+                    f"Parent directory of {path} doesn't exist, can't save.\n"
+                    + errors.message(f"{path!r} for a checkpoint", "a folder before the name", "another folder")
+                ) from problem
         if write_meta_graph:
             self._write_graph(sess, graph_file, *graph_options)
         finish(written)
