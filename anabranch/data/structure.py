@@ -15,7 +15,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
-from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.operation import GraphTensor, Tensor
 from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.shapes import TensorShape
@@ -85,7 +85,7 @@ class TensorComponent(Component):
 
     dtype: dtypes.DType
     shape: TensorShape
-    value_class = Tensor
+    value_class = GraphTensor
 
     @property
     def flat_type(self) -> dtypes.DType:
@@ -266,14 +266,14 @@ def from_legacy(types: Any, element_shapes: Any, classes: Any) -> Any:
             item if isinstance(item, Component) else shapes.as_shape(item)
             for item in nest.flatten_up_to(types, element_shapes)
         ]
-    kinds = [Tensor] * count if classes is None else nest.flatten(classes)
+    kinds = [GraphTensor] * count if classes is None else nest.flatten(classes)
     components = []
     for dtype, shape, kind in zip(nest.flatten(types), flat, kinds, strict=True):
         if isinstance(dtype, Component):
             components.append(dtype)
         elif kind is SparseTensor:
             components.append(SparseComponent(dtype, shape))
-        elif kind is Tensor:
+        elif isinstance(kind, type) and issubclass(kind, Tensor):
             components.append(TensorComponent(dtype, shape))
         else:
             raise TypeError(

@@ -27,11 +27,32 @@ def maker_of(tensor: Tensor) -> Operation:
     Raises:
         UnimplementedError: the handle is computed in a way that is not known when the step is planned.
     """
+    maker, last = _followed(tensor)
+    if maker is None:
+        raise errors.UnimplementedError(
+            None,
+            last,
+            errors.message(
+                f"the handle {tensor.name!r} that comes out of op {last.name!r} ({last.type})",
+                "a handle that leads to the op that makes it",
+                "pass the variable or queue itself",
+            ),
+        )
+    return maker
+
+
+def known_maker_of(tensor: Tensor) -> Operation | None:
+    """The same; None for a handle that a step computes (of an iterator that a string names)."""
+    return _followed(tensor)[0]
+
+
+def _followed(tensor: Tensor) -> tuple[Operation | None, Operation]:
+    """The maker of a handle, or None, and the op at which it was looked for last."""
     seen = tensor
     while True:
         op = seen.op
         if op.definition.makes is not None:
-            return op
+            return op, op
         outer = outer_of(seen) if op.role is Role.ARGUMENT and is_invariant(seen) else None
         if outer is not None:
             seen = outer
@@ -41,15 +62,7 @@ def maker_of(tensor: Tensor) -> Operation:
         elif (source := passing.passed(seen)) is not None:
             seen = source
         else:
-            raise errors.UnimplementedError(
-                None,
-                op,
-                errors.message(
-                    f"the handle {tensor.name!r} that comes out of op {op.name!r} ({op.type})",
-                    "a handle that leads to the op that makes it",
-                    "pass the variable or queue itself",
-                ),
-            )
+            return None, op
 
 
 def owned_by(op: Operation, position: int) -> Operation:

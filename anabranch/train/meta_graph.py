@@ -25,6 +25,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.contract.attrs import REQUIRED
 from anabranch.core.graph.collections import GraphKeys, proto_functions, register_proto_function
 from anabranch.core.graph.graph import Graph, get_default_graph
+from anabranch.core.graph.operation import Operation
 from anabranch.core.graphdef import attr_values, graph_def, import_graph
 from anabranch.core.protos import graph_pb2, saved_model_pb2, variable_pb2
 from anabranch.train.graph_files import read_message, write_message
@@ -310,6 +311,9 @@ def _write_items(proto: Any, items: list[Any], export_scope: str | None, exclude
             name = item.name
             if not isinstance(name, str):
                 raise TypeError(f"an item whose name is {name!r}")
+            made_by = getattr(item, "op", item)
+            if isinstance(made_by, Operation) and not made_by.body.is_root:
+                continue  # of a branch or loop: its file has a function there, whose nodes have no names of the graph
             if _in_scope(name, export_scope) and name.partition(":")[0] not in excluded:
                 proto.node_list.value.append(without_scope(name, export_scope))
 

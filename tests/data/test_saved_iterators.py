@@ -335,3 +335,25 @@ def test_the_hook_refuses_places_of_other_steps(tmp_path):
     state.write_text(state.read_text().replace("ckpt-4", "ckpt-5"))
     with pytest.raises(tf.errors.FailedPreconditionError, match=r"a model at step 4, and places of iterators at steps"):
         train(tmp_path, 6)
+
+
+def test_a_place_as_bytes_of_a_tensor():
+    iterator = tf.data.Dataset.range(9).shuffle(4, seed=1).make_initializable_iterator()
+    element = iterator.get_next()
+    written = tf.io.serialize_tensor(build("SerializeIterator", iterator._iterator_resource))
+    given = tf.placeholder(tf.string, [])
+    restored = build("DeserializeIterator", iterator._iterator_resource, tf.io.parse_tensor(given, tf.variant))
+    with tf.Session() as session:
+        session.run(iterator.initializer)
+        session.run([element])
+        place = session.run(written)
+        rest = [session.run(element) for _ in range(5)]
+        session.run(restored, {given: place})
+        assert [session.run(element) for _ in range(5)] == rest
+        with pytest.raises(tf.errors.InvalidArgumentError, match="not a scalar"):
+            empty = tf.make_tensor_proto([1])
+            empty.dtype = tf.variant.as_datatype_enum
+            session.run(restored, {given: empty.SerializeToString()})
+        refused = tf.io.serialize_tensor(tf.data.Dataset.range(3)._variant_tensor)
+        with pytest.raises(tf.errors.UnimplementedError, match="the place of an iterator"):
+            session.run(refused)

@@ -15,6 +15,7 @@ from anabranch.core.contract import inference
 from anabranch.core.contract.opdef import PURE, Bool, List, NotDifferentiable, Op, String, Type
 from anabranch.core.protos import example_pb2, tensor_pb2
 from anabranch.core.values import budgets, dtypes
+from anabranch.core.values.stored_variant import StoredVariant, stored
 from anabranch.core.values.tensor_proto import make_ndarray
 from anabranch.ops.parsing.csv_records import Columns, InvalidRecord
 from anabranch.ops.shared import row_rules
@@ -256,7 +257,7 @@ class ParseTensor(Op):
         )
         try:
             proto = tensor_pb2.TensorProto.FromString(np.asarray(data, object)[()])
-            array = make_ndarray(proto)
+            array = _variant_of(proto) if proto.dtype == dtypes.variant.enum else make_ndarray(proto)
         except (protobuf.DecodeError, ValueError, TypeError) as problem:
             ctx.check(
                 False, errors.InvalidArgumentError, literal(f"Could not parse `serialized` as TensorProto: {problem}")
@@ -282,7 +283,35 @@ class SerializeTensor(Op):
     shape = inference.scalar
 
     def host_kernel(ctx, inputs, attrs):
+        if attrs["T"] is dtypes.variant:
+            return _like((), [_proto_of(ctx, inputs[0]).SerializeToString()])
         return _like((), [content_proto(np.asarray(inputs[0]), attrs["T"]).SerializeToString()])
+
+
+def _variant_of(proto: tensor_pb2.TensorProto) -> Any:
+    """The scalar variant that a message holds."""
+    if proto.tensor_shape.dim or len(proto.variant_val) != 1:
+        raise ValueError("a tensor of variants that is not a scalar")
+    return StoredVariant(proto.variant_val[0])
+
+
+def _proto_of(ctx: Any, value: Any) -> tensor_pb2.TensorProto:
+    """A scalar variant as a message, if it can be stored: the place of an iterator."""
+    variant = stored(value)
+    ctx.check(
+        variant is not None,
+        errors.UnimplementedError,
+        errors.message(
+            f"a {type(value).__name__} as bytes",
+            "the place of an iterator, or another variant that a checkpoint can hold",
+            "tf.data.experimental.make_saveable_from_iterator(iterator)",
+        ),
+    )
+    proto = tensor_pb2.TensorProto(dtype=dtypes.variant.enum)
+    proto.tensor_shape.SetInParent()
+    if variant is not None:
+        proto.variant_val.append(variant.proto)
+    return proto
 
 
 # ---------------------------------------------------------------------------------------------------------- compression

@@ -35,11 +35,11 @@ def type_list(dtypes: Any) -> list[types.DType]:
 
 def shape_list(raw: Any, dtypes: list[types.DType], partial: bool = False, unknown_rank: bool = False) -> Any:
     """Shapes as a list of TensorShapes, None if there are none."""
-    if raw is None:
+    if raw is None and not partial:
         return None
-    if not isinstance(raw, (TensorShape, list, tuple)):
+    if raw is not None and not isinstance(raw, (TensorShape, list, tuple)):
         raise TypeError(errors.message(f"shapes={raw!r}", "a TensorShape or a list of them", f"shapes=[({raw!r},)]"))
-    if isinstance(raw, TensorShape) or (not raw and len(dtypes) == 1) or (raw and not _is_shape(raw[0])):
+    if raw is None or isinstance(raw, TensorShape) or (not raw and len(dtypes) == 1) or (raw and not _is_shape(raw[0])):
         if partial:
             raise ValueError(
                 "When providing partial shapes, a list of shapes must be provided.\n"
@@ -353,10 +353,6 @@ class PaddingFIFOQueue(QueueBase):
         dtypes = type_list(dtypes)
         component_shapes = shape_list(shapes, dtypes, partial=True)
         names = _name_list(names, dtypes)
-        if component_shapes is None:
-            raise ValueError(
-                f"Shapes must be provided for all components, but received 0 shapes and {len(dtypes)} dtypes."
-            )
         handle = build(
             "PaddingFIFOQueueV2",
             component_types=dtypes,

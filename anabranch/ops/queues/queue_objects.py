@@ -486,7 +486,7 @@ class PriorityQueue(Queue):
 
     def enqueue(self, components: Sequence[Any], token: CancellationToken | None = None, op: Any = None) -> None:
         """Put in one row, waiting for room."""
-        if components and np.ndim(components[0]) != 0:
+        if components and np.ndim(components[0]) != 0 and not self.shapes:
             shown = shapes.show(np.shape(components[0]))
             self._refuse(op, f"Expected the priority element to be a scalar, but received shape: {shown}")
         super().enqueue(components, token, op)

@@ -121,8 +121,9 @@ class Plan:
                 self.makers.setdefault(handle_of(maker), maker)
         for tensor in self.feeds:
             if tensor.op.role is Role.ARGUMENT and tensor.dtype.base is dtypes.resource:
-                maker = reach.maker_of(tensor)
-                self.makers.setdefault(handle_of(maker), maker)
+                known = reach.known_maker_of(tensor)
+                if known is not None:
+                    self.makers.setdefault(handle_of(known), known)
         self._sources = {op: self.analysis.sources(op) for op in self.analysis.order}
         self.writers: dict[StateKey, Operation] = {
             key: op for op, used in self.analysis.state.items() for key in used.writes
