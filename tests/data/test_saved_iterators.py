@@ -350,9 +350,9 @@ def test_a_place_as_bytes_of_a_tensor():
         rest = [session.run(element) for _ in range(5)]
         session.run(restored, {given: place})
         assert [session.run(element) for _ in range(5)] == rest
+        empty = tf.make_tensor_proto([1])
+        empty.dtype = tf.variant.as_datatype_enum
         with pytest.raises(tf.errors.InvalidArgumentError, match="not a scalar"):
-            empty = tf.make_tensor_proto([1])
-            empty.dtype = tf.variant.as_datatype_enum
             session.run(restored, {given: empty.SerializeToString()})
         refused = tf.io.serialize_tensor(tf.data.Dataset.range(3)._variant_tensor)
         with pytest.raises(tf.errors.UnimplementedError, match="the place of an iterator"):

@@ -307,7 +307,7 @@ def _proto_of(ctx: Any, value: Any) -> tensor_pb2.TensorProto:
             "tf.data.experimental.make_saveable_from_iterator(iterator)",
         ),
     )
-    proto = tensor_pb2.TensorProto(dtype=dtypes.variant.enum)
+    proto = tensor_pb2.TensorProto(dtype=dtypes.variant.enum)  # type: ignore[arg-type]  # as in tensor_proto
     proto.tensor_shape.SetInParent()
     if variant is not None:
         proto.variant_val.append(variant.proto)
