@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import anabranch
-from anabranch.compat import hook, internals, versions
+from anabranch.compat import absent_libraries, hook, internals, versions
 
 ROOTS = ("tensorflow", "anabranch")
 
@@ -75,6 +75,10 @@ def lookup(dotted: str) -> tuple[Any, str]:
         try:
             if inside:
                 value = _member(module, part)
+                if absent_libraries.is_stand_in(value) or (
+                    value is hook.INTERNAL and absent_libraries.library_of(".".join(parts[: position + 1]))
+                ):
+                    return MISSING, there
                 module = f"{module}.{part}" if module else part
             elif inspect.isclass(value) or hasattr(value, "DESCRIPTOR"):
                 value = getattr(value, part)

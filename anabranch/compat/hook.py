@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import anabranch
-from anabranch.compat import internals, versions
+from anabranch.compat import absent_libraries, internals, versions
 from anabranch.core import errors
 from anabranch.core.contract import api
 
@@ -161,6 +161,11 @@ def _facade(path: str) -> types.ModuleType:
 
 
 def _from_place(place: str, name: str) -> Any:
+    if place.startswith("!"):
+        full = f"{place[1:]}.{name}"
+        if internals.places(full) is not None:
+            raise AttributeError(name)  # a module
+        return absent_libraries.name_in(place[1:], name)
     if place.startswith("="):
         return internals.special(place, name)
     if place.startswith("@"):
@@ -182,7 +187,7 @@ def listing(module: str) -> list[str]:
         return dir(own)
     names: set[str] = set()
     for place in internals.places(module) or ():
-        if not place.startswith(("=", "@")):
+        if not place.startswith(("=", "@", "!")):
             names.update(api.namespace("" if place == "top" else place))
     return sorted(names)
 

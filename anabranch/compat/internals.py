@@ -1,8 +1,9 @@
 """Modules of TensorFlow that are not public, and where the names that programs import from them stand here.
 
 :data:`MODULES` says for each module which namespaces are searched, in order. ``top`` is the top; ``@a.b`` is the
-module ``anabranch.a.b``; what begins with ``=`` is one of the tables at the end of this module. A module of
-``tf.contrib`` that is not named here (``contrib.NAME.python...``) stands for ``tf.contrib.NAME``.
+module ``anabranch.a.b``; what begins with ``=`` is one of the tables at the end of this module, what begins with ``!``
+a module of a library that is not here (:mod:`anabranch.compat.absent_libraries`). A module of ``tf.contrib`` that is
+not named here (``contrib.NAME.python...``) stands for ``tf.contrib.NAME``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from anabranch.compat import absent_libraries
 from anabranch.core.contract import api, opdef
 
 _OPS = "math nn linalg debugging manip random strings sparse image"
@@ -65,7 +67,7 @@ functional_ops: @compat.internal.functional_ops top =generated
 inplace_ops: @ops.array.public_inplace
 op_selector: contrib.graph_editor top
 control_flow_ops: control_flow_ops top {_OPS} @compat.internal.control_flow_contexts =layer_utilities =generated
-gradients gradients_impl gradients_util: top {_OPS} @compat.internal.private_names
+gradients gradients_impl gradients_util: top {_OPS} @compat.internal.private_names @compat.internal.training_internals
 map_fn script_ops logging_ops histogram_ops: top {_OPS} @compat.internal.private_names =generated
 tensor_array_ops session_ops confusion_matrix: top {_OPS} @compat.internal.private_names =generated
 sparse_ops: top {_OPS} @compat.internal.private_names @core.graph.sparse_tensor =generated
@@ -92,7 +94,7 @@ lookup_ops: contrib.lookup top lookup
 data_flow_ops: top queue @ops.queues.public_staging @ops.queues.public_barriers @ops.io.public_record_input =generated
 io_ops: top io =generated
 image_ops image_ops_impl: image top =generated
-metrics metrics_impl: metrics @compat.internal.private_names
+metrics metrics_impl: @compat.internal.metric_internals metrics @compat.internal.private_names
 losses losses.losses losses.losses_impl losses.util: losses @compat.internal.private_names
 summary_ops summary_ops_v2: contrib.summary
 standard_ops custom_gradient op_selector: top
@@ -127,7 +129,8 @@ checkpoint_ops: @compat.internal.checkpoint_ops
 warm_starting_util: @train.warm_starting train
 training checkpoint_management checkpoint_utils learning_rate_decay: train
 learning_rate_decay_v2 session_run_hook basic_session_run_hooks monitored_session session_manager supervisor: train
-queue_runner queue_runner_impl coordinator input evaluation device_setter server_lib sync_replicas_optimizer: train
+queue_runner queue_runner_impl coordinator input device_setter server_lib sync_replicas_optimizer: train
+evaluation: train @compat.internal.training_internals
 saver_pb2 checkpoint_state_pb2: =protos
 training_ops gen_training_ops: =generated
 py_checkpoint_reader: train
@@ -167,7 +170,7 @@ saved_model.builder saved_model.loader saved_model.utils saved_model.main_op sav
 saved_model.loader_impl saved_model.builder_impl saved_model.utils_impl saved_model.main_op_impl: saved_model
 saved_model.signature_def_utils saved_model.signature_def_utils_impl: saved_model
 saved_model.constants: saved_model.constants
-pywrap_tensorflow pywrap_tensorflow_internal: train errors =devices
+pywrap_tensorflow pywrap_tensorflow_internal: train errors =devices @compat.internal.training_internals
 summary.summary summary.writer.writer summary.writer.writer_cache: summary
 summary.writer.event_file_writer: @summary.event_file
 summary.summary_iterator: train
@@ -189,10 +192,12 @@ training.checkpointable training.checkpointable.base training.checkpointable.tra
 training.checkpointable.data_structures: @compat.internal.tracking
 trackable.base trackable.autotrackable trackable.data_structures: @compat.internal.tracking
 autograph.impl.api: autograph =utilities
+keras.engine.input_spec: layers
 data.ops.dataset_ops data.ops.iterator_ops data.ops.readers data.ops.optional_ops: data data.experimental
 """,
     "python.",
 )
+_table("distribute: @compat.internal.distribution !distribute")
 _table("compiler.tf2xla.python.xla: @compat.internal.xla_slices")
 _table("examples.tutorials.mnist.input_data examples.tutorials.mnist.mnist: @compat.mnist")
 _table("contrib.learn.python.learn.datasets.mnist contrib.learn.datasets.mnist: @compat.mnist")
@@ -256,6 +261,8 @@ _BESIDE_CONTRIB = {
     "slim": ["contrib.layers"],
     "distributions": ["contrib.distributions.bijectors"],
 }
+# What is here of libraries that are not.
+_BEFORE_ABSENT = {"contrib.learn": ["contrib.learn"]}
 _PROTO = re.compile(r"(core|python|compiler|contrib)\.(\w+\.)*\w+_pb2$")
 _GENERATED = re.compile(r"python\.ops\.gen_\w+_ops$")
 _CONTRIB = re.compile(r"contrib\.(\w+)\.python(\.\w+)*$")
@@ -342,6 +349,8 @@ def places(module: str) -> list[str] | None:
     """Where the names of an internal module are looked for; None if it is none. ``module`` is below ``tensorflow.``."""
     if module in MODULES:
         return MODULES[module].split()
+    if absent_libraries.library_of(module) is not None:
+        return [*_BEFORE_ABSENT.get(module, []), f"!{module}"]
     if _PROTO.match(module):
         return ["=protos"]
     if _GENERATED.match(module):

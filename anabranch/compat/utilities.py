@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import re
 import sys
 from typing import Any
 
@@ -46,6 +47,19 @@ def contextmanager(target: Any) -> Any:
 
 def remove_undocumented(module_name: str, allowed_exception_list: Any = None, doc_string_modules: Any = None) -> None:
     """Leave a module as it is: names that it does not document are no harm here."""
+
+
+def make_all(module_name: str, doc_string_modules: Any = None) -> list[str]:
+    """Public names of a module that its docstring, or those of other modules, lists as ``@@name``.
+
+    Args:
+        module_name: name of the module.
+        doc_string_modules: modules whose docstrings name symbols; the module itself if None.
+    """
+    module = sys.modules[module_name]
+    texts = [one.__doc__ or "" for one in doc_string_modules or [module]]
+    named = {name for text in texts for name in re.findall(r"^\s*@@(\w+)\s*$", text, re.MULTILINE)}
+    return sorted(name for name in vars(module) if not name.startswith("_") and name in named)
 
 
 class SymbolAlreadyExposedError(Exception):

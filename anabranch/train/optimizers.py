@@ -259,6 +259,8 @@ class AdamOptimizer(Optimizer):
     A sparse gradient decays the moments of *all* rows, as in TensorFlow: it is the same step as with a dense gradient.
     """
 
+    _use_nesterov = False
+
     def __init__(
         self,
         learning_rate: Any = 0.001,
@@ -311,6 +313,7 @@ class AdamOptimizer(Optimizer):
             epsilon=as_dtype_of(self._epsilon_t, var),
             grad=as_dtype_of(grad, var),
             use_locking=self._use_locking,
+            use_nesterov=self._use_nesterov,
         )
         return operation_of(update)
 

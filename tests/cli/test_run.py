@@ -86,7 +86,7 @@ def test_a_first_program_of_tensorflow(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_stops_at_its_line(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text("import tensorflow as tf\nx = 1\ny = tf.estimator.Estimator\n")
+    (tmp_path / "program.py").write_text("import tensorflow as tf\nx = 1\ny = tf.contrib.gan.gan_model\n")
     shown = run(tmp_path, "program.py")
     assert shown.returncode == 1
     assert 'program.py", line 3' in shown.stderr

@@ -150,3 +150,41 @@ def test_signs_of_gradients(use_resource: bool) -> None:
             want_p -= 0.1 * np.exp(agree) * grad
         np.testing.assert_allclose(session.run(a), want_a, rtol=1e-5)
         np.testing.assert_allclose(session.run(p), want_p, rtol=1e-5)
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("kind", ["nadam", "adamax"])
+def test_relatives_of_adam(kind: str, use_resource: bool) -> None:
+    """Dense gradients, and sparse ones with a row twice, against the papers' formulas."""
+    with tf.variable_scope("", use_resource=use_resource):
+        dense = tf.get_variable("dense", initializer=[1.0, -2.0, 3.0])
+        table = tf.get_variable("table", initializer=np.ones([4, 2], np.float32))
+    loss = tf.reduce_sum(dense**2) + tf.reduce_sum(tf.gather(table, [0, 2, 2]) ** 3)
+    optimizer = {"nadam": opt.NadamOptimizer(0.1), "adamax": opt.AdaMaxOptimizer(0.1)}[kind]
+    train = optimizer.minimize(loss)
+    x, rows = np.array([1.0, -2.0, 3.0]), np.ones([4, 2])
+    moments = {"x": (np.zeros(3), np.zeros(3)), "rows": (np.zeros([4, 2]), np.zeros([4, 2]))}
+    touched = np.array([[True], [False], [True], [False]])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for step in (1, 2, 3):
+            session.run(train)
+            slopes = {"x": 2 * x, "rows": 3 * rows**2 * np.array([[1], [0], [2], [0]])}
+            for key, slope in slopes.items():
+                m, v = moments[key]
+                where = np.ones_like(m, bool) if key == "x" else touched & np.ones_like(m, bool)
+                if kind == "nadam":
+                    m, v = 0.9 * m + 0.1 * slope, 0.999 * v + 0.001 * slope**2
+                    rate = 0.1 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+                    change = rate * (0.9 * m + 0.1 * slope) / (np.sqrt(v) + 1e-8)
+                else:
+                    m = np.where(where, 0.9 * m + 0.1 * slope, m)
+                    v = np.where(where, np.maximum(0.999 * v, np.abs(slope)), v)
+                    change = 0.1 / (1 - 0.9**step) * m / (v + 1e-8)
+                moments[key] = m, v
+                if key == "x":
+                    x = x - change
+                else:
+                    rows = rows - np.where(where, change, 0)
+        np.testing.assert_allclose(session.run(dense), x, rtol=1e-5)
+        np.testing.assert_allclose(session.run(table), rows, rtol=1e-5)

@@ -9,6 +9,10 @@ from anabranch.core.graph.body_context import BodyContext
 ENABLE_CONTROL_FLOW_V2 = False
 
 
+class XLAControlFlowContext(BodyContext):
+    """The context of what XLA is told to compile: none is one, since all is compiled."""
+
+
 def _is(op: Any, *types: str) -> bool:
     return op.type in (*types, *(f"Ref{name}" for name in types))
 

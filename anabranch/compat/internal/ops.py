@@ -70,6 +70,11 @@ def internal_convert_to_tensor(
     return convert.convert_to_tensor(value, dtype, name, preferred_dtype)
 
 
+def convert_to_tensor_v2(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Any:
+    """``tf.convert_to_tensor`` with the arguments of version 2."""
+    return convert.convert_to_tensor(value, dtype, name, dtype_hint)
+
+
 def convert_to_tensor_or_composite(value: Any, dtype: Any = None, name: str | None = None) -> Any:
     """``value`` as a tensor, or as it is if it is a sparse tensor or indexed slices."""
     if isinstance(value, (tf.SparseTensor, tf.SparseTensorValue)):

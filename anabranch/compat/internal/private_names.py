@@ -81,6 +81,13 @@ def ones_like_impl(tensor: Any, dtype: Any, name: str | None, optimize: bool = T
     return tf.ones_like(tensor, dtype, name, optimize)
 
 
+def _tensor_shape_tensor_conversion_function(
+    s: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False
+) -> Any:
+    """The sizes of a shape that is fully known, as a tensor; ValueError of one that is not."""
+    return tf.convert_to_tensor(s, dtype, name)
+
+
 def expand_dims_v2(input: Any, axis: Any, name: str | None = None) -> Any:
     """A dimension of size 1 at ``axis``."""
     return tf.expand_dims(input, axis, name)

@@ -40,6 +40,91 @@ class LazyAdamOptimizer(AdamOptimizer):
         )
 
 
+@public("contrib.opt.NadamOptimizer")
+class NadamOptimizer(AdamOptimizer):
+    """Adam with Nesterov's momentum (Dozat, 2015): the step looks ahead by the newest gradient.
+
+    A sparse gradient decays the moments of all rows, and moves the rows that it has.
+    """
+
+    _use_nesterov = True
+
+    def _sparse(self, grad: Any, var: Any, indices: Any) -> Any:
+        power1, power2 = (_as(power, var) for power in self._get_beta_accumulators())
+        beta1, beta2 = _as(self._beta1_t, var), _as(self._beta2_t, var)
+        rate = _as(self._lr_t, var) * tf.sqrt(1 - power2) / (1 - power1)
+        scaled = grad * (1 - beta1)
+        m, m_done = self._decayed(var, "m", beta1, scaled, indices)
+        v, v_done = self._decayed(var, "v", beta2, tf.square(grad) * (1 - beta2), indices)
+        ahead = scaled + beta1 * tf.gather(m, indices)
+        step = rate * ahead / (tf.sqrt(tf.gather(v, indices)) + _as(self._epsilon_t, var))
+        return tf.group(tf.scatter_sub(var, indices, step, use_locking=self._use_locking), m_done, v_done)
+
+
+@public("contrib.opt.AdaMaxOptimizer")
+class AdaMaxOptimizer(AdamOptimizer):
+    """Adam by the largest gradient (Kingma and Ba, 2015, section 7.1): ``v = max(beta2 * v, |g|)``.
+
+    A sparse gradient touches only the rows that it has.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta1: Any = 0.9,
+        beta2: Any = 0.999,
+        epsilon: Any = 1e-8,
+        use_locking: bool = False,
+        name: str = "AdaMax",
+    ) -> None:
+        super().__init__(learning_rate, beta1, beta2, epsilon, use_locking, name)
+
+    def _get_beta_accumulators(self) -> Any:
+        return self._get_non_slot_variable("beta1_power", tf.get_default_graph())
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        first = min(var_list, key=lambda var: var.name)
+        self._create_non_slot_variable(self._call_if_callable(self._beta1), "beta1_power", first)
+        for var in var_list:
+            self._zeros_slot(var, "m", self._name)
+            self._zeros_slot(var, "v", self._name)
+
+    def _dense(self, op: str, grad: Any, var: Any) -> Any:
+        update = build(
+            op.replace("Adam", "AdaMax"),
+            var=target_of(var),
+            m=target_of(self.get_slot(var, "m")),
+            v=target_of(self.get_slot(var, "v")),
+            beta1_power=_as(self._get_beta_accumulators(), var),
+            lr=_as(self._lr_t, var),
+            beta1=_as(self._beta1_t, var),
+            beta2=_as(self._beta2_t, var),
+            epsilon=_as(self._epsilon_t, var),
+            grad=_as(grad, var),
+            use_locking=self._use_locking,
+        )
+        return getattr(update, "op", update)
+
+    def _sparse(self, grad: Any, var: Any, indices: Any) -> Any:
+        beta1, beta2 = _as(self._beta1_t, var), _as(self._beta2_t, var)
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        new_m = beta1 * tf.gather(m, indices) + (1 - beta1) * grad
+        new_v = tf.maximum(beta2 * tf.gather(v, indices), tf.abs(grad))
+        rate = _as(self._lr_t, var) / (1 - _as(self._get_beta_accumulators(), var))
+        step = rate * new_m / (new_v + _as(self._epsilon_t, var))
+        return tf.group(
+            tf.scatter_sub(var, indices, step, use_locking=self._use_locking),
+            tf.scatter_update(m, indices, new_m, use_locking=self._use_locking),
+            tf.scatter_update(v, indices, new_v, use_locking=self._use_locking),
+        )
+
+    def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Any:
+        power = self._get_beta_accumulators()
+        with tf.control_dependencies(update_ops), tf.colocate_with(power):
+            advanced = power.assign(power * self._beta1_t, use_locking=self._use_locking)
+        return tf.group(*update_ops, advanced, name=name_scope)
+
+
 @public("contrib.opt.DecoupledWeightDecayExtension")
 class DecoupledWeightDecayExtension:
     """Weight decay apart from the gradient (Loshchilov and Hutter, 2017), to mix into an optimizer.

@@ -1,0 +1,151 @@
+"""What Python, NumPy, SciPy, h5py and pytest have lost since the libraries were written, given back.
+
+`tools/run_libraries.py` makes this file the `sitecustomize` of the processes that it starts on a current Python. It
+names nothing of TensorFlow. Names of `collections` and `numpy` come from `anabranch run`.
+"""
+
+import fractions
+import importlib.abc
+import importlib.util
+import inspect
+import math
+import sys
+import time
+import types
+import unittest
+from collections import namedtuple
+
+import numpy as np
+
+_ArgSpec = namedtuple("ArgSpec", "args varargs keywords defaults")
+
+
+def _getargspec(function):
+    """`inspect.getargspec` as Python had it until 3.10."""
+    spec = inspect.getfullargspec(function)
+    return _ArgSpec(spec.args, spec.varargs, spec.varkw, spec.defaults)
+
+
+if not hasattr(inspect, "getargspec"):
+    inspect.getargspec = _getargspec
+if not hasattr(time, "clock"):
+    time.clock = time.perf_counter
+if not hasattr(fractions, "gcd"):
+    fractions.gcd = math.gcd
+for _old, _new in {
+    "assertItemsEqual": "assertCountEqual",
+    "assertEquals": "assertEqual",
+    "assertNotEquals": "assertNotEqual",
+    "assertAlmostEquals": "assertAlmostEqual",
+    "assertRaisesRegexp": "assertRaisesRegex",
+    "assertRegexpMatches": "assertRegex",
+}.items():
+    if not hasattr(unittest.TestCase, _old):
+        setattr(unittest.TestCase, _old, getattr(unittest.TestCase, _new))
+
+_array = np.array
+
+
+def _ragged_array(value, *args, **kwargs):
+    """`np.array` that makes objects of rows of different lengths, and copies only if it must on copy=False."""
+    if kwargs.get("copy") is False:
+        kwargs["copy"] = None
+    try:
+        return _array(value, *args, **kwargs)
+    except ValueError as problem:
+        if args or "dtype" in kwargs or "inhomogeneous" not in str(problem):
+            raise
+        return _array(value, dtype=object, **kwargs)
+
+
+np.array = _ragged_array
+
+
+def _patch_scipy_special(module):
+    """Names of SciPy 1.2."""
+    import scipy.special
+
+    for name in ("logsumexp", "comb", "factorial"):
+        if not hasattr(module, name):
+            setattr(module, name, getattr(scipy.special, name))
+
+
+def _patch_scipy_signal(module):
+    """Windows, which SciPy moved into a module of their own."""
+    import scipy.signal.windows as windows
+
+    for name in windows.__all__:
+        if not hasattr(module, name):
+            setattr(module, name, getattr(windows, name))
+
+
+def _patch_h5py(module):
+    """Files open for reading and writing where no mode is given; strings were read as text, as in h5py 2."""
+    file = module.File
+    if getattr(file, "opened_as_before", False):
+        return
+    begin = file.__init__
+
+    def __init__(self, name, mode="a", *args, **kwargs):
+        begin(self, name, mode or "a", *args, **kwargs)
+
+    file.__init__ = __init__
+    file.opened_as_before = True
+
+
+_PATCHES = {
+    "scipy.misc": _patch_scipy_special,
+    "scipy.signal": _patch_scipy_signal,
+    "h5py": _patch_h5py,
+}
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Call a patch once its module has been loaded; make `scipy.misc` and `imp`, which are gone."""
+
+    busy = False
+
+    def find_spec(self, name, path=None, target=None):
+        """The module's own specification with a loader that patches it afterwards."""
+        if name not in _PATCHES and name not in _LOST:
+            return None
+        if self.busy:
+            return None
+        self.busy = True
+        try:
+            spec = importlib.util.find_spec(name)
+        except ModuleNotFoundError:
+            spec = None
+        finally:
+            self.busy = False
+        if spec is None:
+            if name not in _LOST:
+                return None
+            return importlib.util.spec_from_loader(name, _Lost(), is_package=True)
+        if name not in _PATCHES or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            _PATCHES[name](module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+class _Lost(importlib.abc.Loader):
+    """Modules that their packages no longer have."""
+
+    def create_module(self, spec):
+        """An empty module."""
+        return types.ModuleType(spec.name)
+
+    def exec_module(self, module):
+        """Names that stand elsewhere now."""
+        _LOST[module.__name__](module)
+
+
+_LOST = {"scipy.misc": _patch_scipy_special}
+
+sys.meta_path.insert(0, _Finder())
