@@ -17,7 +17,7 @@ from collections import namedtuple
 
 import numpy as np
 
-_ArgSpec = namedtuple("ArgSpec", "args varargs keywords defaults")
+_ArgSpec = namedtuple("_ArgSpec", "args varargs keywords defaults")
 
 
 def _getargspec(function):
@@ -27,11 +27,11 @@ def _getargspec(function):
 
 
 if not hasattr(inspect, "getargspec"):
-    inspect.getargspec = _getargspec
+    vars(inspect)["getargspec"] = _getargspec
 if not hasattr(time, "clock"):
-    time.clock = time.perf_counter
+    vars(time)["clock"] = time.perf_counter
 if not hasattr(fractions, "gcd"):
-    fractions.gcd = math.gcd
+    vars(fractions)["gcd"] = math.gcd
 for _old, _new in {
     "assertItemsEqual": "assertCountEqual",
     "assertEquals": "assertEqual",
@@ -58,7 +58,7 @@ def _ragged_array(value, *args, **kwargs):
         return _array(value, dtype=object, **kwargs)
 
 
-np.array = _ragged_array
+vars(np)["array"] = _ragged_array
 
 
 def _patch_scipy_special(module):
@@ -93,7 +93,14 @@ def _patch_h5py(module):
     file.opened_as_before = True
 
 
+def _patch_pillow(module):
+    """The filter's name of Pillow 9."""
+    if not hasattr(module, "ANTIALIAS"):
+        module.ANTIALIAS = module.LANCZOS
+
+
 _PATCHES = {
+    "PIL.Image": _patch_pillow,
     "scipy.misc": _patch_scipy_special,
     "scipy.signal": _patch_scipy_signal,
     "h5py": _patch_h5py,
@@ -130,7 +137,7 @@ class _Finder(importlib.abc.MetaPathFinder):
             execute(module)
             _PATCHES[name](module)
 
-        spec.loader.exec_module = exec_module
+        vars(spec.loader)["exec_module"] = exec_module
         return spec
 
 
