@@ -6,12 +6,13 @@ from typing import Any
 
 from anabranch.compat.machine import list_local_devices
 from anabranch.core.graph.builder import current_builder
-from anabranch.eager import derivatives, mode, recording, tape
+from anabranch.eager import derivatives, function, mode, recording, tape
 from anabranch.eager.mode import EAGER, eager_mode, executing_eagerly, graph_mode
 from anabranch.eager.tape import GradientTape, record_operation
 from anabranch.eager.tensor import EagerTensor
 
 in_eager_mode = executing_eagerly
+defun = function.defun
 stop_recording = recording.stopped
 implicit_grad = derivatives.implicit_gradients
 implicit_val_and_grad = derivatives.implicit_value_and_gradients

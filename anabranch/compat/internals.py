@@ -187,13 +187,14 @@ distribute.distribution_strategy_context: @compat.internal.distribution
 util.tf_stack util.object_identity util.lazy_loader: @compat.internal.python_utilities
 util.deprecation_wrapper util.module_wrapper: @compat.internal.python_utilities
 training.tracking.base training.tracking.tracking training.tracking.data_structures: @compat.internal.tracking
-training.checkpointable_utils: train @compat.internal.tracking
 training.checkpointable training.checkpointable.base training.checkpointable.tracking: @compat.internal.tracking
 training.checkpointable.data_structures: @compat.internal.tracking
+training.checkpointable_utils training.checkpointable.util: train contrib.checkpoint @compat.internal.tracking
+training.tracking.util: train contrib.checkpoint @compat.internal.tracking
 trackable.base trackable.autotrackable trackable.data_structures: @compat.internal.tracking
 autograph.impl.api: autograph =utilities
 keras.engine.input_spec: layers
-data.ops.dataset_ops data.ops.iterator_ops data.ops.readers data.ops.optional_ops: data data.experimental
+data data.ops.dataset_ops data.ops.iterator_ops data.ops.readers data.ops.optional_ops: data data.experimental
 """,
     "python.",
 )
@@ -227,6 +228,13 @@ threadpool: contrib.data
     "python.data.experimental.ops.",
 )
 _table("contrib.layers.python.layers.utils: contrib.layers.utils contrib.layers")
+_table(
+    """
+tfe saver datasets network: contrib.eager
+metrics metrics_impl tfe.metrics: contrib.eager.metrics contrib.eager
+""",
+    "contrib.eager.python.",
+)
 _table(
     """
 nets: contrib.slim.nets

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.graph import collections
-from anabranch.eager import mode
 
 
 def assert_ops_in_graph(expected_ops: dict[str, str], graph: Any) -> dict[str, Any]:
@@ -22,31 +20,6 @@ def assert_ops_in_graph(expected_ops: dict[str, str], graph: Any) -> dict[str, A
     return nodes
 
 
-def run_in_graph_and_eager_modes(func: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Decorator of tests that run in both modes: the test runs in a graph, and then once more where ops run at once.
-
-    Args:
-        func: the test.
-        **options: ``use_gpu`` and ``config`` of the session; ``assert_no_eager_garbage`` has no effect.
-    """
-    used = {key: options[key] for key in ("config", "use_gpu") if key in options}
-
-    def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
-        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-            with mode.graph_mode(), self.test_session(**used):
-                test(self, *args, **kwargs)
-            self.tearDown()
-            self._tempdir = None
-            with mode.eager_mode():
-                self.setUp()
-                test(self, *args, **kwargs)
-
-        run.__name__, run.__doc__ = test.__name__, test.__doc__
-        return run
-
-    return decorate if func is None else decorate(func)
-
-
 def run_deprecated_v1(description: Any = None) -> Any:
     """Decorator of tests that asks for graphs: there is nothing else here."""
     return description if callable(description) else lambda test: test
@@ -55,15 +28,9 @@ def run_deprecated_v1(description: Any = None) -> Any:
 run_v1_only = run_deprecated_v1
 
 
-def run_all_in_graph_and_eager_modes(cls: Any) -> Any:
-    """Decorator of classes of tests that run in both modes."""
-    for name in dir(cls):
-        test = getattr(cls, name)
-        if name.startswith("test") and name != "test_session" and callable(test):
-            setattr(cls, name, run_in_graph_and_eager_modes(test))
-    return cls
-
-
+run_in_graph_and_eager_modes = tf.contrib.eager.run_test_in_graph_and_eager_modes
+run_all_in_graph_and_eager_modes = tf.contrib.eager.run_all_tests_in_graph_and_eager_modes
+IsolateTest = tf.contrib.eager.IsolateTest
 run_in_graph_and_eager_mode = run_in_graph_and_eager_modes
 
 

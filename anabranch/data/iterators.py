@@ -19,6 +19,7 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import colocate_with, name_scope
 from anabranch.core.values import dtypes
 from anabranch.data import nest, structure
+from anabranch.data.iterator_saveable import IteratorSaveable
 
 ITERATORS = "iterators"
 """The collection of iterators' handles."""
@@ -70,6 +71,10 @@ class Iterator(structure.OfElements):
             raise StopIteration from None
 
     next = __next__
+
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
+        """What saves its place in a checkpoint by object."""
+        return {"ITERATOR_STATE": lambda name: IteratorSaveable(self._iterator_resource, name)}
 
     @staticmethod
     def from_structure(

@@ -13,58 +13,21 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
-from anabranch.core.contract.roles import Role
-from anabranch.core.graph.build import build
 from anabranch.core.graph.graph import get_default_graph
-from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.data.iterator_saveable import IteratorSaveable
 from anabranch.data.iterators import ITERATORS
-from anabranch.ops.data.iterators import makers_of
 from anabranch.train.basic_session_run_hooks import (
     CheckpointSaverHook,
     CheckpointSaverListener,
     checkpoint_savers,
 )
 from anabranch.train.saving.checkpoint_state import get_checkpoint_state
-from anabranch.train.saving.saveable import SaveableObject, SaveSpec
 from anabranch.train.saving.saver import Saver
 from anabranch.train.session_run_hook import SessionRunArgs, SessionRunHook
 from anabranch.train.step_counter import get_global_step
 
 INPUTS_KEPT = 10
 """How many checkpoints of iterators the hook keeps: more than there are of the model."""
-
-
-class IteratorSaveable(SaveableObject):
-    """The place of an iterator as something that a saver saves."""
-
-    def __init__(self, handle: Tensor) -> None:
-        with get_default_graph().device(handle.device):
-            place = build("SerializeIterator", handle)
-        super().__init__(handle, [SaveSpec(place, "", f"{handle.name}-state")], handle.name)
-
-    def restore(self, restored_tensors: list[Tensor], restored_shapes: list[Any] | None) -> Any:
-        graph = get_default_graph()
-        with graph.device(self.op.device), graph.control_dependencies(_initializers(self.op)):
-            return build("DeserializeIterator", self.op, restored_tensors[0])
-
-
-def _initializers(handle: Tensor) -> list[Operation]:
-    """What makes the iterator, if that is certain: one operation that needs nothing to be fed."""
-    makers = makers_of(handle)
-    return makers if len(makers) == 1 and not _is_fed(makers[0]) else []
-
-
-def _is_fed(op: Operation) -> bool:
-    seen, waiting = {op}, [op]
-    while waiting:
-        for tensor in waiting.pop()._inputs:
-            source = tensor.op
-            if source not in seen:
-                if source.role is Role.PLACEHOLDER and source.definition.effect.kind == "feed":
-                    return True
-                seen.add(source)
-                waiting.append(source)
-    return False
 
 
 @public("data.experimental.make_saveable_from_iterator", "contrib.data.make_saveable_from_iterator")

@@ -373,6 +373,9 @@ class Application:
         except Exception as problem:
             view = self._view_of(inputs)
             raise faults.host_error(view, operands, problem, lowering.TraceShapes(view, operands)) from problem  # type: ignore[arg-type]
+        finally:
+            if context is not self._context:
+                context.cancellation.ended = True  # who waits for steps that hold something waits for no op that ran
 
     def _call_compiled(self, inputs: Sequence[EagerTensor], values: list[Any], philox: Any) -> list[Any]:
         static = self._static

@@ -54,7 +54,9 @@ class _Scopes(threading.local):
         self.name = ""
         self.device: Any = None
         self.variable_watchers: tuple[Callable[[Any], None], ...] = ()
-        """What is told of each variable that the thread makes."""
+        """What is told of each variable that the thread makes, before it has a value."""
+        self.value_watchers: tuple[Callable[[Any], None], ...] = ()
+        """What is told of it then."""
 
 
 class _NameScope:
@@ -329,6 +331,21 @@ class EagerBuilder(Builder):
         for watcher in self._scopes.variable_watchers:
             watcher(variable)
         variable._handle._variable = weakref.ref(variable)
+
+    def note_value(self, variable: Any) -> None:
+        for watcher in self._scopes.value_watchers:
+            watcher(variable)
+
+    @contextlib.contextmanager
+    def telling_of_values(self, watcher: Callable[[Any], None]) -> Iterator[None]:
+        """A block in which a function is told of each variable that the thread makes, once it has a value."""
+        scopes = self._scopes
+        before = scopes.value_watchers
+        scopes.value_watchers = (*before, watcher)
+        try:
+            yield
+        finally:
+            scopes.value_watchers = before
 
     @property
     def device_name(self) -> str | None:

@@ -25,6 +25,7 @@ from anabranch.variables.partitioned import PartitionedVariable
 from anabranch.variables.scope import variable_scope
 from anabranch.variables.scope_state import VariableScope, get_variable_scope
 from anabranch.variables.store import variable_store
+from anabranch.variables.tracking import AutoTrackable, joined, no_automatic_dependency_tracking
 
 _NAME_COUNTS = ("__layer_name_counts",)
 
@@ -103,7 +104,7 @@ class InputSpec:
 
 
 @public("layers.Layer")
-class Layer:
+class Layer(AutoTrackable):
     """Base of all layers: derive from it, make variables in :meth:`build` with :meth:`add_weight`, compute in
     :meth:`call`.
 
@@ -127,6 +128,7 @@ class Layer:
         ['scale/factor:0']
     """
 
+    @no_automatic_dependency_tracking
     def __init__(self, trainable: bool = True, name: Any = None, dtype: Any = None, **kwargs: Any) -> None:
         self._reuse = kwargs.pop("_reuse", None)
         scope = kwargs.pop("_scope", None)
@@ -243,7 +245,8 @@ class Layer:
     @property
     def losses(self) -> list[Tensor]:
         """Losses of its regularizers."""
-        return [loss() if callable(loss) else loss for loss in self._losses]
+        found = [loss() if callable(loss) else loss for loss in self._losses]
+        return [loss for loss in found if loss is not None]
 
     @property
     def input(self) -> Any:
@@ -315,6 +318,8 @@ class Layer:
         assert self._scope is not None
         reuse = True if self.built else self._reuse
         opened = variable_scope(self._scope, reuse=reuse, auxiliary_name_scope=False)
+        if not builder.defers:
+            self._losses[:] = [loss for loss in self._losses if callable(loss)]
         with builder.as_default(), opened as entered, name_scope(self._name_scope_name(entered)):
             inputs = nest.map_structure(_as_tensor, inputs)
             flat = [item for item in nest.flatten(inputs) if isinstance(item, Tensor)]
@@ -431,6 +436,9 @@ class Layer:
                 self._regularize(name, parts, regularizer)
         own_weights = self._trainable_weights if trainable else self._non_trainable_weights
         own_weights.extend(part for part in parts if not any(part is other for other in own_weights))
+        if not isinstance(variable, PartitionedVariable):
+            self._named_children()[name] = variable
+            joined()
         return variable
 
     def add_variable(self, *args: Any, **kwargs: Any) -> Any:
@@ -439,6 +447,9 @@ class Layer:
 
     def _regularize(self, name: str, parts: Sequence[Any], regularizer: Any) -> None:
         for part in parts:
+            if not current_builder().defers:  # as it will be when somebody asks
+                self._losses.append(lambda part=part: regularizer(part))
+                continue
             with name_scope(f"{name}/Regularizer"):
                 loss = regularizer(part)
             if loss is not None:
@@ -452,6 +463,8 @@ class Layer:
             if isinstance(loss, Tensor):
                 loss._of_inputs = inputs is not None  # type: ignore[attr-defined]
         self._losses += added
+        if not current_builder().defers:  # they are those of the last call
+            return
         _add_new(added, GraphKeys.REGULARIZATION_LOSSES, current_builder())
 
     def add_update(self, updates: Any, inputs: Any = None) -> None:
@@ -486,7 +499,7 @@ class Layer:
         memo[id(self)] = copied
         for key, value in self.__dict__.items():
             kept = value if key == "_builder" else copy.copy(value) if key in shared else _copied(value, memo)
-            setattr(copied, key, kept)
+            copied.__dict__[key] = kept
         return copied
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.graph.build import build
-from anabranch.core.graph.builder import current_builder
+from anabranch.core.graph.builder import current_builder, require_graph
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
@@ -21,6 +21,11 @@ Pair = tuple[Tensor, Tensor]
 
 def metric_variable(shape: Any, dtype: Any, name: str) -> Any:
     """A local variable of zeros, in the collections LOCAL_VARIABLES and METRIC_VARIABLES."""
+    require_graph(
+        "tf.metrics are not supported when eager execution is enabled.",
+        f"a metric with variable {name!r}, which each call makes anew,",
+        "tf.contrib.eager.metrics.Mean and its kin",
+    )
     return make_variable(
         lambda: zeros(shape, dtype),
         trainable=False,

@@ -18,6 +18,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public, publish_as
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import require_graph
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Tensor
@@ -200,6 +201,7 @@ def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tens
         collections: keys of the collections that it joins; none if None.
         name: name of the op.
     """
+    _require_graph()
     name = clean_tag(name)
     with name_scope(name, "Merge", inputs):
         return collect(build("MergeSummary", list(inputs), name=name), collections, ())
@@ -214,8 +216,17 @@ def merge_all(key: Any = GraphKeys.SUMMARIES, scope: str | None = None, name: st
         scope: take only those whose names match this from their start.
         name: name of the op.
     """
+    _require_graph()
     summaries = get_default_graph().get_collection(key, scope)
     return merge(summaries, name=name) if summaries else None
+
+
+def _require_graph() -> None:
+    require_graph(
+        "Merging tf.summary.* ops is not compatible with eager execution. Use tf.contrib.summary instead.",
+        "merging summaries",
+        "tf.contrib.summary.scalar(name, x), which writes",
+    )
 
 
 @public("summary.get_summary_description")

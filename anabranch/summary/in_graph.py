@@ -20,6 +20,7 @@ from anabranch.core.contract import api, hooks
 from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import control_dependencies, device
@@ -116,7 +117,8 @@ def create_file_writer(
     with device("/cpu:0"):
         if name is None:
             name = "logdir:" + (given.name if isinstance(given, Tensor) else given)
-        resource = build("SummaryWriter", shared_name=name)
+        builder = current_builder()  # where ops run at once, each writer is its own
+        resource = build("SummaryWriter", shared_name=name if builder.defers else builder.resource_name(name))
         init = build(
             "CreateSummaryFileWriter",
             resource,

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.builder import require_graph
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.protos import event_pb2, graph_pb2, saved_model_pb2
 from anabranch.formats.records import read_records
@@ -56,6 +57,11 @@ class FileWriter:
         filename_suffix: str | None = None,
         session: Any = None,
     ) -> None:
+        require_graph(
+            "tf.summary.FileWriter is not compatible with eager execution. Use tf.contrib.summary instead.",
+            "tf.summary.FileWriter",
+            "tf.contrib.summary.create_file_writer(logdir)",
+        )
         if session is not None:
             raise NotImplementedError(
                 errors.message(

@@ -40,7 +40,7 @@ _TOLERANCES = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-6}
 def _value(item: Any) -> Any:
     """The value of something that has one already."""
     if item is None or callable(item):
-        return item() if callable(item) else None
+        return nest.map_structure(_value, item()) if callable(item) else None
     if isinstance(item, SparseTensor):
         return SparseTensorValue(*[_value(part) for part in (item.indices, item.values, item.dense_shape)])
     if isinstance(item, IndexedSlices):

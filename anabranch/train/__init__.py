@@ -33,6 +33,7 @@ from anabranch.train.saving import (
     checkpoint_init,
     checkpoint_reader,
     checkpoint_state,
+    python_state,
     saver,
     vocabulary_changes,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "moving_averages",
     "optimizer",
     "optimizers",
+    "python_state",
     "saver",
     "session_manager",
     "session_run_hook",

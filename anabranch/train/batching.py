@@ -36,6 +36,7 @@ from anabranch.ops.sparse.public import sparse_retain
 from anabranch.ops.sparse.tensor_maps import add_sparse, take_sparse
 from anabranch.summary.collected import scalar
 from anabranch.train.coordinator import QueueRunner, add_queue_runner
+from anabranch.train.input_producers import require_no_values
 
 
 # ------------------------------------------------------------------------------------------- sets of tensors, as lists
@@ -260,6 +261,7 @@ def _batches(
         fullness: tag and value of the summary of how full the queue is.
         varying: whether the queue takes components of shapes that vary.
     """
+    require_no_values(f"tf.train.{function}", ValueError)
     sets = _as_lists(tensors_list)
     many = request.enqueue_many
     with name_scope(request.name, function, [*(tensor for tensors in sets for tensor in tensors), keep_input]) as scope:

@@ -13,6 +13,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import require_graph
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Tensor
@@ -78,6 +79,17 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = 
             return identity(tensor, name=scope)
 
 
+def require_no_values(given: str, kind: type[Exception]) -> None:
+    """Refuse an input of queues where ops run at once: nothing would fill them."""
+    require_graph(
+        "Input pipelines based on Queues are not supported when eager execution is enabled. Please use tf.data to "
+        "ingest data into your model instead.",
+        given,
+        "tf.data.Dataset.from_tensor_slices(x).batch(n)",
+        kind,
+    )
+
+
 @public("train.input_producer")
 def input_producer(
     input_tensor: Any,
@@ -111,6 +123,7 @@ def input_producer(
     Raises:
         ValueError: the shape of a row is not known.
     """
+    require_no_values("tf.train.input_producer", RuntimeError)
     with name_scope(name, "input_producer", [input_tensor]):
         rows = convert.convert_to_tensor(input_tensor, name="input_tensor")
         row_shape = rows.shape[1:].merge_with(element_shape)

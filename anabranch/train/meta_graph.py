@@ -23,6 +23,7 @@ from anabranch.core import errors, framework
 from anabranch.core.contract import opdef
 from anabranch.core.contract.api import public
 from anabranch.core.contract.attrs import REQUIRED
+from anabranch.core.graph.builder import require_graph
 from anabranch.core.graph.collections import GraphKeys, proto_functions, register_proto_function
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.operation import Operation
@@ -48,6 +49,16 @@ def _in_scope(name: str, scope: str | None) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------------------- writing
+def require_meta_graph(given: str) -> None:
+    """Refuse MetaGraphs where ops run at once."""
+    require_graph(
+        "Exporting/importing meta graphs is not supported when eager execution is enabled. No graph exists when eager "
+        "execution is enabled.",
+        given,
+        "tf.train.Checkpoint, or with tf.Graph().as_default():",
+    )
+
+
 @public("train.export_meta_graph")
 def export_meta_graph(
     filename: str | None = None,
@@ -93,6 +104,8 @@ def export_meta_graph(
                 "save_debug_info=True", "save_debug_info=False", "leave it out: creation sites are not written to files"
             )
         )
+    if graph is None and graph_def is None:
+        require_meta_graph("tf.train.export_meta_graph")
     graph = get_default_graph() if graph is None else graph
     proto = scoped_meta_graph(
         graph,

@@ -32,6 +32,7 @@ def import_meta_graph(
         OSError: the file is not there or holds no MetaGraphDef. ValueError: something in it does not fit; the graph
         is then as it was.
     """
+    meta_graph.require_meta_graph("tf.train.import_meta_graph")
     return import_with_elements(meta_graph_or_file, clear_devices, import_scope, None, **kwargs)[0]
 
 

@@ -26,6 +26,7 @@ from anabranch.train import slots
 from anabranch.variables.listing import trainable_variables
 from anabranch.variables.partitioned import PartitionedVariable
 from anabranch.variables.resource_variable import ResourceVariable
+from anabranch.variables.tracking import Trackable, joined
 from anabranch.variables.variable import Variable
 
 
@@ -52,7 +53,7 @@ def _flat(var_list: Any) -> list[Any]:
 
 
 @public("train.Optimizer")
-class Optimizer:
+class Optimizer(Trackable):
     """Base class of optimizers.
 
     Args:
@@ -295,6 +296,15 @@ class Optimizer:
         named = self._slots.get(name)
         return None if named is None else named.get(_key(var))
 
+    def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Variables that belong to no other one, by name, and what a subclass follows."""
+        own = {name: variable for (name, _), variable in sorted(self._non_slots.items(), key=lambda pair: pair[0][0])}
+        return own | self._named_children()
+
+    def _restored_slot(self, variable: Any, slot_name: str, value: Any) -> Any:
+        """The slot of a variable, made with a value of a checkpoint."""
+        return self._get_or_make_slot(variable, value, slot_name, self._name)
+
     def get_slot_names(self) -> list[str]:
         """Sorted names of the slots."""
         return sorted(self._slots)
@@ -316,6 +326,7 @@ class Optimizer:
         named = self._slot_dict(slot_name)
         if _key(var) not in named:
             named[_key(var)] = slots.create_slot(var, val, op_name)
+            joined()
         return named[_key(var)]
 
     def _get_or_make_slot_with_initializer(
@@ -324,6 +335,7 @@ class Optimizer:
         named = self._slot_dict(slot_name)
         if _key(var) not in named:
             named[_key(var)] = slots.create_slot_with_initializer(var, initializer, shape, dtype, op_name)
+            joined()
         return named[_key(var)]
 
     def _filled_slot(self, var: Any, initializer: Any, value: float, slot_name: str, op_name: str) -> Any:
@@ -340,6 +352,7 @@ class Optimizer:
         named = self._slot_dict(slot_name)
         if _key(var) not in named:
             named[_key(var)] = slots.create_zeros_slot(var, op_name)
+            joined()
         return named[_key(var)]
 
     def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
@@ -350,6 +363,7 @@ class Optimizer:
                 make: Any = Variable  # its class makes one of its two forms
                 variable = make(initial_value, name=name, trainable=False, use_resource=is_resource(colocate_with))
             self._non_slots[key] = variable
+            joined()
         return variable
 
     def _get_non_slot_variable(self, name: str, graph: Any = None) -> Any:

@@ -12,11 +12,15 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.graph import Graph
+from anabranch.variables.tracking import AutoTrackable
 from anabranch.variables.variable import Variable
+
+_NOT_HELD = frozenset({"_followed_children", "_restoration"})
+"""Attributes that checkpoints keep."""
 
 
 @public("Module")
-class Module:
+class Module(AutoTrackable):
     """Base of objects that hold variables, and other modules.
 
     Variables are found in attributes, in lists, tuples and dictionaries there, and in modules among them: attributes in
@@ -72,7 +76,7 @@ class Module:
         while waiting:
             held = waiting.pop(0)
             inside = []
-            for key in sorted(vars(held)):
+            for key in sorted(vars(held).keys() - _NOT_HELD):
                 for leaf in _leaves(vars(held)[key], set()):
                     if id(leaf) in seen:
                         continue

@@ -78,6 +78,7 @@ class ResourceVariable(Variable):
             if not builder.defers:
                 self._initial_value = self._initializer_op = self._is_initialized_op = None
                 build("AssignVariableOp", self._handle, value)
+                builder.note_value(self)
                 return
             self._initial_value = value
             with builder.name_scope("IsInitialized"):
@@ -196,6 +197,23 @@ class ResourceVariable(Variable):
         except errors.FailedPreconditionError:
             return "<unprintable>"
 
+    def __bool__(self) -> bool:
+        return self._builder.defers or bool(self._read())
+
+    __nonzero__ = __bool__
+
+    def __int__(self) -> int:
+        return int(self.numpy())
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+    def __index__(self) -> int:
+        return int(self.numpy().__index__())
+
+    def __reduce__(self) -> Any:
+        return _pickled, (self.numpy(), self._trainable, self._shared_name, self._dtype.name)
+
     def __copy__(self) -> ResourceVariable:
         return self
 
@@ -290,6 +308,11 @@ class ResourceVariable(Variable):
             tensor = convert.convert_to_tensor(value, self._dtype)
             op = build_operation("ResourceStridedSliceAssign", (self._handle, *bounds, tensor), dict(masks), name)
         return self._after(op)
+
+
+def _pickled(value: Any, trainable: bool, name: str, dtype: str) -> ResourceVariable:
+    """A variable that was pickled, with the value that it had."""
+    return ResourceVariable(value, trainable=trainable, name=name, dtype=dtype)
 
 
 class WrittenVariable(ResourceVariable):

@@ -90,6 +90,8 @@ class VariableScope:
         use_resource: bool | None = None,
         constraint: Any = None,
     ) -> None:
+        if not current_builder().defers:  # each call makes a variable, which nothing can find again by name
+            reuse, use_resource = AUTO_REUSE, True
         self._name = name
         self._initializer = initializer
         self._regularizer = regularizer
@@ -227,6 +229,8 @@ class VariableScope:
     ) -> Any:
         """The variable ``name`` of this scope from ``var_store``, with the scope's defaults filled in."""
         full_name = f"{self.name}/{name}" if self.name else name
+        if not current_builder().defers:
+            reuse, use_resource = False, True
         # Names of variables depend on variable scopes alone, whatever name scope the caller is in.
         with current_builder().name_scope(None):
             if dtype is not None and initializer is not None and not callable(initializer):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import inspect
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from anabranch.core import errors
+from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import Builder, current_builder
@@ -48,7 +52,9 @@ def _needs_arguments(function: Callable[..., Any]) -> bool:
 class VariableStore:
     """Variables and partitioned variables of one graph, by their full names."""
 
-    def __init__(self) -> None:
+    def __init__(self, keeps_eager: bool = False) -> None:
+        self.keeps_eager = keeps_eager
+        """Whether it keeps variables that are made where ops run at once, and finds them again."""
         self._vars: dict[str, Variable] = {}
         self._partitioned_vars: dict[str, PartitionedVariable] = {}
 
@@ -72,6 +78,8 @@ class VariableStore:
         aggregation: Any = VariableAggregation.NONE,
     ) -> Any:
         """The variable of that full name, by way of ``custom_getter`` if there is one."""
+        if self.keeps_eager:
+            reuse = AUTO_REUSE
         arguments = dict(
             name=name,
             shape=shape,
@@ -223,7 +231,7 @@ class VariableStore:
                 synchronization=synchronization,
                 aggregation=aggregation,
             )
-        if current_builder().keeps_variables:
+        if self.keeps_eager or current_builder().keeps_variables:
             self._vars[name] = variable
         if regularizer:
             builder = current_builder()
@@ -418,7 +426,84 @@ def _near(name: str, known: dict[str, Any]) -> str:
 
 def variable_store(graph: Builder | None = None) -> VariableStore:
     """The variable store of a graph, or of the current builder."""
-    return (graph or current_builder()).library_state(_STORE_KEY, VariableStore)
+    builder = graph or current_builder()
+    if _entered.store is not None and not builder.home.defers:
+        return _entered.store
+    return builder.library_state(_STORE_KEY, VariableStore)
+
+
+class _Entered(threading.local):
+    """The store that a thread has entered, for variables that are made where ops run at once."""
+
+    store: VariableStore | None = None
+
+
+_entered = _Entered()
+
+
+@public("contrib.eager.EagerVariableStore")
+class EagerVariableStore:
+    """Variables of functional layers, found again by name, where ops run at once.
+
+    Variables go there when nothing refers to them any more, and `tf.get_variable` makes a new one at each call. Within
+    :meth:`as_default` it keeps what it makes, and finds it again.
+
+    Args:
+        store: the store of another one, to share its variables.
+
+    Example:
+        >>> import anabranch as tf
+        >>> from anabranch.eager import mode
+        >>> container = tf.contrib.eager.EagerVariableStore()
+        >>> with mode.eager_mode():
+        ...     for _ in range(2):
+        ...         with container.as_default():
+        ...             y = tf.layers.dense(tf.ones([1, 2]), 3, name="l1")
+        >>> [v.name for v in container.variables()]
+        ['l1/bias:0', 'l1/kernel:0']
+    """
+
+    def __init__(self, store: VariableStore | None = None) -> None:
+        if store is not None and not store.keeps_eager:
+            raise ValueError(
+                "Cannot construct EagerVariableStore from a VariableStore object that does not hold eager variables.\n"
+                + errors.message("the store of a graph", "the store of an EagerVariableStore", "leave it out")
+            )
+        self._store = VariableStore(keeps_eager=True) if store is None else store
+
+    @contextlib.contextmanager
+    def as_default(self) -> Iterator[EagerVariableStore]:
+        """A block in which variables are kept here."""
+        before = _entered.store
+        _entered.store = self._store
+        try:
+            yield self
+        finally:
+            _entered.store = before
+
+    def variables(self) -> list[Any]:
+        """The variables, by name."""
+        return sorted(self._store._vars.values(), key=lambda variable: variable.name)
+
+    def trainable_variables(self) -> list[Any]:
+        """Those that optimizers change."""
+        return [variable for variable in self.variables() if variable.trainable]
+
+    def non_trainable_variables(self) -> list[Any]:
+        """The others."""
+        return [variable for variable in self.variables() if not variable.trainable]
+
+    def copy(self) -> EagerVariableStore:
+        """A store with variables of its own that have the values which these have now."""
+        copied = EagerVariableStore()
+        for name, variable in self._store._vars.items():
+            copied._store._vars[name] = copy.deepcopy(variable)
+        return copied
+
+
+def entered_store() -> VariableStore | None:
+    """The store of the innermost :meth:`EagerVariableStore.as_default` of the thread, or None."""
+    return _entered.store
 
 
 def is_reuse(value: Any) -> bool:

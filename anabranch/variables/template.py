@@ -12,9 +12,11 @@ from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.variables.scope import PureScope, variable_scope
 from anabranch.variables.scope_state import VariableScope, scope_store
+from anabranch.variables.store import EagerVariableStore, entered_store
+from anabranch.variables.tracking import Trackable, joined
 
 
-class Template:
+class Template(Trackable):
     """A function whose ``get_variable`` calls make variables in the first call and share them afterwards.
 
     Args:
@@ -45,6 +47,15 @@ class Template:
         self._site = sites.capture(2)
         self._variables_created = False
         self._variable_scope: VariableScope | None = None
+        self._eager_store: EagerVariableStore | None = None
+        """Where ops run at once, what keeps its variables: that of the template around it, if there is one."""
+        if not current_builder().defers:
+            if unique_name is not None:
+                raise ValueError(
+                    "unique_name_ cannot be used when eager exeuction is enabled.\n"
+                    + errors.message(f"unique_name_={unique_name!r}", "a name that is made unique", "leave it out")
+                )
+            self._eager_store = EagerVariableStore(entered_store())
         if create_scope_now:
             own = unique_name or scope_store().unique(name)
             with PureScope(own, None, {"custom_getter": custom_getter}, None) as scope:
@@ -52,6 +63,16 @@ class Template:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function inside the template's variable scope."""
+        if self._eager_store is None:
+            return self._call_in_scope(args, kwargs)
+        with self._eager_store.as_default():
+            result = self._call_in_scope(args, kwargs)
+            assert self._variable_scope is not None
+            scope_store().close_subscopes(self._variable_scope.name)
+        joined()
+        return result
+
+    def _call_in_scope(self, args: Any, kwargs: Any) -> Any:
         if self._variable_scope is not None:
             with variable_scope(self._variable_scope, reuse=self._variables_created):
                 return self._call(args, kwargs)
@@ -60,9 +81,9 @@ class Template:
             return self._call(args, kwargs)
 
     def _call(self, args: Any, kwargs: Any) -> Any:
-        trainable = current_builder().get_collection_ref(GraphKeys.TRAINABLE_VARIABLES)
-        before = len(trainable)
+        before = len(self._all_trainable())
         result = self._func(*args, **kwargs)
+        trainable = self._all_trainable()
         if self._variables_created and len(trainable) != before:
             raise ValueError(
                 "Trainable variable created when calling a template after the first time, perhaps you used tf.Variable "
@@ -76,6 +97,20 @@ class Template:
             )
         self._variables_created = True
         return result
+
+    def _all_trainable(self) -> list[Any]:
+        if self._eager_store is not None:
+            return self._eager_store.trainable_variables()
+        return list(current_builder().get_collection_ref(GraphKeys.TRAINABLE_VARIABLES))
+
+    def _within(self, variables: list[Any]) -> list[Any]:
+        """Those of the variables that are in the template's scope."""
+        return [variable for variable in variables if variable.name.startswith(self.variable_scope_name or "/")]
+
+    def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The variables, by their names within the template's scope."""
+        prefix = self.variable_scope_name or ""
+        return {variable._shared_name[len(prefix) :]: variable for variable in self.variables} | self._named_children()
 
     @property
     def name(self) -> str:
@@ -108,16 +143,22 @@ class Template:
     @property
     def trainable_variables(self) -> list[Any]:
         """Trainable variables of the template."""
+        if self._eager_store is not None:
+            return self._within(self._eager_store.trainable_variables())
         return self._variable_scope.trainable_variables() if self._variable_scope is not None else []
 
     @property
     def global_variables(self) -> list[Any]:
         """Global variables of the template."""
+        if self._eager_store is not None:
+            return self._within(self._eager_store.variables())
         return self._variable_scope.global_variables() if self._variable_scope is not None else []
 
     @property
     def local_variables(self) -> list[Any]:
         """Local variables of the template."""
+        if self._eager_store is not None:
+            return []
         return self._variable_scope.local_variables() if self._variable_scope is not None else []
 
     @property
@@ -137,7 +178,7 @@ class Template:
     non_trainable_weights = non_trainable_variables
 
 
-@public("make_template")
+@public("make_template", "contrib.eager.make_template")
 def make_template(
     name_: str,
     func_: Callable[..., Any],

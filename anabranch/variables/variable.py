@@ -240,6 +240,11 @@ class Variable(metaclass=_VariableType):
     @property
     def initial_value(self) -> Tensor | None:
         """The tensor that the initializer assigns."""
+        if not self._builder.defers:
+            raise RuntimeError(
+                "initial_value not supported in EAGER mode.\n"
+                + errors.message(f"initial_value of {self.name!r}", "a variable of a graph", "v.read_value()")
+            )
         return self._initial_value
 
     def initialized_value(self) -> Tensor:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import collections
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -327,6 +327,22 @@ def _convert_one(
         raise ValueError(f"{problem}\nOp: {definition.type_name!r}, input {spec.name!r}") from None
 
 
+def _refuse_value(definition: OpDefinition, position: int, tensor: Tensor, wanted: dtypes.DType) -> NoReturn:
+    """Refuse an operand of another dtype where ops run at once, as TensorFlow's runtime does."""
+    given = tensor.dtype.base
+    raise errors.InvalidArgumentError(
+        None,
+        None,
+        f"cannot compute {definition.type_name} as input #{position}(zero-based) was expected to be a {_ctype(wanted)} "
+        f"tensor but is a {_ctype(given)} tensor [Op:{definition.type_name}]\n"
+        + errors.message(f"a tensor of dtype {given.name}", wanted.name, f"tf.cast(x, tf.{wanted.name})"),
+    )
+
+
+def _ctype(dtype: dtypes.DType) -> str:
+    return {"float32": "float", "float64": "double", "float16": "half"}.get(dtype.name, dtype.name)
+
+
 def _wanted(definition: OpDefinition, spec: ArgSpec, dtype: dtypes.DType) -> str:
     """The dtype of an input in TensorFlow's words, with the argument that it was taken from."""
     if spec.dtype is not None:
@@ -362,6 +378,8 @@ def _check_dtypes(definition: OpDefinition, tensors: Sequence[Tensor], stored: d
         for wanted in wanted_list:
             tensor = tensors[position]
             if tensor.dtype.base != wanted:
+                if tensor.has_value:
+                    _refuse_value(definition, position, tensor, wanted)
                 raise TypeError(
                     f"Input {spec.name!r} of {definition.type_name!r} Op has type {tensor.dtype.base.name} "
                     f"that does not match {_wanted(definition, spec, wanted)}.\n"

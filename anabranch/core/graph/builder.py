@@ -161,6 +161,9 @@ class Builder:
     def note_variable(self, variable: Any) -> None:
         """Hear of a variable that was made here, once its handle is there."""
 
+    def note_value(self, variable: Any) -> None:
+        """Hear of a variable that was made where ops run at once, once it has its first value."""
+
     def device(self, device_name_or_function: Any) -> Context[None]:
         """Places the ops applied inside."""
         return _NOTHING
@@ -212,6 +215,10 @@ class Builder:
         """A collection's own list; where there are none, a list that nobody else will see."""
         return []
 
+    def forget_library_state(self) -> None:
+        """Begin anew with what libraries keep."""
+        self._library_state = None
+
     def library_state(self, key: Hashable, make: Callable[[], T]) -> T:
         """What a library keeps beside this builder under ``key``, made on first use."""
         state = self._library_state
@@ -239,9 +246,30 @@ thread_context.keep(lambda: list(_stack.builders), _write_stack)
 _bottom: list[Callable[[], Any]] = []  # filled by default_graph.py
 
 
+def require_graph(usual: str, given: str, instead: str, kind: type[Exception] = RuntimeError) -> None:
+    """Refuse what only a graph can have, where ops run at once.
+
+    Args:
+        usual: what TensorFlow says.
+        given: what is refused.
+        instead: what does the same.
+        kind: class of the error.
+    """
+    if not current_builder().defers:
+        raise kind(
+            f"{usual}\n"
+            + errors.message(f"{given} where ops run at once", "a graph: with tf.Graph().as_default():", instead)
+        )
+
+
 def set_bottom(bottom: Callable[[], Any]) -> None:
     """Say what gives the builder below those of all threads."""
     _bottom[:] = [bottom]
+
+
+def bottom() -> Any:
+    """What is below the builders of all threads."""
+    return _bottom[0]()
 
 
 @contextlib.contextmanager

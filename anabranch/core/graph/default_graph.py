@@ -48,6 +48,8 @@ def get_default_graph() -> Graph:
 def reset_default_graph() -> None:
     """Replace the process's global graph by an empty one.
 
+    Where ops run at once, what libraries keep there begins anew, too: counts of names, and the global step.
+
     Raises:
         AssertionError: called inside a ``with graph.as_default():`` block.
     """
@@ -58,3 +60,6 @@ def reset_default_graph() -> None:
         )
     with _global_lock:
         _global_graph[:] = [_make_graph[0]()]
+    for one in {builder.bottom(), *builder.current_stack()}:
+        if not one.defers:
+            one.forget_library_state()

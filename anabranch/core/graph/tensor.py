@@ -145,7 +145,10 @@ class Tensor:
 
     def consumers(self) -> list[Any]:
         """Operations of the graph that take it as an input, each once."""
-        self._only_in_a_graph("consumers")
+        raise NotImplementedError(
+            "Tensor.consumers is meaningless when eager execution is enabled.\n"
+            + errors.message(f"consumers of tensor {self._label}, a value", "a tensor of a graph", "tf.GradientTape")
+        )
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
         """Run the tensor in ``session`` or the default session and return its value."""

@@ -10,6 +10,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import PURE, List, NotDifferentiable, Op, Role, Shape, TensorAttr, Type
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import require_graph
 from anabranch.core.values import dtypes
 
 
@@ -257,6 +258,8 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Any:
         >>> tf.placeholder(tf.float32, [None, 784]).shape.as_list()
         [None, 784]
     """
+    usual = "tf.placeholder() is not compatible with eager execution."
+    require_graph(usual, "tf.placeholder", "a function of the tensor: def f(x)")
     return build("Placeholder", dtype=dtypes.as_dtype(dtype).base, shape=shape, name=name)
 
 

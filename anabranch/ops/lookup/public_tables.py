@@ -430,6 +430,10 @@ class _MutableTable(_Table):
         with name_scope(name, f"{self.name}_lookup_table_remove", [self._handle, keys]):
             return build("LookupTableRemoveV2", self._handle, self._keys(keys))
 
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
+        """What saves the table in a checkpoint by object."""
+        return {"table": lambda name: TableSaveable(self, name)}
+
     def _add_saveable(self, checkpoint: bool) -> None:
         if checkpoint:
             saveable = TableSaveable(self, self._handle._resource_name)

@@ -16,7 +16,7 @@ from anabranch.core.contract import inference
 from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op, String, Type
 from anabranch.core.graph.build import build
-from anabranch.core.graph.builder import current_builder
+from anabranch.core.graph.builder import current_builder, require_graph
 from anabranch.core.graph.convert import convert_n_to_tensor, convert_to_tensor
 from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
@@ -189,6 +189,12 @@ def add_check_numerics_ops() -> Operation:
     Raises:
         ValueError: the graph holds conditionals or loops, whose tensors cannot be reached from outside them.
     """
+    require_graph(
+        "add_check_numerics_ops() is not compatible with eager execution. To check for Inf's and NaN's under eager "
+        "execution, call tfe.seterr(inf_or_nan='raise') once before executing the checked operations.",
+        "tf.add_check_numerics_ops",
+        "tf.contrib.eager.seterr(inf_or_nan='raise')",
+    )
     checks: list[Tensor] = []
     graph = get_default_graph()
     for op in graph.get_operations():

@@ -298,7 +298,8 @@ def zero_fraction(value: Any, name: str | None = None) -> Any:
 def _noise_shape(x: Any, noise_shape: Any) -> Any:
     """A list where everything is known, else a tensor. None in ``noise_shape`` stands for the size of ``x`` there."""
     if noise_shape is None:
-        return x.shape.as_list() if x.shape.is_fully_defined() else build("Shape", x)
+        known = x.shape.is_fully_defined() and x.shape.ndims  # a list without elements would be of floats
+        return x.shape.as_list() if known else build("Shape", x)
     if hasattr(noise_shape, "graph"):
         return noise_shape
     try:

@@ -1,32 +1,47 @@
 """`tf.train.Checkpoint`: checkpoints by object, which survive renaming of variables.
 
-`restore` reads no values: it returns a status, and ``status.initialize_or_restore()`` or ``run_restore_ops()`` matches
-the objects that exist *then* with those of the file, by the names that lead to them, and restores all of them in one
-step. Objects made after `restore` was called are therefore restored, too.
+In a graph, `restore` reads no values: it returns a status, and ``status.initialize_or_restore()`` or
+``run_restore_ops()`` matches the objects that exist *then* with those of the file, by the names that lead to them, and
+restores all of them in one step. Objects made after `restore` was called are therefore restored, too.
+
+Where ops run at once, `restore` gives the objects that exist their values now: all of them, or none if one does not
+fit. Those that come later get theirs when they become a child of another one (:mod:`anabranch.variables.tracking`),
+and slots of an optimizer are made with theirs. Such a status lives as long as one of the objects that it has met.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.eager import recording
+from anabranch.eager.mode import EAGER
 from anabranch.formats import checkpoints
 from anabranch.ops.control.public_dependencies import group
 from anabranch.session import get_default_session
 from anabranch.train.saving import checkpoint_state, saveable, saver_builder, trackable
 from anabranch.train.saving.object_checkpoint import OBJECT_GRAPH_KEY, read_object_graph
+from anabranch.variables import tracking
+from anabranch.variables.tracking import AutoTrackable, Trackable
 from anabranch.variables.variable import Variable, make_variable
+
+_numbers = itertools.count()
 
 
 def _session(given: Any) -> Any:
+    """The session to work in; None where ops run at once."""
+    if not current_builder().defers:
+        return None
     session = given or get_default_session()
     if session is None:
         raise RuntimeError(
@@ -37,14 +52,14 @@ def _session(given: Any) -> Any:
     return session
 
 
-@public("train.Checkpoint")
-class Checkpoint:
+@public("train.Checkpoint", "contrib.eager.Checkpoint")
+class Checkpoint(AutoTrackable):
     """A group of objects that are saved and restored together.
 
     Args:
         root: an object whose children are this one's, too.
-        kwargs: variables, optimizers, mutable tables, other checkpoints, and lists and dicts of them, by name. Further
-            ones may be set as attributes.
+        kwargs: variables, optimizers, layers, mutable tables, other checkpoints, and lists and dicts of them, by name.
+            Further ones may be set as attributes.
 
     Example:
         >>> import anabranch as tf, tempfile
@@ -59,8 +74,10 @@ class Checkpoint:
         [1.0, 2.0]
     """
 
+    _OWN = frozenset({"_save_counter", "_root", "_saves", "_count_op", "_is_counting"})
+    """Attributes that are no children."""
+
     def __init__(self, root: Any = None, **kwargs: Any) -> None:
-        self._tracked: dict[str, Any] = {}
         self._saves: dict[bytes, tuple[Graph, Any, Any]] = {}
         self._save_counter: Any = None
         self._root = root
@@ -71,24 +88,17 @@ class Checkpoint:
             setattr(self, name, item)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
-        if name.startswith("_"):
-            return
-        if trackable.is_trackable(value):
-            self._tracked[name] = value
+        if name in self._OWN:
+            object.__setattr__(self, name, value)
         else:
-            self._tracked.pop(name, None)
+            super().__setattr__(name, value)
 
-    def __delattr__(self, name: str) -> None:
-        object.__delattr__(self, name)
-        self._tracked.pop(name, None)
-
-    def _trackable_children(self) -> dict[str, Any]:
-        children = {} if self._root is None else trackable.children(self._root)
-        children |= self._tracked
+    def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        own = {} if self._root is None else trackable.children(self._root)
+        own |= self._named_children()
         if self._save_counter is not None:
-            children["save_counter"] = self._save_counter
-        return children
+            own["save_counter"] = self._save_counter
+        return own
 
     @property
     def save_counter(self) -> Any:
@@ -98,15 +108,20 @@ class Checkpoint:
 
     def _make_counter(self) -> None:
         if self._save_counter is None:
-            with self._graph().as_default(), self._graph().control_dependencies(None):
+            builder = self._builder()
+            with builder.as_default(), builder.control_dependencies(None), builder.init_scope():
                 self._save_counter = make_variable(
                     constant(0, "int64"), trainable=False, name="save_counter", dtype="int64", collections=[]
                 )
 
-    def _graph(self) -> Graph:
+    def _builder(self) -> Any:
+        """What the objects belong to: a graph, or where ops run at once."""
         for _, item in trackable.ObjectGraph(self).values():
-            return item.graph if isinstance(item, Variable) else item.resource_handle.graph
-        return get_default_graph()
+            if isinstance(item, Variable):
+                return item._builder
+            if hasattr(item, "resource_handle"):
+                return getattr(item.resource_handle, "graph", EAGER)
+        return current_builder() if not current_builder().defers else get_default_graph()
 
     # ---------------------------------------------------------------------------------------------------------- saving
     def write(self, file_prefix: Any, session: Any = None) -> str:
@@ -114,17 +129,17 @@ class Checkpoint:
         session = _session(session)
         view = trackable.ObjectGraph(self)
         proto = view.to_proto().SerializeToString(deterministic=True)
+        place = checkpoint_state.as_path(file_prefix)
+        if session is None:
+            _save_op(constant(place), view, proto)
+            return place
         graph = session.graph
         known = self._saves.get(proto)
         if known is None or known[0] is not graph:
             with graph.as_default(), graph.control_dependencies(None), name_scope(None, "save"):
                 path = build("PlaceholderWithDefault", "model", shape=(), name="Const")
-                spec = saveable.SaveSpec(constant(proto), "", OBJECT_GRAPH_KEY)
-                items = [*view.saveables(), saveable.SaveableObject(spec.tensor, [spec], OBJECT_GRAPH_KEY)]
-                op = saver_builder.BulkSaverBuilder().save_op(path, items)
-            known = (graph, path, op)
+                known = (graph, path, _save_op(path, view, proto))
             self._saves = {proto: known}
-        place = checkpoint_state.as_path(file_prefix)
         session.run(known[2], {known[1]: place})
         return place
 
@@ -137,6 +152,9 @@ class Checkpoint:
     def _count_and_write(self, file_prefix: Any, session: Any) -> str:
         """Like :meth:`save`, but leaves the file alone that names the checkpoints."""
         self._make_counter()
+        if session is None:
+            number = int(self._save_counter.assign_add(1).numpy())
+            return self.write(f"{checkpoint_state.as_path(file_prefix)}-{number}")
         with session.graph.as_default():
             if not hasattr(self, "_count_op"):
                 self._is_counting = build_is_initialized(self._save_counter)
@@ -153,10 +171,15 @@ class Checkpoint:
             return InitializationOnlyStatus(self)
         path = checkpoint_state.as_path(save_path)
         proto = read_object_graph(path)
-        return NameBasedStatus(self, path) if proto is None else LoadStatus(self, path, proto)
+        status = NameBasedStatus(self, path) if proto is None else LoadStatus(self, path, proto)
+        if not current_builder().home.defers:
+            status.restore_as_they_come()
+        return status
 
     def restore(self, save_path: Any) -> Any:
-        """What can be restored from a checkpoint; values change when one of the status' methods runs.
+        """What can be restored from a checkpoint; in a graph, values change when one of the status' methods runs.
+
+        Where ops run at once, what exists has its value when this returns, and what comes later gets it then.
 
         Args:
             save_path: path of a checkpoint by object, or of one that a `tf.train.Saver` wrote; None if there is none
@@ -167,11 +190,23 @@ class Checkpoint:
             ``assert_existing_objects_matched()``, ``assert_nontrivial_match()`` and ``expect_partial()``.
 
         Raises:
-            NotFoundError: there is no checkpoint.
+            NotFoundError: there is no checkpoint. InvalidArgumentError, ValueError: a shape or dtype differs, where ops
+                run at once; nothing has changed then.
         """
-        status = self.read(save_path)
-        self._make_counter()
+        if current_builder().home.defers:
+            status = self.read(save_path)
+            self._make_counter()
+        else:
+            self._make_counter()
+            status = self.read(save_path)
         return status
+
+
+def _save_op(path: Any, view: trackable.ObjectGraph, proto: bytes) -> Any:
+    """The op that writes the objects and their graph."""
+    spec = saveable.SaveSpec(constant(proto), "", OBJECT_GRAPH_KEY)
+    items = [*view.saveables(), saveable.SaveableObject(spec.tensor, [spec], OBJECT_GRAPH_KEY)]
+    return saver_builder.BulkSaverBuilder().save_op(path, items)
 
 
 def build_is_initialized(variable: Any) -> Any:
@@ -185,16 +220,68 @@ def build_is_initialized(variable: Any) -> Any:
 class _Status:
     def __init__(self, root: Checkpoint) -> None:
         self._root = root
+        self.number = next(_numbers)
+        """Later restorations have greater numbers, and come last."""
+        self._restored: set[Any] = set()
+        self._settling = False
 
     def _values(self) -> Iterator[Any]:
         return (item for _, item in trackable.ObjectGraph(self._root).values())
 
-    def _found(self) -> list[tuple[Any, str]]:
-        """Objects that exist and have a value in the file, and its key there."""
+    def _found(self) -> list[tuple[Any, Any, str]]:
+        """Values that exist and are in the file: the object, its value, and its key there."""
         raise NotImplementedError
 
     _path: str
 
+    # ------------------------------------------------------------------------------------------- where ops run at once
+    def restore_as_they_come(self) -> None:
+        """Restore what exists now, and what will exist when it comes."""
+        for older in [one for one in tracking.waiting if one._root is self._root]:
+            tracking.waiting.discard(older)
+        self.settle()
+        if not self._is_complete():
+            tracking.waiting.add(self)
+
+    def settle(self) -> None:
+        """Restore what has come since the last time."""
+        if self._settling:
+            return
+        self._settling = True
+        try:
+            with EAGER.as_default(), recording.stopped():
+                self._make_slots()
+                new = [
+                    (item, value, key)
+                    for item, value, key in self._found()
+                    if key not in self._restored and not (isinstance(item, Variable) and item._builder.defers)
+                ]
+                if new:
+                    items = [one for _, value, key in new for one in trackable.saveables_of(value, key)]
+                    saver_builder.BulkSaverBuilder().restore_now(constant(self._path), items)
+                    self._restored.update([key for _, _, key in new])
+                self._hold()
+        finally:
+            self._settling = False
+        if self._is_complete():
+            tracking.waiting.discard(self)
+
+    def _make_slots(self) -> None:
+        """Make the slots that the file has values for."""
+
+    def _hold(self) -> None:
+        """Live as long as one of the objects that were met."""
+
+    def _be_held_by(self, objects: Iterable[Any]) -> None:
+        for item in (*objects, self._root._root):
+            if isinstance(item, Trackable):
+                item.__dict__["_restoration"] = self
+
+    def _is_complete(self) -> bool:
+        """Whether nothing in the file waits for an object."""
+        return False
+
+    # ---------------------------------------------------------------------------------------------------- in a graph
     def expect_partial(self) -> Any:
         """Return the status; say that parts of the checkpoint are not wanted."""
         return self
@@ -202,12 +289,14 @@ class _Status:
     def run_restore_ops(self, session: Any = None) -> None:
         """Restore what exists and is in the checkpoint, all in one step."""
         session = _session(session)
+        if session is None:
+            return
         matches = self._found()
         if not matches:
             return
         graph = session.graph
         with graph.as_default(), graph.control_dependencies(None), name_scope(None, "restore"):
-            items = [item for value, key in matches for item in trackable.saveables_of(value, key)]
+            items = [item for _, value, key in matches for item in trackable.saveables_of(value, key)]
             path = constant(self._path)
             restore = saver_builder.BulkSaverBuilder()._add_restore_ops(path, items, False, False)
         session.run(restore)
@@ -215,7 +304,9 @@ class _Status:
     def initialize_or_restore(self, session: Any = None) -> None:
         """Restore like :meth:`run_restore_ops`, and initialise the variables that the checkpoint lacks."""
         session = _session(session)
-        restored = {id(value) for value, _ in self._found()}
+        if session is None:
+            return
+        restored = {id(item) for item, _, _ in self._found()}
         waiting = [item for item in self._values() if isinstance(item, Variable) and id(item) not in restored]
         if waiting:
             with session.graph.as_default():
@@ -225,12 +316,16 @@ class _Status:
 
     def assert_existing_objects_matched(self) -> Any:
         """AssertionError unless every object that exists is in the checkpoint; returns the status."""
-        matched_ids = {id(value) for value, _ in self._found()}
+        matched_ids = {id(item) for item, _, _ in self._found()}
         for item in self._values():
             if id(item) not in matched_ids and item is not self._root._save_counter:
                 raise AssertionError(
                     f"Object not assigned a value from checkpoint: {item}\n"
-                    + errors.message(f"{item.name!r}, which {self._path} lacks", "a value for it", "expect_partial()")
+                    + errors.message(
+                        f"{getattr(item, 'name', item)!r}, which {self._path} lacks",
+                        "a value for it",
+                        "expect_partial()",
+                    )
                 )
         return self
 
@@ -257,20 +352,39 @@ class LoadStatus(_Status):
         self._path = path
         self._proto = proto
 
-    def _found(self) -> list[tuple[Any, str]]:
-        matches = []
+    def _found(self) -> list[tuple[Any, Any, str]]:
+        found = []
         seen = set()
-        for number, item in sorted(trackable.matched(self._root, self._proto).items()):
+        for number, item in sorted(trackable.Matches(self._root, self._proto).objects.items()):
+            if id(item) in seen:
+                continue
+            seen.add(id(item))
+            values = trackable.values_of(item)
             for attribute in self._proto.nodes[number].attributes:
-                if trackable.has_value(item) and id(item) not in seen:
-                    seen.add(id(item))
-                    matches.append((item, attribute.checkpoint_key))
-        return matches
+                value = values.get(attribute.name)
+                if value is not None:
+                    found.append((item, value, attribute.checkpoint_key))
+        return found
+
+    def _make_slots(self) -> None:
+        for optimizer, variable, name, number in trackable.Matches(self._root, self._proto).slots:
+            attributes = self._proto.nodes[number].attributes
+            if attributes and not variable._builder.defers:
+                with checkpoints.open_checkpoint(self._path) as reader:
+                    value = reader.read(attributes[0].checkpoint_key)
+                optimizer._restored_slot(variable, name, constant(value))
+
+    def _hold(self) -> None:
+        self._be_held_by(trackable.Matches(self._root, self._proto).objects.values())
+
+    def _is_complete(self) -> bool:
+        keys = {attribute.checkpoint_key for node in self._proto.nodes for attribute in node.attributes}
+        return keys <= self._restored
 
     def assert_consumed(self) -> Any:
-        matched = trackable.matched(self._root, self._proto)
+        matches = trackable.Matches(self._root, self._proto)
         for number, node in enumerate(self._proto.nodes):
-            if number not in matched and node.attributes:
+            if number not in matches.objects and node.attributes:
                 raise AssertionError(
                     f"Unresolved object in checkpoint: {node.attributes[0].checkpoint_key}\n"
                     + errors.message(
@@ -288,15 +402,21 @@ class NameBasedStatus(_Status):
     def __init__(self, root: Checkpoint, path: str) -> None:
         super().__init__(root)
         self._path = path
+        with checkpoints.open_checkpoint(path) as reader:
+            self._names = set(reader.tensors)
 
-    def _found(self) -> list[tuple[Any, str]]:
-        with checkpoints.open_checkpoint(self._path) as reader:
-            names = set(reader.tensors)
+    def _found(self) -> list[tuple[Any, Any, str]]:
         return [
-            (item, item._shared_name)
+            (item, item, item._shared_name)
             for item in self._values()
-            if isinstance(item, Variable) and item._shared_name in names
+            if isinstance(item, Variable) and item._shared_name in self._names
         ]
+
+    def _hold(self) -> None:
+        self._be_held_by(trackable.ObjectGraph(self._root).objects)
+
+    def _is_complete(self) -> bool:
+        return self._names <= self._restored
 
 
 class InitializationOnlyStatus(_Status):
@@ -304,7 +424,7 @@ class InitializationOnlyStatus(_Status):
 
     _path = "no checkpoint"
 
-    def _found(self) -> list[tuple[Any, str]]:
+    def _found(self) -> list[tuple[Any, Any, str]]:
         return []
 
     def _refuse(self) -> Any:
@@ -323,11 +443,12 @@ class InitializationOnlyStatus(_Status):
         return self._refuse()
 
     def run_restore_ops(self, session: Any = None) -> None:
-        if session is not None or get_default_session() is not None:
-            self._refuse()
+        self._refuse()
 
     def initialize_or_restore(self, session: Any = None) -> None:
         session = _session(session)
+        if session is None:
+            return
         variables = [item for item in self._values() if isinstance(item, Variable)]
         if variables:
             with session.graph.as_default():
@@ -346,6 +467,7 @@ class CheckpointManager:
         max_to_keep: how many to keep; all if None.
         keep_checkpoint_every_n_hours: keep one for good every so many hours.
         checkpoint_name: name of the checkpoints, before their numbers.
+        init_fn: called by :meth:`restore_or_initialize` if there is no checkpoint.
     """
 
     def __init__(
@@ -355,6 +477,7 @@ class CheckpointManager:
         max_to_keep: int | None,
         keep_checkpoint_every_n_hours: float | None = None,
         checkpoint_name: str = "ckpt",
+        init_fn: Callable[[], Any] | None = None,
     ) -> None:
         if max_to_keep is not None and max_to_keep <= 0:
             raise ValueError(
@@ -366,6 +489,7 @@ class CheckpointManager:
         self._max_to_keep = max_to_keep
         self._every = keep_checkpoint_every_n_hours
         self._name = checkpoint_name
+        self._init_fn = init_fn
         state = checkpoint_state.get_checkpoint_state(self._directory)
         now = time.time()
         self._last_preserved = now
@@ -381,6 +505,11 @@ class CheckpointManager:
     def directory(self) -> str:
         """The folder."""
         return self._directory
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """What is saved."""
+        return self._checkpoint
 
     @property
     def checkpoints(self) -> list[str]:
@@ -399,7 +528,7 @@ class CheckpointManager:
         if checkpoint_number is None:
             path = self._checkpoint._count_and_write(prefix, session)
         else:
-            number = checkpoint_number if isinstance(checkpoint_number, int) else int(session.run(checkpoint_number))
+            number = _number(checkpoint_number, session)
             path = self._checkpoint.write(f"{prefix}-{number}", session)
         self._kept.pop(path, None)
         self._kept[path] = time.time()
@@ -419,6 +548,22 @@ class CheckpointManager:
                 checkpoint_state.remove_checkpoint(old)
         checkpoint_state.remove_leftovers(prefix)
         return path
+
+    def restore_or_initialize(self) -> str | None:
+        """Restore the newest checkpoint and return its path; without one, call ``init_fn`` and return None."""
+        if self.latest_checkpoint is not None:
+            self._checkpoint.restore(self.latest_checkpoint)
+            return self.latest_checkpoint
+        if self._init_fn is not None:
+            self._init_fn()
+        return None
+
+
+def _number(given: Any, session: Any) -> int:
+    """The number of a checkpoint, which may be a tensor or a variable."""
+    if isinstance(given, int) or session is None:
+        return int(given)
+    return int(session.run(given))
 
 
 __all__ = ["Checkpoint", "CheckpointManager", "LoadStatus"]

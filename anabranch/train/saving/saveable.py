@@ -13,6 +13,7 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.device import DeviceSpec
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
@@ -102,10 +103,12 @@ class ResourceVariableSaveable(SaveableObject):
         super().__init__(variable, [spec], name)
 
     def _value(self) -> Tensor:
+        if not self._variable._builder.defers:
+            return self._variable.read_value()
         if not self._is_slice:
             return self._variable._graph_element
         if self._made is None:
-            graph = self._variable.graph
+            graph = self._variable._builder
             with graph.device(self._variable.handle.device):
                 value = self._variable.read_value()
             with graph.device("/device:CPU:0"):
@@ -116,10 +119,14 @@ class ResourceVariableSaveable(SaveableObject):
         (value,) = restored_tensors
         if restored_shapes is not None:
             value = build("Reshape", value, restored_shapes[0])
-        with self._variable.graph.device(self._variable.handle.device):
+        with self._variable._builder.device(self._variable.handle.device):
             value = build("Identity", value)
-            self._variable.shape.assert_is_compatible_with(value.shape)
+            self.check([value])
             return build("AssignVariableOp", self.handle_op, value)
+
+    def check(self, restored_tensors: list[Tensor]) -> None:
+        """ValueError unless the variable can have that value."""
+        self._variable.shape.assert_is_compatible_with(restored_tensors[0].shape)
 
 
 def is_saveable(item: Any) -> bool:
@@ -164,6 +171,8 @@ def op_list_to_dict(op_list: Iterable[Any]) -> dict[str, Any]:
             + errors.message(f"a {type(op_list).__name__}", "a list or dict", "tf.train.Saver([v])")
         )
     by_name: dict[str, Any] = {}
+    if not current_builder().defers:
+        op_list = {id(item): item for item in op_list}.values()  # one object twice is that object
     for item in sorted(op_list, key=lambda variable: variable.name):
         if is_saveable(item):
             by_name[item.name] = item

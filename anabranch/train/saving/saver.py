@@ -17,17 +17,21 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.collections import GraphKeys, register_proto_function
+from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.protos import training_pb2
+from anabranch.eager import recording
+from anabranch.eager.mode import EAGER
 from anabranch.platform import logging
 from anabranch.runtime.state import spare_buffers
 from anabranch.train import meta_graph
 from anabranch.train.saving import checkpoint_state, saver_builder
 from anabranch.train.saving.async_save import BackgroundSaves
 from anabranch.train.saving.object_checkpoint import saver_for_object_checkpoint
-from anabranch.train.saving.saveable import all_saveable_objects
+from anabranch.train.saving.saveable import all_saveable_objects, validated
 from anabranch.variables.save_slice import inside_scope, without_scope
 
 _NO_FOLDER = (errors.FailedPreconditionError, errors.NotFoundError, errors.AlreadyExistsError)
@@ -128,6 +132,8 @@ class Saver:
         """The checkpoints, of those that are kept, which this saver wrote."""
         self._next_checkpoint_time = 0.0
         self._background = BackgroundSaves() if asynchronous else None
+        self._eager: EagerSaver | None = None
+        """What saves and restores where ops run at once, in place of a session."""
         self._saving = threading.RLock()
         self.saver_def: Any = None
         if saver_def is not None:
@@ -145,6 +151,9 @@ class Saver:
         if self._is_built:
             return
         self._is_built = True
+        if not current_builder().defers:
+            self._build_eagerly()
+            return
         if self._background is not None:
             spare_buffers.expect(get_default_graph())
         if self.saver_def is not None:
@@ -178,7 +187,38 @@ class Saver:
         )
         self._check_saver_def()
 
+    def _build_eagerly(self) -> None:
+        """Prepare for variables that have values."""
+        if self._var_list is None:
+            raise RuntimeError(
+                "When eager execution is enabled, `var_list` must specify a list or dict of variables to save\n"
+                + errors.message("tf.train.Saver() where ops run at once", "the variables", "tf.train.Saver([v, w])")
+            )
+        if self._background is not None:
+            raise errors.UnimplementedError(
+                None,
+                None,
+                errors.message("asynchronous=True where ops run at once", "a saver that waits", "leave it out"),
+            )
+        if not self._var_list and not self._allow_empty:
+            raise ValueError(
+                "No variables to save\n" + errors.message("an empty var_list", "variables", "tf.train.Saver([v, w])")
+            )
+        self._is_empty = not self._var_list
+        self._eager = EagerSaver(self._var_list, self._write_version, self._reshape)
+        self.saver_def = training_pb2.SaverDef(
+            filename_tensor_name="",
+            save_tensor_name="",
+            restore_op_name="",
+            max_to_keep=self._max_to_keep or 0,
+            keep_checkpoint_every_n_hours=self._keep_checkpoint_every_n_hours,
+            version=self._write_version,
+        )
+        self._next_checkpoint_time = time.time() + self._keep_checkpoint_every_n_hours * 3600
+
     def _check_saver_def(self) -> None:
+        if self._eager is not None:
+            return
         for field, label in zip(_NAMES, ("filename_tensor", "save_tensor", "restore_op"), strict=True):
             if not getattr(self.saver_def, field):
                 raise ValueError(
@@ -300,6 +340,8 @@ class Saver:
             ValueError: the path is that of the state file.
             ResourceExhaustedError: the disk is full; checkpoints that were there are as they were.
         """
+        if self._eager is not None:
+            sess = self._eager
         if not self._is_built:
             raise RuntimeError(
                 "`build()` should be called before save if defer_build==True\n"
@@ -388,7 +430,11 @@ class Saver:
         written = None
         if not self._is_empty:
             try:
-                written = _text(sess.run(self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: path}))
+                if self._eager is not None:
+                    written = self._eager.save(path)
+                else:
+                    fed = {self.saver_def.filename_tensor_name: path}
+                    written = _text(sess.run(self.saver_def.save_tensor_name, fed))
             except BaseException as problem:
                 checkpoint_state.remove_shards(f"{path}_temp")
                 missing = isinstance(problem, _NO_FOLDER) and not os.path.isdir(os.path.dirname(path) or ".")
@@ -398,7 +444,7 @@ class Saver:
                     f"Parent directory of {path} doesn't exist, can't save.\n"
                     + errors.message(f"{path!r} for a checkpoint", "a folder before the name", "another folder")
                 ) from problem
-        if write_meta_graph:
+        if write_meta_graph and self._eager is None:
             self._write_graph(sess, graph_file, *graph_options)
         finish(written)
         return written
@@ -462,6 +508,8 @@ class Saver:
                 + errors.message("a saver that is not built", "a call of build() before", "saver.build()")
             )
         path = checkpoint_state.as_path(save_path)
+        if self._eager is not None:
+            sess = self._eager
         self.wait()
         if not checkpoint_state.checkpoint_exists(path):
             raise ValueError(
@@ -474,7 +522,10 @@ class Saver:
             )
         logging.info("Restoring parameters from %s", path)
         try:
-            sess.run(self.saver_def.restore_op_name, {self.saver_def.filename_tensor_name: path})
+            if self._eager is not None:
+                self._eager.restore(path)
+            else:
+                sess.run(self.saver_def.restore_op_name, {self.saver_def.filename_tensor_name: path})
         except errors.NotFoundError as problem:
             with sess.graph.as_default():
                 other = saver_for_object_checkpoint(path, self._var_list, Saver)
@@ -484,6 +535,40 @@ class Saver:
             other.restore(sess, path)
         except errors.InvalidArgumentError as problem:
             raise _explained(problem, "a mismatch between the current graph and the graph") from problem
+
+
+class EagerSaver:
+    """What a saver does where ops run at once.
+
+    Args:
+        var_list: variables, or names with variables.
+        write_version: format of the checkpoints.
+        reshape: whether values of another shape are reshaped.
+    """
+
+    graph = EAGER
+
+    def __init__(self, var_list: Any, write_version: Any, reshape: bool) -> None:
+        self._var_list = var_list
+        self._reshape = reshape
+        self._builder = saver_builder.BulkSaverBuilder(write_version)
+        validated(var_list)
+
+    def run(self, fetch: Any) -> Any:
+        """The value of a tensor or variable."""
+        tensor: Any = convert_to_tensor(fetch)
+        return tensor.numpy()
+
+    def save(self, path: str) -> str:
+        """Write a checkpoint."""
+        with EAGER.as_default(), recording.stopped():
+            self._builder.save_op(constant(path), validated(self._var_list))
+        return path
+
+    def restore(self, path: str) -> None:
+        """Read a checkpoint."""
+        with EAGER.as_default(), recording.stopped():
+            self._builder.restore_now(constant(path), validated(self._var_list), self._reshape)
 
 
 def _explained(problem: Any, what: str) -> Any:
@@ -498,6 +583,8 @@ def _explained(problem: Any, what: str) -> Any:
 def _step(sess: Any, step: Any) -> int:
     if isinstance(step, numbers.Integral):
         return int(step)
+    if isinstance(sess, EagerSaver):
+        return int(sess.run(step))
     if isinstance(step, (Tensor, Operation, str)) or hasattr(step, "graph") or hasattr(step, "op"):
         return int(sess.run(step))
     try:

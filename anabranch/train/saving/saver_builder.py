@@ -14,6 +14,7 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.device import canonical_name
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant
 from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
@@ -63,7 +64,7 @@ class BaseSaverBuilder:
     ) -> list[Tensor]:
         """The tensors of the saveables as a file has them; one op reads them all."""
         specs = [spec for item in saveables for spec in item.specs]
-        with get_default_graph().device("/device:CPU:0"):
+        with current_builder().device("/device:CPU:0"):
             return build(
                 "RestoreV2",
                 filename_tensor,
@@ -140,6 +141,21 @@ class BaseSaverBuilder:
                 assigned.append(item.restore(list(tensors[at : at + len(item.specs)]), shapes))
             at += len(item.specs)
         return group(*assigned, name=name)
+
+    def restore_now(self, path: Any, saveables: Sequence[Any], reshape: bool = False) -> None:
+        """Restore where ops run at once: all of the saveables, or none if one does not fit."""
+        if not saveables:
+            return
+        tensors = self.bulk_restore(path, saveables, -1, False)
+        rest = iter([tensors] if isinstance(tensors, Tensor) else tensors)
+        parts = [[next(rest) for _ in item.specs] for item in saveables]
+        if not reshape:
+            for item, own in zip(saveables, parts, strict=True):
+                check = getattr(item, "check", None)
+                if check is not None:
+                    check(own)
+        for item, own in zip(saveables, parts, strict=True):
+            item.restore(own, [spec.tensor.shape.as_list() for spec in item.specs] if reshape else None)
 
     def _add_sharded_restore_ops(
         self, filename_tensor: Tensor, per_device: Any, restore_sequentially: bool, reshape: bool

@@ -1,25 +1,28 @@
 """Programs as graphs of objects: what a checkpoint by object holds, and under which keys.
 
 An object has named children: the attributes of a `tf.train.Checkpoint`, the items of lists and dicts, what an optimizer
-keeps. A variable or table has a value. Its key is the shortest path of names that leads to it
-(``layer/kernel/.ATTRIBUTES/VARIABLE_VALUE``); a slot of an optimizer stands under the variable that it belongs to.
-An object of another class takes part if it has a method ``_trackable_children()`` that returns a dict of its children.
+keeps (see :mod:`anabranch.variables.tracking`). A variable has a value, and so has what defines
+``_gather_saveables_for_checkpoint()``: tables, iterators, objects of a program. The key of a value is the shortest path
+of names that leads to it (``layer/kernel/.ATTRIBUTES/VARIABLE_VALUE``); a slot of an optimizer stands under the
+variable that it belongs to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.protos import object_graph_pb2
-from anabranch.ops.lookup.public_tables import TableSaveable, _MutableTable
 from anabranch.train.optimizer import Optimizer
 from anabranch.train.saving import saveable
+from anabranch.variables.tracking import Trackable, children, is_trackable
 from anabranch.variables.variable import Variable
 
 _ATTRIBUTES = ".ATTRIBUTES"
 _SLOT = ".OPTIMIZER_SLOT"
+VALUE = "VARIABLE_VALUE"
+"""Name of the value of a variable."""
 
 
 def escaped(name: str) -> str:
@@ -27,29 +30,22 @@ def escaped(name: str) -> str:
     return name.replace(".", "..").replace("/", ".S")
 
 
-def is_trackable(item: Any) -> bool:
-    """Whether an object has a value or children that a checkpoint can hold."""
-    return isinstance(item, (Variable, Optimizer, _MutableTable, list, tuple, dict)) or (
-        hasattr(item, "_trackable_children") and not isinstance(item, type)
-    )
-
-
-def children(item: Any) -> dict[str, Any]:
-    """The named children of an object."""
-    if isinstance(item, (Variable, _MutableTable)):
-        return {}
-    if isinstance(item, Optimizer):
-        return {name: variable for (name, _), variable in sorted(item._non_slots.items(), key=lambda pair: pair[0][0])}
-    if isinstance(item, (list, tuple)):
-        return {str(i): part for i, part in enumerate(item) if is_trackable(part)}
-    if isinstance(item, dict):
-        return {str(name): part for name, part in item.items() if is_trackable(part)}
-    return dict(item._trackable_children())
+def values_of(item: Any) -> dict[str, Any]:
+    """The values of an object itself, by name: a variable, a saveable object, or what makes one of a key."""
+    if isinstance(item, Variable):
+        return {VALUE: item}
+    gather: Callable[[], dict[str, Any]] | None = getattr(item, "_gather_saveables_for_checkpoint", None)
+    return {} if gather is None or isinstance(item, type) else gather()
 
 
 def has_value(item: Any) -> bool:
     """Whether a checkpoint holds a value of the object itself."""
-    return isinstance(item, (Variable, _MutableTable))
+    return bool(values_of(item))
+
+
+def holds_objects(item: Any) -> bool:
+    """Whether a list or dict has something in it, at any depth, that a checkpoint can hold."""
+    return any(not isinstance(part, (list, tuple, dict)) or holds_objects(part) for part in children(item).values())
 
 
 class ObjectGraph:
@@ -66,6 +62,8 @@ class ObjectGraph:
         while at < len(self.objects):
             child_numbers = {}
             for name, child in children(self.objects[at]).items():
+                if isinstance(child, (list, tuple, dict)) and not holds_objects(child):
+                    continue
                 prefix = f"{self.paths[at]}/" if self.paths[at] else ""
                 child_numbers[name] = self._add(child, prefix + escaped(name))
             self.references.append(child_numbers)
@@ -98,12 +96,9 @@ class ObjectGraph:
         """The objects that have values, with their numbers."""
         return ((i, item) for i, item in enumerate(self.objects) if has_value(item))
 
-    def attribute(self, number: int) -> tuple[str, str, str]:
-        """Name, full name and key of the value of an object."""
-        item = self.objects[number]
-        name = "VARIABLE_VALUE" if isinstance(item, Variable) else "table"
-        full_name = item._shared_name if isinstance(item, Variable) else ""
-        return name, full_name, f"{self.paths[number]}/{_ATTRIBUTES}/{name}"
+    def key(self, number: int, name: str) -> str:
+        """The key of a value of an object."""
+        return f"{self.paths[number]}/{_ATTRIBUTES}/{name}"
 
     def to_proto(self) -> Any:
         """The ``TrackableObjectGraph``."""
@@ -112,9 +107,9 @@ class ObjectGraph:
             node = proto.nodes.add()
             for name, child in self.references[number].items():
                 node.children.add(node_id=child, local_name=name)
-            if has_value(item):
-                label, full_name, key = self.attribute(number)
-                node.attributes.add(name=label, full_name=full_name, checkpoint_key=key)
+            for name in values_of(item):
+                full_name = item._shared_name if isinstance(item, Variable) else ""
+                node.attributes.add(name=name, full_name=full_name, checkpoint_key=self.key(number, name))
             for variable, name, slot in self.slots.get(number, ()):
                 node.slot_variables.add(original_variable_node_id=variable, slot_name=name, slot_variable_node_id=slot)
             node.has_checkpoint_values.value = True
@@ -122,60 +117,86 @@ class ObjectGraph:
 
     def saveables(self) -> list[Any]:
         """What is to be saved, under its keys."""
-        return [item for number, value in self.values() for item in saveables_of(value, self.attribute(number)[2])]
+        return [
+            one
+            for number, item in self.values()
+            for name, value in values_of(item).items()
+            for one in saveables_of(value, self.key(number, name))
+        ]
 
 
-def saveables_of(item: Any, key: str) -> list[Any]:
+def saveables_of(value: Any, key: str) -> list[Any]:
     """The saveable objects of a value under a key."""
-    return [TableSaveable(item, key)] if isinstance(item, _MutableTable) else saveable.saveables_for(item, key)
+    if callable(value) and not isinstance(value, Variable) and not saveable.is_saveable(value):
+        value = value(key) if not _takes_name(value) else value(name=key)
+    return saveable.saveables_for(value, key)
 
 
-def matched(root: Any, proto: Any) -> dict[int, Any]:
+def _takes_name(function: Any) -> bool:
+    """Whether a factory is called by keyword, as TensorFlow's own are: ``functools.partial(Saveable, table=t)``."""
+    return bool(getattr(function, "keywords", None))
+
+
+class Matches:
     """Which object each node of a saved object graph stands for: followed by name from the root.
+
+    Attributes:
+        objects: objects by number of node.
+        slots: slots that are not there yet: (optimizer, variable, name of the slot, number of its node).
 
     Raises:
         DataLossError: the object graph names nodes that it does not have.
     """
-    count = len(proto.nodes)
 
-    def checked(number: int) -> int:
-        if not 0 <= number < count:
-            raise errors.DataLossError(None, None, f"an object graph of {count} nodes names node {number}")
+    def __init__(self, root: Any, proto: Any) -> None:
+        self._count = count = len(proto.nodes)
+        self.objects: dict[int, Any] = {0: root} if count else {}
+        self.slots: list[tuple[Any, Any, str, int]] = []
+        queue = list(self.objects)
+        for number in queue:
+            own = children(self.objects[number])
+            for reference in proto.nodes[number].children:
+                child = self._checked(reference.node_id)
+                if child in self.objects:
+                    continue
+                item = own.get(reference.local_name)
+                if item is None and isinstance(self.objects[number], Trackable):  # some make their children when asked
+                    item = self.objects[number]._lookup_dependency(reference.local_name)
+                if item is not None:
+                    self.objects[child] = item
+                    queue.append(child)
+        for number, item in list(self.objects.items()):
+            if not isinstance(item, Optimizer):
+                continue
+            for slot in proto.nodes[number].slot_variables:
+                variable = self.objects.get(self._checked(slot.original_variable_node_id))
+                if not isinstance(variable, Variable):
+                    continue
+                place = self._checked(slot.slot_variable_node_id)
+                slot_variable = item.get_slot(variable, slot.slot_name)
+                if slot_variable is not None:
+                    self.objects[place] = slot_variable
+                else:
+                    self.slots.append((item, variable, slot.slot_name, place))
+
+    def _checked(self, number: int) -> int:
+        if not 0 <= number < self._count:
+            raise errors.DataLossError(None, None, f"an object graph of {self._count} nodes names node {number}")
         return number
-
-    matches: dict[int, Any] = {0: root} if count else {}
-    waiting = list(matches)
-    while waiting:
-        number = waiting.pop(0)
-        own = children(matches[number])
-        for reference in proto.nodes[number].children:
-            child = checked(reference.node_id)
-            if child not in matches and reference.local_name in own:
-                matches[child] = own[reference.local_name]
-                waiting.append(child)
-    for number, item in list(matches.items()):
-        if not isinstance(item, Optimizer):
-            continue
-        for slot in proto.nodes[number].slot_variables:
-            variable = matches.get(checked(slot.original_variable_node_id))
-            slot_variable = item.get_slot(variable, slot.slot_name) if isinstance(variable, Variable) else None
-            if slot_variable is not None:
-                matches[checked(slot.slot_variable_node_id)] = slot_variable
-    return matches
 
 
 def check_trackable(name: str, item: Any) -> None:
     """ValueError unless an object can be part of a checkpoint."""
     if not is_trackable(item):
         raise ValueError(
-            f"`Checkpoint` was expecting {name} to be a trackable object (an object derived from `Trackable`), got "
-            f"{item!r}\n"
+            f"`Checkpoint` was expecting a trackable object (an object derived from `TrackableBase`), got {item}. "
+            "If you believe this object should be trackable, give its class a method `_trackable_children`.\n"
             + errors.message(
                 f"{name}={item!r}",
-                "a variable, optimizer, mutable table, Checkpoint, or a list or dict of such",
+                "a variable, optimizer, mutable table, layer, Checkpoint, or a list or dict of such",
                 "a class with a method _trackable_children that returns a dict of those",
             )
         )
 
 
-__all__ = ["ObjectGraph", "check_trackable", "children", "has_value", "is_trackable", "matched", "saveables_of"]
+__all__ = ["Matches", "ObjectGraph", "check_trackable", "children", "has_value", "is_trackable", "saveables_of"]

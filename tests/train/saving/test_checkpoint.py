@@ -133,7 +133,7 @@ def test_no_checkpoint_yet(tmp_path):
 
 
 def test_what_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="was expecting x to be a trackable object"):
+    with pytest.raises(ValueError, match="was expecting a trackable object"):
         tf.train.Checkpoint(x=5)
     checkpoint = tf.train.Checkpoint(v=variable(1.0))
     with pytest.raises(RuntimeError, match="a checkpoint without a session"):

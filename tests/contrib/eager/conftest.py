@@ -1,0 +1,18 @@
+"""Tests of this folder run where ops run at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import anabranch as tf
+from anabranch.eager import mode
+
+
+@pytest.fixture(autouse=True)
+def _eager() -> Iterator[None]:
+    with mode.eager_mode():
+        tf.reset_default_graph()  # counts of names begin anew
+        yield
+        mode.EAGER.callbacks.clear()
