@@ -357,3 +357,55 @@ def test_a_place_as_bytes_of_a_tensor():
         refused = tf.io.serialize_tensor(tf.data.Dataset.range(3)._variant_tensor)
         with pytest.raises(tf.errors.UnimplementedError, match="the place of an iterator"):
             session.run(refused)
+
+
+def test_a_place_holds_its_pipeline_for_a_graph_without_it(tmp_path):
+    path = str(tmp_path / "place")
+    with tf.Graph().as_default():
+        words = tf.contrib.lookup.index_table_from_tensor(["a", "b", "c"])
+        dataset = tf.data.Dataset.range(20).map(lambda x: tf.cond(x > 3, lambda: x * 10, lambda: -x)).shuffle(5, seed=3)
+        dataset = dataset.map(lambda x: x + words.lookup(tf.constant("c"))).batch(3)
+        iterator = dataset.make_initializable_iterator()
+        element = iterator.get_next()
+        saver = tf.train.Saver([tf.data.experimental.make_saveable_from_iterator(iterator)])
+        with tf.Session() as session:
+            session.run([tf.tables_initializer(), iterator.initializer])
+            session.run(element)
+            saver.save(session, path)
+            rest = [session.run(element).tolist() for _ in range(6)]
+    with tf.Graph().as_default():
+        words = tf.contrib.lookup.index_table_from_tensor(["a", "b", "c"])
+        iterator = tf.data.Iterator.from_structure(tf.int64, [None])
+        element = iterator.get_next()
+        saver = tf.train.Saver([tf.data.experimental.make_saveable_from_iterator(iterator)])
+        with tf.Session() as session:
+            session.run(tf.tables_initializer())
+            saver.restore(session, path)
+            assert [session.run(element).tolist() for _ in range(6)] == rest
+            with pytest.raises(tf.errors.OutOfRangeError, match="End of sequence"):
+                session.run(element)
+
+
+@pytest.mark.parametrize("way", ["fed", "large"])
+def test_a_pipeline_that_is_not_stored_must_be_there(way, tmp_path):
+    path = str(tmp_path / "place")
+    with tf.Graph().as_default():
+        number = tf.placeholder_with_default(np.int64(9), []) if way == "fed" else 9
+        dataset = tf.data.Dataset.range(number)
+        if way == "large":
+            dataset = dataset.concatenate(tf.data.Dataset.from_tensor_slices(np.zeros(1 << 18, np.int64)))
+        iterator = dataset.make_initializable_iterator()
+        element = iterator.get_next()
+        saver = tf.train.Saver([tf.data.experimental.make_saveable_from_iterator(iterator)])
+        with tf.Session() as session:
+            session.run(iterator.initializer)
+            session.run(element)
+            saver.save(session, path)
+    with tf.Graph().as_default():
+        iterator = tf.data.Iterator.from_structure(tf.int64, [])
+        element = iterator.get_next()
+        saver = tf.train.Saver([tf.data.experimental.make_saveable_from_iterator(iterator)])
+        with tf.Session() as session:
+            saver.restore(session, path)
+            with pytest.raises(tf.errors.FailedPreconditionError, match="has not been initialized"):
+                session.run(element)

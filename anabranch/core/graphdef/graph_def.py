@@ -8,6 +8,7 @@ fills the slots of :mod:`anabranch.core.contract.hooks`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from anabranch.core import errors
@@ -105,16 +106,7 @@ def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = 
                 listed = node.attr["_output_shapes"].list.shape
                 listed.extend(attr_values.shape_proto(tensor._shape) for tensor in op._outputs)
             bodies.extend(function_def.bodies_of(op))
-        for function in graph._functions.values():
-            proto.library.function.add().CopyFrom(function)
-        for function_name, gradient in graph._function_gradients.items():
-            proto.library.gradient.add(function_name=function_name, gradient_func=gradient)
-        while bodies:
-            body = bodies.pop(0)
-            if function_def.is_as_read(body):
-                continue
-            proto.library.function.add().CopyFrom(function_def.function_def(body))
-            bodies.extend(inner for op in body.operations for inner in function_def.bodies_of(op))
+        _write_functions(proto, graph, bodies)
     if proto.ByteSize() >= 2**31:
         raise ValueError(
             "GraphDef cannot be larger than 2GB.\n"
@@ -124,6 +116,35 @@ def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = 
                 "keep large arrays out of tf.constant: feed them, or make them variables restored from a checkpoint",
             )
         )
+    return proto
+
+
+def _write_functions(proto: Any, graph: Graph, bodies: list[Body]) -> None:
+    """Write the functions that a graph has read, and those of bodies, of the bodies in them, and so on."""
+    for function in graph._functions.values():
+        proto.library.function.add().CopyFrom(function)
+    for function_name, gradient in graph._function_gradients.items():
+        proto.library.gradient.add(function_name=function_name, gradient_func=gradient)
+    while bodies:
+        body = bodies.pop(0)
+        if function_def.is_as_read(body):
+            continue
+        proto.library.function.add().CopyFrom(function_def.function_def(body))
+        bodies.extend(inner for op in body.operations for inner in function_def.bodies_of(op))
+
+
+def of_operations(operations: Sequence[Operation]) -> Any:
+    """The GraphDef of operations of a graph's root, in order, that need no others; with their functions."""
+    graph = operations[0].graph
+    with graph._lock:
+        proto = graph_pb2.GraphDef()
+        proto.versions.producer = graph._producer_version
+        proto.versions.min_consumer = graph._min_consumer
+        bodies: list[Body] = []
+        for op in operations:
+            node_def(op, proto.node)
+            bodies.extend(function_def.bodies_of(op))
+        _write_functions(proto, graph, bodies)
     return proto
 
 

@@ -35,6 +35,7 @@ from anabranch.core.values.stored_variant import StoredVariant, stored
 from anabranch.ops.data import fingerprints, places
 from anabranch.ops.data.cuts import Cut
 from anabranch.ops.data.pipeline import ELEMENTS, Context, Dataset, Element, Iterator, Pipeline
+from anabranch.ops.data.resources import stored_pipelines
 
 _NO_GRADIENT = NotDifferentiable("an iterator hands values from one step to the next")
 
@@ -55,10 +56,15 @@ class IteratorResource:
         self._waiting: StoredVariant | None = None
         """A place that was restored before the iterator was made."""
         self._fingerprint: list[tuple[str, str]] | None = None
+        self._source: Any = None
+        """The tensor of the dataset that it goes through."""
+        self._pipeline_graph: tuple[bytes, str] | None = None
+        self._built_of: list[Any] | None = None
+        """The stored pipeline that it goes through, if the graph has none for it."""
 
     # ----------------------------------------------------------------------------------------------------------- making
-    def make(self, ctx: Any, dataset: Any) -> None:
-        """Begin to go through a dataset; what it went through before is dropped."""
+    def make(self, ctx: Any, dataset: Any, source: Any = None) -> None:
+        """Begin to go through a dataset, the value of ``source``; what it went through before is dropped."""
         ctx.check(
             isinstance(dataset, Dataset),
             errors.InvalidArgumentError,
@@ -69,6 +75,10 @@ class IteratorResource:
             self._drop()
             self._cut = Cut.of(ctx)
             self._fingerprint = None
+            if self._source is not source or source is None:
+                self._source, self._pipeline_graph = source, None
+            if source is not None:
+                self._built_of = None
             self._pipeline = pipeline = Pipeline(ctx.functions.with_own_streams())
             with pipeline.for_step(ctx.cancellation):
                 self._iterator = dataset.iterate(Context(pipeline))
@@ -77,7 +87,13 @@ class IteratorResource:
                     self._go_to(ctx, self._iterator, pipeline, waiting)
 
     def begin(self, ctx: Any) -> None:
-        """Make a one-shot iterator that has not been used yet."""
+        """Make a one-shot iterator that has not been used yet, or one that waits at a place with its pipeline."""
+        if self._iterator is None and self._factory is None and self._waiting is not None:
+            graph = places.decoded(self._waiting, ctx.op).get("graph")
+            if graph is not None:
+                self._built_of = graph
+                self.make(ctx, stored_pipelines.dataset_of(ctx, *graph))
+                self._pipeline_graph = tuple(graph)
         if self._iterator is None and self._factory is not None:
             factory, self._factory = self._factory, None
             try:
@@ -135,10 +151,13 @@ class IteratorResource:
         with self._alone(ctx.cancellation):
             iterator, pipeline = self._made(ctx)
             with pipeline.for_step(ctx.cancellation), pipeline.paused():
+                if self._pipeline_graph is None and self._source is not None:
+                    self._pipeline_graph = stored_pipelines.stored(self._source)
                 place = {
                     "stages": self._stages(iterator),
                     "iterator": iterator.save(),
                     "pipeline": pipeline.save(),
+                    "graph": None if self._pipeline_graph is None else [*self._pipeline_graph],
                 }
         return places.encoded(place, ctx.op)
 
@@ -155,6 +174,8 @@ class IteratorResource:
 
     def _go_to(self, ctx: Any, iterator: Iterator, pipeline: Pipeline, variant: StoredVariant) -> None:
         place = places.decoded(variant, ctx.op)
+        if self._built_of is not None and place.get("graph") == self._built_of:
+            self._fingerprint = place["stages"]  # of the program that built it, which may name things otherwise
         difference = fingerprints.difference(place["stages"], self._stages(iterator))
         if difference is not None:
             raise errors.InvalidArgumentError(
@@ -285,7 +306,7 @@ class MakeIterator(Op):
     gradient = _NO_GRADIENT
 
     def host_kernel(ctx, inputs, attrs):
-        iterator_of(ctx, inputs[1]).make(ctx, inputs[0])
+        iterator_of(ctx, inputs[1]).make(ctx, inputs[0], ctx.op._inputs[0])
 
 
 def iterator_of(ctx: Any, handle: Any) -> IteratorResource:
