@@ -6,7 +6,9 @@ so that the block around it frees it a second time, or frees another thread's. H
 lock's own functions, in C, where nothing is raised in between; and while a thread waits, an interrupt ends the wait
 (:func:`anabranch.core.interrupts.waiting`) and is raised once the lock is held again.
 
-For the package's own conditions; a plain ``threading.Lock`` or ``RLock`` in a ``with`` statement is in C as it is.
+For the package's own conditions; a plain ``threading.Lock`` or ``RLock`` in a ``with`` statement is in C as it is. What
+a block must not leave behind, a turn or a place in a line, is therefore a lock that the block holds: it counts for as
+long as the lock is held, and nothing needs to be taken back.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ import threading
 from typing import Any
 
 from anabranch.core import interrupts
+
+PATIENCE = 0.1
+"""Seconds after which who waits for a turn looks whether its step is cancelled."""
 
 
 class Condition(threading.Condition):
@@ -58,6 +63,39 @@ class Condition(threading.Condition):
             with contextlib.suppress(ValueError):  # who notifies it has removed it
                 waiters.remove(waiter)
         return notified
+
+
+class Turns:
+    """Turns at something that one block at a time may use, which a step waits for until it is cancelled.
+
+    A turn is a lock that its block holds::
+
+        turn = threading.Lock()
+        with turn:
+            turns.begin(turn, token)
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._holder: Any = None
+
+    def is_free(self) -> bool:
+        """Whether nobody has a turn."""
+        holder = self._holder
+        return holder is None or not holder.locked()
+
+    def begin(self, turn: Any, token: Any, op: Any = None) -> None:
+        """Wait until no other turn lasts; ``turn`` lasts until its block is left."""
+        while True:
+            with self._guard:
+                holder = self._holder
+                if holder is None or not holder.locked():
+                    self._holder = turn
+                    return
+            token.raise_if_cancelled(op)
+            with interrupts.held():
+                if holder.acquire(timeout=PATIENCE):
+                    holder.release()
 
 
 def start(thread: threading.Thread) -> None:

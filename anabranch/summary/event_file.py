@@ -6,7 +6,8 @@ the queue and nothing else: no buffer of ours holds back what was taken. (`flush
 what has gathered in 20 ms, or half a queue: waking it for each event would cost a fast step as much again. If the
 file system refuses, the first call that follows raises what it said, and the file is cut back to its last whole record,
 so that what is written later can be read. A file that was deleted (with its folder, most often) is made again at the
-next event. A normal exit of Python writes the rest.
+next event. A normal exit of Python writes the rest; so does a writer that nobody holds any more, but nobody waits for
+it: the garbage collector may meet it in a thread that holds whatever the writing needs.
 
 A forked child has no thread and must not write into its parent's file: the first event there opens a file of its own.
 """

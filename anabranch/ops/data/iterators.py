@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors
-from anabranch.core.cancellation import CancellationToken
+from anabranch.core import conditions, errors
 from anabranch.core.contract import inference
 from anabranch.core.contract.inference import ShapeContext
 from anabranch.core.contract.opdef import (
@@ -51,7 +50,7 @@ class IteratorResource:
         """Of a one-shot iterator, the function that makes its dataset."""
         self._iterator: Iterator | None = None
         self._pipeline: Pipeline | None = None
-        self._busy = threading.Lock()
+        self._turns = conditions.Turns()
         self._cut: Cut | None = None
         self._waiting: StoredVariant | None = None
         """A place that was restored before the iterator was made."""
@@ -71,7 +70,9 @@ class IteratorResource:
             f"a {type(dataset).__name__} in place of a dataset",
         )
         check_elements(ctx, (dataset.types, dataset.shapes), (self.types, self.shapes))
-        with self._alone(ctx.cancellation):
+        turn = threading.Lock()
+        with turn:
+            self._turns.begin(turn, ctx.cancellation)
             self._drop()
             self._cut = Cut.of(ctx)
             self._fingerprint = None
@@ -110,9 +111,6 @@ class IteratorResource:
             self._iterator.close()
         self._iterator = None
 
-    def _alone(self, token: CancellationToken) -> _Alone:
-        return _Alone(self._busy, token)
-
     # ------------------------------------------------------------------------------------------------------------ using
     def next(self, ctx: Any) -> Element | None:
         """The next element; None at the end."""
@@ -121,7 +119,9 @@ class IteratorResource:
             self.begin(ctx)
         if self._cut is not None:
             self._cut.take(token)
-        with self._alone(token):
+        turn = threading.Lock()
+        with turn:
+            self._turns.begin(turn, token)
             iterator, pipeline = self._made(ctx)
             with pipeline.for_step(token):
                 return iterator.next()
@@ -148,7 +148,9 @@ class IteratorResource:
             self.begin(ctx)
         if self._cut is not None:
             self._cut.save(ctx.cancellation)
-        with self._alone(ctx.cancellation):
+        turn = threading.Lock()
+        with turn:
+            self._turns.begin(turn, ctx.cancellation)
             iterator, pipeline = self._made(ctx)
             with pipeline.for_step(ctx.cancellation), pipeline.paused():
                 if self._pipeline_graph is None and self._source is not None:
@@ -165,7 +167,9 @@ class IteratorResource:
         """Go to a saved place of the same pipeline; if the iterator has not been made yet, when it is."""
         if self._iterator is None:
             self.begin(ctx)
-        with self._alone(ctx.cancellation):
+        turn = threading.Lock()
+        with turn:
+            self._turns.begin(turn, ctx.cancellation)
             if self._iterator is None or self._pipeline is None:
                 self._waiting = variant
                 return
@@ -208,23 +212,6 @@ class IteratorResource:
         if iterator is not None and self._pipeline is not None:
             self._pipeline.join()
             iterator.close()
-
-
-class _Alone:
-    """A lock that is waited for like everything that a step waits for: until the step is cancelled."""
-
-    __slots__ = ("_lock", "_token")
-
-    def __init__(self, lock: threading.Lock, token: CancellationToken) -> None:
-        self._lock = lock
-        self._token = token
-
-    def __enter__(self) -> None:
-        while not self._lock.acquire(timeout=0.1):
-            self._token.raise_if_cancelled()
-
-    def __exit__(self, *problem: object) -> None:
-        self._lock.release()
 
 
 def check_elements(ctx: Any, given: tuple[Any, Any], wanted: tuple[Any, Any]) -> None:

@@ -7,6 +7,10 @@ is not passed over: asked again, the reader says so again. A call for many recor
 so it may give fewer. A unit is complete when its end has been seen, which for a file of many records is one call after
 the last of them. What a call has read before it met a damaged record, it returns; the next call meets the record.
 
+An interrupt waits until a record of a regular file has been read and counted, and a unit that was taken from the queue
+when one came is begun by the next call. A record that has been read when its call is interrupted is gone, like an
+element that was taken from a queue.
+
 State that can be saved (``serialize``) belongs to the readers that hold no place within a unit.
 """
 
@@ -14,13 +18,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import operator
 import os
+import stat
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from anabranch.core import conditions, errors
+from anabranch.core import conditions, errors, interrupts
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import hooks
 from anabranch.core.file_errors import translated
@@ -44,8 +51,12 @@ class Reader:
         self.units_completed = 0
         self._unit = b""
         self._changed = conditions.Condition()
-        self._busy: object | None = None
+        self._turns = conditions.Turns()
         self._gone = False
+        self._waiting: list[bytes] = []
+        """A unit that was taken from the queue, and could not be begun as an interrupt came."""
+        self._steady = False
+        """Whether the unit in progress is read without waiting for anybody: not a pipe."""
         self._prepare(attrs)
 
     # -- what a kind of reader says -----------------------------------------------------------------------------------
@@ -69,7 +80,8 @@ class Reader:
     # -- operations ---------------------------------------------------------------------------------------------------
     def read(self, take_unit: Callable[[], bytes], token: CancellationToken, op: Any = None) -> Record:
         """The next record; ``take_unit`` gives a unit of work, and may wait for one."""
-        with self._turn(token, op):
+        turn = threading.Lock()
+        with turn, self._turn(turn, token, op):
             return self._read(take_unit, token, op)
 
     def read_up_to(
@@ -77,7 +89,8 @@ class Reader:
     ) -> list[Record]:
         """At least one record and at most ``count``, none of them behind the end of a unit that gave some."""
         records: list[Record] = []
-        with self._turn(token, op):
+        turn = threading.Lock()
+        with turn, self._turn(turn, token, op):
             while len(records) < count:
                 completed = self.units_completed
                 try:
@@ -103,15 +116,17 @@ class Reader:
 
     def reset(self, token: CancellationToken, op: Any = None) -> None:
         """Go back to the start: no unit in progress, no records counted."""
-        with self._turn(token, op):
+        turn = threading.Lock()
+        with turn, self._turn(turn, token, op), interrupts.held():
             self._close()
             self.records_produced = self._started = self.units_completed = 0
+            self._waiting.clear()
 
     def shutdown(self) -> None:
         """Let go of the file (the reader's owner goes away); who reads just now does so when that is over."""
         with self._changed:
             self._gone = True
-            if self._busy is None:
+            if self._turns.is_free():
                 self._close()
 
     # -- parts --------------------------------------------------------------------------------------------------------
@@ -120,43 +135,62 @@ class Reader:
         return self._started == self.units_completed
 
     @contextlib.contextmanager
-    def _turn(self, token: CancellationToken, op: Any) -> Iterator[None]:
-        """Be the only one who reads."""
-        turn = object()
+    def _turn(self, turn: Any, token: CancellationToken, op: Any) -> Iterator[None]:
+        """Be the only one who reads, for as long as ``turn`` is held."""
+        self._turns.begin(turn, token, op)
         try:
-            with self._changed:
-                token.wait_for(self._changed, lambda: self._busy is None, op)
-                self._busy = turn
             yield
         finally:
-            if self._busy is turn:  # whatever comes next, others have their turn
-                self._busy = None
-            with self._changed:
-                if self._gone and self._busy is None:
-                    self._close()
-                self._changed.notify_all()
+            if self._gone:
+                self._close()
 
     def _read(self, take_unit: Callable[[], bytes], token: CancellationToken, op: Any) -> Record:
         while True:
             if self._idle:
-                unit = take_unit()
-                self._open(unit, op)
-                self._unit = unit
-                self._started += 1
+                self._begin(take_unit, op)
             record = self._read_on(op)
             if record is not None:
                 return record
             token.raise_if_cancelled(op)
 
+    def _begin(self, take_unit: Callable[[], bytes], op: Any) -> None:
+        """Start the next unit."""
+        if not self._waiting:
+            self._waiting.extend(map(operator.call, (take_unit,)))  # no interrupt comes between taken and kept
+        unit = self._waiting[0]
+        self._steady = self._is_steady(unit)
+        try:
+            with interrupts.held() if self._steady else contextlib.nullcontext():
+                self._open(unit, op)
+                self._unit = unit
+                self._started += 1
+                self._waiting.clear()
+        except errors.OpError:
+            self._waiting.clear()
+            raise
+
+    def _is_steady(self, unit: bytes) -> bool:
+        """Whether a unit is read without waiting for anybody."""
+        try:
+            return stat.S_ISREG(os.stat(unit).st_mode)
+        except (OSError, ValueError):
+            return False
+
     def _read_on(self, op: Any) -> Record | None:
         """The next record of the unit in progress; None if it is over."""
-        record = self._next(op)
-        if record is None or self._ends_with(record):
-            self._close()
-            self.units_completed = self._started
-        if record is not None:
-            self.records_produced += 1
-        return record
+        held = interrupts.Interrupts()
+        if self._steady:
+            held.hold()
+        try:
+            record = self._next(op)
+            if record is None or self._ends_with(record):
+                self._close()
+                self.units_completed = self._started
+            if record is not None:
+                self.records_produced += 1
+            return record
+        finally:
+            held.release()
 
     def _no_state(self, operation: str) -> str:
         return f"Reader {operation}\n" + errors.message(
@@ -210,6 +244,9 @@ class IdentityReader(_UnitReader):
     """Give each unit as a record whose key and value it is."""
 
     kind = "IdentityReader"
+
+    def _is_steady(self, unit: bytes) -> bool:
+        return True
 
     def _next(self, op: Any) -> Record:
         return self._unit, self._unit

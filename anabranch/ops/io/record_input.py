@@ -4,6 +4,9 @@ The files of an epoch are shuffled, then turned by a share of their number, and 
 record of each in turn. Records go through a buffer of ``file_buffer_size``, each new one to a random place; what is
 given out is the last one in it. An epoch is over when its last record has been given out, so each record comes once in
 it. The order depends on the seed alone. (TensorFlow reads ahead in threads, whose order varies.)
+
+An interrupt waits until a record that is being read is in the buffer; those that a batch has drawn by then stay for the
+next batch.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors
+from anabranch.core import errors, interrupts
 from anabranch.core.contract import hooks
 from anabranch.core.contract.opdef import Float, Int, NotDifferentiable, Op, String, channel
 from anabranch.core.values import budgets
@@ -38,6 +41,10 @@ class _Records:
         self._epoch = 0
         self._source: Iterator[bytes] | None = None
         self._buffer: list[bytes] = []
+        self._fresh = True
+        """Whether the epoch has given no record yet."""
+        self._drawn: list[bytes] = []
+        """Records of the batch that is being drawn."""
         self._lock = threading.Lock()
         self._problem: errors.OpError | None = None
         """What ended the reading: a missing file or a damaged record is not passed over."""
@@ -47,28 +54,34 @@ class _Records:
         with self._lock:
             if self._problem is None:
                 try:
-                    return [self._one(op) for _ in range(count)]
+                    while len(self._drawn) < count:
+                        with interrupts.held():
+                            self._advance(op)
+                    with interrupts.held():
+                        records, self._drawn = self._drawn[:count], self._drawn[count:]
+                    return records
                 except errors.OpError as problem:
                     self._problem = problem
             raise type(self._problem)(None, op, self._problem.message)  # type: ignore[call-arg]
 
-    def _one(self, op: Any) -> bytes:
-        fresh = self._source is None
-        while True:
-            if self._source is None:
-                self._source = self._epoch_of_files(op)
-            for record in self._source:
-                place = self._random.randrange(len(self._buffer) + 1)
-                self._buffer.append(record)
-                self._buffer[place], self._buffer[-1] = self._buffer[-1], self._buffer[place]
-                if len(self._buffer) >= self._room:
-                    break
-            if self._buffer:
-                return self._buffer.pop()
+    def _advance(self, op: Any) -> None:
+        """Read a record into the buffer, draw one out of a full buffer, or begin an epoch."""
+        if self._source is None:
+            self._source, self._fresh = self._epoch_of_files(op), True
+        record = next(self._source, None)
+        if record is not None:
+            self._fresh = False
+            place = self._random.randrange(len(self._buffer) + 1)
+            self._buffer.append(record)
+            self._buffer[place], self._buffer[-1] = self._buffer[-1], self._buffer[place]
+            if len(self._buffer) >= self._room:
+                self._drawn.append(self._buffer.pop())
+        elif self._buffer:
+            self._drawn.append(self._buffer.pop())
+        else:
             self._source = None
-            if fresh:
+            if self._fresh:
                 raise errors.NotFoundError(None, op, f"Found no records in the files {self._pattern}")
-            fresh = True
 
     def _epoch_of_files(self, op: Any) -> Iterator[bytes]:
         names = sorted(glob.glob(self._pattern, include_hidden=True))

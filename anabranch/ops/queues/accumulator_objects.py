@@ -11,13 +11,13 @@ in the usual case; the mean of a row is over the gradients that have it.
 from __future__ import annotations
 
 import collections
-import contextlib
 import logging
+import threading
 from typing import Any
 
 import numpy as np
 
-from anabranch.core import conditions, errors
+from anabranch.core import conditions, errors, interrupts
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.values import shapes
 from anabranch.ops.queues.queue_objects import owned
@@ -34,7 +34,8 @@ class Accumulator:
         self._shape = attrs["shape"]
         self._mean = attrs["reduction_type"] in ("MEAN", b"MEAN")
         self._changed = conditions.Condition()
-        self._line: collections.deque[object] = collections.deque()
+        self._line: collections.deque[Any] = collections.deque()
+        """Who waits to take: locks, each held by its owner as long as that waits."""
         self._step = 0
         self._gone = False
         self._clear()
@@ -64,8 +65,12 @@ class Accumulator:
             self._refuse(op, f"Shape mismatch: expected {shapes.show(wanted)}, got {shapes.show(dims)}")
         return owned(gradient)
 
-    def _add(self, gradient: Any) -> None:
-        self._sum = self._sum + gradient if self.count else gradient
+    def _added(self, gradient: Any) -> tuple[Any, ...]:
+        """What is kept once a gradient is added, as :meth:`_keep` takes it."""
+        return (self._sum + gradient if self.count else gradient,)
+
+    def _keep(self, total: Any) -> None:
+        self._sum = total
 
     def _result(self) -> Any:
         return _divided(self._sum, self.count) if self._mean else np.array(self._sum)
@@ -77,34 +82,42 @@ class Accumulator:
         with self._changed:
             if local_step < self._step:
                 return
-            self._add(self._checked(gradient, op))
-            self.count += 1
-            self._changed.notify_all()
+            added = self._added(self._checked(gradient, op))
+            with interrupts.held():  # counted if it is added
+                self._keep(*added)
+                self.count += 1
+                self._changed.notify_all()
 
     def take(self, required: int, token: CancellationToken, op: Any = None) -> Any:
         """The mean (or sum) of the gradients, once there are ``required`` of them."""
         if required <= 0:
             self._refuse(op, f"Argument num_required must be positive, not {required}")
-        place = object()
+        place = threading.Lock()
         with self._changed:
             try:
-                self._line.append(place)
-                token.wait_for(
-                    self._changed,
-                    lambda: self._gone or (self._line[0] is place and self.count >= required),
-                    op,
-                )
+                with place:
+                    self._line.append(place)
+                    token.wait_for(
+                        self._changed,
+                        lambda: self._gone or (self._first() is place and self.count >= required),
+                        op,
+                    )
             finally:
-                with contextlib.suppress(ValueError):  # an interrupt came before it stood there
-                    self._line.remove(place)
                 self._changed.notify_all()
             if self._gone:
                 raise errors.CancelledError(None, op, f"Accumulator '{self.name}' is gone: its session was closed")
             with np.errstate(all="ignore"):
                 result = self._result()
-            self._clear()
-            self._step += 1
+            with interrupts.held():
+                self._clear()
+                self._step += 1
             return result
+
+    def _first(self) -> Any:
+        """The first in the line who has not gone away."""
+        while self._line and not self._line[0].locked():
+            self._line.popleft()
+        return self._line[0] if self._line else None
 
     def set_step(self, step: int) -> None:
         """Set the time step."""
@@ -181,11 +194,10 @@ class SparseAccumulator(Accumulator):
             self._refuse(op, f"indices {indices.min()} to {indices.max()} of a gradient of {bound} rows")
         return owned(indices), owned(rows)
 
-    def _add(self, gradient: Any) -> None:
+    def _added(self, gradient: Any) -> tuple[Any, ...]:
         indices, rows = gradient
         if not self.count:
-            self._indices, self._sum, self._counts = indices, rows, np.ones(len(indices), np.int64)
-            return
+            return indices, rows, np.ones(len(indices), np.int64)
         from_sum, from_rows = _walk(self._indices, indices)
         merged = np.zeros((len(from_sum), *rows.shape[1:]), rows.dtype)
         counts = np.zeros(len(from_sum), np.int64)
@@ -197,7 +209,10 @@ class SparseAccumulator(Accumulator):
         places = np.empty(len(from_sum), np.int64)
         places[own] = self._indices[from_sum[own]]
         places[new] = indices[from_rows[new]]
-        self._indices, self._sum, self._counts = places, merged, counts
+        return places, merged, counts
+
+    def _keep(self, indices: Any, total: Any, counts: Any) -> None:  # type: ignore[override]
+        self._indices, self._sum, self._counts = indices, total, counts
 
     def _result(self) -> Any:
         rows = self._sum

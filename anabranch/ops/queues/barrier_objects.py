@@ -4,6 +4,9 @@ Components of a key's value come in any order; a value whose last component has 
 taken in the order in which their keys came first. What is ready stands in a :class:`PriorityQueue`. A closed barrier
 takes no new keys but lets begun values be completed; closed by ``cancel``, not even that. When it is closed and nothing
 is left to complete, who waits for more values than there are is told so with OutOfRangeError.
+
+An interrupt waits until an insertion is over: no value is between the incomplete ones and those that are ready when it
+comes.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors
+from anabranch.core import errors, interrupts
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.values import dtypes, shapes
 from anabranch.ops.queues.queue_objects import PriorityQueue, owned
@@ -80,7 +83,7 @@ class Barrier:
         if values.dtype != wanted.np:
             self._refuse(op, f"Type mismatch in component {component}. Expected {wanted.name}, got {values.dtype}")
         values = owned(values)
-        with self._lock:
+        with self._lock, interrupts.held():
             if self._closed and (self._cancelled or (len(keys) and not self._incomplete)):
                 raise errors.CancelledError(
                     None,
@@ -144,7 +147,7 @@ class Barrier:
 
     def close(self, cancel: bool, op: Any = None) -> None:
         """Take no new keys; ``cancel`` also drops values that are not complete."""
-        with self._lock:
+        with self._lock, interrupts.held():
             if self._closed and (self._cancelled or not cancel):
                 raise errors.CancelledError(None, op, f"Barrier '{self.name}' is already closed.")
             self._closed, self._cancelled = True, cancel

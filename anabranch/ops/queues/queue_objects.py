@@ -18,6 +18,7 @@ import contextlib
 import heapq
 import itertools
 import secrets
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,18 +34,21 @@ Row = tuple[Any, ...]
 class _Ticket:
     """A place in a line: what its operation still wants, and how it ended."""
 
-    __slots__ = ("cancelled", "done", "error", "op", "token")
+    __slots__ = ("cancelled", "done", "error", "op", "present", "token")
 
     def __init__(self, op: Any, token: CancellationToken | None) -> None:
         self.op = op
         self.token = token
+        self.present = threading.Lock()
+        """Held by its owner as long as that waits for it."""
         self.cancelled = False
         self.done = False
         self.error: errors.OpError | None = None
 
     def stopped(self) -> bool:
         """Whether it must not act any more, its owner having been told to stop."""
-        return self.cancelled or (self.token is not None and self.token.cancelled)
+        gone = self.cancelled or not self.present.locked()
+        return gone or (self.token is not None and self.token.cancelled)
 
     def act(self, queue: Queue) -> bool:
         """Go as far as the queue allows, setting ``done`` at the end; whether anything changed."""
@@ -310,7 +314,7 @@ class Queue:
 
     def _stand(self, line: collections.deque[_Ticket], ticket: _Ticket, word: str) -> None:
         """Wait in ``line`` until ``ticket`` is done; raise its error."""
-        with self.changed:
+        with self.changed, ticket.present:
             try:
                 line.append(ticket)
                 self._serve()

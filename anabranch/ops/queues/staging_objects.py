@@ -5,7 +5,8 @@ the tuples in it and a memory limit their bytes; who puts in waits for room, who
 wants. Under keys a tuple may come and go in parts: it counts as there (and against the capacity) once it is complete,
 and is gone when its last part has been taken. A complete tuple for a key that is there already is dropped.
 
-All waiting goes through a step's cancellation token; an area whose session ends lets its waiters go.
+All waiting goes through a step's cancellation token; an area whose session ends lets its waiters go. An interrupt waits
+while tuples move: a tuple is there with all that counts it, or gone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from anabranch.core import conditions, errors
+from anabranch.core import conditions, errors, interrupts
 from anabranch.core.cancellation import CancellationToken
 
 Parts = dict[int, Any]
@@ -92,17 +93,19 @@ class Area(_Area):
         size = size_of(values)
         with self._changed:
             self._wait_for_room(size, True, token, op)
-            self._tuples.append((values, size))
-            self._bytes += size
-            self._changed.notify_all()
+            with interrupts.held():
+                self._tuples.append((values, size))
+                self._bytes += size
+                self._changed.notify_all()
 
     def get(self, token: CancellationToken, op: Any = None) -> list[Any]:
         """Take out the first tuple, waiting for one."""
         with self._changed:
             self._wait(lambda: self._tuples, token, op)
-            values, size = self._tuples.popleft()
-            self._bytes -= size
-            self._changed.notify_all()
+            with interrupts.held():
+                values, size = self._tuples.popleft()
+                self._bytes -= size
+                self._changed.notify_all()
             return values
 
     def peek(self, index: int, token: CancellationToken, op: Any = None) -> list[Any]:
@@ -113,7 +116,7 @@ class Area(_Area):
 
     def clear(self) -> None:
         """Drop all tuples."""
-        with self._changed:
+        with self._changed, interrupts.held():
             self._tuples.clear()
             self._bytes = 0
             self._changed.notify_all()
@@ -156,16 +159,16 @@ class KeyedArea(_Area):
                     if position in present:
                         text = f"The tensor for index '{position}' for key '{key}' was already initialized"
                         self._refuse(op, f"{text} '{self._count}'.")
-                self._bytes += size
                 parts = {**present, **parts}
+            with interrupts.held():
+                if not whole or key not in self._tuples:
+                    self._bytes += size
                 if len(parts) < self._count:
                     self._incomplete[key] = parts
                     return
-                del self._incomplete[key]
-            elif key not in self._tuples:
-                self._bytes += size
-            self._tuples.setdefault(key, parts)
-            self._changed.notify_all()
+                self._incomplete.pop(key, None)
+                self._tuples.setdefault(key, parts)
+                self._changed.notify_all()
 
     def _found(self, key: int, positions: list[int], op: Any) -> list[Any]:
         self._check_positions(key, positions, op)
@@ -177,13 +180,14 @@ class KeyedArea(_Area):
 
     def _taken(self, key: int, positions: list[int], op: Any) -> list[Any]:
         values = self._found(key, positions, op)
-        parts = self._tuples[key]
-        for position in positions:
-            del parts[position]
-        if not parts:
-            del self._tuples[key]
-        self._bytes -= size_of(values)
-        self._changed.notify_all()
+        parts, size = self._tuples[key], size_of(values)
+        with interrupts.held():
+            for position in positions:
+                del parts[position]
+            if not parts:
+                del self._tuples[key]
+            self._bytes -= size
+            self._changed.notify_all()
         return values
 
     def peek(self, key: int, positions: list[int], token: CancellationToken, op: Any = None) -> list[Any]:
@@ -196,7 +200,8 @@ class KeyedArea(_Area):
         """Take out parts of the tuple of a key, waiting for it."""
         with self._changed:
             self._wait(lambda: key in self._tuples, token, op)
-            return self._taken(key, positions, op)
+            values = self._taken(key, positions, op)
+        return values
 
     def get_any(self, positions: list[int], token: CancellationToken, op: Any = None) -> tuple[int, list[Any]]:
         """Take out parts of some tuple, waiting for one; its key, and the parts."""
@@ -212,7 +217,7 @@ class KeyedArea(_Area):
 
     def clear(self) -> None:
         """Drop all tuples."""
-        with self._changed:
+        with self._changed, interrupts.held():
             self._tuples.clear()
             self._incomplete.clear()
             self._bytes = 0

@@ -147,4 +147,4 @@ def test_an_interrupt_as_a_taker_joins_the_line_leaves_nobody_there():
     accumulator._line = Line()
     with pytest.raises(KeyboardInterrupt, match="as it stands there"):
         accumulator.take(1, CancellationToken())
-    assert not accumulator._line
+    assert accumulator._first() is None
