@@ -14,6 +14,7 @@ A forked child has no thread and must not write into its parent's file: the firs
 
 from __future__ import annotations
 
+import atexit
 import collections
 import os
 import socket
@@ -69,7 +70,20 @@ class _Queue:
         self.pid = os.getpid()
 
     def run(self) -> None:
-        """The thread: writes until told to end and nothing waits."""
+        """The thread: writes until told to end and nothing waits, and closes the file."""
+        try:
+            self._work()
+        finally:
+            _unfinished.pop(self, None)
+            os.close(self.file)
+
+    def end(self) -> None:
+        """Let the thread end when all is written; waits for nothing."""
+        with self.changed:
+            self.ending = True
+            self.changed.notify_all()
+
+    def _work(self) -> None:
         while True:
             with self.changed:
                 self.changed.wait_for(lambda: self.waiting or self.ending)
@@ -142,19 +156,34 @@ class _Queue:
         """Wait until all is written."""
         with self.changed:
             self.hurried += 1
-            self.changed.notify_all()
-            self.changed.wait_for(lambda: not self.waiting and not self.taken)
-            self.hurried -= 1
+            try:
+                self.changed.notify_all()
+                self.changed.wait_for(lambda: not self.waiting and not self.taken)
+            finally:
+                self.hurried -= 1
 
 
-def _end(queue: _Queue, thread: threading.Thread) -> None:
-    """Have the rest written and close the file; in a forked child only close it."""
-    if queue.pid == os.getpid():
-        with queue.changed:
-            queue.ending = True
-            queue.changed.notify_all()
+_unfinished: dict[_Queue, threading.Thread] = {}
+"""The threads that write."""
+
+
+def _end(queue: _Queue) -> None:
+    """Have the rest written and the file closed; in a forked child, which has no thread, only close it."""
+    if queue.pid != os.getpid():
+        os.close(queue.file)
+        return
+    thread = _unfinished.get(queue)
+    queue.end()
+    if thread is not None:
         thread.join()
-    os.close(queue.file)
+
+
+@atexit.register
+def _end_all() -> None:
+    """Have all written before the process ends."""
+    for queue in list(_unfinished):
+        if queue.pid == os.getpid():
+            _end(queue)
 
 
 class EventFileWriter:
@@ -174,7 +203,7 @@ class EventFileWriter:
         self._max_queue = max_queue
         self._suffix = filename_suffix or ""
         self._closed = True
-        self._finish: Any = None
+        self._forgotten: Any = None
         self._open()
 
     def _open(self) -> None:
@@ -182,8 +211,10 @@ class EventFileWriter:
             os.makedirs(self._logdir, exist_ok=True)
         self._queue = _Queue(self._logdir, self._suffix, self._max_queue)
         thread = threading.Thread(target=self._queue.run, name="EventFileWriter", daemon=True)
+        _unfinished[self._queue] = thread
         conditions.start(thread)
-        self._finish = weakref.finalize(self, _end, self._queue, thread)
+        self._forgotten = weakref.finalize(self, self._queue.end)
+        self._forgotten.atexit = False
         self._closed = False
         self._queue.put(_first_event())
 
@@ -204,7 +235,7 @@ class EventFileWriter:
     def _own(self) -> None:
         """In a forked child, opens a file of its own."""
         if self._queue.pid != os.getpid():
-            self._finish.detach()
+            self._forgotten.detach()
             os.close(self._queue.file)
             self._open()
 
@@ -236,7 +267,8 @@ class EventFileWriter:
         if self._closed:
             return
         self._closed = True
-        self._finish()
+        self._forgotten.detach()
+        _end(self._queue)
         if self._queue.pid == os.getpid():
             self._queue.check()
 

@@ -17,7 +17,6 @@ import pytest
 from golden import reader_cases
 
 import anabranch as tf
-from anabranch.core import conditions
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.build import build
 from anabranch.ops.io import reader_objects
@@ -345,18 +344,16 @@ def test_a_closed_session_lets_go_of_its_file(tmp_path: Path) -> None:
     assert file.closed
 
 
-def test_an_interrupt_as_a_turn_begins_leaves_the_reader_to_others():
-    class Changed(conditions.Condition):
-        exits = 0
-
-        def __exit__(self, *problem):
-            self._lock.__exit__(*problem)
-            self.exits += 1
-            if self.exits == 1:
-                raise KeyboardInterrupt("behind the block")
-
+def test_an_interrupt_as_a_turn_begins_leaves_the_reader_to_others(monkeypatch):
     reader = reader_objects.IdentityReader("r", {})
-    reader._changed = Changed()
-    with pytest.raises(KeyboardInterrupt, match="behind the block"):
+    begin = reader._turns.begin
+
+    def interrupted(*arguments):
+        begin(*arguments)
+        raise KeyboardInterrupt("as it has begun")
+
+    monkeypatch.setattr(reader._turns, "begin", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="as it has begun"):
         reader.read(lambda: b"one", CancellationToken())
+    monkeypatch.undo()
     assert reader.read(lambda: b"two", CancellationToken(0.5)) == (b"two", b"two")
