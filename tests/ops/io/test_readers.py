@@ -19,7 +19,7 @@ from golden import reader_cases
 import anabranch as tf
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.build import build
-from anabranch.ops.io import reader_objects
+from anabranch.ops.io import lmdb_databases, reader_objects
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden/readers.json").read_text(encoding="utf-8"))
 # What is otherwise than in TensorFlow on purpose: case -> what is given instead, why.
@@ -118,7 +118,7 @@ def test_an_lmdb_database_is_read_in_the_order_of_its_keys_by_two_readers(tmp_pa
         assert (list(keys), list(values)) == ([b"b", b"c"], [b"bb", b"cc"])
         assert session.run(second.read(queue)) == (b"b", b"bb")
         assert session.run([first.num_work_units_completed(), second.num_work_units_completed()]) == [1, 0]
-    assert not reader_objects._environments._open, "a closed session lets go of the databases"
+    assert not lmdb_databases._environments._open, "a closed session lets go of the databases"
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
