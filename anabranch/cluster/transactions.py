@@ -217,7 +217,7 @@ class Transactions:
         """Ask the task that decides until it answers."""
         decider = transaction.decider
         said = False
-        wake = threading.Event()
+        wake = conditions.Event()
         while not transaction.ended:
             try:
                 incarnation, outcome = self._ask(decider.address, number)
