@@ -435,10 +435,18 @@ class BaseSession:
         return call
 
     def _make_callable_from_options(self, callable_options: Any) -> Callable[..., list[Any]]:
-        """:meth:`make_callable` of what a ``CallableOptions`` message names; its function gives a list."""
+        """:meth:`make_callable` of what a ``CallableOptions`` message names; its function gives a list.
+
+        The message's ``run_options`` hold for each run; the function takes ``run_metadata=``.
+        """
         fetches, targets = list(callable_options.fetch), list(callable_options.target)
-        run = self.make_callable([*fetches, *targets], list(callable_options.feed))
-        return lambda *values: run(*values)[: len(fetches)]
+        run = self.make_callable([*fetches, *targets], list(callable_options.feed), accept_options=True)
+        options = callable_options.run_options if callable_options.HasField("run_options") else None
+
+        def call(*values: Any, run_metadata: Any = None) -> list[Any]:
+            return run(*values, options=options, run_metadata=run_metadata)[: len(fetches)]
+
+        return call
 
     def _callable_with_token(self, fetches: Any, on_token: OnToken) -> Callable[[], Any]:
         """A function that runs ``fetches`` without feeds; ``on_token`` is told the token of each run."""

@@ -12,7 +12,7 @@ import pytest
 
 import anabranch
 from anabranch.compat import hook
-from anabranch.core.protos import event_pb2
+from anabranch.core.protos import config_pb2, event_pb2
 
 
 @pytest.fixture
@@ -105,3 +105,41 @@ def test_other_names_are_the_public_ones(tf: Any) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         shape = constant_op._tensor_shape_tensor_conversion_function(tensor_shape.TensorShape([2, 3]))
         np.testing.assert_array_equal(session.run(shape), [2, 3])
+
+
+def test_what_is_like_an_operation_is_told_the_device_in_force() -> None:
+    tf = anabranch
+
+    class Asks:
+        device: str | None = None
+
+        def _set_device(self, device: str) -> None:
+            self.device = device
+
+    def asked() -> str | None:
+        asks = Asks()
+        tf.get_default_graph()._apply_device_functions(asks)
+        return asks.device
+
+    with tf.Graph().as_default():
+        assert asked() is None
+        with tf.device("/cpu:0"), tf.device("/job:ps"):
+            assert asked() == "/job:ps/device:CPU:0"
+        with tf.device(lambda op: "/device:GPU:1"):
+            assert asked() == "/device:GPU:1"
+
+
+def test_a_callable_of_a_message_takes_options_and_metadata() -> None:
+    tf = anabranch
+    options = config_pb2.CallableOptions()
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [])
+        y = x * 2
+        options.feed.append(x.name)
+        options.fetch.append(y.name)
+        options.target.append(tf.no_op().name)
+        options.run_options.trace_level = tf.RunOptions.FULL_TRACE
+        run, metadata = session._make_callable_from_options(options), tf.RunMetadata()
+        assert run(3.0) == [6.0]
+        assert run(4.0, run_metadata=metadata) == [8.0]
+        assert metadata.step_stats.dev_stats

@@ -473,8 +473,17 @@ class Graph(GraphScopes):
     def _get_control_flow_context(self) -> BodyContext | None:
         return context_of(self.current_body)
 
-    def _apply_device_functions(self, op: Operation) -> None:
-        """Give ``op`` the device that the device scopes in force say."""
+    def _apply_device_functions(self, op: Any) -> None:
+        """Give ``op`` the device that the device scopes in force say.
+
+        What is not an operation, but has ``device`` and ``_set_device`` like one, is told: programs ask so for the
+        device in force.
+        """
+        if not isinstance(op, Operation):
+            if self._scopes.devices is not None:
+                set_device = getattr(op, "_set_device_from_string", None) or op._set_device
+                set_device(devices.resolve(self._scopes.devices, op))
+            return
         op._device = devices.resolve(self._scopes.devices, op)
         self._note_change(op)
 
