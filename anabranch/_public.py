@@ -40,6 +40,7 @@ _LIBRARIES = (
     "summary",
     "eager",
     "debug",
+    "distribute",
     "testing",
 )
 

@@ -23,7 +23,6 @@ ELSEWHERE = {
     "bayesflow": "tf.random_* and a loop of your own",
     "boosted_trees": "scikit-learn or XGBoost",
     "cloud": "fsspec, and local files for the program",
-    "distribute": "one process and tf.device: several machines are not supported yet",
     "estimator": "a training loop with tf.train.MonitoredTrainingSession",
     "factorization": "scikit-learn",
     "gan": "losses and optimizers used directly",

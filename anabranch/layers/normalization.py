@@ -23,6 +23,7 @@ from anabranch.ops.math.public_reduce import reduce_mean
 from anabranch.ops.nn.public_moments import batch_normalization as normalized
 from anabranch.ops.nn.public_moments import fused_batch_norm, moments
 from anabranch.train.moving_averages import assign_moving_average
+from anabranch.variables import replica_frames
 
 
 def composed(scale: Any, bias: Any, gamma: Any, beta: Any) -> tuple[Any, Any]:
@@ -203,11 +204,12 @@ class BatchNormalization(Layer):
                 constraint=self.beta_constraint,
             )
         with self._without_partitioner():  # averages stay whole, as TensorFlow's checkpoints have them
+            modes = replica_frames.statistics()
             self.moving_mean = self.add_weight(
-                "moving_mean", own, statistics_dtype, self.moving_mean_initializer, trainable=False
+                "moving_mean", own, statistics_dtype, self.moving_mean_initializer, trainable=False, **modes
             )
             self.moving_variance = self.add_weight(
-                "moving_variance", own, statistics_dtype, self.moving_variance_initializer, trainable=False
+                "moving_variance", own, statistics_dtype, self.moving_variance_initializer, trainable=False, **modes
             )
             if (
                 self.renorm
@@ -216,11 +218,15 @@ class BatchNormalization(Layer):
                 def deviation(*args: Any, **kwargs: Any) -> Any:
                     return build("Sqrt", self.moving_variance_initializer(*args, **kwargs))
 
-                self.moving_stddev = self.add_weight("moving_stddev", own, statistics_dtype, deviation, trainable=False)
-                self.renorm_mean = self.add_weight(
-                    "renorm_mean", own, statistics_dtype, self.moving_mean_initializer, trainable=False
+                self.moving_stddev = self.add_weight(
+                    "moving_stddev", own, statistics_dtype, deviation, trainable=False, **modes
                 )
-                self.renorm_stddev = self.add_weight("renorm_stddev", own, statistics_dtype, deviation, trainable=False)
+                self.renorm_mean = self.add_weight(
+                    "renorm_mean", own, statistics_dtype, self.moving_mean_initializer, trainable=False, **modes
+                )
+                self.renorm_stddev = self.add_weight(
+                    "renorm_stddev", own, statistics_dtype, deviation, trainable=False, **modes
+                )
         self.built = True
 
     @contextlib.contextmanager

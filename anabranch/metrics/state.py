@@ -14,6 +14,8 @@ from anabranch.core.values import dtypes
 from anabranch.losses.weighted import checked_weights, fitted_weights, squeezed_last
 from anabranch.ops.array.cast import cast, ones_like
 from anabranch.ops.array.public_shapes import zeros
+from anabranch.variables import replica_frames
+from anabranch.variables.scope_state import VariableAggregation
 from anabranch.variables.variable import make_variable
 
 Pair = tuple[Tensor, Tensor]
@@ -31,6 +33,7 @@ def metric_variable(shape: Any, dtype: Any, name: str) -> Any:
         trainable=False,
         collections=[GraphKeys.LOCAL_VARIABLES, GraphKeys.METRIC_VARIABLES],
         name=name,
+        **replica_frames.statistics(VariableAggregation.SUM),
     )
 
 

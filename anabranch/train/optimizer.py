@@ -7,7 +7,7 @@ which slots it keeps, which numbers it takes, and which op updates a variable fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, KeysView, Sequence, ValuesView
+from collections.abc import Callable, Iterable, KeysView, Sequence, ValuesView
 from typing import Any
 
 from anabranch.autodiff.gradients import gradients
@@ -28,6 +28,14 @@ from anabranch.variables.partitioned import PartitionedVariable
 from anabranch.variables.resource_variable import ResourceVariable
 from anabranch.variables.tracking import Trackable, joined
 from anabranch.variables.variable import Variable
+
+
+def _applied_here(optimizer: Any, pairs: Any, global_step: Any, name: str | None) -> Any:
+    return NotImplemented
+
+
+apply_elsewhere: Callable[[Any, Any, Any, str | None], Any] = _applied_here
+"""Applies gradients where a distribution strategy is in force; NotImplemented where none is. Strategies set it."""
 
 
 def is_resource(variable: Any) -> bool:
@@ -236,6 +244,9 @@ class Optimizer(Trackable):
                 f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.\n"
                 + errors.message("None for each variable", "at least one gradient", "check what the loss depends on")
             )
+        merged = apply_elsewhere(self, pairs, global_step, name)
+        if merged is not NotImplemented:
+            return merged
         builder = current_builder()
         # Slots outlive the branch or loop in which a program may train.
         with builder.init_scope():
@@ -460,8 +471,8 @@ class Optimizer(Trackable):
 
 
 def _key(variable: Any) -> Any:
-    """What tells variables apart: the handle, which an object made of the same ops in a graph shares."""
-    return variable._handle_tensor() if isinstance(variable, Variable) else variable
+    """What tells variables apart."""
+    return variable._identity() if isinstance(variable, Variable) else variable
 
 
 def operation_of(update: Any) -> Any:

@@ -6,7 +6,7 @@ Each conversion to a tensor makes a read of its own, at that place in the order 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from anabranch.core import errors
 from anabranch.core.graph import convert
@@ -268,6 +268,11 @@ class ResourceVariable(Variable):
         return build("Identity", value)
 
     # ----------------------------------------------------------------------------------------------------------- writes
+    def _restored(self, value: Tensor) -> Operation:
+        """The op that gives the variable the value of a checkpoint."""
+        with self._builder.device(self._handle.device):
+            return cast(Operation, build("AssignVariableOp", self._handle, build("Identity", value)))
+
     def _after(self, op: Any) -> ResourceVariable:
         """The variable as it is after a write: where ops run at once, as it is now."""
         return WrittenVariable(self, op) if self._builder.defers else self

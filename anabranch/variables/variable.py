@@ -259,6 +259,10 @@ class Variable(metaclass=_VariableType):
         """The tensor that stands for the variable itself: its reference or its handle."""
         raise NotImplementedError
 
+    def _identity(self) -> Tensor:
+        """What tells variables apart: an object made of the same ops in a graph shares it."""
+        return self._handle_tensor()
+
     def _ref(self) -> Tensor:
         raise NotImplementedError
 

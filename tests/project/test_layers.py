@@ -31,6 +31,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "platform",
             "data",
             "debug",
+            "distribute",
             "distributions",
             "eager",
             "estimator",

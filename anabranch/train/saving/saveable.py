@@ -119,10 +119,8 @@ class ResourceVariableSaveable(SaveableObject):
         (value,) = restored_tensors
         if restored_shapes is not None:
             value = build("Reshape", value, restored_shapes[0])
-        with self._variable._builder.device(self._variable.handle.device):
-            value = build("Identity", value)
-            self.check([value])
-            return build("AssignVariableOp", self.handle_op, value)
+        self.check([value])
+        return self._variable._restored(value)
 
     def check(self, restored_tensors: list[Tensor]) -> None:
         """ValueError unless the variable can have that value."""

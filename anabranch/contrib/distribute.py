@@ -1,0 +1,105 @@
+"""``tf.contrib.distribute``: strategies under their names of before ``tf.distribute``.
+
+They differ in their input: ``make_dataset_iterator`` gives each replica an element of its own, where ``tf.distribute``
+cuts one element into parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import anabranch as tf
+from anabranch.core import errors
+from anabranch.core.contract.api import module_attributes, public, publish_as
+from anabranch.distribute import inputs, reductions, replicas
+from anabranch.distribute import strategy as strategies
+from anabranch.distribute.mirrored import local_devices
+
+__getattr__, __dir__ = module_attributes("contrib.distribute")
+
+publish_as("contrib.distribute.DistributionStrategy", strategies.Strategy)
+publish_as("contrib.distribute.ReplicaContext", replicas.ReplicaContext)
+publish_as("contrib.distribute.CrossDeviceOps", reductions.CrossDeviceOps)
+publish_as("contrib.distribute.get_distribution_strategy", replicas.get_strategy)
+publish_as("contrib.distribute.get_strategy", replicas.get_strategy)
+publish_as("contrib.distribute.get_replica_context", replicas.get_replica_context)
+publish_as("contrib.distribute.has_distribution_strategy", replicas.has_strategy)
+publish_as("contrib.distribute.has_strategy", replicas.has_strategy)
+publish_as("contrib.distribute.in_cross_replica_context", replicas.in_cross_replica_context)
+
+
+class _OwnBatches(strategies.Strategy):
+    def experimental_distribute_dataset(self, dataset: Any) -> inputs.DistributedDataset:
+        """A dataset of batches for each replica."""
+        return inputs.DistributedDataset(self.num_replicas_in_sync, dataset, False)
+
+
+@public("contrib.distribute.MirroredStrategy")
+class MirroredStrategy(_OwnBatches):
+    """A copy of the variables on each of several devices; see ``tf.distribute.MirroredStrategy``.
+
+    Args:
+        devices: names of devices.
+        num_gpus: how many GPUs, instead.
+        num_gpus_per_worker: the same.
+        cross_device_ops: how values are reduced.
+        auto_shard_dataset: must be False: there is one worker.
+        cross_tower_ops: the same as ``cross_device_ops``.
+    """
+
+    def __init__(
+        self,
+        devices: Sequence[str] | None = None,
+        num_gpus: int | None = None,
+        num_gpus_per_worker: int | None = None,
+        cross_device_ops: Any = None,
+        auto_shard_dataset: bool = False,
+        cross_tower_ops: Any = None,
+    ) -> None:
+        count = num_gpus if num_gpus is not None else num_gpus_per_worker
+        if (devices is not None and count is not None) or auto_shard_dataset:
+            raise ValueError(
+                errors.message(
+                    f"devices={devices!r}, num_gpus={count!r}, auto_shard_dataset={auto_shard_dataset!r}",
+                    "devices, or a number of GPUs, on one worker",
+                    'devices=["/gpu:0", "/gpu:1"]',
+                )
+            )
+        if devices is None and count is not None:
+            devices = [f"/gpu:{i}" for i in range(count)] or ["/cpu:0"]
+        names = local_devices(devices)
+        cross = cross_device_ops or cross_tower_ops
+        super().__init__(strategies.StrategyExtended(self, names, True, names[0], cross))
+
+
+@public("contrib.distribute.OneDeviceStrategy")
+class OneDeviceStrategy(tf.distribute.OneDeviceStrategy):
+    """One replica, with its variables on its device.
+
+    Args:
+        device: its name.
+    """
+
+
+@public("contrib.distribute.AllReduceCrossDeviceOps")
+class AllReduceCrossDeviceOps(reductions.CrossDeviceOps):
+    """Reduce like all others here.
+
+    Args:
+        all_reduce_alg: kept for compatibility.
+        num_packs: kept for compatibility.
+        agg_small_grads_max_bytes: kept for compatibility.
+        agg_small_grads_max_group: kept for compatibility.
+    """
+
+    def __init__(
+        self,
+        all_reduce_alg: str = "nccl",
+        num_packs: int = 1,
+        agg_small_grads_max_bytes: int = 0,
+        agg_small_grads_max_group: int = 10,
+    ) -> None:
+        self.all_reduce_alg, self.num_packs = all_reduce_alg, num_packs
+        self.agg_small_grads_max_bytes = agg_small_grads_max_bytes
+        self.agg_small_grads_max_group = agg_small_grads_max_group

@@ -1,0 +1,71 @@
+"""Strategies: over eight devices in a process that has them; of one device here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import anabranch as tf
+
+CASES = Path(__file__).with_name("on_eight_devices.py")
+
+
+@pytest.mark.multiprocess
+@pytest.mark.timeout(400)
+def test_on_eight_devices():
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(CASES)],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "ANABRANCH_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tf.distribute.OneDeviceStrategy("/cpu:0"),
+        lambda: tf.distribute.MirroredStrategy(),
+        lambda: tf.contrib.distribute.MirroredStrategy(num_gpus=0),
+        lambda: tf.contrib.distribute.OneDeviceStrategy("/cpu:0"),
+    ],
+)
+def test_one_device_trains_as_without_a_strategy(make):
+    with tf.Graph().as_default():
+        strategy = make()
+        with strategy.scope():
+            v = tf.get_variable("v", initializer=1.0)
+            step = tf.train.get_or_create_global_step()
+
+            def work(x):
+                return tf.train.GradientDescentOptimizer(0.25).minimize(tf.square(v - x), global_step=step)
+
+            train = strategy.extended.call_for_each_replica(work, args=(3.0,))
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run(train)
+            assert session.run([v, step]) == [2.0, 1]
+
+
+def test_without_a_strategy_the_only_replica_is_the_program():
+    with tf.Graph().as_default():
+        assert tf.distribute.get_strategy().num_replicas_in_sync == 1
+        assert tf.distribute.get_strategy().experimental_run_v2(lambda x: x + 1, args=(2,)) == 3
+        assert tf.distribute.get_replica_context().merge_call(lambda strategy, x: x, args=(5,)) == 5
+        assert not tf.distribute.in_cross_replica_context()
+
+
+def test_a_batch_that_replicas_cannot_share_is_refused():
+    with pytest.raises(ValueError, match="is not divisible by"):
+        tf.distribute.InputContext(1, 0, 3).get_per_replica_batch_size(8)
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=r"a tf\.distribute\.ReduceOp"):
+        tf.distribute.get_strategy().reduce("product", 1.0)
