@@ -72,10 +72,16 @@ def task(job: str, index: int, ps: str, workers: str, folder: str, mode: str) ->
     config = tf.SessionOptions(consistency=MODES[mode], tier="interpreted", config=filters)
     is_chief = index == 0
     with tf.train.MonitoredTrainingSession(
-        server.target, is_chief, os.path.join(folder, "checkpoints") if is_chief else None, hooks=[StopAtTarget()],
-        config=config, save_checkpoint_steps=50, save_checkpoint_secs=None, save_summaries_steps=None,
+        server.target,
+        is_chief,
+        os.path.join(folder, "checkpoints") if is_chief else None,
+        hooks=[StopAtTarget()],
+        config=config,
+        save_checkpoint_steps=50,
+        save_checkpoint_secs=None,
+        save_summaries_steps=None,
         log_step_count_steps=None,
-    ) as session:  # fmt: skip
+    ) as session:
         while not session.should_stop():
             feed = {x: generator.normal(size=(8, 4))}
             (places, count, number), value, _ = session.run([seen, loss, train], feed)

@@ -12,7 +12,7 @@ from typing import Any
 import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.contract.api import module_attributes, public, publish_as
-from anabranch.distribute import inputs, reductions, replicas
+from anabranch.distribute import inputs, parameter_server, reductions, replicas
 from anabranch.distribute import strategy as strategies
 from anabranch.distribute.mirrored import local_devices
 
@@ -80,6 +80,31 @@ class OneDeviceStrategy(tf.distribute.OneDeviceStrategy):
     Args:
         device: its name.
     """
+
+
+@public("contrib.distribute.ParameterServerStrategy")
+class ParameterServerStrategy(parameter_server.ParameterServerStrategy):
+    """Variables on parameter servers; see ``tf.distribute.experimental.ParameterServerStrategy``.
+
+    Args:
+        num_gpus_per_worker: kept for compatibility: a worker is one replica.
+    """
+
+    def __init__(self, num_gpus_per_worker: int = 0) -> None:
+        super().__init__()
+
+
+@public("contrib.distribute.CollectiveAllReduceStrategy")
+class CollectiveAllReduceStrategy(parameter_server.MultiWorkerMirroredStrategy):
+    """A copy of the variables on each GPU of one worker; see ``tf.distribute.MirroredStrategy``.
+
+    Args:
+        num_gpus_per_worker: how many GPUs; the CPU if 0.
+        communication: kept for compatibility.
+    """
+
+    def __init__(self, num_gpus_per_worker: int = 0, communication: Any = None) -> None:
+        super().__init__(devices=[f"/gpu:{i}" for i in range(num_gpus_per_worker)] or ["/cpu:0"])
 
 
 @public("contrib.distribute.AllReduceCrossDeviceOps")

@@ -103,10 +103,15 @@ class StrategyExtended:
             known.append(self._made(next_creator, arguments))
         return known[place - 1]
 
+    @staticmethod
+    def _is_colocated(builder: Any) -> bool:
+        """Whether something around says already where variables are: beside another one, as slots."""
+        return bool(builder.defers and builder._scopes.colocation)
+
     def _made(self, next_creator: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         builder = current_builder()
         if not self._mirrors:
-            if self._variable_device is None:
+            if self._variable_device is None or self._is_colocated(builder):
                 return next_creator(**arguments)
             with builder.device(self._variable_device):
                 return next_creator(**arguments)
@@ -179,7 +184,7 @@ class StrategyExtended:
                 raise RuntimeError(
                     "Method requires being in cross-replica context, use get_replica_context().merge_call()\n"
                     + errors.message(
-                        "replicas called for within a replica", "a call outside of them", "call the function itself"
+                        "replicas called for within a replica", "a call from no replica", "call the function itself"
                     )
                 )
             if len(self._devices) > 1:
@@ -364,7 +369,7 @@ def apply_gradients(optimizer: Any, pairs: list[tuple[Any, Any]], global_step: A
             "apply_gradients() cannot be called in cross-replica context. Use `tf.distribute.Strategy."
             "experimental_run_v2` to enter replica context.\n"
             + errors.message(
-                "gradients outside of replicas",
+                "gradients between replicas",
                 "a function of a replica that computes and applies them",
                 "strategy.experimental_run_v2(step_fn, args=(batch,))",
             )

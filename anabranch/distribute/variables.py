@@ -6,7 +6,7 @@ replica it stands for the replica's copy, for an update on a device for the copy
 
 Copies begin with the value of the first, and each update is made on all. One whose copies are brought together when
 they are read (``VariableSynchronization.ON_READ``, as for moving averages of statistics) lets each replica write its
-own copy; read outside of replicas it is their sum or mean. A checkpoint has one entry, that of the first name.
+own copy; read between replicas it is their sum or mean. A checkpoint has one entry, that of the first name.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class SyncOnReadVariable(MirroredVariable):
             raise ValueError(
                 "Could not convert from `tf.VariableAggregation` NONE to `tf.distribute.ReduceOp` type\n"
                 + errors.message(
-                    f"a read of {self._name!r} outside of replicas, of which each has its own value",
+                    f"a read of {self._name!r} between replicas, of which each has its own value",
                     "a variable with an aggregation",
                     "tf.Variable(..., aggregation=tf.VariableAggregation.MEAN)",
                 )
@@ -195,7 +195,7 @@ class SyncOnReadVariable(MirroredVariable):
         return self._total
 
     def value(self) -> Tensor:
-        """The replica's value; the aggregate of all outside of replicas."""
+        """The replica's value; between replicas the aggregate of all."""
         return self._aggregate() if self._is_read_whole() else self._copy.value()
 
     def read_value(self) -> Tensor:

@@ -36,7 +36,7 @@ _frames = _Frames()
 
 
 def top() -> Frame | None:
-    """The frame in force; None outside of all strategies."""
+    """The frame in force; None where no strategy is."""
     return _frames.stack[-1] if _frames.stack else None
 
 
