@@ -116,6 +116,7 @@ class Attr:
                     f"pass {name}= with a value of kind {self.kind}",
                 )
             ) from None
+        self._check_bits(value, name, type_name)
         if self.allowed is not None:
             for item in value if self.is_list else (value,):
                 if item not in self.allowed:
@@ -145,6 +146,23 @@ class Attr:
                 )
             )
         return value
+
+    def _check_bits(self, value: Any, name: str, type_name: str) -> None:
+        """Refuse integers and dimensions that no file can hold."""
+        if self.element not in ("int", "shape"):
+            return
+        for item in value if self.is_list else (value,):
+            for number in (item,) if self.element == "int" else item or ():
+                if number is not None and not -(2**63) <= number < 2**63:
+                    usual = "Error converting shape to a TensorShape: " if self.element == "shape" else ""
+                    raise ValueError(
+                        f"{usual}Value out of range: {number}\n"
+                        + errors.message(
+                            f"attribute {name!r} of op {type_name!r} = {value!r}",
+                            "integers of 64 bits",
+                            "a smaller one",
+                        )
+                    )
 
 
 _SHOWN_KINDS = {"int": "int", "float": "float", "bool": "bool", "string": "string", "type": "DataType"}

@@ -305,7 +305,10 @@ def _convert_one(
     if spec.dtype is not None and spec.dtype.is_integer and not fits(value, spec.dtype):
         elements.refuse_range(value, spec.dtype)  # a size or an index: not meant as a pattern of bits
     try:
-        return convert_to_tensor(value, dtype, name, preferred, as_ref=spec.is_ref)
+        tensor = convert_to_tensor(value, dtype, name, preferred, as_ref=spec.is_ref)
+        if tensor.dtype in _OF_WIDE and dtype is None and spec.type_attr is not None:
+            _refuse_wide(definition, spec, value, tensor.dtype)
+        return tensor
     except TypeError as problem:
         usual = ""
         if dtype is not None:
@@ -325,6 +328,28 @@ def _convert_one(
                 )
             ) from None
         raise ValueError(f"{problem}\nOp: {definition.type_name!r}, input {spec.name!r}") from None
+
+
+_OF_WIDE = (dtypes.uint64, dtypes.float32)
+"""What Python's integers beyond 63 bits become, as NumPy has it: alone, and beside smaller ones."""
+
+
+def _refuse_wide(definition: OpDefinition, spec: ArgSpec, value: Any, dtype: dtypes.DType) -> None:
+    """Refuse Python's integers of more than 63 bits where only shorter ones are taken."""
+    allowed = definition.attrs[spec.type_attr or ""].allowed
+    if allowed is None or dtype in allowed or _has_numpy_type(value) or fits(value, dtypes.int64):
+        return
+    names = ", ".join(choice.name for choice in allowed)
+    # TensorFlow converts to the default of the attribute, if it has one, which says the first; else it says the second.
+    raise elements.WideIntegerError(
+        "Python int too large to convert to C long\n"
+        f"Value passed to parameter {spec.name!r} has DataType {dtype.name} not in list of allowed values: {names}\n"
+        + errors.message(
+            f"{elements.shown(value)} for input {spec.name!r} of op {definition.type_name!r}",
+            f"integers from {-(2**63)} to {2**63 - 1}",
+            "a smaller integer",
+        )
+    )
 
 
 def _refuse_value(definition: OpDefinition, position: int, tensor: Tensor, wanted: dtypes.DType) -> NoReturn:

@@ -298,7 +298,8 @@ def _bit_patterns(value: Any, dtype: DType) -> np.ndarray:
     bits = 8 * dtype.size
     wide = np.array(value, object)
     low = -(1 << bits)
-    if wide.dtype.kind != "O" or any(not low <= int(leaf) < -low for leaf in wide.flat):
+    # What no int64 holds is no pattern of one: TensorFlow refuses it, too.
+    if wide.dtype.kind != "O" or dtype is dtypes.int64 or any(not low <= int(leaf) < -low for leaf in wide.flat):
         refuse_range(value, dtype)
     return np.asarray(wide & ((1 << bits) - 1), f"uint{bits}").view(dtype.as_numpy_dtype)
 

@@ -85,6 +85,12 @@ def output_size(
                 "give positive sizes of windows, strides and dilations",
             )
         )
+    for name, value in (("strides", stride), ("dilations", dilation), ("ksize", window)):
+        if value is not None and value >= 2**31:
+            raise ValueError(
+                f"Attr {name} has value {value} out of range for an int32\n"
+                + errors.message(f"{name} of {value}", "numbers below 2**31", "smaller ones")
+            )
     if size is None:
         return None
     if padding == "SAME":
