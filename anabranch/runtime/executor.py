@@ -25,7 +25,7 @@ from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import shapes
 from anabranch.runtime import channel_ops, fast_path, first_failure, host_ops, program_items, results
 from anabranch.runtime.attempt import Attempt
-from anabranch.runtime.interpreter import nested
+from anabranch.runtime.interpreter import nested, stretches
 from anabranch.runtime.interpreter.python_results import Recorded
 from anabranch.runtime.plans import ahead, binding, policy, shape_families
 from anabranch.runtime.plans.items import ProgramItem, Segment
@@ -263,7 +263,7 @@ class Executor:
         items = segment.items
         reached = 0
         try:
-            for wave in _waves(items):
+            for wave in _waves(stretches.of(attempt, items)):
                 reached += len(wave)
                 attempt.step.token.raise_if_cancelled()
                 started = time.time() if stats is not None else 0.0
@@ -271,6 +271,8 @@ class Executor:
                     program_items.run_wave(attempt, wave)
                 elif isinstance(wave[0], ProgramItem):
                     program_items.run(attempt, wave[0])
+                elif isinstance(wave[0], stretches.Stretch):
+                    wave[0].run(attempt)
                 else:
                     host_ops.run(attempt, wave[0])
                 if stats is not None:

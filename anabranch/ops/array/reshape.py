@@ -13,7 +13,7 @@ from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op
 from anabranch.core.contract.opdef import Shape as ShapeAttr
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
-from anabranch.ops.shared import row_rules
+from anabranch.ops.shared import row_rules, unchecked
 from anabranch.ops.shared.array_rules import Index, dense, ints, refuse, require, shape_of
 
 _INTEGERS = NotDifferentiable("a shape is made of integers")
@@ -118,6 +118,7 @@ class Reshape(Op):
     attrs = {"T": Type(), "Tshape": Index()}
     effect = PURE
     by_rows = row_rules.reshape
+    straight = unchecked.reshape
     moves = True
     compile_time = ("shape",)
     gradient = _shape_gradient(2)

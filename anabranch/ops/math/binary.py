@@ -401,6 +401,7 @@ _binary(
     _ALL,
     _div,
     _with(_quotient_rule("RealDiv")),
+    straight=unchecked.quotient,
 )
 _binary("TruncateDiv", "`x / y` cut towards zero.", _ALL, _truncate_div, _no_gradient)
 _binary(

@@ -210,6 +210,7 @@ _unary(
     f"{_SIGNED} uint8 uint16 uint32 uint64 {COMPLEX}",
     lambda ctx, x: x * x,
     lambda op, grad: mul(grad, mul(conj(op.inputs[0]), 2.0 if not op.inputs[0].dtype.is_integer else 2)),
+    straight=unchecked.square,
 )
 _unary("Reciprocal", "`1 / x`, element by element.", _SIGNED_COMPLEX, _reciprocal, _by_op("ReciprocalGrad"))
 _unary("Inv", "`1 / x`: the old name of Reciprocal.", _SIGNED_COMPLEX, _reciprocal, _by_op("ReciprocalGrad"))

@@ -10,6 +10,7 @@ has none is run by its kernel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from anabranch.core.values import shapes
 from anabranch.core.values.host_list import HostList
+from anabranch.ops.shared import host_blas
 
 Form = Callable[..., Any]
 Maker = Callable[[Sequence[Any], Sequence[bool], dict[str, Any]], Form | None]
@@ -89,6 +91,16 @@ def _tanh_grad(y: Any, dy: Any) -> Any:
     return np.multiply(dy, out, out)
 
 
+def quotient(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """Of floats."""
+    return np.divide if _alike(operands, _FLOATS) else None
+
+
+def square(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """A number times itself."""
+    return (lambda x: np.multiply(x, x)) if _alike(operands, _PLAIN) else None
+
+
 sigmoid = of_arrays(_sigmoid, lambda x: 1 / (1 + np.exp(-x)))
 sigmoid_grad = of_arrays(_sigmoid_grad, lambda y, dy: dy * y * (1 - y))
 tanh = ufunc(np.tanh, _FLOATS)
@@ -116,21 +128,31 @@ def select(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]
 
 
 # ------------------------------------------------------------------------------------------------------------- matrices
-def matmul(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
-    """Matrices of one float dtype."""
-    a, b = operands
-    if a.dtype not in _FLOATS or a.dtype != b.dtype or a.ndim != 2 or b.ndim != 2:
-        return None
-    turned = attrs["transpose_a"], attrs["transpose_b"]
-    if a.shape[0 if turned[0] else 1] != b.shape[1 if turned[1] else 0]:
-        return None
-    if turned == (False, False):
-        return np.matmul
-    if turned == (True, False):
-        return lambda a, b: np.matmul(a.T, b)
-    if turned == (False, True):
-        return lambda a, b: np.matmul(a, b.T)
-    return lambda a, b: np.matmul(a.T, b.T)
+def _products(product: Form) -> Maker:
+    """The maker of products of matrices of one float dtype by ``product``."""
+    turned_forms: dict[tuple[bool, bool], Form] = {
+        (False, False): product,
+        (True, False): lambda a, b: product(a.T, b),
+        (False, True): lambda a, b: product(a, b.T),
+        (True, True): lambda a, b: product(a.T, b.T),
+    }
+
+    def make(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+        a, b = operands
+        if a.dtype not in _FLOATS or a.dtype != b.dtype or a.ndim != 2 or b.ndim != 2:
+            return None
+        turned = attrs["transpose_a"], attrs["transpose_b"]
+        if a.shape[0 if turned[0] else 1] != b.shape[1 if turned[1] else 0]:
+            return None
+        return turned_forms[turned]
+
+    return make
+
+
+matmul = _products(np.matmul)
+"""Within :func:`~anabranch.ops.shared.host_blas.enter`."""
+matmul_on_threads = _products(host_blas.product)
+"""The same on as many threads as the kernel takes."""
 
 
 def bias_add(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
@@ -201,6 +223,19 @@ def split(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any])
     before = (slice(None),) * axis
     parts = [(*before, slice(i * size, (i + 1) * size)) for i in range(attrs["num_split"])]
     return lambda _, x: [x[part] for part in parts]
+
+
+def reshape(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """A shape that is the same at each call."""
+    x, given = operands
+    if not known[1] or isinstance(x, HostList) or not x.size:
+        return None
+    sizes = np.ravel(given).tolist()
+    rest = x.size // abs(math.prod(sizes)) if 0 not in sizes else 0
+    wanted = tuple([rest if size == -1 else size for size in sizes])
+    if sizes.count(-1) > 1 or min(wanted, default=0) < 0 or math.prod(wanted) != x.size:
+        return None
+    return lambda x, _: x.reshape(wanted)
 
 
 def window(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:

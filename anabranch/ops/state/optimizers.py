@@ -145,19 +145,10 @@ def _checks(row: Optimizer, state: list[str], rest: list[str], grad: str, sparse
             errors.UnimplementedError,
             f"no kernel for T={attrs['T'].name}: optimizers update floating-point variables; cast the variable",
         )
+        first = inputs[0].shape
         for i in range(1, count):
-            ctx.check(
-                inputs[i].shape == inputs[0].shape,
-                errors.InvalidArgumentError,
-                f"{state[0]} and {state[i]} do not have the same shape {shapes.show(inputs[0].shape)} "
-                f"{shapes.show(inputs[i].shape)}",
-            )
-        ctx.check(
-            inputs[given].shape[sparse:] == inputs[0].shape[sparse:],
-            errors.InvalidArgumentError,
-            f"{state[0]} and {grad} do not have the same shape {shapes.show(inputs[0].shape)} "
-            f"{shapes.show(inputs[given].shape)}",
-        )
+            _require_alike(ctx, first, inputs[i].shape, inputs, (state[0], 0), (state[i], i))
+        _require_alike(ctx, first[sparse:], inputs[given].shape[sparse:], inputs, (state[0], 0), (grad, given))
         for position, text, holds in signs:
             ctx.check(holds(inputs[position], attrs), errors.InvalidArgumentError, text, inputs[position])
         if sparse and inputs[place].size:
@@ -173,6 +164,14 @@ def _checks(row: Optimizer, state: list[str], rest: list[str], grad: str, sparse
             )
 
     return checks
+
+
+def _require_alike(ctx: Any, one: Any, other: Any, inputs: Any, left: tuple[str, int], right: tuple[str, int]) -> None:
+    """Two operands, given by name and place, must have the same shape (``one``, ``other``)."""
+    if one != other:  # the text is made only then: a step asks this hundreds of times
+        given = " ".join(shapes.show(inputs[place].shape) for _, place in (left, right))
+        text = f"{left[0]} and {right[0]} do not have the same shape {given}"
+        ctx.check(False, errors.InvalidArgumentError, text)
 
 
 def _kernel(row: Optimizer, state: list[str], rest: list[str], grad: str, sparse: bool) -> Any:

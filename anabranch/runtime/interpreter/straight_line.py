@@ -42,7 +42,7 @@ _ARRAYS = (np.ndarray, np.generic)
 
 
 class Code:
-    """A body as a function of its arguments, which raises :class:`Changed` if they are not what it is made for."""
+    """Ops as a function of its arguments, which raises :class:`Changed` if they are not what it is made for."""
 
     def __init__(self, function: Callable[..., list[Any]], cost: float, ops: Sequence[Operation | None]) -> None:
         self.function = function
@@ -107,7 +107,7 @@ def of(plan: Any) -> Straight | None:
         return None
     if plan.final_reads:
         return None
-    return Straight(plan) if all(_computes(op) for op in segment.ops) else None
+    return Straight(plan) if all(only_computes(op) for op in segment.ops) else None
 
 
 def _is_free(definition: OpDefinition) -> bool:
@@ -115,7 +115,8 @@ def _is_free(definition: OpDefinition) -> bool:
     return definition.only_passes or definition.role is Role.ORDERING
 
 
-def _computes(op: Operation) -> bool:
+def only_computes(op: Operation) -> bool:
+    """Whether an op has no effect, and a kernel on the host."""
     definition = op.definition
     if _is_free(definition):
         return True
@@ -173,19 +174,24 @@ class Builder:
 
     def build(self, arguments: Sequence[ValueKey], values: Sequence[Any]) -> tuple[list[Any], Code]:
         """The results for the ``values`` of the arguments, and the code for others like them."""
-        plan = self._plan
-        for tensor, array in plan.constants.items():
+        with quiet():
+            return self.build_from(self._plan.segments[0].ops, arguments, values, self._plan.fetches)
+
+    def build_from(
+        self, body: Sequence[Operation], arguments: Sequence[ValueKey], values: Sequence[Any], fetches: Sequence[Any]
+    ) -> tuple[list[Any], Code]:
+        """The ``fetches`` that the ops of a body give for the ``values`` of its arguments, and the code for others."""
+        for tensor, array in self._plan.constants.items():
             self._bind(tensor, array)
         for i, (key, value) in enumerate(zip(arguments, values, strict=True)):
             self._names[key] = f"a{i}"
             self._values[key] = value
-        with quiet():
-            for op in plan.segments[0].ops:
-                try:
-                    self.add(op)
-                except faults.BUGS as problem:
-                    raise faults.KernelBug(op, problem) from problem
-        fetched = [self.fetched(fetch) if isinstance(fetch, Tensor) else "None" for fetch in plan.fetches]
+        for op in body:
+            try:
+                self.add(op)
+            except faults.BUGS as problem:
+                raise faults.KernelBug(op, problem) from problem
+        fetched = [self.fetched(fetch) if isinstance(fetch, Tensor) else "None" for fetch in fetches]
         used, lines = set(fetched), []
         ops: list[Operation] = []
         for line in reversed(self._lines):
@@ -200,7 +206,7 @@ class Builder:
         body = "".join(f"    {line}\n" for line in (*guards, *reversed(lines)))
         text = f"def body({', '.join(f'a{i}' for i in range(len(values)))}):\n{body}    return [{', '.join(fetched)}]\n"
         exec(compile(text, _FILE, "exec"), self._scope)
-        results = [self._values[fetch] if isinstance(fetch, Tensor) else None for fetch in plan.fetches]
+        results = [self._values[fetch] if isinstance(fetch, Tensor) else None for fetch in fetches]
         return results, Code(self._scope["body"], self._cost, [*[None] * (1 + len(guards)), *reversed(ops), None])
 
     def _guard(self, i: int, value: Any) -> list[str]:
@@ -240,6 +246,10 @@ class Builder:
         known = [key in self._known for key in sources]
         self.run(op, op._attrs, [self._values[key] for key in sources], known, [self._names[key] for key in sources])
 
+    def maker(self, definition: OpDefinition) -> Any:
+        """What makes the short form of an op."""
+        return definition.straight
+
     def pass_on(self, output: Tensor, source: ValueKey) -> None:
         """Let an output be what another tensor is."""
         self._names[output], self._values[output] = self._names[source], self._values[source]
@@ -265,7 +275,7 @@ class Builder:
                 self._names[output] = f"v{output.op._id}_{output.value_index}"
         if constant and op._outputs:
             return
-        make = definition.straight
+        make = self.maker(definition)
         function = make(operands, known, attrs) if make is not None else None
         short = function is not None
         name = f"f{len(self._scope)}"
@@ -294,12 +304,19 @@ def _kernel(op: Operation, attrs: dict[str, Any], context: Any, forms: Sequence[
     assert kernel is not None
 
     def call(*operands: Any) -> list[Any]:
-        values = [value if isinstance(value, (np.ndarray, HostList)) else to_host(value) for value in operands]
+        values = [
+            value if type(value) is np.ndarray or type(value) is HostList else to_host(value) for value in operands
+        ]
         if checks is not None:
             checks(context, values, attrs)
-        outputs = kernels.outputs_of(definition, attrs, kernel(context, values, attrs))
-        if [_form_of(value) for value in outputs] != forms:
+        found = kernel(context, values, attrs)
+        if type(found) is np.ndarray and len(forms) == 1:
+            if (found.shape, found.dtype) != forms[0]:
+                raise Changed
+            return [found]
+        found = kernels.outputs_of(definition, attrs, found)
+        if [_form_of(value) for value in found] != forms:
             raise Changed
-        return outputs
+        return found
 
     return call

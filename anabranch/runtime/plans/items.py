@@ -62,3 +62,5 @@ class Segment:
     carried: tuple[StateKey, ...] = ()
     """Committed versions whose values its channel op, or later segments, see."""
     items: list[Any] = dataclasses.field(default_factory=list)
+    stretches: Any = None
+    """Items that were seen interpreted, and the same with stretches in their place; ``interpreter/stretches.py``."""

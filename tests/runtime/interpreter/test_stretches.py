@@ -1,0 +1,167 @@
+"""Stretches of interpreted steps give what their ops give one by one, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.runtime.interpreter import stretches
+
+RUNS = 7
+
+
+@pytest.fixture(autouse=True)
+def _graph():
+    with tf.Graph().as_default():
+        yield
+
+
+@pytest.fixture
+def used(monkeypatch):
+    """The stretches that straight code has served."""
+    found = []
+    run = stretches.Stretch._results
+
+    def counted(self, attempt, bugs):
+        results = run(self, attempt, bugs)
+        if results is not None:
+            found.append(self)
+        assert not bugs
+        return results
+
+    monkeypatch.setattr(stretches.Stretch, "_results", counted)
+    return found
+
+
+def _session():
+    return tf.Session(config=tf.SessionOptions(tier="interpreted", seed=3))
+
+
+def _network():
+    """A step of an unrolled network with most kinds of ops, its feeds, and what to look at."""
+    rng = np.random.RandomState(0)
+    x, labels = tf.placeholder(tf.float32, [None, 6, 4]), tf.placeholder(tf.int32, [None])
+    words = tf.placeholder(tf.int32, [None])
+    w = tf.get_variable("w", initializer=rng.randn(12, 32).astype(np.float32) / 3)
+    table = tf.get_variable("table", initializer=rng.randn(9, 8).astype(np.float32))
+    c = h = tf.zeros([tf.shape(x)[0], 8])
+    start = tf.nn.embedding_lookup(table, words)
+    for i in range(6):
+        gates = tf.matmul(tf.concat([x[:, i], h], 1), w)
+        a, b, f, o = tf.split(gates, 4, axis=1)
+        c = tf.sigmoid(f + 1.0) * c + tf.sigmoid(a) * tf.tanh(b)
+        h = tf.nn.relu(tf.sigmoid(o) * tf.tanh(c) + start) / 2.0
+    h = tf.nn.dropout(h, keep_prob=0.8, seed=1)
+    logits = tf.reshape(tf.layers.dense(h, 10, kernel_initializer=tf.ones_initializer()), [-1, 5])
+    logits = tf.where(logits > 0.1, tf.square(logits), tf.exp(-logits))
+    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+    step = tf.train.AdamOptimizer(0.01).minimize(loss)
+
+    def feeds(i, batch=4):
+        rng = np.random.RandomState(i)
+        return {
+            x: rng.randn(batch, 6, 4).astype(np.float32),
+            labels: rng.randint(0, 5, 2 * batch),
+            words: rng.randint(0, 9, batch),
+        }
+
+    return [loss, logits, h, step], feeds
+
+
+def _trained(batches):
+    with tf.Graph().as_default():
+        fetches, feeds = _network()
+        with _session() as session:
+            session.run(tf.global_variables_initializer())
+            values = [value for i, batch in enumerate(batches) for value in session.run(fetches, feeds(i, batch))[:3]]
+            return [*values, *session.run(tf.global_variables())]
+
+
+@pytest.mark.parametrize("batches", [[4] * RUNS, [4, 4, 4, 4, 5, 6, 4, 5, 7, 8, 9, 4]], ids=["one", "several"])
+def test_values_are_those_of_the_ops_bit_for_bit(used, monkeypatch, batches):
+    found = _trained(batches)
+    assert used
+    used.clear()
+    monkeypatch.setattr(stretches, "AFTER_RUNS", 1 << 30)
+    expected = _trained(batches)
+    assert not used
+    for values, wanted in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(values, wanted)
+
+
+def _chain(x, length=12):
+    for _ in range(length):
+        x = tf.tanh(x) + 0.5
+    return x
+
+
+def test_an_error_names_its_op_and_changes_nothing(used):
+    x, rows = tf.placeholder(tf.float32, [5]), tf.placeholder(tf.int32, [2])
+    total = tf.get_variable("total", initializer=np.zeros(2, np.float32))
+    step = tf.assign_add(total, _chain(tf.gather(_chain(x), rows, name="rows_of_x")))
+    with _session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(RUNS):
+            session.run(step, {x: np.ones(5), rows: [0, 4]})
+        assert used
+        before = session.run(total)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[1\] = 5 is not in \[0, 5\)") as caught:
+            session.run(step, {x: np.ones(5), rows: [0, 5]})
+        assert caught.value.op.name == "rows_of_x"
+        np.testing.assert_array_equal(session.run(total), before)
+        assert np.all(session.run(step, {x: np.ones(5), rows: [0, 1]}) > before)
+
+
+def test_variables_are_read_anew(used):
+    v = tf.get_variable("v", initializer=np.float32([1.0]))
+    out = _chain(v * 2.0)
+    with _session() as session:
+        session.run(v.initializer)
+        for i in range(RUNS):
+            session.run(v.assign([float(i)]))
+            x = np.float32([2.0 * i])
+            for _ in range(12):
+                x = np.tanh(x) + np.float32(0.5)
+            np.testing.assert_allclose(session.run(out), x, rtol=1e-6)
+        assert used
+        with tf.Session(config=tf.SessionOptions(tier="interpreted")) as other:
+            with pytest.raises(tf.errors.FailedPreconditionError, match="v"):
+                other.run(out)
+
+
+def test_what_is_fed_in_the_middle_counts(used):
+    x = tf.placeholder(tf.float32, [3])
+    middle = _chain(x)
+    end = _chain(middle)
+    with _session() as session:
+        for _ in range(RUNS):
+            by_feed = session.run([middle, end], {x: np.ones(3), middle: np.zeros(3)})
+            np.testing.assert_array_equal(by_feed[0], np.zeros(3))
+            np.testing.assert_array_equal(by_feed[1], session.run(end, {middle: np.zeros(3)}))
+        assert used
+
+
+def test_sizes_that_the_data_decide_stay_outside(used):
+    x = tf.placeholder(tf.float32, [8])
+    kept = tf.boolean_mask(_chain(x), x > 0)
+    out = _chain(kept)
+    with _session() as session:
+        for i in range(2 * RUNS):
+            values = np.where(np.arange(8) < i % 8, 1.0, -1.0)
+            assert session.run(out, {x: values}).shape == (i % 8,)
+        assert used
+        assert not any(item.op is out.op for stretch in used for item in stretch.items)
+
+
+def test_a_caller_owns_what_it_gets(used):
+    x = tf.placeholder(tf.float32, [3])
+    same, end = tf.identity(x), _chain(x)
+    with _session() as session:
+        for _ in range(RUNS):
+            given = np.ones(3, np.float32)
+            values, last = session.run([same, end], {x: given})
+            values += 1
+            last += 1
+            np.testing.assert_array_equal(given, np.ones(3))
+        assert used
