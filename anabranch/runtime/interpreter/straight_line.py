@@ -178,15 +178,19 @@ class Builder:
             return self.build_from(self._plan.segments[0].ops, arguments, values, self._plan.fetches)
 
     def build_from(
-        self, body: Sequence[Operation], arguments: Sequence[ValueKey], values: Sequence[Any], fetches: Sequence[Any]
+        self,
+        straight_ops: Sequence[Operation],
+        arguments: Sequence[ValueKey],
+        values: Sequence[Any],
+        fetches: Sequence[Any],
     ) -> tuple[list[Any], Code]:
-        """The ``fetches`` that the ops of a body give for the ``values`` of its arguments, and the code for others."""
+        """The ``fetches`` that ops give for the ``values`` of its arguments, and the code for others."""
         for tensor, array in self._plan.constants.items():
             self._bind(tensor, array)
         for i, (key, value) in enumerate(zip(arguments, values, strict=True)):
             self._names[key] = f"a{i}"
             self._values[key] = value
-        for op in body:
+        for op in straight_ops:
             try:
                 self.add(op)
             except faults.BUGS as problem:
