@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -58,6 +59,7 @@ def open_to_read(path: str) -> BinaryIO:
     Raises:
         FailedPreconditionError: it is not a file. OSError: it cannot be opened.
     """
+    check_local(path)
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         mode = os.fstat(handle).st_mode
@@ -72,9 +74,48 @@ def open_to_read(path: str) -> BinaryIO:
         raise
 
 
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+"""What a path of another file system begins with."""
+
+
+def local(path: Any, op: Any = None) -> str:
+    """A path as text without ``file://``; UnimplementedError for another file system."""
+    text = os.fspath(path)
+    if isinstance(text, bytes):
+        text = os.fsdecode(text)
+    match = SCHEME.match(text)
+    if match is None:
+        return text
+    if match[1] == "file":
+        return text[match.end() :]
+    raise errors.UnimplementedError(
+        None,
+        op,
+        errors.message(
+            f"the path {text!r} on the file system {match[1]!r}",
+            "a local path",
+            f"fsspec.filesystem({match[1]!r}).get(remote, local) before, and .put(local, remote) after",
+        ),
+    )
+
+
+def check_local(path: Any, op: Any = None) -> None:
+    """Refuse a path of another file system, of which the operating system would make a folder called ``gs:``."""
+    text = local(path, op)
+    if text != (os.fsdecode(path) if isinstance(path, bytes) else os.fspath(path)):
+        raise errors.UnimplementedError(
+            None, op, errors.message(f"the path {os.fspath(path)!r}", "a local path without a scheme", repr(text))
+        )
+
+
 @contextlib.contextmanager
 def translated(path: str, op: Any = None) -> Iterator[None]:
-    """Turn what is raised about a path inside the block into the error that fits."""
+    """Turn what is raised about a local path inside the block into the error that fits.
+
+    Raises:
+        UnimplementedError: the path is one of another file system.
+    """
+    check_local(path, op)
     try:
         yield
     except OSError as problem:

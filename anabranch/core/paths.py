@@ -10,34 +10,9 @@ import glob
 import importlib
 import importlib.util
 import os
-import re
 from typing import Any
 
-from anabranch.core import errors
-from anabranch.core.file_errors import translated
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-
-
-def local(path: Any, op: Any = None) -> str:
-    """A path as text without ``file://``; UnimplementedError for another file system."""
-    text = os.fspath(path)
-    if isinstance(text, bytes):
-        text = text.decode()
-    match = _SCHEME.match(text)
-    if match is None:
-        return text
-    if match[1] == "file":
-        return text[match.end() :]
-    raise errors.UnimplementedError(
-        None,
-        op,
-        errors.message(
-            f"the path {text!r} on the file system {match[1]!r}",
-            "a local path",
-            f"fsspec.filesystem({match[1]!r}).get(remote, local) before, and .put(local, remote) after",
-        ),
-    )
+from anabranch.core.file_errors import SCHEME, check_local, error_of, local, translated
 
 
 def _remote(path: str) -> Any:
@@ -46,7 +21,7 @@ def _remote(path: str) -> Any:
     Raises:
         UnimplementedError: another file system without fsspec.
     """
-    match = _SCHEME.match(path)
+    match = SCHEME.match(path)
     if match is None or match[1] == "file":
         return None
     if importlib.util.find_spec("fsspec") is None:
@@ -57,15 +32,20 @@ def _remote(path: str) -> Any:
 def open_bytes(path: str) -> Any:
     """A file that is open for reading bytes, without a buffer of ours."""
     library = _remote(path)
-    with translated(path):
-        return open(local(path), "rb", buffering=0) if library is None else library.open(path, "rb").open()
+    if library is not None:
+        try:
+            return library.open(path, "rb").open()
+        except OSError as problem:
+            raise error_of(problem, path) from problem
+    with translated(local(path)):
+        return open(local(path), "rb", buffering=0)
 
 
 def size_of(path: str) -> int | None:
     """The size of a local file in bytes; None for another file system."""
     if _remote(path) is not None:
         return None
-    with translated(path):
+    with translated(local(path)):
         return os.path.getsize(local(path))
 
 
@@ -76,3 +56,6 @@ def matching(pattern: str) -> list[str]:
         return sorted(glob.glob(local(pattern), include_hidden=True))
     system, inner = library.core.url_to_fs(pattern)
     return sorted(str(system.unstrip_protocol(name)) for name in system.glob(inner))
+
+
+__all__ = ["check_local", "local", "matching", "open_bytes", "size_of"]

@@ -56,7 +56,8 @@ def data_name(prefix: str, shard: int, count: int) -> str:
 
 
 def index_name(prefix: str) -> str:
-    """Path of the index."""
+    """Path of the index; UnimplementedError for one of another file system."""
+    file_errors.check_local(prefix)
     return f"{prefix}.index"
 
 

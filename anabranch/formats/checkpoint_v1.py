@@ -50,6 +50,7 @@ _FIELDS: dict[str, tuple[str, Any]] = {
 
 def files_of(pattern: str) -> list[str]:
     """The files of a checkpoint, given by path or pattern."""
+    file_errors.check_local(pattern)
     if os.path.isfile(pattern):
         return [pattern]
     return sorted(path for path in glob.glob(pattern) if os.path.isfile(path))

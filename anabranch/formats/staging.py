@@ -74,6 +74,7 @@ class Staged:
     @contextlib.contextmanager
     def open(self, place: str, buffering: int = 1 << 18) -> Iterator[Any]:
         """A new binary file that will stand at ``place``; on the disk when the block ends."""
+        file_errors.check_local(place)
         beside = f"{place}{_MARK}{_host()}-{os.getpid()}-{next(_numbers)}"
         try:
             with open(beside, "xb", buffering=buffering) as stream:
@@ -151,7 +152,5 @@ def make_folder_of(path: str) -> None:
     """Make the folder in which ``path`` stands."""
     folder = os.path.dirname(path)
     if folder:
-        try:
+        with file_errors.translated(folder):
             os.makedirs(folder, exist_ok=True)
-        except OSError as problem:
-            raise file_errors.error_of(problem, folder) from problem

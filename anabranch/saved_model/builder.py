@@ -16,7 +16,7 @@ from typing import Any
 
 from google.protobuf import any_pb2
 
-from anabranch.core import errors
+from anabranch.core import errors, file_errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.inference import partial_value
 from anabranch.core.graph.collections import GraphKeys
@@ -52,6 +52,7 @@ class SavedModelBuilder:
 
     def __init__(self, export_dir: Any) -> None:
         self._export_dir = os.fsdecode(export_dir)
+        file_errors.check_local(self._export_dir)
         self._saved_model = saved_model_pb2.SavedModel(saved_model_schema_version=constants.SAVED_MODEL_SCHEMA_VERSION)
         if os.path.exists(self._export_dir):
             if os.listdir(self._export_dir):

@@ -13,7 +13,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from anabranch.core import errors
+from anabranch.core import errors, file_errors
 from anabranch.core.contract.api import public
 from anabranch.core.protos import saved_model_pb2
 from anabranch.saved_model import constants
@@ -31,6 +31,7 @@ def maybe_saved_model_directory(export_dir: Any) -> bool:
 
 
 def _description(folder: str) -> str | None:
+    file_errors.check_local(folder)
     for name in (constants.SAVED_MODEL_FILENAME_PB, constants.SAVED_MODEL_FILENAME_PBTXT):
         path = os.path.join(folder, name)
         if os.path.isfile(path):

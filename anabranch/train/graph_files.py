@@ -45,6 +45,7 @@ def read_message(path: str, kind: Any, what: str) -> Any:
         OSError: there is no such file, or it is neither.
     """
     path = os.fsdecode(path)
+    file_errors.check_local(path)
     if not os.path.isfile(path):
         raise OSError(
             f"File {path} does not exist.\n" + errors.message(f"{path!r}", f"a file with a {what}", "check the path")

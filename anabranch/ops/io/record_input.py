@@ -24,6 +24,7 @@ import numpy as np
 from anabranch.core import errors, interrupts
 from anabranch.core.contract import hooks
 from anabranch.core.contract.opdef import Float, Int, NotDifferentiable, Op, String, channel
+from anabranch.core.file_errors import check_local
 from anabranch.core.values import budgets
 
 
@@ -84,6 +85,7 @@ class _Records:
                 raise errors.NotFoundError(None, op, f"Found no records in the files {self._pattern}")
 
     def _epoch_of_files(self, op: Any) -> Iterator[bytes]:
+        check_local(self._pattern, op)
         names = sorted(glob.glob(self._pattern, include_hidden=True))
         if not names:
             raise errors.NotFoundError(None, op, f"Found no files at {self._pattern}")

@@ -28,8 +28,10 @@ ABANDONED_SECONDS = 3600
 
 
 def as_path(path: Any) -> str:
-    """A path as text."""
-    return os.fsdecode(path)
+    """A path as text; UnimplementedError for one of another file system."""
+    text = os.fsdecode(path)
+    file_errors.check_local(text)
+    return text
 
 
 def state_file(folder: Any, latest_filename: str | None = None) -> str:
