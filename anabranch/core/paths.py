@@ -6,10 +6,12 @@ that is installed. Everything else refuses them, and so does everything without 
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import importlib
 import importlib.util
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from anabranch.core.file_errors import SCHEME, check_local, error_of, local, translated
@@ -49,13 +51,57 @@ def size_of(path: str) -> int | None:
         return os.path.getsize(local(path))
 
 
+def matching_here(pattern: str, hidden: bool = True) -> list[str]:
+    """The local paths that match a pattern, sorted; ``*`` does not cross folders.
+
+    A folder that is not there, or that must not be looked into, holds nothing. Whatever else keeps from looking is
+    raised: `glob` finds no files then, and a program would begin anew, or train on half of its input.
+
+    Args:
+        pattern: the pattern.
+        hidden: whether ``*`` stands for names that begin with a dot, too, as in TensorFlow.
+    """
+    return sorted(_matching_here(pattern, hidden))
+
+
+def _matching_here(pattern: str, hidden: bool) -> list[str]:
+    if not glob.has_magic(pattern):
+        return [pattern] if os.path.lexists(pattern) else []
+    head, tail = os.path.split(pattern)
+    found: list[str] = []
+    for folder in _matching_here(head, hidden) if glob.has_magic(head) else [head]:
+        if not glob.has_magic(tail):
+            path = os.path.join(folder, tail)
+            found += [path] if os.path.lexists(path) and (tail or os.path.isdir(folder)) else []
+            continue
+        try:
+            with os.scandir(folder or os.curdir) as entries:
+                names = [entry.name for entry in entries]
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+        except (OSError, ValueError) as problem:
+            raise error_of(problem, folder or os.curdir) from None
+        found += [os.path.join(folder, name) for name in fnmatch.filter(names, tail) if hidden or name[0] != "."]
+    return found
+
+
+def walk_here(top: str, top_first: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:
+    """What `os.walk` gives, raising what keeps from looking as :func:`matching_here` does."""
+
+    def refuse(problem: OSError) -> None:
+        if not isinstance(problem, (FileNotFoundError, NotADirectoryError, PermissionError)):
+            raise error_of(problem, str(problem.filename or top)) from None
+
+    yield from os.walk(top, topdown=top_first, onerror=refuse)
+
+
 def matching(pattern: str) -> list[str]:
     """The names of files that match a pattern, sorted."""
     library = _remote(pattern)
     if library is None:
-        return sorted(glob.glob(local(pattern), include_hidden=True))
+        return matching_here(local(pattern))
     system, inner = library.core.url_to_fs(pattern)
     return sorted(str(system.unstrip_protocol(name)) for name in system.glob(inner))
 
 
-__all__ = ["check_local", "local", "matching", "open_bytes", "size_of"]
+__all__ = ["check_local", "local", "matching", "matching_here", "open_bytes", "size_of", "walk_here"]

@@ -7,7 +7,6 @@ names them (``model.ckpt-?????-of-00002``).
 
 from __future__ import annotations
 
-import glob
 import math
 import mmap
 import os
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from anabranch.core import errors, file_errors
+from anabranch.core import errors, file_errors, paths
 from anabranch.core.protos import checkpoint_pb2
 from anabranch.core.values import dtypes, tensor_proto
 from anabranch.formats import bundle, slices, sstable, staging
@@ -53,7 +52,7 @@ def files_of(pattern: str) -> list[str]:
     file_errors.check_local(pattern)
     if os.path.isfile(pattern):
         return [pattern]
-    return sorted(path for path in glob.glob(pattern) if os.path.isfile(path))
+    return [path for path in paths.matching_here(pattern, hidden=False) if os.path.isfile(path)]
 
 
 class V1Reader:

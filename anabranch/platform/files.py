@@ -7,14 +7,13 @@ local.
 from __future__ import annotations
 
 import errno
-import glob as _glob
 import io
 import os
 import shutil
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from anabranch.core import errors
+from anabranch.core import errors, paths
 from anabranch.core.file_errors import translated
 from anabranch.core.paths import local
 
@@ -43,9 +42,7 @@ def matching(pattern: Any) -> list[str]:
     """Paths that match a pattern (or one of several) in sorted order; ``*`` does not cross folders."""
     if isinstance(pattern, list | tuple):
         return [path for item in pattern for path in matching(item)]
-    pattern = local(pattern)
-    # The system's glob leaves out names that begin with a dot; TensorFlow's does not.
-    return sorted(_glob.glob(pattern, include_hidden=True))
+    return paths.matching_here(local(pattern))
 
 
 def make_folder(path: Any) -> None:
@@ -114,7 +111,7 @@ def listing(path: Any) -> list[str]:
 
 def walk(top: Any, in_order: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:
     """Folders under ``top`` with their subfolders and files; ``in_order`` gives a folder before what is in it."""
-    for folder, folders, files in os.walk(local(top), topdown=in_order):
+    for folder, folders, files in paths.walk_here(local(top), in_order):
         folders.sort()
         yield folder, list(folders), sorted(files)
 

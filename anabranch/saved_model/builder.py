@@ -55,12 +55,14 @@ class SavedModelBuilder:
         file_errors.check_local(self._export_dir)
         self._saved_model = saved_model_pb2.SavedModel(saved_model_schema_version=constants.SAVED_MODEL_SCHEMA_VERSION)
         if os.path.exists(self._export_dir):
-            if os.listdir(self._export_dir):
+            with file_errors.translated(self._export_dir):
+                names = sorted(os.listdir(self._export_dir))
+            if names:
                 raise AssertionError(
                     f"Export directory {self._export_dir} already exists, and isn't empty. Please choose a different "
                     "export directory, or delete all the contents of the specified directory.\n"
                     + errors.message(
-                        f"export_dir={self._export_dir!r}, which holds {sorted(os.listdir(self._export_dir))[:3]}",
+                        f"export_dir={self._export_dir!r}, which holds {names[:3]}",
                         "a folder that is empty or does not exist",
                         "a new folder for each version of the model",
                     )

@@ -167,7 +167,10 @@ def has_variables(export_dir: Any) -> bool:
     if os.path.isfile(prefix + ".index") or os.path.isfile(prefix):
         return True
     folder, name = os.path.split(prefix)
-    return os.path.isdir(folder) and any(item.startswith(f"{name}-") for item in os.listdir(folder))
+    if not os.path.isdir(folder):
+        return False
+    with file_errors.translated(folder):
+        return any(item.startswith(f"{name}-") for item in os.listdir(folder))
 
 
 __all__ = [

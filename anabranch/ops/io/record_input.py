@@ -11,7 +11,6 @@ next batch.
 
 from __future__ import annotations
 
-import glob
 import itertools
 import os
 import random
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors, interrupts
+from anabranch.core import errors, interrupts, paths
 from anabranch.core.contract import hooks
 from anabranch.core.contract.opdef import Float, Int, NotDifferentiable, Op, String, channel
 from anabranch.core.file_errors import check_local
@@ -86,7 +85,7 @@ class _Records:
 
     def _epoch_of_files(self, op: Any) -> Iterator[bytes]:
         check_local(self._pattern, op)
-        names = sorted(glob.glob(self._pattern, include_hidden=True))
+        names = paths.matching_here(self._pattern)
         if not names:
             raise errors.NotFoundError(None, op, f"Found no files at {self._pattern}")
         self._epoch += 1
