@@ -60,10 +60,11 @@ LIBRARIES = [
             _NEEDS_NETWORK),
     Library("tflearn 0.5.0", "tflearn", ("tests/tflearn/tests/test_*.py",)),
     Library("tensorlayer 1.11.1", "tensorlayer", ("tests/tensorlayer/tests/test_*.py",),
-            ("yapf", "pydocstyle", "test_mnist_simple", "hyperdash", "test_examples"), paths=("tests/tensorlayer",)),
+            ("yapf", "documentation", "pydocstyle", "test_mnist_simple", "hyperdash", "test_examples"),
+            ("tests/tensorlayer",)),
     Library("tf-slim 1.1.0", "tf_slim", ("site/tf_slim/**/*_test.py",)),
     Library("gpflow 1.5.1", "gpflow", ("tests/gpflow/tests/test_*.py",), ("notebooks",), ("tests/gpflow",)),
-    Library("edward 1.3.5", "edward", ("tests/edward/tests/**/*_test.py",)),
+    Library("edward 1.3.5", "edward", ("tests/edward/tests/**/test_*.py",), ("notebooks",)),
     Library("stable-baselines 2.10.2", "stable_baselines", ("tests/stable_baselines/tests/test_*.py",)),
     Library("keras-rl 0.4.2", "rl.agents", ("tests/keras_rl/tests/**/test_*.py",)),
     Library("textgenrnn 1.5.0", "textgenrnn", ("tutorials/textgenrnn_first.py",)),
@@ -81,7 +82,7 @@ LIBRARIES = [
             ("site2/tensor2tensor/models/transformer_test.py", "site2/tensor2tensor/layers/common_*_test.py"),
             paths=("site2",)),
 ]  # fmt: skip
-_OUTCOME = re.compile(r"^(?:\S*::)(\S+?(?:\[.*\])?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b")
+_OUTCOME = re.compile(r"^(\S+?\.py)::(\S+?(?:\[.*\])?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b")
 
 
 def files_of(library: Library, folder: Path) -> list[Path]:
@@ -128,14 +129,20 @@ def run(start: list[str], paths: list[Path], limit: float, working: Path, here: 
         return output, time.monotonic() - begun, late
 
 
-def outcomes(output: str) -> dict[str, str]:
-    """Outcome of each test that pytest's output names; a test that fails in its teardown has failed."""
-    results: dict[str, str] = {}
+def outcomes(output: str, paths: list[Path]) -> list[dict[str, str]]:
+    """For each file the outcome of each test that pytest's output names; one that fails in its teardown has failed."""
+    by_file: list[dict[str, str]] = [{} for _ in paths]
     for line in output.splitlines():
         if match := _OUTCOME.match(line):
-            worse = results.get(match[1]) in ("FAILED", "ERROR")
-            results[match[1]] = results[match[1]] if worse else match[2]
-    return results
+            tail = match[1].replace("../", "")
+            (number,) = [number for number, path in enumerate(paths) if str(path.resolve()).endswith(tail)][:1] or [
+                None
+            ]
+            if number is not None:
+                results = by_file[number]
+                worse = results.get(match[2]) in ("FAILED", "ERROR")
+                results[match[2]] = results[match[2]] if worse else match[3]
+    return by_file
 
 
 def table(results: dict[str, dict], libraries: list[Library]) -> str:
@@ -184,6 +191,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="run although there is a result")
     parser.add_argument("--keep", type=Path, help="a folder for what the processes print")
     parser.add_argument("--limit", type=float, default=600, help="seconds for a file")
+    parser.add_argument("--together", action="store_true", help="all files of a library in one process: quicker")
     parser.add_argument("--table", action="store_true", help="only print the table")
     options = parser.parse_args()
     libraries = [one for one in LIBRARIES if not options.only or one.name.startswith(tuple(options.only))]
@@ -199,29 +207,41 @@ def main() -> int:
                 continue
             here = side == "here"
             start = [os.path.abspath(interpreters[side]), *(["-m", "anabranch", "run"] if here else [])]
-            if options.again or not entry["import"].get(side):
+            if not entry["import"].get(side):
                 entry["import"][side] = _import(start, library, paths, options.folder, here)
             if not entry["import"][side]:
                 continue
+            names: dict[str, Path] = {}
             for path in files_of(library, options.folder):
                 name = str(path.relative_to(TOOLS if TOOLS in path.parents else options.folder))
-                if options.files and not any(part in name for part in options.files):
-                    continue
-                if not options.again and side in entry["files"].get(name, {}):
-                    continue
+                wanted = not options.files or any(part in name for part in options.files)
+                if wanted and (options.again or side not in entry["files"].get(name, {})):
+                    names[name] = path
+            groups = [list(names)] if options.together and names else [[name] for name in names]
+            for group in groups:
+                files = [names[name] for name in group]
+                root = os.path.commonpath([str(path.resolve().parent) for path in files])
                 command = ["-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider", "-c", "pytest.ini"]
-                command += ["--rootdir", str(path.parent.resolve()), "-W", "ignore", str(path.resolve())]
+                command += ["--continue-on-collection-errors"]
+                command += ["--rootdir", root, "-W", "ignore", *[str(path.resolve()) for path in files]]
                 with tempfile.TemporaryDirectory() as working:
                     (Path(working) / "pytest.ini").write_text("[pytest]\n")
                     output, seconds, late = run([*start, *command], paths, options.limit, Path(working), here)
-                tests = outcomes(output)
-                entry["files"].setdefault(name, {})[side] = {"tests": tests, "seconds": round(seconds, 1), "late": late}
-                passed = sum(outcome == "PASSED" for outcome in tests.values())
-                note = " (time was up)" if late else ""
-                print(f"{library.name} {side} {name}: {passed} of {len(tests)}, {seconds:.0f} s{note}", flush=True)
+                each = outcomes(output, files)
+                for name, tests in zip(group, each, strict=True):
+                    entry["files"].setdefault(name, {})[side] = {"tests": tests, "late": late}
+                passed = sum(outcome == "PASSED" for tests in each for outcome in tests.values())
+                total, note = sum(len(tests) for tests in each), " (time was up)" if late else ""
+                title = group[0] if len(group) == 1 else f"{len(group)} files"
+                print(f"{library.name} {side} {title}: {passed} of {total}, {seconds:.0f} s{note}", flush=True)
                 if options.keep is not None:
                     options.keep.mkdir(parents=True, exist_ok=True)
-                    (options.keep / f"{name.replace('/', '+')}.{side}.txt").write_text(output, encoding="utf-8")
+                    text = (
+                        f"{group[0].replace('/', '+')}.{side}.txt"
+                        if len(group) == 1
+                        else f"{library.module}.{side}.txt"
+                    )
+                    (options.keep / text).write_text(output, encoding="utf-8")
                 merged = json.loads(options.results.read_text()) if options.results.exists() else {}
                 merged[library.name] = entry
                 options.results.write_text(json.dumps(merged, indent=1, sort_keys=True), encoding="utf-8")

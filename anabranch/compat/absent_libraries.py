@@ -33,8 +33,6 @@ LIBRARIES: dict[str, str] = {
     "python.tpu.tpu python.tpu.tpu_config python.tpu.tpu_context python.tpu.tpu_estimator python.tpu.tpu_feed "
     "python.tpu.tpu_function python.tpu.tpu_optimizer python.tpu.training_loop python.tpu.topology "
     "python.tpu.session_support python.tpu.bfloat16 python.tpu.keras_support",
-    "contrib.cluster_resolver": "python.training python.training.tpu_cluster_resolver",
-    "contrib.distribute": "python",
     "contrib.factorization": "python.ops python.ops.clustering_ops python.ops.factorization_ops python.ops.kmeans "
     "python.ops.gmm",
     "contrib.tensor_forest": "python python.tensor_forest python.ops python.ops.data_ops python.ops.tensor_forest_ops "
@@ -42,8 +40,6 @@ LIBRARIES: dict[str, str] = {
     "contrib.boosted_trees": "",
     "contrib.mixed_precision": "",
     "contrib.tfprof": "python.tools.tfprof model_analyzer",
-    "distribute.cluster_resolver": "",
-    "distribute.experimental": "",
     "python.estimator": "estimator export model_fn run_config inputs training canned canned.head",
     "python.feature_column": "feature_column feature_column_v2 feature_column_lib",
     "python.tpu": "ops ops.tpu_ops device_assignment tpu tpu_config tpu_context tpu_estimator tpu_feed tpu_function "

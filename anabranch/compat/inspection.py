@@ -12,6 +12,7 @@ from typing import Any
 
 from anabranch.core.decorators import unwrap
 
+_OWN = "anabranch."
 ArgSpec = collections.namedtuple("ArgSpec", ["args", "varargs", "keywords", "defaults"])
 
 
@@ -31,9 +32,16 @@ def getargspec(obj: Any) -> Any:
 
 
 def getfullargspec(obj: Any) -> Any:
-    """Names, defaults and annotations of a function's arguments."""
+    """Names, defaults and annotations of a function's arguments.
+
+    Functions of this package show no annotations: TensorFlow 1.x's have none, and programs compare its argument lists
+    with those of functions of their own.
+    """
     declared, target = _declared(obj)
-    return inspect.getfullargspec(target) if declared is None else declared
+    if declared is not None:
+        return declared
+    spec = inspect.getfullargspec(target)
+    return spec._replace(annotations={}) if (getattr(target, "__module__", None) or "").startswith(_OWN) else spec
 
 
 def getcallargs(func: Any, *positional: Any, **named: Any) -> dict[str, Any]:

@@ -198,7 +198,6 @@ data data.ops.dataset_ops data.ops.iterator_ops data.ops.readers data.ops.option
 """,
     "python.",
 )
-_table("distribute: @compat.internal.distribution !distribute")
 _table("compiler.tf2xla.python.xla: @compat.internal.xla_slices")
 _table("examples.tutorials.mnist.input_data examples.tutorials.mnist.mnist: @compat.mnist")
 _table("contrib.learn.python.learn.datasets.mnist contrib.learn.datasets.mnist: @compat.mnist")

@@ -24,7 +24,7 @@ def arguments(function):
 
 def test_names_and_modules():
     assert tf.compat.v2 is v2
-    assert v2.concat is tf.concat
+    assert v2.stack is tf.stack
     assert v2.nn.relu is tf.nn.relu
     assert v2.nn is v2.nn
     assert v2.linalg.LinearOperatorDiag is tf.linalg.LinearOperatorDiag
