@@ -95,10 +95,15 @@ def files_of(library: Library, folder: Path) -> list[Path]:
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass  # it has ended by itself
+    """Interrupt a process, so that pytest shows what failed so far, and end it a minute later."""
+    for number in (signal.SIGINT, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(60)
+        except ProcessLookupError:
+            return  # it has ended by itself
+        except subprocess.TimeoutExpired:
+            continue
 
 
 def run(start: list[str], paths: list[Path], limit: float, working: Path, here: bool) -> tuple[str, float, bool]:
@@ -121,12 +126,12 @@ def run(start: list[str], paths: list[Path], limit: float, working: Path, here: 
             start, cwd=working, env=environment, text=True, errors="replace", stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
-        timer = threading.Timer(limit, _stop, [process])
+        late = threading.Event()
+        timer = threading.Timer(limit, lambda: (late.set(), _stop(process)))
         timer.start()
         output = process.communicate()[0]
-        late = not timer.is_alive()
         timer.cancel()
-        return output, time.monotonic() - begun, late
+        return output, time.monotonic() - begun, late.is_set()
 
 
 def outcomes(output: str, paths: list[Path]) -> list[dict[str, str]]:
@@ -135,9 +140,8 @@ def outcomes(output: str, paths: list[Path]) -> list[dict[str, str]]:
     for line in output.splitlines():
         if match := _OUTCOME.match(line):
             tail = match[1].replace("../", "")
-            (number,) = [number for number, path in enumerate(paths) if str(path.resolve()).endswith(tail)][:1] or [
-                None
-            ]
+            places = (number for number, path in enumerate(paths) if str(path.resolve()).endswith(tail))
+            number = next(places, None)
             if number is not None:
                 results = by_file[number]
                 worse = results.get(match[2]) in ("FAILED", "ERROR")
