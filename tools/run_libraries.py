@@ -127,7 +127,12 @@ def run(start: list[str], paths: list[Path], limit: float, working: Path, here: 
             stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         late = threading.Event()
-        timer = threading.Timer(limit, lambda: (late.set(), _stop(process)))
+
+        def give_up() -> None:
+            late.set()
+            _stop(process)
+
+        timer = threading.Timer(limit, give_up)
         timer.start()
         output = process.communicate()[0]
         timer.cancel()

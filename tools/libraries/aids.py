@@ -80,16 +80,29 @@ def _patch_scipy_signal(module):
 
 
 def _patch_h5py(module):
-    """Files open for reading and writing where no mode is given; strings were read as text, as in h5py 2."""
-    file = module.File
+    """Files open for reading and writing where no mode is given; attributes that were stored as bytes are bytes."""
+    file, attributes = module.File, module.AttributeManager
     if getattr(file, "opened_as_before", False):
         return
-    begin = file.__init__
+    begin, read = file.__init__, attributes.__getitem__
 
     def __init__(self, name, mode="a", *args, **kwargs):
         begin(self, name, mode or "a", *args, **kwargs)
 
-    file.__init__ = __init__
+    def __getitem__(self, name):
+        value = read(self, name)
+        kind = self.get_id(name).get_type()
+        if not isinstance(kind, module.h5t.TypeStringID) or kind.get_cset() != module.h5t.CSET_ASCII:
+            return value
+        if isinstance(value, str):
+            return value.encode()
+        if isinstance(value, np.ndarray) and value.dtype.kind != "S":
+            return _array([item.encode() if isinstance(item, str) else item for item in value.ravel()]).reshape(
+                value.shape
+            )
+        return value
+
+    file.__init__, attributes.__getitem__ = __init__, __getitem__
     file.opened_as_before = True
 
 
