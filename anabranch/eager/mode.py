@@ -331,6 +331,7 @@ class EagerBuilder(Builder):
         for watcher in self._scopes.variable_watchers:
             watcher(variable)
         variable._handle._variable = weakref.ref(variable)
+        variable._handle._variable_number = next(self._numbers)
 
     def note_value(self, variable: Any) -> None:
         for watcher in self._scopes.value_watchers:

@@ -46,6 +46,10 @@ class _Tape:
         """Follow a tensor from now on."""
         self.followed[id(tensor)] = tensor
 
+    def variables_in_order(self) -> list[Any]:
+        """The variables that are followed, in the order in which they were made."""
+        return sorted(self.variables.values(), key=lambda variable: getattr(variable.handle, "_variable_number", 0))
+
     def watch_variable(self, variable: Any) -> None:
         """Follow a variable from now on."""
         handle = variable.handle
@@ -256,9 +260,9 @@ class GradientTape:
             self._push()
 
     def watched_variables(self) -> tuple[Any, ...]:
-        """The variables that are watched, in the order in which they were read."""
+        """The variables that are watched, in the order in which they were made."""
         if self._tape is not None:
-            self._watched_variables = list(self._tape.variables.values())
+            self._watched_variables = self._tape.variables_in_order()
         return tuple(self._watched_variables)
 
     def gradient(
@@ -328,7 +332,7 @@ class GradientTape:
         if mode is UnconnectedGradients.ZERO:
             found = [zeros_like(_source(x)) if grad is None else grad for x, grad in zip(flat, found, strict=True)]
         if not self._persistent:
-            self._watched_variables = list(tape.variables.values())
+            self._watched_variables = tape.variables_in_order()
             self._tape = None
         return nest.pack_sequence_as(sources, found)
 
@@ -379,7 +383,7 @@ class GradientTape:
             else:
                 results.append(build("Reshape", build("Pack", parts, axis=0), [*sizes, *_value_shape(source)]))
         if not self._persistent:
-            self._watched_variables = list(tape.variables.values())
+            self._watched_variables = tape.variables_in_order()
             self._tape = None
         return nest.pack_sequence_as(sources, results)
 
@@ -430,7 +434,7 @@ class GradientTape:
             start = build("Tile", row, [batch, *[1] * len(sizes)])
             rows += _gradients(tape, [target], [source], [start])
         if not self._persistent:
-            self._watched_variables = list(tape.variables.values())
+            self._watched_variables = tape.variables_in_order()
             self._tape = None
         inner = source.shape.as_list()[1:]
         if not rows or any(row is None for row in rows):

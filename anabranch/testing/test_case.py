@@ -37,6 +37,13 @@ RANDOM_SEED = 87654321
 _TOLERANCES = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-6}
 
 
+def _has_value(item: Any) -> bool:
+    """Whether something is a tensor or variable that has a value, whatever mode this is."""
+    if isinstance(item, IndexedSlices):
+        return _has_value(item.values)
+    return bool(getattr(item, "has_value", False)) or getattr(getattr(item, "_builder", None), "defers", True) is False
+
+
 def _value(item: Any) -> Any:
     """The value of something that has one already."""
     if item is None or callable(item):
@@ -178,7 +185,8 @@ class TestCase(absltest.TestCase):
 
     def evaluate(self, tensors: Any) -> Any:
         """Values of tensors, or of a structure of them, in the default session; without one, in that of the test."""
-        if not current_builder().defers:
+        leaves = [leaf for leaf in nest.flatten(tensors) if leaf is not None]
+        if not current_builder().defers or (leaves and all(map(_has_value, leaves))):
             return nest.map_structure(_value, tensors)
         session = get_default_session()
         if session is not None:

@@ -189,7 +189,7 @@ def no_automatic_dependency_tracking(method: Callable[..., Any]) -> Callable[...
 
 # ---------------------------------------------------------------------------------------------------- lists and dicts
 class ListWrapper(list[Any]):
-    """A list that is an attribute of a followed object: it tells of what is added to it."""
+    """A list that is an attribute of a followed object: it says when something is added."""
 
     def append(self, value: Any) -> None:
         super().append(wrapped(value))
@@ -216,7 +216,7 @@ class ListWrapper(list[Any]):
 
 
 class DictWrapper(dict[Any, Any]):
-    """A dict that is an attribute of a followed object: it tells of what is added to it."""
+    """A dict that is an attribute of a followed object: it says when something is added."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
         super().__setitem__(key, wrapped(value))
@@ -237,7 +237,7 @@ class DictWrapper(dict[Any, Any]):
 
 
 def wrapped(value: Any) -> Any:
-    """A plain list or dict as one that tells of what is added to it; anything else as it is."""
+    """A plain list or dict as one that says when something is added; anything else as it is."""
     if type(value) is list:
         return ListWrapper([wrapped(part) for part in value])
     if type(value) is dict:

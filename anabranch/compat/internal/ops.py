@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 import anabranch as tf
 from anabranch.autodiff import registry
 from anabranch.compat.internal.session_names import _default_session_stack
@@ -15,6 +17,7 @@ from anabranch.core.graph import builder, convert
 from anabranch.core.graph.graph import graph_of
 from anabranch.core.graph.indexed_slices import convert_n_to_tensor_or_indexed_slices
 from anabranch.core.graph.tensor import Tensor
+from anabranch.eager import tensor
 
 __all__ = ["_default_session_stack"]
 _USE_C_API = True
@@ -33,8 +36,27 @@ class _TensorLike(metaclass=_TensorLikeType):
     """What tensors, sparse tensors and indexed slices are instances of."""
 
 
-class EagerTensor:
-    """A tensor that has its value: of a mode without graphs, so that no tensor of a graph is one."""
+class _EagerTensorType(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, tensor.EagerTensor)
+
+
+class EagerTensor(metaclass=_EagerTensorType):
+    """The class of tensors with values; called with a value, its context and its device, it makes one."""
+
+    def __new__(cls, value: Any, context: Any = None, device: Any = None, dtype: Any = None) -> Any:
+        for position, (name, given) in enumerate((("context", context), ("device", device)), 2):
+            if given is None and (name == "context" or context is None):
+                raise TypeError(f"Required argument '{name}' (pos {position}) not found")
+        if dtype is not None and not isinstance(dtype, int | tf.DType):
+            raise TypeError(f"Expecting a DataType value for dtype. Got {type(dtype).__name__}")
+        try:
+            wanted = None if dtype is None else tf.as_dtype(dtype)
+        except TypeError:
+            raise TypeError(f"Invalid dtype argument value {dtype}") from None
+        if isinstance(value, tf.Tensor | np.ndarray) and wanted is not None:
+            return tf.cast(value, wanted)
+        return tf.constant(value, wanted)
 
 
 def is_dense_tensor_like(t: Any) -> bool:

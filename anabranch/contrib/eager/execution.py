@@ -1,6 +1,6 @@
 """How a program of eager mode is run: devices, and modes of execution that have one meaning here.
 
-Ops are done when they return, so what waits for them, or tells of their errors, has nothing to do.
+Ops are done when they return, so what waits for them or for their errors has nothing to do.
 """
 
 from __future__ import annotations

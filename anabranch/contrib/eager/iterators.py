@@ -12,7 +12,7 @@ from anabranch.data import iterators
 
 @public("contrib.eager.Iterator")
 class Iterator(iterators.Iterator):
-    """Goes through a dataset.
+    """A place in a dataset, for where ops run at once.
 
     Args:
         dataset: a `tf.data.Dataset`.

@@ -232,7 +232,7 @@ class Network(Layer):
         """A layer, by name or by number.
 
         Raises:
-            ValueError: there is no such layer, or not exactly one of both is given.
+            ValueError: there is no such layer, or not exactly one of name and index is given.
         """
         if index is not None:
             if name is not None:

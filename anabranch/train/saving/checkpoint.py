@@ -75,7 +75,7 @@ class Checkpoint(AutoTrackable):
     """
 
     _OWN = frozenset({"_save_counter", "_root", "_saves", "_count_op", "_is_counting"})
-    """Attributes that are no children."""
+    """Attributes that are not children."""
 
     def __init__(self, root: Any = None, **kwargs: Any) -> None:
         self._saves: dict[bytes, tuple[Graph, Any, Any]] = {}

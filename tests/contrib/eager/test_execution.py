@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.compat import eager_names
 from anabranch.eager import mode
 
 tfe = tf.contrib.eager
@@ -183,3 +184,23 @@ def test_operands_of_two_dtypes_are_refused_as_by_the_runtime() -> None:
         tf.constant([1, 2]) + tf.constant([1.0, 2.0])
     with tf.Graph().as_default(), pytest.raises(TypeError, match="does not match type int32"):
         tf.add(tf.constant([1, 2]), tf.constant([1.0, 2.0]))
+
+
+def test_watched_variables_come_in_the_order_in_which_they_were_made() -> None:
+    one, two = tfe.Variable(1.0), tfe.Variable(2.0)
+    pairs = tfe.implicit_gradients(lambda: two * two + one * one)()
+    assert [variable for _, variable in pairs] == [one, two]
+
+
+def test_ops_are_run_by_their_types_as_internal_modules_of_tensorflow_do() -> None:
+    names = eager_names
+    (product,) = names.execute(b"Mul", 1, [tf.constant(3), tf.constant(5)], ("T", tf.int32.as_datatype_enum))
+    assert int(product) == 15
+    (total,) = names.execute("AddN", 1, [tf.constant(1.0)] * 3, ("N", 3, "T", tf.float32))
+    assert float(total) == 3.0
+    with pytest.raises(tf.errors.NotFoundError, match="Op type not registered 'Blah'"):
+        names.execute("Blah", 1, [], None)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="has no attr named 'nothing'"):
+        names.execute("Relu", 1, [tf.constant(1.0)], ("nothing", 1))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="boundaries"):
+        names.execute("Bucketize", 1, [tf.constant([1.0])], ("T", tf.float32, "boundaries", 4.0))
