@@ -27,7 +27,7 @@ from anabranch.core.values import budgets, dtypes
 from anabranch.core.values.shapes import TensorShape
 from anabranch.data import experimental, structure
 from anabranch.data.dataset import AUTOTUNE, Dataset
-from anabranch.data.files import size, text
+from anabranch.data.files import TextLineDataset, size, text
 from anabranch.data.structure import TensorComponent
 
 _BUFFER = 4 * 1024 * 1024
@@ -100,8 +100,11 @@ def _default(item: Any) -> Tensor:
 class _Tables:
     """The files of ``make_csv_dataset``, as far as they are read while the graph is built."""
 
-    def __init__(self, names: list[str], compression: Any, delim: str, quotes: bool, header: bool) -> None:
+    def __init__(
+        self, names: list[str], compression: Any, delim: str, quotes: bool, header: bool, comment: str | None
+    ) -> None:
         self._names = names
+        self._comment = comment
         self._compression = compression
         self._header = header
         self._dialect: dict[str, Any] = {
@@ -175,7 +178,8 @@ class _Tables:
                 if self._header:
                     next(rows, None)
                 for row in rows:
-                    yield name, row
+                    if self._comment is None or not (row and row[0].startswith(self._comment)):
+                        yield name, row
 
 
 def _whole_lines(file: Any, name: str, most: int) -> Iterator[str]:
@@ -273,6 +277,9 @@ def make_csv_dataset(
     num_rows_for_inference: int | None = 100,
     compression_type: Any = None,
     ignore_errors: bool = False,
+    comment: str | None = None,
+    default_float_type: Any = None,
+    num_parallel_parser_calls: int | None = None,
 ) -> Dataset:
     """Batches of the rows of CSV files: a dictionary from column to vector, and the label's vector if it is named.
 
@@ -298,12 +305,21 @@ def make_csv_dataset(
         num_rows_for_inference: how many rows types are worked out from; all if None.
         compression_type: ``"GZIP"``, ``"ZLIB"`` or none.
         ignore_errors: whether rows that cannot be read are left out.
+        comment: a character that begins lines which are left out; a record is a line then. (Of TensorFlow 1.5 to 1.8,
+            like the arguments that follow.)
+        default_float_type: the dtype of columns of real numbers whose types are worked out; by their size if None.
+        num_parallel_parser_calls: taken; how many calls run at a time is chosen.
     """
+    if comment is not None and len(comment) != 1:
+        raise ValueError(
+            "`comment` arg must be a single-character string or None\n"
+            + errors.message(f"comment={comment!r}", "one character", "comment='#'")
+        )
     files = file_names(file_pattern)
     dataset = Dataset.from_tensor_slices(files)
     if shuffle:
         dataset = dataset.shuffle(len(files), shuffle_seed)
-    tables = _Tables(files, compression_type, field_delim, use_quote_delim, header)
+    tables = _Tables(files, compression_type, field_delim, use_quote_delim, header, comment)
     names = list(tables.column_names() if column_names is None else column_names)
     if len(names) != len(set(names)):
         raise ValueError(
@@ -314,6 +330,8 @@ def make_csv_dataset(
     if column_defaults is None:
         chosen = range(len(names)) if wanted is None else wanted
         types = tables.column_types(len(names), chosen, na_value, num_rows_for_inference)
+        if default_float_type is not None:
+            types = [dtypes.as_dtype(default_float_type) if dtype.is_floating else dtype for dtype in types]
         column_defaults = [constant([""] if dtype is dtypes.string else [0], dtype) for dtype in types]
     if wanted is not None and len(column_defaults) != len(wanted):
         raise ValueError(
@@ -333,7 +351,18 @@ def make_csv_dataset(
         )
     defaults = [_default(item) for item in column_defaults]
 
+    def without_comments(filename: Any) -> Dataset:
+        lines: Dataset = TextLineDataset(filename, compression_type).skip(int(header))
+        lines = lines.filter(
+            lambda line: build("NotEqual", build("Substr", line, 0, 1), np.array((comment or "").encode(), object))
+        )
+        options: dict[str, Any] = {"field_delim": field_delim, "use_quote_delim": use_quote_delim, "na_value": na_value}
+        return lines.map(lambda line: tuple(build("DecodeCSV", line, defaults, select_cols=wanted or [], **options)))
+
     def table(filename: Any) -> Dataset:
+        if comment is not None:
+            lines = without_comments(filename)
+            return lines.apply(experimental.ignore_errors()) if ignore_errors else lines
         rows: Dataset = CsvDataset(
             filename,
             record_defaults=defaults,

@@ -278,6 +278,8 @@ def decoded(data: np.ndarray, sizes: np.ndarray, key: str, dtype: dtypes.DType) 
         values, counts = data.view("<f4").astype(np.float32, copy=False), sizes // 4
     elif not data.size or data.max() < 0x80:
         values, counts = data.astype(np.int64), sizes
+    elif (single := _of_one_size(data, sizes)) is not None:
+        values, counts = single, np.ones(len(sizes), np.int64)
     else:
         try:
             values, ends = varints(data)
@@ -285,6 +287,20 @@ def decoded(data: np.ndarray, sizes: np.ndarray, key: str, dtype: dtypes.DType) 
             raise _too_long(data, sizes, key) from None
         counts = np.diff(np.searchsorted(ends, np.concatenate([[0], np.cumsum(sizes)]), side="right"))
     return Column(values, counts.astype(np.int64))
+
+
+def _of_one_size(data: np.ndarray, sizes: np.ndarray) -> np.ndarray | None:
+    """The integers of lists of one each, which take as many bytes; None if they are not like that."""
+    width = int(sizes[0])
+    if not 1 < width < 10 or data.size != width * len(sizes) or np.any(sizes != width):
+        return None
+    table = data.reshape(len(sizes), width)
+    if np.any(table[:, :-1] < 0x80) or np.any(table[:, -1] >= 0x80):
+        return None
+    numbers = table[:, -1].astype(np.int64)
+    for place in range(width - 2, -1, -1):
+        numbers = (numbers << 7) | (table[:, place] & 0x7F)
+    return numbers
 
 
 def _varied(

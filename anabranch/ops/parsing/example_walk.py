@@ -5,6 +5,9 @@ the map of features in all of them: a few operations of NumPy instead of a messa
 example. Most entries begin with the same bytes in all examples (tags, key, lengths): the first example's are compared
 with the others'. What is kept of an entry is where its values stand; only columns that are asked for are decoded.
 
+Examples of one size often have the same bytes everywhere but in their values: then the first one's layout is that of
+all, and a column is a block of a table of bytes (:meth:`Walk._alike_throughout`).
+
 Nothing is guessed: where the bytes are not exactly what writers write (a field of another number, a list in pieces, a
 key twice in an example, a length that does not fit), there is no walk, or no column, and the caller parses the messages
 one by one, which knows all legal forms and says what is wrong with the others. Only features that nobody asks for are
@@ -31,6 +34,8 @@ _PADDING = 16
 _LIST, _SECOND = 0x0A, 0x12
 """Tags: field 1 and field 2, with a length."""
 _KINDS = {dtypes.string: 0x0A, dtypes.float32: 0x12, dtypes.int64: 0x1A}
+_MOST_COPIED = 1 << 20
+"""Bytes of some of the examples up to which they are copied into a table."""
 _LONG = 256
 """Bytes of a list from which on lists are joined rather than gathered byte by byte."""
 
@@ -50,6 +55,8 @@ class _Part(NamedTuple):
     stop: np.ndarray
     length: int | None
     """How many bytes the values of each list take, if all have the same."""
+    block: np.ndarray | None = None
+    """The bytes of the values, a row for each list, if they stand in one table."""
 
 
 class Walk:
@@ -63,7 +70,9 @@ class Walk:
         sizes = np.fromiter(map(len, serialized), np.int64, self._count)
         ends = np.cumsum(sizes)
         try:
-            self._walk(ends - sizes, ends)
+            rows = self._alike_throughout(ends - sizes, sizes)
+            if rows.size:
+                self._walk(rows, (ends - sizes)[rows], ends[rows])
         except (_Unusual, IndexError):
             raise ValueError("not in the usual form") from None
 
@@ -90,11 +99,65 @@ class Walk:
                 return length, at
         raise _Unusual
 
-    def _walk(self, at: np.ndarray, ends: np.ndarray) -> None:
+    def _alike_throughout(self, at: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """Read examples that are the same but for their values; the rows of the others."""
+        size, first = int(sizes[0]), int(at[0])
+        rows = np.flatnonzero(sizes == size)
+        layout = self._layout(first, first + size) if len(rows) >= FEWEST else None
+        if layout is None or (len(rows) < self._count and size * len(rows) > _MOST_COPIED):
+            return np.arange(self._count)
+        if len(rows) == self._count:
+            table = self._bytes[first : first + size * self._count].reshape(self._count, size)
+        else:
+            table = self._bytes[at[rows][:, None] + np.arange(size)]
+        fixed = np.ones(size, bool)
+        for _, _, place, length in layout:
+            fixed[place : place + length] = False
+        places = np.flatnonzero(fixed)
+        same = np.all(table[:, places] == table[0, places], axis=1)
+        others = np.zeros(0, np.int64)
+        if not same.all():
+            rows, table = rows[same], table[same]
+        if len(rows) < self._count:
+            others = np.delete(np.arange(self._count), rows)
+        start = at[rows]
+        for key, kind, place, length in layout:
+            part = _Part(rows, kind, start + place, start + (place + length), length, table[:, place : place + length])
+            self._parts[key] = [part]
+        return others
+
+    def _layout(self, at: int, end: int) -> list[tuple[bytes, int, int, int]] | None:
+        """Of each entry of an example: key, tag of its list, place of its values in the example, and their bytes.
+
+        None if it is not lists in one piece each, under different keys.
+        """
+        first, data = at, self._data
+        length = shift = 0
+        if data[at] != _LIST:
+            return None
+        while shift <= 28:
+            at += 1
+            length |= (data[at] & 0x7F) << shift
+            shift += 7
+            if data[at] < 0x80:
+                break
+        at += 1
+        if at + length != end:
+            return None
+        layout: list[tuple[bytes, int, int, int]] = []
+        while at < end and len(layout) < _MOST_ENTRIES:
+            head = self._head(at, end)
+            if head is None:
+                return None
+            key, kind, size, length = head
+            layout.append((key, kind, at + size - first, length))
+            at += size + length
+        return layout if at == end and len({entry[0] for entry in layout}) == len(layout) else None
+
+    def _walk(self, rows: np.ndarray, at: np.ndarray, ends: np.ndarray) -> None:
         length, at = self._length(self._tag(at, _LIST))
         if not np.array_equal(at + length, ends):
             raise _Unusual
-        rows = np.arange(self._count)
         for _ in range(_MOST_ENTRIES):
             open_ = at < ends
             if not open_.all():
@@ -225,7 +288,11 @@ class Walk:
             if np.any(rows[1:] == rows[:-1]):  # twice in an example
                 return None
         try:
-            column = self._column(start, length, key, dtype)
+            block = parts[0].block
+            if block is not None and len(parts) == 1 and dtype is not dtypes.string:
+                column = decoded(np.ascontiguousarray(block).reshape(-1), length, key, dtype)
+            else:
+                column = self._column(start, length, key, dtype)
         except InvalidExample:
             return None
         if len(rows) < self._count:

@@ -536,3 +536,19 @@ def test_names_of_contrib(tmp_path):
     batch = tf.contrib.data.read_batch_features(examples, 2, features, num_epochs=1)
     with tf.Session() as session:
         assert session.run(batch)["n"].tolist() == [4, 4]
+
+
+def test_lines_of_comments_in_a_csv_file(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a,b,c\n#1,x,2\n1,1.5,u\n# nothing\n2,2.5,v\n")
+    older = {"comment": "#", "default_float_type": tf.float64, "num_parallel_parser_calls": 2}
+    dataset = tf.contrib.data.make_csv_dataset(str(path), 2, label_name="c", shuffle=False, num_epochs=1, **older)
+    features, label = dataset.make_one_shot_iterator().get_next()
+    with tf.Session() as session:
+        features, label = session.run((features, label))
+    assert features["a"].tolist() == [1, 2]
+    assert features["b"].tolist() == [1.5, 2.5]
+    assert features["b"].dtype == np.float64
+    assert label.tolist() == [b"u", b"v"]
+    with pytest.raises(ValueError, match="single-character"):
+        tf.contrib.data.make_csv_dataset(str(path), 2, comment="//")
