@@ -42,6 +42,7 @@ _LIBRARIES = (
     "debug",
     "distribute",
     "testing",
+    "ragged",  # late: it puts functions that take ragged tensors in the place of others
 )
 
 _parts = {

@@ -296,7 +296,7 @@ class _Monitored:
                 self._drop()
 
     def should_stop(self) -> bool:
-        """Whether the loop ought to end. A thread that lost a task is no reason: the session is made anew."""
+        """Whether the loop ought to end. If a thread has lost a task, it goes on: the session is made anew."""
         if self._closed or self._stop:
             return True
         if self._session is None:

@@ -38,6 +38,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "layers",
             "losses",
             "metrics",
+            "ragged",
             "rnn",
             "saved_model",
             "summary",

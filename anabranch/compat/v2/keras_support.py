@@ -33,7 +33,7 @@ _v2("__internal__.eager_context.eager_mode")(eager_names.eager_mode)
 
 class _CompositeTensorType(type):
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, tf.SparseTensor | tf.IndexedSlices | RaggedTensor)
+        return isinstance(instance, tf.SparseTensor | tf.IndexedSlices | tf.RaggedTensor)
 
 
 @_v2("__internal__.CompositeTensor")
@@ -52,14 +52,6 @@ def enabled() -> bool:
 
 def _refuse(what: str, instead: str) -> NoReturn:
     raise errors.UnimplementedError(None, None, errors.message(what, "a part of TensorFlow 2 that is here", instead))
-
-
-@_v2("RaggedTensor")
-class RaggedTensor:
-    """Rows of different lengths; not here, so that nothing is an instance."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse("a RaggedTensor", "pad the rows: tf.data.Dataset.padded_batch, keras.utils.pad_sequences")
 
 
 # -------------------------------------------------------------------------------------------------------- distribution

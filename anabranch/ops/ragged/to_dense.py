@@ -8,7 +8,8 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import PURE, Int, List, Op, Type
-from anabranch.core.values import shapes
+from anabranch.core.graph.build import build
+from anabranch.core.values import dtypes, shapes
 
 _KINDS = ("FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_LENGTHS", "ROW_SPLITS")
 
@@ -106,12 +107,36 @@ class RaggedTensorToTensor(Op):
         return out
 
     def gradient(op, grad):
-        raise NotImplementedError(
-            errors.message(
-                "the gradient of RaggedTensorToTensor",
-                "a part of the graph without it",
-                "tf.stop_gradient around the ragged part",
+        if any(kind not in (b"ROW_SPLITS", "ROW_SPLITS") for kind in op.get_attr("row_partition_types")):
+            raise NotImplementedError(
+                errors.message(
+                    "the gradient of RaggedTensorToTensor of row lengths or ids",
+                    "row splits",
+                    "tf.RaggedTensor.from_row_lengths(values, lengths).to_tensor()",
+                )
             )
+        values, default, splits = op.inputs[1], op.inputs[2], list(op.inputs[3:])
+        # Where each value went; those that a smaller shape cut off have no part in the result.
+        whole = build("Shape", grad, out_type=dtypes.int64)[: len(splits) + 1]
+        ids = build("Range", np.int64(0), build("Shape", values, out_type=dtypes.int64)[0], np.int64(1))
+        at = build("RaggedTensorToSparse", splits, ids).sparse_indices
+        inside = build("All", build("Less", at, whole), [1])
+        nearest = build("Minimum", at, build("Sub", whole, np.int64(1)))
+        picked = build("GatherNd", grad, nearest)
+        shape = build("ConcatV2", [build("Shape", values)[:1], build("OnesLike", build("Shape", values)[1:])], 0)
+        mask = build("Cast", build("Reshape", inside, shape), DstT=grad.dtype.base)
+        of_values = build("Mul", picked, mask)
+        if default.shape.ndims == 0:
+            axes = build("Range", 0, build("Rank", grad), 1)
+            rest = build("Sum", grad, axes)
+            return [
+                None,
+                of_values,
+                build("Sub", rest, build("Sum", of_values, build("Range", 0, build("Rank", values), 1))),
+            ] + [None] * len(splits)
+        outer = build("Range", 0, len(splits) + 1, 1)
+        return [None, of_values, build("Sub", build("Sum", grad, outer), build("Sum", of_values, [0]))] + [None] * len(
+            splits
         )
 
 

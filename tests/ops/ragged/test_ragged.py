@@ -83,8 +83,8 @@ def test_attributes_and_gradients_that_are_refused() -> None:
             np.int64(-1),
             values,
             np.float32(0),
-            [np.int64([0, 5])],
-            row_partition_types=["ROW_SPLITS"],
+            [np.int64([5])],
+            row_partition_types=["ROW_LENGTHS"],
         )
         with pytest.raises(NotImplementedError, match="the gradient of RaggedTensorToTensor"):
             tf.gradients(result, values)
