@@ -126,7 +126,11 @@ class ThreadingOptions(_Settings):
 
 @public("data.experimental.StatsOptions")
 class StatsOptions(_Settings):
-    """What is counted while a pipeline runs."""
+    """What is counted while a pipeline runs.
+
+    ``aggregator`` counts it, under tags that begin with ``prefix``; with ``latency_all_edges`` also the microseconds
+    that an element takes in each stage, without those before it, as ``record_latency::`` and the name of the operation.
+    """
 
     _allowed = {
         "aggregator": (object,),
@@ -212,4 +216,6 @@ class Options(_Settings):
         chosen = self.experimental_optimization._static()
         if self.experimental_deterministic is False:
             chosen.append("make_sloppy")
+        if self.experimental_stats.latency_all_edges:
+            chosen.append("latency_all_edges")
         return [*chosen, *(["slack"] if self.experimental_slack else [])]

@@ -21,8 +21,11 @@ _CALLS = ("next", "take", "gather", "rows")
 class _Stage:
     """An iterator, and what was measured of it."""
 
-    def __init__(self, iterator: Iterator, depth: int, clock: threading.local) -> None:
+    def __init__(
+        self, iterator: Iterator, depth: int, clock: threading.local, tell: Callable[[str, float], None] | None = None
+    ) -> None:
         self.iterator = iterator
+        self._tell = tell
         self.depth = depth
         self.elements = 0
         self.seconds = 0.0
@@ -45,10 +48,14 @@ class _Stage:
             finally:
                 took = time.perf_counter() - started
                 self._inside -= 1
-                self.seconds += took - clock.others
+                own = took - clock.others
+                self.seconds += own
                 clock.others = outer + took
             if result is not None:
-                self.elements += 1 if name == "next" else len(result[0]) if name == "take" else len(result)
+                count = 1 if name == "next" else len(result[0]) if name == "take" else len(result)
+                self.elements += count
+                if self._tell is not None and count:
+                    self._tell(self.iterator.dataset.op.name, own / count)
             return result
 
         return timed
@@ -64,6 +71,21 @@ class _Stage:
 def _stages(iterator: Iterator, depth: int, clock: threading.local) -> list[_Stage]:
     inputs = [stage for item in iterator.inputs for stage in _stages(item, depth + 1, clock)]
     return [_Stage(iterator, depth, clock), *inputs]
+
+
+def observe(iterator: Iterator, tell: Callable[[str, float], None]) -> None:
+    """Let the stages of a pass tell the seconds that an element takes each, without what the stages before it take.
+
+    ``tell`` is called with the name of the stage's operation. Of a stage behind a thread these are what it waits.
+    """
+    clock = threading.local()
+
+    def wrap(stage: Iterator) -> None:
+        _Stage(stage, 0, clock, tell)
+        for item in stage.inputs:
+            wrap(item)
+
+    wrap(iterator)
 
 
 def report(iterator: Iterator, elements: int, seconds: float, token: CancellationToken) -> str:

@@ -51,7 +51,11 @@ _CONFIGURED = {**ELEMENTS, "optimization_configs": List("string", ())}
 class Optimize(Same):
     """The elements of the input, in the order that it has after rewriting: see the module's docstring."""
 
+    observes = False
+    """Whether the latency of each stage is counted, if the pipeline has an aggregator."""
+
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
+        self.observes = b"latency_all_edges" in _optimizations(operands)
         if b"shuffle_and_repeat_fusion" in _optimizations(operands):
             self.inputs = (fused(self.inputs[0], {}),)
 

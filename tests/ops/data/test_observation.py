@@ -60,6 +60,27 @@ def test_an_aggregator_counts_latencies_and_bytes_of_all_its_pipelines():
     assert found["own::latency"][1] > 0
 
 
+def test_the_latency_of_each_stage_tells_which_one_holds_the_others_up():
+    aggregator = E.StatsAggregator()
+    options = tf.data.Options()
+    options.experimental_stats.aggregator = aggregator
+    options.experimental_stats.latency_all_edges = True
+
+    def slow(x):
+        time.sleep(0.004)
+        return x
+
+    dataset = D.range(6).map(lambda x: tf.py_func(slow, [x], tf.int64)).batch(2).map(lambda x: x + 1)
+    with tf.Session() as session:
+        assert elements(dataset.with_options(options), session) == [[1, 2], [3, 4], [5, 6]]
+        found = counted(session.run(aggregator.get_summary()))
+    means = {tag: total / number for tag, (number, total) in found.items()}
+    slowest = max(means, key=means.get)
+    assert slowest == "record_latency::MapDataset"
+    assert means[slowest] > 4000
+    assert {"record_latency::BatchDatasetV2", "record_latency::MapDataset_1", "record_latency::RangeDataset"} < {*means}
+
+
 def test_statistics_by_other_op_types():
     for maker in ("StatsAggregatorHandleV2", "ExperimentalStatsAggregatorHandle"):
         handle = build(maker)

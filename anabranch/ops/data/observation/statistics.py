@@ -17,9 +17,10 @@ from anabranch.core.contract import inference
 from anabranch.core.contract.kernels import of_kind
 from anabranch.core.contract.opdef import PURE, NotDifferentiable, String, channel, define
 from anabranch.core.protos import summary_pb2
+from anabranch.ops.data import measuring
 from anabranch.ops.data.files import scalar_of, text
 from anabranch.ops.data.pipeline import ELEMENTS, Context, Dataset, Element, Iterator, stage
-from anabranch.ops.data.settings import Same
+from anabranch.ops.data.settings import Optimize, Same
 from anabranch.ops.summary.messages import histogram_of
 
 _NO_GRADIENT = NotDifferentiable("what is counted does not depend on values")
@@ -142,7 +143,23 @@ class SetStatsAggregator(Same):
     def iterate(self, context: Context) -> Iterator:
         """An iterator of the input."""
         context.say(_AGGREGATOR, self)
-        return super().iterate(context)
+        iterator = super().iterate(context)
+        if self._observes:
+            measuring.observe(iterator, self._count)
+        return iterator
+
+    @property
+    def _observes(self) -> bool:
+        """Whether one of the stages that only say how to run asks for the latency of each stage."""
+        dataset: Dataset = self.inputs[0]
+        while isinstance(dataset, Same):
+            if isinstance(dataset, Optimize) and dataset.observes:
+                return True
+            dataset = dataset.inputs[0]
+        return False
+
+    def _count(self, stage: str, seconds: float) -> None:
+        self.aggregator.add(f"{self.prefix}record_latency{_DELIMITER}{stage}", seconds * 1e6)
 
 
 class _Counted(Iterator):
