@@ -232,10 +232,23 @@ class Distribution:
     # -- for classes ------------------------------------------------------------------------------------------------
     def _batch(self) -> tuple[shapes.RawShape, Any]:
         """What is known of the batch shape, and the shape as a value."""
-        raise self._missing("batch_shape")
+        return self._declared("batch_shape")
 
     def _event(self) -> tuple[shapes.RawShape, Any]:
-        return (), []
+        own = hasattr(self, "_event_shape") or hasattr(self, "_event_shape_tensor")
+        return self._declared("event_shape") if own else ((), [])
+
+    def _declared(self, what: str) -> tuple[shapes.RawShape, Any]:
+        """A shape as a class of a program's own says it: by ``_batch_shape()`` and ``_batch_shape_tensor()``."""
+        known, dynamic = getattr(self, f"_{what}", None), getattr(self, f"_{what}_tensor", None)
+        if known is None and dynamic is None:
+            raise self._missing(what)
+        raw = None if known is None else TensorShape(known())._raw
+        if raw is not None and None not in raw:
+            return raw, list(raw)
+        if dynamic is None:
+            raise self._missing(f"{what}_tensor")
+        return raw, convert_to_tensor(dynamic(), dtypes.int32)
 
     def _sample_n(self, n: Any, seed: int | None) -> Tensor:
         raise self._missing("sample")
@@ -283,6 +296,8 @@ class Distribution:
             else:
                 lead = build("Reshape", wanted, [-1])
                 count = build("Prod", lead, [0])
+            if not type(self)._sample_n.__module__.startswith("anabranch."):
+                count = convert_to_tensor(count, dtypes.int32)  # a class of a program's own is given a tensor
             drawn = self._sample_n(count, seed)
             samples = build("Reshape", drawn, vector(lead, _tail(drawn)))
             batch, event = self._batch()[0], self._event()[0]

@@ -209,3 +209,53 @@ def test_streams_of_seeds_are_tensorflows() -> None:
 
 # Remainders of what TensorFlow 1.15.5 gives for seed 42 and "salt", by 1000003.
 SEEDS = [69195, 739106]
+
+
+class Samples(C.Distribution):
+    """A class of a program's own, by the methods that TensorFlow documents for it."""
+
+    def __init__(self, params: Any, name: str = "Samples") -> None:
+        self._params = tf.convert_to_tensor(params)
+        super().__init__(self._params.dtype, C.FULLY_REPARAMETERIZED, False, True, dict(locals()), name=name)
+
+    def _batch_shape_tensor(self) -> Any:
+        return tf.constant([], tf.int32)
+
+    def _batch_shape(self) -> Any:
+        return tf.TensorShape([])
+
+    def _event_shape_tensor(self) -> Any:
+        return tf.shape(self._params)[1:]
+
+    def _event_shape(self) -> Any:
+        return self._params.shape[1:]
+
+    def _sample_n(self, n: Any, seed: int | None = None) -> Any:
+        assert isinstance(n, tf.Tensor)
+        assert n.dtype == tf.int32
+        return tf.gather(self._params, tf.range(n) % tf.shape(self._params)[0])
+
+    def _mean(self) -> Any:
+        return tf.reduce_mean(self._params, 0)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_class_of_a_programs_own(session: Any, known: bool) -> None:
+    values = np.array([[1.0, 2.0], [3.0, 4.0]])
+    params = values if known else tf.placeholder_with_default(values, [None, None])
+    ours = Samples(params)
+    assert ours.batch_shape.as_list() == []
+    assert ours.event_shape.as_list() == ([2] if known else [None])
+    shapes, drawn, mean = session.run([ours.event_shape_tensor(), ours.sample([3, 1]), ours.mean()])
+    assert shapes.tolist() == [2]
+    assert drawn.tolist() == [[[1, 2]], [[3, 4]], [[1, 2]]]
+    assert mean.tolist() == [2, 3]
+
+
+def test_a_class_of_a_programs_own_without_shapes() -> None:
+    class Bare(C.Distribution):
+        def __init__(self) -> None:
+            super().__init__(tf.float32, C.NOT_REPARAMETERIZED, False, True, name="Bare")
+
+    with tf.Graph().as_default(), pytest.raises(NotImplementedError, match="Given: batch_shape of Bare"):
+        Bare().batch_shape_tensor()
