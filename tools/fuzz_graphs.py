@@ -26,7 +26,7 @@ import traceback
 import warnings
 from typing import Any
 
-from fuzz_readers import ROOT, SLOWEST, damaged, limit_memory, on_purpose, place_of
+from fuzz_readers import ROOT, SLOWEST, damaged, limit_memory, of_children, on_purpose, place_of
 
 WAITS = 300
 """Milliseconds that a step may wait for others: nobody comes."""
@@ -446,7 +446,7 @@ def parent(options: argparse.Namespace) -> int:
             command += ["--cases", str(options.cases), "--seed", str(options.seed), "--compiled", str(options.compiled)]
             command += ["--only", *options.only] if options.only else []
             path = os.pathsep.join([ROOT, os.path.join(ROOT, "tools")])
-            environment = dict(os.environ, JAX_PLATFORMS="cpu", ANABRANCH_CACHE="off", PYTHONPATH=path)
+            environment = dict(of_children(), ANABRANCH_CACHE="off", PYTHONPATH=path)
             with open(os.path.join(folder, "errors"), "wb") as errors:
                 process = subprocess.Popen(command, cwd=inside, env=environment, stdout=errors, stderr=errors)
                 why = _watch(process, report + ".at", options.until)
