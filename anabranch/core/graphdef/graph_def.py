@@ -125,10 +125,12 @@ def _write_functions(proto: Any, graph: Graph, bodies: list[Body]) -> None:
         proto.library.function.add().CopyFrom(function)
     for function_name, gradient in graph._function_gradients.items():
         proto.library.gradient.add(function_name=function_name, gradient_func=gradient)
+    written: set[Body] = set()
     while bodies:
         body = bodies.pop(0)
-        if function_def.is_as_read(body):
+        if body in written or function_def.is_as_read(body):
             continue
+        written.add(body)
         proto.library.function.add().CopyFrom(function_def.function_def(body))
         bodies.extend(inner for op in body.operations for inner in function_def.bodies_of(op))
 

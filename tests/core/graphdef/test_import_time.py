@@ -131,6 +131,21 @@ def test_calls_of_a_function_that_only_computes_share_a_body(depth, tier):
             assert len(again._operations) == 2 + 3 * (depth + 1)
 
 
+def test_a_shared_body_that_was_changed_is_written_once(monkeypatch):
+    monkeypatch.setattr(expansion, "LEAST_SHARED", -1000)
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        tf.import_graph_def(functions_that_call_each_other(2), name="")
+        (negation,) = [op for op in graph._operations if op.name == "y_f/c0_f/c0_f/c0"]
+        negation._set_device("/device:CPU:0")
+        written = graph.as_graph_def()
+        names = [function.signature.name for function in written.library.function]
+        assert len(set(names)) == len(names) == 6  # as they were read, and as they are now
+        with tf.Graph().as_default():
+            tf.import_graph_def(written, name="")
+            with tf.Session() as other:
+                assert other.run("y:0", {"x:0": 2.0}) == session.run("y:0", {"x:0": 2.0}) == 2.0
+
+
 def test_what_calls_of_calls_would_execute_is_counted_before_it_is_planned():
     for depth in (20, 60):
         with tf.Graph().as_default() as graph, tf.Session() as session:
