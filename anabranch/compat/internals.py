@@ -149,7 +149,8 @@ platform.tf_logging platform.logging: logging
 platform.googletest platform.test platform.benchmark: test
 platform.resource_loader: resource_loader
 platform.sysconfig: sysconfig
-util.nest data.util.nest: nest contrib.framework.nest @core.values.nest @compat.internal.private_names
+data.util.nest data.util.sparse data.util.convert data.util.random_seed: @compat.internal.data_structures
+util.nest: nest contrib.framework.nest @core.values.nest @compat.internal.private_names
 util.compat: compat
 util.tf_inspect: =inspect
 util.all_util util.tf_export util.deprecation util.function_utils util.tf_decorator util.tf_contextlib: =utilities

@@ -30,8 +30,15 @@ def flatten(structure: Any) -> list[Any]:
 
 
 def pack_sequence_as(structure: Any, leaves: Any) -> Any:
-    """A structure like the given one with other leaves."""
-    waiting = iter(leaves)
+    """A structure like the given one with other leaves; ValueError if there are more of them, or fewer."""
+    given = list(leaves)
+    count = len(flatten(structure))
+    if len(given) != count:
+        raise ValueError(
+            f"Structure had {count} elements, but flat_sequence had {len(given)} elements.\n"
+            + errors.message(f"{len(given)} leaves", f"{count}, those of {structure!r}", "nest.flatten(structure)")
+        )
+    waiting = iter(given)
 
     def pack(part: Any) -> Any:
         return nest.like(part, [pack(inner) for inner in nest.parts(part)]) if is_nested(part) else next(waiting)

@@ -553,7 +553,11 @@ def rows_of(columns: Sequence[Any]) -> list[Element]:
 
 # --------------------------------------------------------------------------------------------------------- registering
 def stage(
-    type_name: str, inputs: str, attrs: dict[str, Attr] | None = None, output: str = "handle"
+    type_name: str,
+    inputs: str,
+    attrs: dict[str, Attr] | None = None,
+    output: str = "handle",
+    ranks: dict[str, Any] | None = None,
 ) -> Callable[[type[Dataset]], type[Dataset]]:
     """Decorator of a :class:`Dataset`: the op type that makes it.
 
@@ -562,6 +566,7 @@ def stage(
         inputs: the left side of its signature.
         attrs: its attributes; those of its elements (:data:`ELEMENTS`) and metadata if None.
         output: the name of its output.
+        ranks: ranks of operands that are checked while the graph is built.
     """
 
     def register(cls: type[Dataset]) -> type[Dataset]:
@@ -581,6 +586,7 @@ def stage(
             shape=scalar_shape,
             host_kernel=kernel,
             gradient=NO_GRADIENT,
+            ranks=ranks or {},
         )
         STAGES[type_name] = cls
         return cls

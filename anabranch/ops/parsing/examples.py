@@ -140,8 +140,8 @@ class Batch:
                 InvalidExample(
                     at,
                     key,
-                    f"Number of {_NAMES[dtype]} values is not a multiple of stride length. Values size: {counts[at]} "
-                    f"but output shape: {shapes.show(tuple(shape))}",
+                    f"Number of {'bytes' if dtype is dtypes.string else _NAMES[dtype]} values is not a multiple of "
+                    f"stride length. Values size: {counts[at]} but output shape: {shapes.show(tuple(shape))}",
                 )
             )
         longest = int(counts.max(initial=0))

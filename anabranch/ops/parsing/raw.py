@@ -259,8 +259,11 @@ class ParseTensor(Op):
             proto = tensor_pb2.TensorProto.FromString(np.asarray(data, object)[()])
             array = _variant_of(proto) if proto.dtype == dtypes.variant.enum else make_ndarray(proto)
         except (protobuf.DecodeError, ValueError, TypeError) as problem:
+            shown = _text(bytes(np.asarray(data, object)[()]))[:60]
             ctx.check(
-                False, errors.InvalidArgumentError, literal(f"Could not parse `serialized` as TensorProto: {problem}")
+                False,
+                errors.InvalidArgumentError,
+                literal(f"Could not parse `serialized` as TensorProto: {shown!r}: {problem}"),
             )
             raise
         given = dtypes.as_dtype(proto.dtype)

@@ -60,6 +60,11 @@ def test_an_aggregator_counts_latencies_and_bytes_of_all_its_pipelines():
     assert found["own::latency"][1] > 0
 
 
+def test_a_tag_is_one_text():
+    with pytest.raises(ValueError, match="Shape must be rank 0 but is rank 1"):
+        D.range(3).apply(E.bytes_produced_stats(["bytes"]))
+
+
 def test_the_latency_of_each_stage_tells_which_one_holds_the_others_up():
     aggregator = E.StatsAggregator()
     options = tf.data.Options()
