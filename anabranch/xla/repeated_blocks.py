@@ -30,6 +30,7 @@ from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes, shapes
+from anabranch.ops.array import slice_regions
 from anabranch.xla import known_values
 
 LEAST_BLOCKS = 4
@@ -139,6 +140,8 @@ class Pieces:
     axis: int
     start: int
     size: int
+    drops: bool = False
+    """Whether they have no such dimension: each is one element along it."""
 
     def needs(self) -> Iterator[ValueKey]:
         """What comes from outside."""
@@ -193,14 +196,15 @@ def find(
     terms = {term for one in sums for term in one.terms}
     apart = terms.union((one.op for one in sums), (one.op for one in shape_ops))
     # What random ops draw are rows: none of them is in a block.
-    sequence = [
-        op for op in ops if op.role is not Role.CONSTANT and op not in apart and op.definition.effect.kind != "random"
-    ]
+    apart.update(op for op in ops if op.role is Role.CONSTANT or op.definition.effect.kind == "random")
+    sequence = [op for op in ops if op not in apart]
+    singular = _singular(sequence, sources)
+    sequence = [op for op in sequence if op not in singular]
     search = _Search(sequence, sources, writes, takers, kept, fed)
     rolls = search.rolls()
     while rolls:
         apart = terms.union((op for roll in rolls for op in roll.ops), (one.op for one in shape_ops))
-        pieces = _pieces([op for op in sequence if op not in apart], sources, kept, fed)
+        pieces = _pieces([op for op in (*sequence, *singular) if op not in apart], sources, fed)
         apart.update(op for one in pieces for op in one.ops)
         maps = _maps([op for op in sequence if op not in apart], rolls, pieces, search)
         apart.update(op for one in maps for op in one.ops)
@@ -272,7 +276,8 @@ class _Search:
         flat = []
         for i, op in enumerate(sequence):
             if _may_repeat(op, writes) and fed.isdisjoint(op._outputs):
-                flat.append(numbers.setdefault(_signature(op), len(numbers)))
+                form = _signature(op), _known_operands(op, sources)
+                flat.append(numbers.setdefault(form, len(numbers)))
             else:
                 flat.append(-1 - i)
         self.numbers = np.array(flat, np.int64)
@@ -437,8 +442,7 @@ def _may_repeat(op: Operation, writes: Mapping[Operation, Any]) -> bool:
     return (
         definition.effect.kind == "pure"
         and not writes.get(op)
-        and definition.kernel is not None
-        and not definition.data_dependent_shape
+        and (known_values.folds(op) if definition.data_dependent_shape else definition.kernel is not None)
         and all(not tensor.dtype.is_ref and _numeric(tensor) for tensor in (*op._inputs, *op._outputs))
     )
 
@@ -453,22 +457,51 @@ def _signature(op: Operation) -> Any:
     return (op.type, op.definition.version, attrs, len(op._inputs), tuple([output._shape for output in op._outputs]))
 
 
+def _is_constant(key: ValueKey | None) -> bool:
+    return isinstance(key, Tensor) and key.op.role is Role.CONSTANT
+
+
+def _known_operands(op: Operation, sources: Sources) -> tuple[Any, ...]:
+    """The constants among what must be known when an op is compiled: no loop can give it one for each block."""
+    found: list[Any] = []
+    for name in op.definition.compile_time:
+        for key in sources[op][op.definition.input_range(name, op._attrs)]:
+            if isinstance(key, Tensor) and _is_constant(key):
+                found.append(opdef.attr_key(key.op._attrs["value"]))
+    return tuple(found)
+
+
+def _singular(ops: Sequence[Operation], sources: Sources) -> dict[Operation, None]:
+    """Ops that are like many others but for the constants that they must know: the slices of a sequence, step by step.
+
+    They stand between the blocks that use them; what they give are rows.
+    """
+    forms: dict[Any, dict[Any, list[Operation]]] = collections.defaultdict(lambda: collections.defaultdict(list))
+    for op in ops:
+        known = _known_operands(op, sources)
+        if known:
+            forms[_signature(op)][known].append(op)
+    return {
+        op: None
+        for alike in forms.values()
+        if sum(map(len, alike.values())) >= LEAST_BLOCKS
+        for same in alike.values()
+        if len(same) < LEAST_BLOCKS
+        for op in same
+    }
+
+
 # --------------------------------------------------------------------------------------------------------- between them
-def _pieces(
-    ops: Sequence[Operation], sources: Sources, kept: frozenset[ValueKey], fed: frozenset[Tensor]
-) -> list[Pieces]:
+def _pieces(ops: Sequence[Operation], sources: Sources, fed: frozenset[Tensor]) -> list[Pieces]:
     """Slices of one tensor by constants, a row of them."""
     groups: dict[Any, list[tuple[tuple[int, ...], Operation]]] = collections.defaultdict(list)
     for op in ops:
-        if op.role is not Role.WINDOW or not fed.isdisjoint(op._outputs):
-            continue
-        source, begin, size = sources[op]
-        known = [key for key in (begin, size) if isinstance(key, Tensor) and key.op.role is Role.CONSTANT]
-        ends = [key.op._attrs["value"] for key in known]
-        if isinstance(source, Tensor) and len(ends) == 2 and _numeric(source):
-            groups[source, tuple(ends[1].tolist())].append((tuple(ends[0].tolist()), op))
+        window = _window(op, sources) if fed.isdisjoint(op._outputs) else None
+        if window is not None:
+            begin, size, shrunk = window
+            groups[sources[op][0], size, shrunk].append((begin, op))
     pieces = []
-    for (source, size), members in groups.items():
+    for (source, size, shrunk), members in groups.items():
         members.sort(key=lambda member: member[0])
         begins = np.array([begin for begin, _ in members])
         steps = np.diff(begins, axis=0)
@@ -476,9 +509,46 @@ def _pieces(
             continue
         axis = int(np.flatnonzero(steps[0])[0])
         others = np.delete(begins[0], axis)
-        if steps[0][axis] == size[axis] and not others.any() and _whole(source._shape, size, axis):
-            pieces.append(Pieces([op for _, op in members], source, axis, int(begins[0][axis]), size[axis]))
+        if steps[0][axis] != size[axis] or others.any() or not _whole(source._shape, size, axis):
+            continue
+        if shrunk in ((), (axis,)):
+            start = int(begins[0][axis])
+            pieces.append(Pieces([op for _, op in members], source, axis, start, size[axis], bool(shrunk)))
     return pieces
+
+
+def _window(op: Operation, sources: Sources) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
+    """What a slice by constants takes of a tensor: begins, sizes (-1: all that is left), dimensions that go away."""
+    if op.role not in (Role.WINDOW, Role.SUBSCRIPT):
+        return None
+    source, *places = sources[op]
+    values = [key.op._attrs["value"].tolist() for key in places if isinstance(key, Tensor) and _is_constant(key)]
+    if not isinstance(source, Tensor) or source._shape is None or not _numeric(source) or len(values) < len(places):
+        return None
+    if op.role is Role.WINDOW:
+        begin, size = values
+        return tuple(begin), tuple(size), ()
+    try:
+        resolved = slice_regions.resolve(len(source._shape), *values, op._attrs)
+    except slice_regions.BadSlice:
+        return None
+    begins, sizes, shrunk = [], [], []
+    for dim, entry in enumerate(resolved.entries):
+        if entry.whole_masks:
+            begins.append(0)
+            sizes.append(-1)
+        elif entry.begin is None or entry.begin < 0 or entry.begin_masked or entry.end_masked:
+            return None
+        else:
+            end = entry.begin + 1 if entry.shrink else entry.end
+            if end is None or end <= entry.begin:
+                return None
+            begins.append(entry.begin)
+            sizes.append(end - entry.begin)
+            shrunk += [dim] if entry.shrink else []
+    if -1 in resolved.layout or any(entry.stride != 1 for entry in resolved.entries):
+        return None
+    return tuple(begins), tuple(sizes), tuple(shrunk)
 
 
 def _whole(shape: Any, size: Sequence[int], axis: int) -> bool:

@@ -174,7 +174,7 @@ def _cut(values: Values, unit: Pieces) -> None:
     if unit.size == 0 or array.shape[unit.axis] < end:
         raise NotRolled
     part = engine.jax().lax.slice_in_dim(array, unit.start, end, axis=unit.axis)
-    _spread(values, [op._outputs[0] for op in unit.ops], part, unit.axis, unit.size)
+    _spread(values, [op._outputs[0] for op in unit.ops], part, unit.axis, 0 if unit.drops else unit.size)
 
 
 def _move(run: lowering.Scope, values: Values, op: Operation) -> bool:
@@ -261,6 +261,8 @@ class _Loop:
         finals = {place: i for (place, _), i in self.carried.items()}
         late = {place for place, blocks in roll.outside.items() if blocks == [count - 1] and place in finals}
         kept = [place for place in roll.outside if place not in late]
+        known: dict[Any, np.ndarray] = {}
+        """What follows from shapes, and so is the same in all blocks: whoever takes it may have to know it."""
 
         def block(carry: Any, rows: Sequence[Any]) -> Any:
             context = copy.copy(self.run.context)
@@ -276,7 +278,9 @@ class _Loop:
             if context.checks:
                 raise NotRolled
             following = tuple([xp.asarray(inner[roll.key(place, 0)]) for place, _ in self.carried])
-            return following, tuple([xp.asarray(inner[roll.key(place, 0)]) for place in kept])
+            made = {place: inner[roll.key(place, 0)] for place in kept}
+            known.update({place: value for place, value in made.items() if isinstance(value, np.ndarray)})
+            return following, tuple([xp.asarray(value) for place, value in made.items() if place not in known])
 
         if first:
             lines = [values.line(keys) or (values.stacked(keys), 0, 1) for keys in self.lines]
@@ -302,8 +306,10 @@ class _Loop:
             values.loops.append((count, len(roll.blocks[0])))
         else:
             last, rows = (), engine.jax().vmap(lambda *rows: block((), rows)[1])(*map(values.stacked, self.lines))
-        for place, array in zip(kept, rows, strict=True):
+        for place, array in zip([place for place in kept if place not in known], rows, strict=True):
             values.keep([roll.key(place, t) for t in range(count)], array)
+        for place, value in known.items():
+            values.update(dict.fromkeys([roll.key(place, t) for t in range(count)], value))
         for place in late:
             values[roll.key(place, count - 1)] = last[finals[place]]
 

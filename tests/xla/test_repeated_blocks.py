@@ -70,6 +70,89 @@ def test_an_unrolled_network_and_its_gradient_are_loops(kind):
     assert len(blocks) >= 2, told
 
 
+SLICES = {
+    "element": lambda x, i: x[:, i],
+    "element of three": lambda x, i: x[:, i, :],
+    "range": lambda x, i: tf.squeeze(x[:, i : i + 1], [1]),
+    "ellipsis": lambda x, i: x[..., i, :],
+    "backwards": lambda x, i: x[:, 29 - i],
+    "slice": lambda x, i: tf.squeeze(tf.slice(x, [0, i, 0], [-1, 1, -1]), [1]),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "batch"), [*((kind, None) for kind in SLICES), ("element", 3), ("range", 3)], ids=lambda value: str(value)
+)
+def test_a_network_that_slices_its_sequence_is_a_loop(kind, batch):
+    steps, units = 30, 5
+    data = np.random.default_rng(0).normal(size=(3, steps, 4)).astype(np.float32)
+    feeds = {}
+
+    def build():
+        x = tf.placeholder(tf.float32, [batch, steps, 4])
+        feeds.clear()
+        feeds[x] = data
+        w = tf.get_variable("w", [4 + units, 3 * units])
+        b = tf.get_variable("b", [3 * units])
+        h, outputs = tf.zeros([tf.shape(x)[0], units]), []
+        for i in range(steps):
+            gates = tf.matmul(tf.concat([SLICES[kind](x, i), h], 1), w) + b
+            keep, new, out = tf.split(gates, 3, axis=1)
+            h = tf.sigmoid(keep) * h + tf.tanh(new) * tf.sigmoid(out)
+            outputs.append(h)
+        loss = tf.reduce_sum(tf.square(tf.stack(outputs, 1) - 0.5))
+        return [loss, outputs[3], *tf.gradients(loss, [w, b, x])]
+
+    first, second, told = run_in_both_tiers(build, lambda: feeds)
+    assert_same(first, second, 1e-4)
+    blocks = [int(line.split()[0]) for line in told.splitlines() if "each are one loop" in line]
+    assert len(blocks) >= (1 if kind == "slice" else 2), told  # the gradient of `tf.slice` pads by computed sizes
+    assert min(blocks) >= steps - 2
+
+
+def test_slices_that_leave_gaps_or_cut_two_dimensions_are_what_they_are():
+    data = np.random.default_rng(0).normal(size=(2, 60, 8)).astype(np.float32)
+
+    def build():
+        x, found = tf.constant(data), []
+        for part in (
+            [x[:, 2 * i] for i in range(30)],
+            [x[:, 10 + 3 * i : 13 + 3 * i] for i in range(12)],
+            [x[:, i, i % 8] for i in range(30)],
+            [x[:, i : i + 2, 3] for i in range(30)],
+            [x[:, -1 - i] for i in range(30)],
+            [x[:, i, 2:] for i in range(30)],
+        ):
+            total = tf.zeros_like(part[0])
+            for one in part:
+                total = tf.tanh(total * 0.5 + one) + tf.sigmoid(one) * total - tf.square(one)
+            found.append(total)
+        return found
+
+    first, second, _ = run_in_both_tiers(build)
+    assert_same(first, second)
+
+
+def test_what_follows_from_shapes_in_a_block_may_be_needed_outside():
+    data = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    feeds = {}
+
+    def build():
+        x = tf.placeholder(tf.float32, [None, 4])
+        feeds.clear()
+        feeds[x] = data
+        h, sizes = x, []
+        for _ in range(30):
+            h = tf.tanh(h * 0.5) + tf.sigmoid(h) - tf.square(h) * 0.1
+            sizes.append(tf.shape(h)[0])
+        again = [tf.reshape(h, [size, 2, 2]) for size in sizes]
+        return [tf.add_n(again), sizes[3]]
+
+    first, second, told = run_in_both_tiers(build, lambda: feeds)
+    assert_same(first, second)
+    assert "each are one loop" in told
+
+
 def test_a_sum_of_products_is_one_product():
     steps = 30
 
