@@ -529,7 +529,8 @@ def _window(op: Operation, sources: Sources) -> tuple[tuple[int, ...], tuple[int
         begin, size = values
         return tuple(begin), tuple(size), ()
     try:
-        resolved = slice_regions.resolve(len(source._shape), *values, op._attrs)
+        begin, end, strides = values
+        resolved = slice_regions.resolve(len(source._shape), begin, end, strides, op._attrs)
     except slice_regions.BadSlice:
         return None
     begins, sizes, shrunk = [], [], []
