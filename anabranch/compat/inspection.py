@@ -12,7 +12,8 @@ from typing import Any
 
 from anabranch.core.decorators import unwrap
 
-_OWN = "anabranch."
+_inspect = inspect
+_OWN = "anabranch"
 ArgSpec = collections.namedtuple("ArgSpec", ["args", "varargs", "keywords", "defaults"])
 
 
@@ -27,7 +28,7 @@ def getargspec(obj: Any) -> Any:
     declared, target = _declared(obj)
     if declared is not None:
         return declared
-    full = inspect.getfullargspec(target)
+    full = _full(target)
     return ArgSpec(full.args, full.varargs, full.varkw, full.defaults)
 
 
@@ -38,10 +39,15 @@ def getfullargspec(obj: Any) -> Any:
     with those of functions of their own.
     """
     declared, target = _declared(obj)
-    if declared is not None:
-        return declared
-    spec = inspect.getfullargspec(target)
-    return spec._replace(annotations={}) if (getattr(target, "__module__", None) or "").startswith(_OWN) else spec
+    return _full(target) if declared is None else declared
+
+
+def _full(target: Any) -> inspect.FullArgSpec:
+    """Arguments of a function; of ours those of the function that dispatchers are around, without annotations."""
+    if str(getattr(target, "__module__", None)).partition(".")[0] != _OWN:
+        return inspect.getfullargspec(target)
+    innermost = inspect.unwrap(target, stop=lambda function: hasattr(function, "__signature__"))
+    return inspect.getfullargspec(innermost)._replace(annotations={})
 
 
 def getcallargs(func: Any, *positional: Any, **named: Any) -> dict[str, Any]:

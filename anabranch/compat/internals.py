@@ -97,7 +97,7 @@ image_ops image_ops_impl: image top =generated
 metrics metrics_impl: @compat.internal.metric_internals metrics @compat.internal.private_names
 losses losses.losses losses.losses_impl losses.util: losses @compat.internal.private_names
 summary_ops summary_ops_v2: contrib.summary
-standard_ops custom_gradient op_selector: top
+standard_ops custom_gradient op_selector unconnected_gradients: top
 distributions.distribution distributions.normal distributions.bernoulli distributions.beta: distributions
 distributions.categorical distributions.dirichlet distributions.dirichlet_multinomial: distributions
 distributions.exponential: distributions

@@ -31,6 +31,9 @@ class Module(AutoTrackable):
             :attr:`name_scope` begin with it.
     """
 
+    _TF_MODULE_IGNORED_PROPERTIES = _NOT_HELD
+    """Attributes in which variables are not looked for; a class that derives from this one may name more."""
+
     def __init__(self, name: str | None = None) -> None:
         if name is None:
             # `MyLayer2D` is `my_layer2d`: a capital after a small letter begins a word.
@@ -76,7 +79,7 @@ class Module(AutoTrackable):
         while waiting:
             held = waiting.pop(0)
             inside = []
-            for key in sorted(vars(held).keys() - _NOT_HELD):
+            for key in sorted(vars(held).keys() - held._TF_MODULE_IGNORED_PROPERTIES):
                 for leaf in _leaves(vars(held)[key], set()):
                     if id(leaf) in seen:
                         continue

@@ -143,3 +143,34 @@ def test_a_callable_of_a_message_takes_options_and_metadata() -> None:
         assert run(3.0) == [6.0]
         assert run(4.0, run_metadata=metadata) == [8.0]
         assert metadata.step_stats.dev_stats
+
+
+def test_names_of_structures_and_inspection(tf: Any) -> None:
+    import collections
+    import inspect
+
+    from tensorflow.python.ops import unconnected_gradients
+    from tensorflow.python.util import nest, tf_inspect
+
+    class Wider(collections.namedtuple("Pair", "a b")):
+        pass
+
+    assert nest._is_namedtuple(Wider(1, 2))
+    assert not nest._is_namedtuple(Wider(1, 2), strict=True)
+    assert nest._is_namedtuple(Wider.__base__(1, 2), strict=True)
+    assert not nest._is_namedtuple((1, 2))
+    assert tf_inspect._inspect is inspect
+    assert unconnected_gradients.UnconnectedGradients is anabranch.UnconnectedGradients
+
+
+def test_attributes_in_which_a_module_has_no_variables() -> None:
+    tf = anabranch
+
+    class Holder(tf.Module):
+        _TF_MODULE_IGNORED_PROPERTIES = frozenset(["cached"]).union(tf.Module._TF_MODULE_IGNORED_PROPERTIES)
+
+    with tf.Graph().as_default():
+        holder = Holder()
+        holder.kept, holder.cached = tf.Variable(1.0), tf.Variable(2.0)
+        assert [one is holder.kept for one in holder.variables] == [True]
+        assert len(tf.Module("plain").variables) == 0

@@ -81,4 +81,7 @@ def test_only_functions_of_the_package_show_no_annotations() -> None:
         return 0.0
 
     assert inspection.getfullargspec(tf.cast).annotations == {}
+    assert inspection.getfullargspec(tf.log).annotations == {}
+    assert inspection.getargspec(tf.nn.relu).args == ["features", "name"]
+    assert inspection.getargspec(tf.greater).args == ["x", "y", "name"]
     assert inspection.getfullargspec(own).annotations == {"x": "int", "y": "str", "return": "float"}

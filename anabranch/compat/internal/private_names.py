@@ -498,6 +498,15 @@ def is_nested_or_composite(seq: Any) -> bool:
     return tf.nest.is_nested(seq) or isinstance(seq, (tf.SparseTensor, tf.IndexedSlices))
 
 
+def _is_namedtuple(instance: Any, strict: bool = False) -> bool:
+    """Whether a value is a named tuple; with ``strict``, of a class that derives from tuple and nothing else."""
+    kind = type(instance)
+    if not isinstance(instance, tuple) or (strict and kind.__bases__ != (tuple,)):
+        return False
+    fields = getattr(instance, "_fields", None)
+    return isinstance(fields, tuple) and all(isinstance(name, str) for name in fields)
+
+
 def yield_flattened_paths(nest: Any) -> Any:
     """The keys and places that lead to each leaf, as tuples."""
     return (path for path, _ in _with_paths(nest))
