@@ -301,6 +301,8 @@ _WORDS = frozenset(
         "core_rnn_cell",
         "core_rnn_cell_impl",
         "crf",
+        "cudnn_rnn",
+        "cudnn_rnn_ops",
         "data",
         "decoder",
         "dynamic_attention_wrapper",

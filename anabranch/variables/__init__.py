@@ -2,6 +2,7 @@
 
 from anabranch.variables import (
     assignments,
+    generator,
     initializers,
     listing,
     module,
@@ -16,6 +17,7 @@ from anabranch.variables.variable import Variable
 __all__ = [
     "Variable",
     "assignments",
+    "generator",
     "initializers",
     "listing",
     "module",
