@@ -149,6 +149,9 @@ class _Operators:
         self, values: Any, more: Any, body: Any, get_state: Any, set_state: Any, names: Any, opts: Any
     ) -> None:
         """``for iterate in values: body(iterate)``, as long as ``more()`` holds, if that is given."""
+        if _is_dataset(values, "data.Iterator") and current_builder().defers:
+            self._for_elements(values, more, body, get_state, set_state, names, opts)
+            return
         if not _waits(values):
             self._own["for_stmt"](values, more, body, get_state, set_state, names, opts)
             return
@@ -181,6 +184,46 @@ class _Operators:
             state["i"] = i + 1
 
         self._loop(test, step, get, put, opts)
+
+    def _for_elements(
+        self, values: Any, more: Any, body: Any, get_state: Any, set_state: Any, names: Any, opts: Any
+    ) -> None:
+        """The same over a dataset, which each run of the loop begins anew, or over what is left in an iterator.
+
+        A turn takes an element if there is one; the turn that finds none is the last.
+        """
+        begins: list[Any] = []
+        if _is_dataset(values):
+            values = published.names()["data.make_initializable_iterator"](values)
+            begins = [values.initializer]
+        state: dict[str, Any] = {"more": constant(True)}
+
+        def get() -> Any:
+            return (state["more"], *get_state())
+
+        def put(new: Any) -> None:
+            state["more"] = new[0]
+            set_state(new[1:])
+
+        def test() -> Any:
+            if more is None:
+                return state["more"]
+            return conditional(state["more"], lambda: convert_to_tensor(more()), lambda: constant(False))
+
+        def step() -> None:
+            optional = published.names()["data.experimental.get_next_as_optional"](values)
+            present = optional.has_value()
+
+            def nothing() -> None:
+                pass
+
+            self.if_stmt(
+                present, lambda: body(optional.get_value()), nothing, get_state, set_state, names, len(get_state())
+            )
+            state["more"] = present
+
+        with current_builder().control_dependencies(begins):
+            self._loop(test, step, get, put, opts)
 
     def _loop(self, test: Any, body: Any, get_state: Any, set_state: Any, opts: Any) -> None:
         start = list(get_state())
@@ -224,6 +267,12 @@ def _run(body: Callable[[], Any], get_state: Callable[[], Any]) -> list[Any]:
 def _waits(value: Any) -> bool:
     """Whether Python cannot branch on a value, as it is not there yet."""
     return isinstance(value, Deferred)
+
+
+def _is_dataset(value: Any, *others: str) -> bool:
+    """Whether something is a dataset, or of another public class; `tf.data` stands above, and is found by its names."""
+    kinds = [published.names().get(name) for name in ("data.Dataset", *others)]
+    return isinstance(value, tuple([kind for kind in kinds if kind is not None]))
 
 
 def _is_value(value: Any) -> bool:

@@ -510,6 +510,7 @@ class Function:
         scope_name = re.sub(r"[^A-Za-z0-9_.]", "", self._name).lstrip("_") or "function"
         with graph.name_scope(scope_name) as scope, _watching_variables(refuse):
             body = graph.new_body("body")
+            body.runs_effects = True
             with graph.building(body), graph.control_dependencies(None):
                 arguments = []
                 for i, tensor in enumerate(tensors):

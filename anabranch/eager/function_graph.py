@@ -40,6 +40,7 @@ class FunctionGraph(Graph):
 
     def __init__(self, name: str) -> None:
         super().__init__()
+        self.root.runs_effects = True
         self.name = name
         self.captured: list[tuple[EagerTensor, GraphTensor]] = []
         """Values from outside, with the arguments that stand for them."""

@@ -170,9 +170,8 @@ class Generator(AutoTrackable):
     def _drawn(self, type_name: str, shape: Any, dtype: dtypes.DType, *bounds: Any) -> Any:
         sizes = convert_to_tensor(shape, dtypes.int64 if isinstance(shape, (tuple, list)) and not shape else None)
         algorithm = convert_to_tensor(self._alg, dtypes.int64)
-        return build(
-            type_name, self._state_var.handle, algorithm, sizes, *bounds, **({} if bounds else {"dtype": dtype})
-        )
+        attrs: dict[str, Any] = {} if bounds else {"dtype": dtype}
+        return build(type_name, self._state_var.handle, algorithm, sizes, *bounds, **attrs)
 
     def _scaled(self, type_name: str, name: Any, shape: Any, mean: Any, stddev: Any, dtype: Any) -> Any:
         wanted = dtypes.as_dtype(dtype)

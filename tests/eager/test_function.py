@@ -344,3 +344,89 @@ def test_a_graphs_tensor_does_not_get_out() -> None:
     tf.function(lambda x: leaked.append(x + 1.0))(tf.constant(1.0))
     with pytest.raises(TypeError, match="of a graph, in code that runs its ops at once"):
         tf.add(leaked[0], 1.0)
+
+
+# ------------------------------------------------------------------------------------- effects of branches and of loops
+def test_effects_of_branches_and_loops_run_whether_an_output_needs_them() -> None:
+    v = tf.Variable(0.0)
+
+    @tf.function
+    def branch(n: Any) -> None:
+        tf.cond(n > 0, lambda: (v.assign_add(10.0), tf.constant(1))[1], lambda: tf.constant(2))
+        v.assign(v * 2.0)
+        tf.while_loop(lambda i: i < 2, lambda i: (v.assign_add(1.0), i + 1)[1], [tf.constant(0)])
+
+    branch(tf.constant(1))
+    assert float(v) == 22.0
+    branch(tf.constant(0))
+    assert float(v) == 46.0
+
+
+def test_effects_of_autograph_run() -> None:
+    v = tf.Variable(0.0)
+
+    @tf.function
+    def loop(n: Any) -> None:
+        for i in tf.range(n):
+            if i > 0:
+                v.assign_add(1.0)
+
+    loop(tf.constant(3))
+    assert float(v) == 2.0
+    with tf.Graph().as_default(), tf.Session() as session:
+        w = tf.Variable(0.0, use_resource=True)
+
+        @tf.function
+        def in_graph(n: Any) -> Any:
+            for i in tf.range(n):
+                if i > 0:
+                    w.assign_add(1.0)
+            return n
+
+        result = in_graph(tf.constant(3))
+        session.run(tf.global_variables_initializer())
+        session.run(result)
+        assert session.run(w) == 2.0
+
+
+def test_a_loop_over_a_dataset() -> None:
+    v = tf.Variable(0.0)
+
+    @tf.function
+    def products() -> Any:
+        count = 0
+        for x, y in tf.data.Dataset.from_tensor_slices(([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])):
+            v.assign_add(x * y)
+            count += 1
+        return count
+
+    @tf.function
+    def until(dataset: Any) -> Any:
+        total = tf.constant(0, tf.int64)
+        for x in dataset.batch(2):
+            total += tf.reduce_sum(x)
+            if total > 5:
+                break
+        return total
+
+    assert (int(products()), float(v)) == (3, 32.0)
+    assert (int(products()), float(v)) == (3, 64.0)  # each call begins anew
+    assert [int(until(tf.data.Dataset.range(10))) for _ in range(2)] == [6, 6]
+
+
+def test_training_over_a_dataset_in_a_function() -> None:
+    dataset = tf.data.Dataset.from_tensor_slices(([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [1.0, 2.0, 3.0])).batch(2)
+    one, two = tf.Variable([1.0, 1.0]), tf.Variable([1.0, 1.0])
+
+    def train(w: Any) -> Any:
+        loss = tf.constant(0.0)
+        for x, y in dataset:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((tf.reduce_sum(x * w, 1) - y) ** 2)
+            w.assign_sub(0.01 * tape.gradient(loss, w))
+        return loss
+
+    step = tf.function(lambda: train(one))
+    for _ in range(2):
+        np.testing.assert_allclose(step().numpy(), train(two).numpy(), rtol=1e-5)
+    np.testing.assert_allclose(one.numpy(), two.numpy(), rtol=1e-5)

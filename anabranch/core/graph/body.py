@@ -56,6 +56,8 @@ class Body:
         """Operations of enclosing bodies that must run before the owner."""
         self.called: Body | None = None if parent is None else parent.called
         """The function that it is, or is in, of those that kernels call: later, and outside the owner's step."""
+        self.runs_effects: bool = parent is not None and parent.runs_effects
+        """Whether it is in a function that is traced, where all that has an effect runs, whether an output needs it."""
         self.free = False
         """Whether it is held by an op that has run, and not by one of the graph."""
         self.created = 0

@@ -17,6 +17,7 @@ from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.sparse_tensor import SparseTensor
+from anabranch.core.graphdef.function_def import implied_control_outputs
 from anabranch.core.values import dtypes, nest
 
 
@@ -86,8 +87,27 @@ def build_branch(graph: Graph, fn: Callable[[], Any], name: str, role: str, site
                 )
             )
         result = map_leaves(lambda leaf: as_output(leaf, done=done), returned)
-        body.outputs = [local(body, convert_to_tensor(part)) for part in composites.flatten(result)]
+        body.outputs = after_effects(
+            body, [local(body, convert_to_tensor(part)) for part in composites.flatten(result)]
+        )
     return Built(body, result)
+
+
+def after_effects(body: Body, outputs: list[Tensor]) -> list[Tensor]:
+    """The outputs of a body of a function that is traced, once all that the body does is done.
+
+    In a function everything that has an effect runs, whether an output needs it or not; in a graph of version 1 only
+    what an output needs does.
+    """
+    graph = body.graph
+    effects = implied_control_outputs(body) if body.runs_effects else []
+    if not effects:
+        return outputs
+    with graph.control_dependencies(effects):
+        return [
+            tensor if tensor.dtype.base in (dtypes.resource, dtypes.variant) else build("Identity", tensor)
+            for tensor in outputs
+        ]
 
 
 def map_leaves(function: Callable[[Any], Any], structure: Any) -> Any:

@@ -24,6 +24,7 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, nest, shapes
 from anabranch.ops.control.bodies import (
+    after_effects,
     as_output,
     call_site,
     kind_names,
@@ -330,7 +331,7 @@ class _Builder:
             next_values = [local(body, convert_to_tensor(part)) for part in composites.flatten(self.result)]
             for index, output in enumerate(next_values):
                 self._check_value(index, output)
-            body.outputs = [counter, body.args[1], *next_values]
+            body.outputs = after_effects(body, [counter, body.args[1], *next_values])
 
     def _checked(self, returned: Any) -> Any:
         """What the body returned, with tensors as leaves, in a structure like that of the variables."""
