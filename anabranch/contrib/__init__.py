@@ -26,7 +26,6 @@ ELSEWHERE = {
     "estimator": "a training loop with tf.train.MonitoredTrainingSession",
     "factorization": "scikit-learn",
     "gan": "losses and optimizers used directly",
-    "keras": "tf.layers",
     "learn": "a training loop with tf.train.MonitoredTrainingSession",
     "quantize": "float graphs",
     "tensor_forest": "scikit-learn",

@@ -1,8 +1,9 @@
-"""``tf.keras``: Keras 3 itself, on Anabranch.
+"""``tf.keras``: Keras as programs of TensorFlow 1.x know it, or Keras 3 itself, on Anabranch.
 
-``import anabranch.keras`` makes ``import keras`` mean Keras on Anabranch in this process; ``docs/keras.md`` is the
-guide, :mod:`anabranch.keras.loader` says how it works. Names are Keras' own and, beside them, the
-older ones that Keras has for ``tf.keras``. :mod:`anabranch.keras.backend` adds what programs of version 1 use.
+In a program of version 1, names are those of :mod:`anabranch.keras.v1`: layers on tensors of a graph. In one of
+version 2 (``KERAS_BACKEND=anabranch``, ``tf.enable_v2_behavior()``) they are Keras 3's. Either way ``import
+anabranch.keras`` makes ``import keras`` mean Keras 3 on Anabranch in this process; ``docs/keras.md`` is the guide,
+:mod:`anabranch.keras.loader` says how it works.
 """
 
 from __future__ import annotations
@@ -10,18 +11,22 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from anabranch.core.values import version_two
 from anabranch.keras import loader
 
 loader.install()
 
 
+def _names() -> Any:
+    """What finds and lists names now."""
+    return loader if version_two.is_everywhere() else importlib.import_module("anabranch.keras.v1.names")
+
+
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
+    if name.startswith("__") and name != "__version__":
         raise AttributeError(name)
-    if name == "backend":
-        return importlib.import_module(f"{__name__}.backend")
-    return loader.find("", name)
+    return _names().find("", name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*loader.listing(""), "backend"})
+    return list(_names().listing(""))

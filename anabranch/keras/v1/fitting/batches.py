@@ -1,0 +1,282 @@
+"""What models are trained on, brought into one form: an iterator of batches of arrays.
+
+Arrays are cut into batches, in a random order if asked for; sequences, generators and datasets give theirs. A batch is
+``(inputs, targets, weights)``: lists of arrays in the order of the model's inputs and outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import anabranch as tf
+from anabranch.core import errors
+from anabranch.keras.v1 import state
+
+
+def is_dataset(x: Any) -> bool:
+    """Whether data come from ``tf.data``."""
+    return isinstance(x, (tf.data.Dataset, tf.data.Iterator)) or type(x).__name__ in {"EagerIterator", "OwnedIterator"}
+
+
+def is_indexed(x: Any) -> bool:
+    """Whether an object gives whole batches by number, as `Sequence` does."""
+    return hasattr(x, "__getitem__") and hasattr(x, "__len__") and hasattr(x, "on_epoch_end")
+
+
+def is_generator(x: Any) -> bool:
+    """Whether data come batch by batch."""
+    return is_dataset(x) or is_indexed(x) or (hasattr(x, "__next__") and not isinstance(x, np.ndarray))
+
+
+def _is_array(x: Any) -> bool:
+    return hasattr(x, "shape") and hasattr(x, "dtype")
+
+
+def as_list(data: Any, names: Sequence[str], what: str) -> list[Any]:
+    """Data as one array for each input or output.
+
+    Raises:
+        ValueError: their number differs, or a name is missing.
+    """
+    if data is None:
+        return []
+    if isinstance(data, Mapping):
+        missing = [name for name in names if name not in data]
+        if missing:
+            raise ValueError(
+                f"No data provided for {missing[0]!r}. Need data for each key in: {list(names)}\n"
+                + errors.message(f"{what} by the names {sorted(data)}", f"the names {list(names)}", "model.input_names")
+            )
+        items = [data[name] for name in names]
+    elif (
+        isinstance(data, (list, tuple)) and len(data) and (_is_array(data[0]) or len(names) > 1 or _is_nested(data[0]))
+    ):
+        items = list(data)
+        if len(names) == 1 and len(items) > 1 and not _is_array(items[0]):
+            items = [np.asarray(data)]
+    else:
+        items = [data]
+    if len(items) != len(names):
+        raise ValueError(
+            f"Error when checking model {what}: the list of Numpy arrays that you are passing to your model is not the "
+            f"size the model expected. Expected to see {len(names)} array(s), but instead got {len(items)} array(s).\n"
+            + errors.message(f"{len(items)} arrays", f"{len(names)}: {list(names)}", f"a list of {len(names)} arrays")
+        )
+    return [_array(item) for item in items]
+
+
+def _is_nested(x: Any) -> bool:
+    return isinstance(x, (list, tuple)) and bool(len(x)) and _is_array(x[0])
+
+
+def _array(x: Any) -> Any:
+    if isinstance(x, (tf.Tensor, tf.Variable)):
+        return x.numpy() if hasattr(x, "numpy") and state.is_eager() else x
+    if type(x).__module__.startswith("pandas"):
+        x = x.values
+    if hasattr(x, "tocsr") or type(x).__name__ in {"HDF5Matrix", "SparseTensorValue", "SparseTensor"}:
+        return x
+    x = np.asarray(x)
+    return x[:, np.newaxis] if x.ndim == 1 else x
+
+
+def rows_of(arrays: Sequence[Any]) -> int:
+    """Number of samples.
+
+    Raises:
+        ValueError: arrays have different numbers of them.
+    """
+    sizes = sorted({int(array.shape[0]) for array in arrays})
+    if len(sizes) > 1:
+        raise ValueError(
+            "All input arrays (x) should have the same number of samples. Got array shapes: "
+            f"{[a.shape for a in arrays]}\n"
+            + errors.message(f"{sizes} samples", "one number of samples", "x[:n], y[:n]")
+        )
+    return sizes[0] if sizes else 0
+
+
+def check_shapes(arrays: Sequence[Any], names: Sequence[str], shapes: Sequence[Any], what: str) -> None:
+    """Refuse arrays that do not fit the model: ValueError."""
+    for array, name, shape in zip(arrays, names, shapes, strict=True):
+        if shape is None or not hasattr(array, "shape"):
+            continue
+        given = tuple(array.shape)
+        if len(given) != len(shape):
+            raise ValueError(
+                f"Error when checking {what}: expected {name} to have {len(shape)} dimensions, "
+                "but got array with shape "
+                f"{given}\n" + errors.message(f"shape {given} for {name}", f"shape {tuple(shape)}", "np.reshape")
+            )
+        if any(want is not None and want != got for want, got in zip(shape[1:], given[1:], strict=True)):
+            raise ValueError(
+                f"Error when checking {what}: expected {name} to have shape {tuple(shape[1:])} "
+                "but got array with shape "
+                f"{given[1:]}\n" + errors.message(f"shape {given} for {name}", f"shape {tuple(shape)}", "np.reshape")
+            )
+
+
+def sample_weights(
+    sample_weight: Any, class_weight: Any, targets: Sequence[Any], names: Sequence[str]
+) -> list[Any] | None:
+    """Weights of samples for each output; None if there are none."""
+    if sample_weight is None and class_weight is None:
+        return None
+    if isinstance(sample_weight, Mapping):
+        given: list[Any] = [sample_weight.get(name) for name in names]
+    elif isinstance(sample_weight, (list, tuple)) and len(names) > 1:
+        given = list(sample_weight)
+    else:
+        given = [sample_weight] * len(names)
+    by_class: list[Any] = [class_weight] * len(names)
+    if isinstance(class_weight, Mapping) and class_weight and all(key in names for key in class_weight):
+        by_class = [class_weight.get(name) for name in names]
+    elif isinstance(class_weight, (list, tuple)):
+        by_class = list(class_weight)
+    made = []
+    for weight, classes, target in zip(given, by_class, targets, strict=True):
+        value = np.ones(len(target), state.floatx()) if weight is None else np.asarray(weight, state.floatx())
+        if classes:
+            labels = np.argmax(target, 1) if target.ndim == 2 and target.shape[1] > 1 else np.reshape(target, [-1])
+            factors = [classes.get(label) for label in labels.tolist()]
+            if any(factor is None for factor in factors):
+                missing = sorted(
+                    {label for label, factor in zip(labels.tolist(), factors, strict=True) if factor is None}
+                )
+                raise ValueError(
+                    f"`class_weight` must contain all classes in the data. The classes {missing} "
+                    "exist in the data but not "
+                    f"in `class_weight`.\n"
+                    + errors.message(f"no weight for {missing}", "one for each class", "{0: 1.0}")
+                )
+            value = value * np.asarray(factors, value.dtype)
+        made.append(value)
+    return made
+
+
+class Arrays:
+    """Batches of arrays."""
+
+    def __init__(self, groups: Sequence[Sequence[Any]], batch_size: int, shuffle: Any = False) -> None:
+        self.groups, self.batch_size, self.shuffle = groups, batch_size, shuffle
+        self.samples = rows_of([array for group in groups for array in group])
+        self.steps = -(-self.samples // batch_size)
+
+    def batches(self) -> Iterator[tuple[int, list[list[Any]]]]:
+        """The batches of one epoch, with their sizes."""
+        order = np.arange(self.samples)
+        if self.shuffle == "batch":
+            whole = order[: self.samples - self.samples % self.batch_size].reshape(-1, self.batch_size)
+            np.random.shuffle(whole)
+            order = np.append(whole.reshape(-1), order[whole.size :])
+        elif self.shuffle:
+            np.random.shuffle(order)
+        for start in range(0, self.samples, self.batch_size):
+            rows = order[start : start + self.batch_size]
+            if self.shuffle:
+                batch = [[_rows(array, rows) for array in group] for group in self.groups]
+            else:
+                batch = [[array[start : start + len(rows)] for array in group] for group in self.groups]
+            yield len(rows), [[_dense(array) for array in group] for group in batch]
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _rows(array: Any, rows: np.ndarray) -> Any:
+    if type(array).__name__ == "HDF5Matrix" or type(array).__module__.startswith("h5py"):
+        order = np.argsort(rows)
+        return array[np.sort(rows).tolist()][np.argsort(order)]
+    return array[rows]
+
+
+def _dense(array: Any) -> Any:
+    return array.toarray() if hasattr(array, "tocsr") else array
+
+
+def split(arrays: Sequence[Any], at: int) -> tuple[list[Any], list[Any]]:
+    """The rows before and after a place."""
+    return [array[:at] for array in arrays], [array[at:] for array in arrays]
+
+
+class Batches:
+    """Batches that a dataset, an iterator, a sequence or a generator gives.
+
+    Args:
+        source: where they come from.
+        steps: number of batches in an epoch; up to the end of the source if None.
+        prepare: makes ``(inputs, targets, weights)`` of what the source gives.
+        shuffle: take the batches of a sequence in a random order.
+    """
+
+    def __init__(self, source: Any, steps: int | None, prepare: Any, shuffle: bool = False) -> None:
+        self.source, self.prepare, self.shuffle = source, prepare, shuffle
+        self.steps = len(source) if steps is None and is_indexed(source) else steps
+        self.samples: int | None = None
+        self._iterator: Any = None
+        if steps is None and not is_indexed(source) and not isinstance(source, tf.data.Dataset):
+            raise ValueError(
+                "`steps_per_epoch=None` is only valid for a generator based on the "
+                "`keras.utils.Sequence` class. Please "
+                "specify `steps_per_epoch` or use the `keras.utils.Sequence` class.\n"
+                + errors.message("a generator without a number of steps", "a number", "fit(..., steps_per_epoch=100)")
+            )
+
+    def _elements(self) -> Iterator[Any]:
+        source = self.source
+        if is_indexed(source):
+            while True:
+                order = np.arange(len(source))
+                if self.shuffle:
+                    np.random.shuffle(order)
+                for i in order:
+                    yield source[int(i)]
+                source.on_epoch_end()
+        elif is_dataset(source) and not state.is_eager():
+            session = state.get_session()
+            if isinstance(source, tf.data.Dataset):
+                iterator = tf.compat.v1.data.make_initializable_iterator(source)
+                session.run(iterator.initializer)
+            else:
+                iterator = source
+            element = iterator.get_next()
+            while True:
+                try:
+                    yield session.run(element)
+                except tf.errors.OutOfRangeError:
+                    return
+        else:
+            yield from source
+
+    def batches(self) -> Iterator[tuple[int, list[list[Any]]]]:
+        """The batches of one epoch, with their sizes."""
+        step = 0
+        while self.steps is None or step < self.steps:
+            if self._iterator is None:
+                self._iterator = self._elements()
+            try:
+                element = next(self._iterator)
+            except StopIteration:
+                self._iterator = None
+                if self.steps is not None:
+                    tf.logging.warning(
+                        "Your dataset iterator ran out of data; interrupting training. Make sure "
+                        "that your iterator can "
+                        "generate at least `steps_per_epoch * epochs` batches (in this case, %s batches).",
+                        self.steps,
+                    )
+                return
+            batch = self.prepare(element)
+            step += 1
+            yield rows_of(batch[0]), batch
+        if isinstance(self.source, tf.data.Dataset):
+            return
+
+    def close(self) -> None:
+        """Let go of the source."""
+        if self._iterator is not None:
+            self._iterator.close()
+            self._iterator = None

@@ -1,0 +1,710 @@
+"""Models: networks that are compiled and trained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import anabranch as tf
+from anabranch.core import errors
+from anabranch.core.values import nest
+from anabranch.keras.v1 import backend as K
+from anabranch.keras.v1 import losses, optimizers, saving, state
+from anabranch.keras.v1.fitting import batches as batch_sources
+from anabranch.keras.v1.fitting import steps as step_kinds
+from anabranch.keras.v1.fitting.callback_list import CallbackList
+from anabranch.keras.v1.layer import Layer, registry, single
+from anabranch.keras.v1.network import InputLayer, Network
+from anabranch.keras.v1.old_spellings import modern
+
+
+@registry.add()
+class Model(Network):
+    """A model: of inputs and outputs, ``Model(inputs, outputs)``, or one of your own that defines ``call``.
+
+    Example:
+        >>> import anabranch as tf
+        >>> with tf.Graph().as_default():
+        ...     model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_dim=2, kernel_initializer="zeros")])
+        ...     model.compile(tf.train.GradientDescentOptimizer(0.5), "mse", metrics=["mae"])
+        ...     history = model.fit([[1.0, 0.0]], [[1.0]], verbose=0, epochs=2)
+        ...     history.history["mae"]
+        [1.0, 0.0]
+    """
+
+    def _prepare(self) -> None:
+        if "_layers" in self.__dict__:
+            return
+        super()._prepare()
+        for name in ("optimizer", "loss", "_compiled", "_steps", "history", "_eager"):
+            object.__setattr__(self, name, None)
+        self.stop_training = False
+        self._compile_arguments: dict[str, Any] = {}
+
+    # --------------------------------------------------------------------------------------------------------- compile
+
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        metrics: Any = None,
+        loss_weights: Any = None,
+        sample_weight_mode: Any = None,
+        weighted_metrics: Any = None,
+        target_tensors: Any = None,
+        distribute: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Say how the model is trained.
+
+        Args:
+            optimizer: its name, or an optimizer of ``tf.keras`` or ``tf.train``.
+            loss: a loss for all outputs, or one for each, by order or name.
+            metrics: what is reported, for all outputs or each.
+            loss_weights: factors of the losses.
+            sample_weight_mode: ``'temporal'`` for weights ``[batch, time]``.
+            weighted_metrics: metrics that use the weights of samples.
+            target_tensors: tensors to use as targets.
+            distribute: must be None.
+            run_eagerly: where ops run at once, do not trace a step.
+        """
+        if distribute is not None:
+            raise ValueError(errors.message("compile(distribute=...)", "None: one replica", "leave it out"))
+        self._run_eagerly = bool(kwargs.pop("run_eagerly", False))
+        self._function_kwargs = {name: kwargs.pop(name) for name in ("feed_dict", "fetches") if name in kwargs}
+        for name in ("cloning", "experimental_run_tf_function", "options", "run_metadata"):
+            kwargs.pop(name, None)
+        if kwargs:
+            raise ValueError(
+                f"Invalid keyword arguments: {sorted(kwargs)}\n"
+                + errors.message(f"compile({sorted(kwargs)[0]}=...)", "arguments of compile", "leave them out")
+            )
+        from_name = optimizers.get(optimizer)
+        object.__setattr__(self, "optimizer", from_name)
+        self._children["optimizer"] = from_name
+        object.__setattr__(self, "loss", loss)
+        self._compile_arguments = {
+            "loss": loss,
+            "metrics": metrics,
+            "weighted_metrics": weighted_metrics,
+            "sample_weight_mode": sample_weight_mode,
+            "loss_weights": loss_weights,
+        }
+        self._target_tensors = target_tensors
+        object.__setattr__(self, "_compiled", None)
+        object.__setattr__(self, "_steps", None)
+        self.sample_weight_mode, self.loss_weights = sample_weight_mode, loss_weights
+        if self.inputs is not None:
+            self._finish_compile()
+
+    def _finish_compile(self) -> None:
+        arguments = self._compile_arguments
+        self._collected_trainable_weights = self.trainable_weights
+        home = self.outputs[0].graph if not state.is_eager() and hasattr(self.outputs[0], "graph") else None
+        with home.as_default() if home is not None else _nothing():
+            made = step_kinds.Compiled(
+                self,
+                self.optimizer,
+                arguments["loss"],
+                arguments["metrics"],
+                arguments["loss_weights"],
+                arguments["weighted_metrics"],
+                arguments["sample_weight_mode"],
+            )
+            object.__setattr__(self, "_compiled", made)
+            if state.is_eager():
+                object.__setattr__(self, "_steps", step_kinds.EagerSteps(made, self))
+            else:
+                object.__setattr__(self, "_steps", step_kinds.GraphSteps(made, self, self._target_tensors))
+                if made.trained or self.losses:
+                    self._steps.loss()
+
+    def _metric_tensors(self) -> list[tuple[str, Any]]:
+        found = list(self._metrics)
+        for layer in self._layers:
+            found += getattr(layer, "_metrics", []) if isinstance(layer, Layer) else []
+        return found
+
+    def _ready(self, kind: str, inputs: list[Any]) -> None:
+        if kind != "predict" and self.optimizer is None:
+            raise RuntimeError(
+                "You must compile a model before training/testing. Use `model.compile(optimizer, loss)`.\n"
+                + errors.message("a model that is not compiled", "a compiled model", "model.compile('sgd', 'mse')")
+            )
+        if self.inputs is None:
+            self._set_inputs(inputs)
+        if self._compiled is None and kind != "predict":
+            self._finish_compile()
+        if self._steps is None:
+            empty = _Uncompiled(self)
+            made: Any = step_kinds.EagerSteps if state.is_eager() else step_kinds.GraphSteps
+            object.__setattr__(self, "_steps", made(empty, self))
+            object.__setattr__(self, "_function_kwargs", getattr(self, "_function_kwargs", {}))
+
+    def _set_inputs(self, arrays: list[Any]) -> None:
+        """Learn from a batch what a model of one's own takes and gives."""
+        places = []
+        for i, x in enumerate(arrays):
+            if isinstance(x, tf.Tensor) and not state.is_eager():
+                places.append(x)
+                continue
+            kind = "int32" if x.dtype == np.int32 else "int64" if x.dtype == np.int64 else state.floatx()
+            shape = (None, *np.shape(x)[1:])
+            layer = InputLayer(batch_input_shape=shape, dtype=kind, name=f"input_{state.get_uid('input')}")
+            places.append(layer._inbound_nodes[0].output_tensors)
+            _ = i
+        with state.graph().as_default():
+            outputs = nest.flatten(self(single(places)))
+        self.input_names = [
+            getattr(x, "_keras_history", (InputLayer,))[0].name if hasattr(x, "_keras_history") else f"input_{i + 1}"
+            for i, x in enumerate(places)
+        ]
+        self.output_names = [f"output_{i + 1}" for i in range(len(outputs))]
+        object.__setattr__(self, "inputs", places)
+        object.__setattr__(self, "outputs", outputs)
+
+    @property
+    def run_eagerly(self) -> bool:
+        """Whether a step is run op by op, where ops run at once."""
+        return getattr(self, "_run_eagerly", False)
+
+    @run_eagerly.setter
+    def run_eagerly(self, value: bool) -> None:
+        self._run_eagerly = value
+
+    @property
+    def metrics_names(self) -> list[str]:
+        """Names of what training reports."""
+        if self._compiled is None:
+            return []
+        added = [name for name, _ in self._metric_tensors()]
+        return [*self._compiled.metric_names, *added]
+
+    @property
+    def metrics(self) -> list[Any]:
+        """The metrics."""
+        made = self._compiled.all_metrics() if self._compiled is not None else []
+        return [*made, *[mean for mean, _ in getattr(self._steps, "_added", [])]]
+
+    @property
+    def total_loss(self) -> Any:
+        """The loss, a tensor of the graph."""
+        return self._steps.loss()[0]
+
+    @property
+    def targets(self) -> list[Any]:
+        """The tensors of the targets."""
+        return list(self._steps.targets)
+
+    @property
+    def sample_weights(self) -> list[Any]:
+        """The tensors of the weights of samples."""
+        return list(self._steps.weight_places())
+
+    def reset_metrics(self) -> None:
+        """Begin the metrics anew."""
+        for metric in self.metrics:
+            metric.reset_states()
+
+    # --------------------------------------------------------------------------------------------------------- batches
+    def _shapes(self) -> list[Any]:
+        return [K.int_shape(x) for x in self.inputs]
+
+    def _standard(
+        self, x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None, kind: str = "train"
+    ) -> tuple[list[Any], list[Any], list[Any] | None]:
+        """Inputs, targets and weights as lists of arrays."""
+        if self.inputs is None:
+            names = ["input"] * (len(x) if isinstance(x, (list, tuple)) and batch_sources._is_array(x[0]) else 1)
+            self._ready(kind, batch_sources.as_list(x, names, "input"))
+        else:
+            self._ready(kind, [])
+        inputs = batch_sources.as_list(x, self.input_names, "input")
+        if not any(isinstance(one, tf.Tensor) for one in inputs):
+            inputs = [
+                one[:, 0] if one.ndim == 2 and one.shape[1] == 1 and shape is not None and len(shape) == 1 else one
+                for one, shape in zip(inputs, self._shapes(), strict=True)
+            ]
+            batch_sources.check_shapes(inputs, self.input_names, self._shapes(), "input")
+        if kind == "predict":
+            return inputs, [], None
+        compiled = self._compiled
+        names = [compiled.names[i] for i in compiled.trained]
+        has_own = isinstance(self._steps, step_kinds.GraphSteps) and not self._steps.fed_targets
+        targets = [] if has_own or not names else batch_sources.as_list(y, names, "target")
+        if not has_own:
+            self._check_targets(targets, inputs)
+        weights = batch_sources.sample_weights(sample_weight, class_weight, targets or inputs, names)
+        return inputs, targets, weights
+
+    def _check_targets(self, targets: list[Any], inputs: list[Any]) -> None:
+        shapes, functions = [], []
+        for i, target in zip(self._compiled.trained, targets, strict=True):
+            shape = K.int_shape(self.outputs[i])
+            function = getattr(self._compiled.losses[i], "fn", None)
+            known = getattr(function, "__module__", "").endswith("keras.v1.losses")
+            sparse = function is losses.sparse_categorical_crossentropy
+            shapes.append(((*shape[:-1], 1) if sparse else shape) if known and hasattr(target, "ndim") else None)
+            functions.append(function)
+        names = [self._compiled.names[i] for i in self._compiled.trained]
+        shapes = [
+            None if s is None or (f is losses.sparse_categorical_crossentropy and len(s) != t.ndim) else s
+            for s, f, t in zip(shapes, functions, targets, strict=True)
+        ]
+        batch_sources.check_shapes(targets, names, shapes, "target")
+        if targets and all(hasattr(x, "shape") and not isinstance(x, tf.Tensor) for x in [*inputs, *targets]):
+            batch_sources.rows_of([*inputs, *targets])
+
+    def _data(
+        self,
+        x: Any,
+        y: Any,
+        sample_weight: Any,
+        class_weight: Any,
+        batch_size: Any,
+        steps: Any,
+        shuffle: Any,
+        kind: str,
+    ) -> Any:
+        if batch_sources.is_generator(x):
+            if y is not None:
+                raise ValueError(
+                    "`y` argument is not supported when data is a generator or Sequence "
+                    "instance. Instead pass targets as "
+                    "the second element of the generator.\n"
+                    + errors.message("a generator and targets", "targets within the batches", "fit(generator)")
+                )
+
+            def prepare(element: Any) -> Any:
+                parts = (
+                    element
+                    if isinstance(element, tuple) or (isinstance(element, list) and kind != "predict")
+                    else (element,)
+                )
+                if not 1 <= len(parts) <= 3:
+                    raise ValueError(
+                        f"Output of generator should be a tuple `(x, y, sample_weight)` or `(x, y)`. Found: {element}\n"
+                        + errors.message(f"{len(parts)} parts", "one to three", "yield x, y")
+                    )
+                parts = [nest.map_structure(_value, part) for part in parts]
+                given = (*parts, None, None)[:3]
+                inputs, targets, weights = self._standard(given[0], given[1], given[2], class_weight, kind)
+                return [inputs, targets, *([weights] if weights is not None else [])]
+
+            return batch_sources.Batches(x, steps, prepare, bool(shuffle))
+        inputs, targets, weights = self._standard(x, y, sample_weight, class_weight, kind)
+        if any(isinstance(one, tf.Tensor) for one in [*inputs, *targets]):
+            return _Tensors(inputs, targets, steps)
+        groups = [inputs, targets, *([weights] if weights is not None else [])]
+        data = batch_sources.Arrays(groups, batch_size or 32, shuffle)
+        if steps is not None:
+            data.steps = min(steps, data.steps)
+        return data
+
+    def _run(self, kind: str, batch: Any) -> list[Any]:
+        inputs, targets = batch[0], batch[1]
+        return self._steps.run(kind, inputs, targets, batch[2] if len(batch) > 2 else None)  # type: ignore[no-any-return]
+
+    # ----------------------------------------------------------------------------------------------------------- loops
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: int = 1,
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: Any = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_freq: Any = 1,
+        max_queue_size: int = 10,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Train the model.
+
+        Args:
+            x, y: inputs and targets: arrays, lists of them, or dicts by name; or in ``x`` alone a dataset, a
+            generator or a
+                `Sequence` of batches.
+            batch_size: samples in a step; 32 if None.
+            epochs, initial_epoch: the number after the last epoch, and the first.
+            verbose: 0 prints nothing, 1 a bar, 2 a line for each epoch.
+            callbacks: what is called between steps.
+            validation_split: share of the samples, from the end, that is kept for validation.
+            validation_data: ``(x, y)`` or ``(x, y, weights)``, or batches, to validate on.
+            shuffle: a new order in each epoch; ``'batch'`` moves whole batches.
+            class_weight: weight of each class.
+            sample_weight: weight of each sample.
+            steps_per_epoch, validation_steps: number of steps; all if None.
+            validation_freq: validate after so many epochs, or after these.
+            max_queue_size, workers, use_multiprocessing: without effect: batches are made between steps.
+
+        Returns:
+            A `History`.
+        """
+        if kwargs:
+            raise TypeError(
+                f"Unrecognized keyword arguments: {sorted(kwargs)}\n"
+                + errors.message(f"fit({sorted(kwargs)[0]}=...)", "arguments of fit", "leave them out")
+            )
+        validation: Any = None
+        if validation_data is not None:
+            if batch_sources.is_generator(validation_data):
+                validation = self._data(validation_data, None, None, None, None, validation_steps, False, "test")
+            else:
+                parts = (*validation_data, None)[:3]
+                validation = self._data(parts[0], parts[1], parts[2], None, batch_size, validation_steps, False, "test")
+        elif validation_split:
+            if batch_sources.is_generator(x):
+                raise ValueError(
+                    "`validation_split` is not supported for batches.\n"
+                    + errors.message("validation_split and batches", "arrays", "validation_data=...")
+                )
+            inputs, targets, weights = self._standard(x, y, sample_weight, class_weight)
+            groups = [inputs, targets, *([weights] if weights is not None else [])]
+            at = int(inputs[0].shape[0] * (1.0 - validation_split))
+            parts = [batch_sources.split(group, at) for group in groups]
+            validation = batch_sources.Arrays([after for _, after in parts], batch_size or 32)
+            data: Any = batch_sources.Arrays([before for before, _ in parts], batch_size or 32, shuffle)
+        if validation_data is not None or not validation_split:
+            data = self._data(x, y, sample_weight, class_weight, batch_size, steps_per_epoch, shuffle, "train")
+        return self._train(
+            data, validation, epochs, initial_epoch, verbose, callbacks, validation_freq, batch_size or 32
+        )
+
+    def _train(
+        self, data: Any, validation: Any, epochs: int, first: int, verbose: int, callbacks: Any, often: Any, size: int
+    ) -> Any:
+        names = self.metrics_names
+        reported = [*names, *[f"val_{name}" for name in names]] if validation is not None else list(names)
+        running = CallbackList.of(
+            self,
+            callbacks,
+            verbose,
+            {
+                "batch_size": size,
+                "epochs": epochs,
+                "steps": None if data.samples is not None else data.steps,
+                "samples": data.samples,
+                "verbose": verbose,
+                "do_validation": validation is not None,
+                "metrics": reported,
+            },
+        )
+        running.validation = validation
+        if verbose and data.samples is not None:
+            extra = (
+                f", validate on {validation.samples} samples" if validation is not None and validation.samples else ""
+            )
+            print(f"Train on {data.samples} samples{extra}")
+        self.stop_training = False
+        running.call("on_train_begin")
+        logs: dict[str, Any] = {}
+        for epoch in range(first, epochs):
+            self.reset_metrics()
+            running.call("on_epoch_begin", epoch)
+            logs = self._epoch("train", data, names, running)
+            if validation is not None and _is_due(epoch, often):
+                self.reset_metrics()
+                found = self._epoch("test", validation, names, running)
+                logs.update({f"val_{name}": value for name, value in found.items()})
+            running.call("on_epoch_end", epoch, logs)
+            if self.stop_training:
+                break
+        running.call("on_train_end", logs)
+        data.close()
+        if validation is not None:
+            validation.close()
+        return self.history
+
+    def _epoch(self, kind: str, data: Any, names: list[str], running: Any) -> dict[str, Any]:
+        self.reset_states_of_epoch()
+        total, weight = 0.0, 0
+        values: list[Any] = []
+        for step, (size, batch) in enumerate(data.batches()):
+            running.call(f"on_{kind}_batch_begin", step, {"batch": step, "size": size})
+            values = self._run(kind, batch)
+            share = size if data.samples is not None else 1
+            total, weight = total + float(values[0]) * share, weight + share
+            logs = {"batch": step, "size": size, **dict(zip(names, values, strict=True))}
+            running.call(f"on_{kind}_batch_end", step, logs)
+            if data.steps is not None and step + 1 >= data.steps:
+                break
+            if kind == "train" and self.stop_training:
+                break
+        if not weight:
+            raise ValueError(
+                "Empty training data.\n" + errors.message("no batch", "at least one batch", "data with samples")
+            )
+        return {**dict(zip(names, values, strict=True)), names[0]: total / weight}
+
+    def reset_states_of_epoch(self) -> None:
+        """Nothing: recurrent layers keep their state between epochs until `reset_states` is called."""
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: int = 1,
+        sample_weight: Any = None,
+        steps: int | None = None,
+        callbacks: Any = None,
+        max_queue_size: int = 10,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
+    ) -> Any:
+        """The loss and metrics on data; arguments are those of :meth:`fit`.
+
+        Returns:
+            The loss, or a list of the loss and the metrics.
+        """
+        data = self._data(x, y, sample_weight, None, batch_size, steps, False, "test")
+        self.reset_metrics()
+        running = CallbackList.of(
+            self,
+            callbacks,
+            verbose,
+            {
+                "batch_size": batch_size,
+                "steps": None if data.samples is not None else data.steps,
+                "samples": data.samples,
+                "verbose": verbose,
+                "epochs": 1,
+                "metrics": self.metrics_names,
+            },
+            mode="test",
+        )
+        running.call("on_test_begin")
+        logs = self._epoch("test", data, self.metrics_names, running)
+        running.call("on_test_end", logs)
+        data.close()
+        return single([logs[name] for name in self.metrics_names])
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: int = 0,
+        steps: int | None = None,
+        callbacks: Any = None,
+        max_queue_size: int = 10,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
+    ) -> Any:
+        """The outputs for data, as arrays; arguments are those of :meth:`fit`."""
+        data = self._data(x, None, None, None, batch_size, steps, False, "predict")
+        running = CallbackList.of(
+            self,
+            callbacks,
+            verbose,
+            {
+                "batch_size": batch_size,
+                "steps": None if data.samples is not None else data.steps,
+                "samples": data.samples,
+                "verbose": verbose,
+                "epochs": 1,
+                "metrics": [],
+            },
+            mode="predict",
+        )
+        running.call("on_predict_begin")
+        parts: list[list[Any]] = []
+        for step, (size, batch) in enumerate(data.batches()):
+            running.call("on_predict_batch_begin", step, {"batch": step, "size": size})
+            parts.append(self._run("predict", batch))
+            running.call("on_predict_batch_end", step, {"batch": step, "size": size})
+            if data.steps is not None and step + 1 >= data.steps:
+                break
+        running.call("on_predict_end")
+        data.close()
+        return single([np.concatenate(group) for group in zip(*parts, strict=True)])
+
+    def train_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None, reset_metrics: bool = True
+    ) -> Any:
+        """One step of training; returns the loss, or a list of the loss and the metrics."""
+        inputs, targets, weights = self._standard(x, y, sample_weight, class_weight)
+        return self._one("train", inputs, targets, weights, reset_metrics)
+
+    def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, reset_metrics: bool = True) -> Any:
+        """The loss on a batch, or a list of the loss and the metrics."""
+        inputs, targets, weights = self._standard(x, y, sample_weight, None, "test")
+        return self._one("test", inputs, targets, weights, reset_metrics)
+
+    def _one(self, kind: str, inputs: Any, targets: Any, weights: Any, reset_metrics: bool) -> Any:
+        batch = [[_evaluated(a) for a in inputs], [_evaluated(a) for a in targets]]
+        values = self._run(kind, [*batch, weights] if weights is not None else batch)
+        if reset_metrics:
+            self.reset_metrics()
+        return single(values)
+
+    def predict_on_batch(self, x: Any) -> Any:
+        """The outputs for a batch, as arrays."""
+        inputs, _, _ = self._standard(x, kind="predict")
+        return single(self._run("predict", [[_evaluated(a) for a in inputs], []]))
+
+    def fit_generator(
+        self,
+        generator: Any,
+        steps_per_epoch: int | None = None,
+        epochs: int = 1,
+        verbose: int = 1,
+        callbacks: Any = None,
+        validation_data: Any = None,
+        validation_steps: int | None = None,
+        validation_freq: Any = 1,
+        class_weight: Any = None,
+        max_queue_size: int = 10,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
+        shuffle: bool = True,
+        initial_epoch: int = 0,
+    ) -> Any:
+        """Train on batches; see :meth:`fit`."""
+        return self.fit(
+            generator,
+            epochs=epochs,
+            verbose=verbose,
+            callbacks=callbacks,
+            validation_data=validation_data,
+            validation_steps=validation_steps,
+            validation_freq=validation_freq,
+            class_weight=class_weight,
+            shuffle=shuffle,
+            initial_epoch=initial_epoch,
+            steps_per_epoch=steps_per_epoch,
+        )
+
+    def evaluate_generator(
+        self,
+        generator: Any,
+        steps: int | None = None,
+        callbacks: Any = None,
+        max_queue_size: int = 10,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
+        verbose: int = 0,
+    ) -> Any:
+        """The loss and metrics on batches; see :meth:`evaluate`."""
+        return self.evaluate(generator, steps=steps, callbacks=callbacks, verbose=verbose)
+
+    def predict_generator(
+        self,
+        generator: Any,
+        steps: int | None = None,
+        callbacks: Any = None,
+        max_queue_size: int = 10,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
+        verbose: int = 0,
+    ) -> Any:
+        """The outputs for batches; see :meth:`predict`."""
+        return self.predict(generator, steps=steps, callbacks=callbacks, verbose=verbose)
+
+    # ----------------------------------------------------------------------------------------------------------- files
+
+    def save(
+        self,
+        filepath: str,
+        overwrite: bool = True,
+        include_optimizer: bool = True,
+        save_format: str | None = None,
+        signatures: Any = None,
+    ) -> None:
+        """Write the model to an HDF5 file: config, weights, and the state of its optimizer."""
+        saving.save_model(self, filepath, overwrite, include_optimizer, save_format, signatures)
+
+    def save_weights(self, filepath: str, overwrite: bool = True, save_format: str | None = None) -> None:
+        """Write the weights: to an HDF5 file if the path ends so, else to a checkpoint by object."""
+        saving.save_weights(self, filepath, overwrite, save_format)
+
+    def load_weights(self, filepath: str, by_name: bool = False) -> Any:
+        """Read the weights from a file that :meth:`save_weights` or :meth:`save` wrote."""
+        return saving.load_weights(self, filepath, by_name)
+
+    def to_json(self, **kwargs: Any) -> str:
+        """The config as JSON."""
+        return saving.to_json(self, **kwargs)
+
+    def to_yaml(self, **kwargs: Any) -> str:
+        """The config as YAML."""
+        return saving.to_yaml(self, **kwargs)
+
+    def summary(self, line_length: int | None = None, positions: Any = None, print_fn: Any = None) -> None:
+        """Print the layers, their outputs' shapes and numbers of weights."""
+        from_layers = saving.summary_lines(self, line_length, positions)
+        for line in from_layers:
+            (print_fn or print)(line)
+
+
+for _method in ("fit", "fit_generator", "evaluate_generator", "predict_generator", "compile"):
+    setattr(Model, _method, modern(getattr(Model, _method)))
+
+
+class _Uncompiled:
+    """What stands for the losses of a model that only predicts."""
+
+    def __init__(self, model: Any) -> None:
+        self.names = model.output_names
+        self.trained: list[int] = []
+        self.losses: list[Any] = []
+        self.modes: list[Any] = []
+
+
+class _Tensors:
+    """Batches that tensors of the graph give."""
+
+    def __init__(self, inputs: list[Any], targets: list[Any], steps: int | None) -> None:
+        if steps is None:
+            raise ValueError(
+                "When using data tensors as input to a model, you should specify the `steps_per_epoch` argument.\n"
+                + errors.message("tensors without a number of steps", "a number", "fit(..., steps_per_epoch=100)")
+            )
+        self.inputs, self.targets, self.steps, self.samples = inputs, targets, steps, None
+
+    def batches(self) -> Any:
+        """The batches of one epoch."""
+        for _ in range(self.steps or 0):
+            inputs, targets = (
+                state.get_session().run([self.inputs, self.targets])
+                if not state.is_eager()
+                else (self.inputs, self.targets)
+            )
+            yield batch_sources.rows_of(inputs), [inputs, targets]
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _value(x: Any) -> Any:
+    return x.numpy() if isinstance(x, tf.Tensor) and x.has_value else x
+
+
+def _evaluated(x: Any) -> Any:
+    return state.eval(x) if isinstance(x, tf.Tensor) and not x.has_value else x
+
+
+def _is_due(epoch: int, often: Any) -> bool:
+    return (epoch + 1) % often == 0 if isinstance(often, int) else epoch + 1 in often
+
+
+class _nothing:
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *args: object) -> None:
+        return None
+
+
+K._models["Model"] = Model

@@ -1,0 +1,566 @@
+"""Networks: the layers between inputs and outputs, as one layer.
+
+A network of tensors is found by the history of its outputs (:mod:`~anabranch.keras.v1.layer`). Its ``input`` and
+``output`` are the graph's tensors themselves; called on others, it applies its layers to them in the order of their
+depth.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import anabranch as tf
+from anabranch.core import errors
+from anabranch.core.graph.tensor import Tensor
+from anabranch.core.values import nest
+from anabranch.keras.v1 import backend as K
+from anabranch.keras.v1 import objects, state
+from anabranch.keras.v1.layer import (
+    KerasHistory,
+    Layer,
+    Node,
+    as_shape,
+    complete_history,
+    is_inside_call,
+    registry,
+    single,
+)
+from anabranch.keras.v1.weights import reachable
+
+
+@registry.add()
+class InputLayer(Layer):
+    """The layer whose output is an input of a network.
+
+    Args:
+        input_shape, batch_size: shape of the input without the batch, and the batch.
+        batch_input_shape: both in one.
+        dtype: its dtype.
+        input_tensor: a tensor to use instead of a new placeholder.
+        sparse: make a sparse placeholder.
+        name: its name, and that of the placeholder.
+    """
+
+    def __init__(
+        self,
+        input_shape: Any = None,
+        batch_size: int | None = None,
+        dtype: Any = None,
+        input_tensor: Any = None,
+        sparse: bool = False,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if "batch_input_shape" in kwargs:
+            whole = kwargs.pop("batch_input_shape")
+            batch_size, input_shape = (None, None) if whole is None else (whole[0], tuple(whole[1:]))
+        ragged = kwargs.pop("ragged", False)
+        kwargs.pop("trainable", None)
+        if kwargs or ragged:
+            raise ValueError(
+                f"Unrecognized keyword arguments: {sorted(kwargs) or 'ragged'}\n"
+                + errors.message(
+                    f"{sorted(kwargs) or 'ragged'} for an input", "arguments of Input", "Input(shape, dtype=...)"
+                )
+            )
+        self._prepare()
+        if isinstance(input_shape, tf.TensorShape):
+            input_shape = input_shape.as_list()
+        elif isinstance(input_shape, int):
+            input_shape = (input_shape,)
+        if dtype is None:
+            dtype = state.floatx() if input_tensor is None else input_tensor.dtype.base_dtype.name
+        super().__init__(dtype=dtype, name=name or f"input_{state.get_uid('input')}")
+        self.built, self.sparse, self.batch_size = True, sparse, batch_size
+        self.supports_masking = True
+        self.is_placeholder = input_tensor is None
+        if input_tensor is None:
+            if input_shape is not None:
+                self._batch_input_shape = (batch_size, *input_shape)
+            whole = None if input_shape is None else (batch_size, *input_shape)
+            with tf.name_scope(None):
+                input_tensor = K.placeholder(whole, dtype=self._dtype, sparse=sparse, name=self.name)
+        else:
+            self._batch_input_shape = K.int_shape(input_tensor)
+        self._inbound_nodes.append(_InputNode(self, input_tensor))
+
+    @property
+    def output_shape(self) -> Any:
+        """Shape of the input, in a list, as TensorFlow 1.15 has it."""
+        return [super().output_shape]
+
+    @property
+    def input_shape(self) -> Any:
+        """Shape of the input, in a list, as TensorFlow 1.15 has it."""
+        return [super().input_shape]
+
+    def get_config(self) -> dict[str, Any]:
+        """What is needed to make the layer anew."""
+        return {
+            "batch_input_shape": getattr(self, "_batch_input_shape", None),
+            "dtype": self.dtype,
+            "sparse": self.sparse,
+            "ragged": False,
+            "name": self.name,
+        }
+
+
+class _InputNode(Node):
+    """What stands for the call of a layer that took nothing."""
+
+    def __init__(self, layer: Layer, tensor: Any) -> None:
+        self.outbound_layer, self.arguments, self.histories = layer, {}, []
+        self.input_tensors = self.output_tensors = tensor
+        tensor._keras_history = KerasHistory(layer, 0, 0)
+
+
+def Input(
+    shape: Any = None,
+    batch_size: int | None = None,
+    name: str | None = None,
+    dtype: Any = None,
+    sparse: bool = False,
+    tensor: Any = None,
+    ragged: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """An input of a network: a placeholder, or the given tensor.
+
+    Args:
+        shape: its shape without the batch.
+        batch_size: the batch, if it is known.
+        name: its name.
+        dtype: its dtype.
+        sparse: make a sparse placeholder.
+        tensor: a tensor to use.
+        ragged: must be False.
+
+    Example:
+        >>> import anabranch as tf
+        >>> with tf.Graph().as_default():
+        ...     x = tf.keras.Input((3,))
+        ...     model = tf.keras.Model(x, tf.keras.layers.Dense(2)(x))
+        ...     model.input is x, model.output_shape
+        (True, (None, 2))
+    """
+    whole = kwargs.pop("batch_shape", None)
+    if kwargs or ragged:
+        raise ValueError(
+            f"Unrecognized keyword arguments: {sorted(kwargs) or 'ragged'}\n"
+            + errors.message(f"{sorted(kwargs) or 'ragged=True'}", "arguments of Input", "Input(shape, dtype=...)")
+        )
+    if whole is not None:
+        shape, batch_size = tuple(whole[1:]), whole[0]
+    if shape is None and tensor is None:
+        raise ValueError(
+            "Please provide to Input either a `shape` or a `tensor` argument.\n"
+            + errors.message("Input() without a shape", "a shape without the batch", "Input((3,))")
+        )
+    layer = InputLayer(shape, batch_size, dtype, tensor, sparse, name)
+    return layer._inbound_nodes[0].output_tensors
+
+
+class Network(Layer):
+    """A directed graph of layers, or the base of models that say in ``call`` what they compute."""
+
+    _is_network = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        for old, new in (("input", "inputs"), ("output", "outputs")):
+            if old in kwargs and new not in kwargs:
+                kwargs[new] = kwargs.pop(old)
+        if len(args) >= 2 or "outputs" in kwargs or (len(args) == 1 and "inputs" in kwargs):
+            self._init_graph(*args, **kwargs)
+        else:
+            self._init_own(*args, **kwargs)
+
+    def _init_own(self, name: str | None = None, **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        self._is_graph_network = False
+        self.inputs = self.outputs = None
+        self.built = False
+
+    def _init_graph(self, inputs: Any, outputs: Any, name: str | None = None, **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        self._is_graph_network = True
+        self._nested_inputs, self._nested_outputs = inputs, outputs
+        object.__setattr__(self, "inputs", nest.flatten(inputs))
+        object.__setattr__(self, "outputs", nest.flatten(outputs))
+        for x in self.inputs:
+            if not hasattr(x, "_keras_history"):
+                raise ValueError(
+                    f"Input tensors to a Model must come from `tf.keras.Input`. Received: {x}\n"
+                    + errors.message(
+                        f"{x} as an input of a model", "a tensor that Input made", "tf.keras.Input(tensor=x)"
+                    )
+                )
+        from_ops = [x for x in self.outputs if not hasattr(x, "_keras_history")]
+        if from_ops:
+            _history_of(from_ops)
+        self._map()
+        self.built = True
+        self.input_names = [x._keras_history.layer.name for x in self.inputs]
+        names = [x._keras_history.layer.name for x in self.outputs]
+        self.output_names = [
+            name if names.count(name) == 1 or name not in names[:i] else f"{name}_{names[:i].count(name)}"
+            for i, name in enumerate(names)
+        ]
+        self._call_arguments = ["inputs", "training", "mask"]
+        self._record_own_node()
+
+    def _record_own_node(self) -> None:
+        """The call that made it, which does not change the history of its outputs."""
+        histories = [x._keras_history for x in self.outputs]
+        Node(self, self._nested_inputs, self._nested_outputs, {})
+        for x, history in zip(self.outputs, histories, strict=True):
+            x._keras_history = history
+
+    def _map(self) -> None:
+        """Find nodes and layers between inputs and outputs, and the order in which they run."""
+        order: list[Node] = []
+        finished: set[int] = set()
+        running: set[int] = set()
+        first_seen: dict[int, int] = {}
+        layers: dict[int, Layer] = {}
+        starts = {id(x) for x in self.inputs}
+
+        def visit(x: Any) -> None:
+            waiting: list[tuple[Any, bool]] = [(x, False)]
+            while waiting:
+                tensor, is_done = waiting.pop()
+                layer, index, _ = tensor._keras_history
+                node = layer._inbound_nodes[index]
+                if is_done:
+                    running.discard(id(node))
+                    if id(node) not in finished:
+                        finished.add(id(node))
+                        order.append(node)
+                    continue
+                if id(node) in finished:
+                    continue
+                if id(node) in running:
+                    continue
+                first_seen.setdefault(id(layer), len(first_seen))
+                layers[id(layer)] = layer
+                running.add(id(node))
+                waiting.append((tensor, True))
+                if id(tensor) not in starts:
+                    waiting.extend((y, False) for y in reversed(nest.flatten(node.input_tensors)) if node.histories)
+
+        for x in self.outputs:
+            visit(x)
+        node_depths: dict[int, int] = {}
+        layer_depths: dict[int, int] = {}
+        for node in reversed(order):
+            layer = node.outbound_layer
+            depth = max(node_depths.setdefault(id(node), 0), layer_depths.get(id(layer), 0))
+            layer_depths[id(layer)] = node_depths[id(node)] = depth
+            if any(id(x) in starts for x in nest.flatten(node.output_tensors)):
+                continue
+            for history in node.histories:
+                before = history.layer._inbound_nodes[history.node_index]
+                node_depths[id(before)] = max(depth + 1, node_depths.get(id(before), 0))
+        for x in self.inputs:
+            layer, index, _ = x._keras_history
+            if id(layer) not in layer_depths:
+                layer_depths[id(layer)] = 0
+                first_seen[id(layer)] = -1
+                layers[id(layer)] = layer
+                node_depths[id(layer._inbound_nodes[index])] = 0
+                order.append(layer._inbound_nodes[index])
+        ordered = sorted(layers.values(), key=lambda layer: (-layer_depths[id(layer)], first_seen[id(layer)]))
+        self._layers[:] = ordered
+        self._children.update({f"layer-{i}": layer for i, layer in enumerate(ordered)})
+        weighted = [layer for layer in ordered if layer.weights]
+        self._children.update({f"layer_with_weights-{i}": layer for i, layer in enumerate(weighted)})
+        self._nodes = sorted(order, key=lambda node: -node_depths[id(node)])
+        known = {id(x) for x in self.inputs}
+        for node in self._nodes:
+            needed = nest.flatten(node.input_tensors) if node.histories else []
+            is_input = all(id(x) in known for x in nest.flatten(node.output_tensors))
+            missing = [x for x in needed if id(x) not in known] if not is_input else []
+            if missing or (not node.histories and not is_input):
+                x = missing[0] if missing else nest.flatten(node.output_tensors)[0]
+                raise ValueError(
+                    f'Graph disconnected: cannot obtain value for tensor {x} at layer "{node.outbound_layer.name}".\n'
+                    + errors.message(
+                        f"tensor {x}",
+                        "outputs that depend on the given inputs alone",
+                        "give its Input as one of the inputs",
+                    )
+                )
+            known.update(id(x) for x in nest.flatten(node.output_tensors))
+        names = [layer.name for layer in ordered]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(
+                    f'The name "{name}" is used {names.count(name)} times in the model. '
+                    "All layer names should be unique.\n"
+                    + errors.message(f"two layers named {name!r}", "names that differ", "layers.Dense(3, name=...)")
+                )
+
+    # ---------------------------------------------------------------------------------------------------------- layers
+
+    @property
+    def layers(self) -> list[Any]:
+        """The layers."""
+        return list(self._layers)
+
+    @property
+    def weights(self) -> list[Any]:
+        """All variables, layer by layer."""
+        own = [*self._own_trainable, *self._own_frozen]
+        return list({id(w): w for w in [*own, *self._nested("weights")]}.values())
+
+    def get_layer(self, name: str | None = None, index: int | None = None) -> Any:
+        """A layer by its name or number."""
+        layers = self.layers
+        if index is not None:
+            if len(layers) <= index:
+                raise ValueError(
+                    f"Was asked to retrieve layer at index {index} but model only has {len(layers)} layers.\n"
+                    + errors.message(f"index {index}", f"at most {len(layers) - 1}", "model.layers[-1]")
+                )
+            return layers[index]
+        if not name:
+            raise ValueError(
+                "Provide either a layer name or layer index.\n"
+                + errors.message("get_layer()", "a name or an index", "model.get_layer('dense')")
+            )
+        for layer in layers:
+            if layer.name == name:
+                return layer
+        raise ValueError(
+            f"No such layer: {name}\n"
+            + errors.message(repr(name), f"one of {[x.name for x in layers]}", "model.layers")
+        )
+
+    @property
+    def stateful(self) -> bool:
+        """Whether a layer keeps state from batch to batch."""
+        return any(getattr(layer, "stateful", False) for layer in self._layers)
+
+    @stateful.setter
+    def stateful(self, value: bool) -> None:
+        pass  # told by the layers
+
+    def reset_states(self) -> None:
+        """Begin the state of recurrent layers anew."""
+        for layer in self._layers:
+            if hasattr(layer, "reset_states") and getattr(layer, "stateful", False):
+                layer.reset_states()
+
+    @property
+    def state_updates(self) -> list[Any]:
+        """Updates of layers that keep state."""
+        return [u for layer in self._layers if getattr(layer, "stateful", False) for u in layer.updates]
+
+    def _of_these_inputs(self, items: list[Any]) -> list[Any]:
+        """Of losses or updates those of this network's own call, and those of no call."""
+        if not self._is_graph_network or state.is_eager() or not items:
+            return items
+        inside = reachable(self.inputs, items)
+        calls = [x for layer in self._layers for node in layer._inbound_nodes for x in nest.flatten(node.input_tensors)]
+        elsewhere = reachable(calls, items)
+        return [item for item in items if id(item) in inside or id(item) not in elsewhere]
+
+    @property
+    def updates(self) -> list[Any]:
+        """Operations that run with a training step, such as those of moving averages."""
+        return self._of_these_inputs(super().updates)
+
+    @property
+    def losses(self) -> list[Any]:
+        """What regularizers and ``add_loss`` add to the loss."""
+        return self._of_these_inputs(super().losses)
+
+    # ----------------------------------------------------------------------------------------------------------- calls
+
+    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        """Apply the layers; a model of one's own overrides it."""
+        if not self._is_graph_network:
+            raise NotImplementedError("When subclassing the `Model` class, you should implement a `call` method.")
+        given = nest.flatten(inputs)
+        masks = nest.flatten(mask) if mask is not None else [None] * len(given)
+        values: dict[int, Any] = {}
+        for place, x, one in zip(self.inputs, given, masks, strict=True):
+            if isinstance(x, Tensor) and x.dtype.base_dtype != place.dtype.base_dtype and place.dtype.is_floating:
+                x = tf.cast(x, place.dtype.base_dtype)
+            if one is not None:
+                x._keras_mask = one
+            values[id(place)] = x
+        for node in self._nodes:
+            outputs = nest.flatten(node.output_tensors)
+            if all(id(x) in values for x in outputs):
+                continue
+            taken = nest.map_structure(lambda x: values[id(x)], node.input_tensors)
+            arguments = {
+                name: nest.map_structure(lambda x: values.get(id(x), x), value)
+                for name, value in node.arguments.items()
+            }
+            results = nest.flatten(node.outbound_layer(taken, **arguments))
+            values.update({id(x): y for x, y in zip(outputs, results, strict=True)})
+        return nest.map_structure(lambda x: values[id(x)], self._nested_outputs)
+
+    def _set_masks(self, inputs: Any, outputs: Any, mask: Any) -> None:
+        if type(self).compute_mask is not Network.compute_mask:
+            super()._set_masks(inputs, outputs, mask)
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """Mask of the outputs."""
+        if not self._is_graph_network:
+            return None
+        return single([getattr(x, "_keras_mask", None) for x in self.outputs])
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Shape of the outputs for a shape of the inputs."""
+        if not self._is_graph_network:
+            return super().compute_output_shape(input_shape)
+        shapes: dict[int, Any] = {}
+        given = as_shape(input_shape)
+        for x, shape in zip(self.inputs, given if isinstance(given, list) else [given], strict=True):
+            shapes[id(x)] = shape
+        for node in self._nodes:
+            outputs = nest.flatten(node.output_tensors)
+            if all(id(x) in shapes for x in outputs):
+                continue
+            taken = nest.map_structure(lambda x: shapes[id(x)], node.input_tensors)
+            found = as_shape(node.outbound_layer.compute_output_shape(taken))
+            for x, shape in zip(outputs, found if isinstance(found, list) else [found], strict=True):
+                shapes[id(x)] = shape
+        return single([shapes[id(x)] for x in self.outputs])
+
+    def build(self, input_shape: Any) -> None:
+        """Make the variables of a model of one's own for inputs of this shape."""
+        if self._is_graph_network:
+            self.built = True
+            return
+        if type(self).call is Network.call:
+            raise NotImplementedError("When subclassing the `Model` class, you should implement a `call` method.")
+        if not is_inside_call():
+            places = nest.map_structure(lambda shape: K.placeholder(shape.as_list()), as_shape(input_shape))
+            with state.graph().as_default(), tf.name_scope(self.name):
+                self.call(places)
+        self.built = True
+
+    # --------------------------------------------------------------------------------------------------------- configs
+
+    def get_config(self) -> dict[str, Any]:
+        """What is needed to make the network anew."""
+        if not self._is_graph_network:
+            raise NotImplementedError(
+                errors.message(
+                    f"get_config of {type(self).__name__}, which says in call what it computes",
+                    "a network of tensors, or a get_config of its own",
+                    "model.save_weights(path)",
+                )
+            )
+        numbers: dict[tuple[int, int], int] = {}
+        for layer in self._layers:
+            own = [i for i, node in enumerate(layer._inbound_nodes) if any(node is n for n in self._nodes)]
+            numbers.update({(id(layer), i): k for k, i in enumerate(own)})
+
+        def place(history: KerasHistory) -> list[Any]:
+            return [history.layer.name, numbers[id(history.layer), history.node_index], history.tensor_index]
+
+        layers = []
+        for layer in self._layers:
+            nodes = []
+            for i, node in enumerate(layer._inbound_nodes):
+                if (id(layer), i) in numbers and node.histories and not isinstance(layer, InputLayer):
+                    arguments = {name: _plain(value) for name, value in node.arguments.items()}
+                    nodes.append([[*place(history), arguments] for history in node.histories])
+            config = objects.serialize_keras_object(layer)
+            layers.append({"name": layer.name, **config, "inbound_nodes": nodes})
+        return {
+            "name": self.name,
+            "layers": layers,
+            "input_layers": [place(x._keras_history) for x in self.inputs],
+            "output_layers": [place(x._keras_history) for x in self.outputs],
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """The network that a config describes."""
+        made: dict[str, Layer] = {}
+        waiting: dict[str, list[Any]] = {}
+        for data in config["layers"]:
+            item = {"class_name": data["class_name"], "config": data["config"]}
+            made[data["name"]] = registry.deserialize(item, custom_objects)
+            waiting[data["name"]] = list(data["inbound_nodes"])
+
+        def tensor(name: str, node: int, index: int) -> Any:
+            layer = made[name]
+            if node + _first(layer) >= len(layer._inbound_nodes):
+                return None
+            return nest.flatten(layer._inbound_nodes[node + _first(layer)].output_tensors)[index]
+
+        progress = True
+        while any(waiting.values()) and progress:
+            progress = False
+            for name, nodes in waiting.items():
+                while nodes:
+                    arguments = dict(nodes[0][0][3]) if len(nodes[0][0]) > 3 else {}
+                    inputs = [tensor(*item[:3]) for item in nodes[0]]
+                    if any(x is None for x in inputs):
+                        break
+                    made[name](single(inputs), **arguments)
+                    nodes.pop(0)
+                    progress = True
+        if any(waiting.values()):
+            raise ValueError(
+                errors.message(
+                    f"a config whose layers {[n for n in waiting if waiting[n]]} have no inputs",
+                    "a config that get_config gave",
+                    "model.get_config()",
+                )
+            )
+        ends = [[tensor(*item[:3]) for item in _places(config[key])] for key in ("input_layers", "output_layers")]
+        return cls(inputs=single(ends[0]), outputs=single(ends[1]), name=config.get("name"))
+
+
+def _places(items: list[Any]) -> list[Any]:
+    return [items] if items and isinstance(items[0], str) else items
+
+
+def _first(layer: Layer) -> int:
+    """A network that was made of tensors has a call of its own before those of the config."""
+    return 1 if layer._is_network and getattr(layer, "_is_graph_network", False) else 0
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _history_of(tensors: list[Any]) -> None:
+    complete_history(tensors)
+    for x in tensors:
+        if not hasattr(x, "_keras_history"):
+            raise ValueError(
+                "Output tensors to a Model must be the output of a TensorFlow `Layer` (thus "
+                "holding past layer metadata). "
+                f"Found: {x}\n"
+                + errors.message(
+                    f"{x} as an output of a model", "a tensor that depends on an Input", "tf.keras.Input(shape)"
+                )
+            )
+
+
+def get_source_inputs(tensor: Any, layer: Any = None, node_index: int | None = None) -> list[Any]:
+    """The inputs that a tensor depends on."""
+    if not hasattr(tensor, "_keras_history"):
+        return tensor  # type: ignore[no-any-return]
+    found: dict[int, Any] = {}
+    waiting = [tensor]
+    while waiting:
+        x = waiting.pop()
+        node = x._keras_history.layer._inbound_nodes[x._keras_history.node_index]
+        if not node.histories:
+            found[id(x)] = x
+        else:
+            waiting.extend(reversed(nest.flatten(node.input_tensors)))
+    return list(found.values())

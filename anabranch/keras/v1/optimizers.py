@@ -1,0 +1,690 @@
+"""``tf.keras.optimizers`` of version 1: updates of weights, with hyperparameters as variables.
+
+An optimizer states its slots and a rule on arrays; the base applies it to dense gradients and to rows of
+:class:`tf.IndexedSlices` alike. ``sparse`` says what rows without a gradient see: nothing (``"rows"``), the decay of
+their slots (``"slots"``), or the whole step, as if their gradient was zero (``"dense"``), as each does in TensorFlow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import anabranch as tf
+from anabranch.core import errors
+from anabranch.keras.v1 import backend as K
+from anabranch.keras.v1 import schedules, state
+from anabranch.keras.v1.objects import Registry, deserialize_keras_object, serialize_keras_object
+
+registry = Registry("optimizer")
+
+
+class Optimizer:
+    """Base of optimizers.
+
+    Args:
+        name: name of the scope of its variables.
+        clipnorm: greatest norm of a gradient; longer ones are scaled.
+        clipvalue: greatest absolute value of an element of a gradient.
+        lr: another name of ``learning_rate``.
+        decay: the rate becomes ``learning_rate / (1 + decay * iterations)``.
+    """
+
+    slots: dict[str, float] = {}
+    sparse = "rows"
+    _step_name = "iter"
+
+    def __init__(self, name: str, **kwargs: Any) -> None:
+        unknown = set(kwargs) - {"clipnorm", "clipvalue", "lr", "decay"}
+        if unknown:
+            raise TypeError(
+                f"Unexpected keyword argument passed to optimizer: {sorted(unknown)[0]}\n"
+                + errors.message(str(sorted(unknown)), "arguments of the optimizer", "Adam(learning_rate=0.001)")
+            )
+        self._name = name
+        self._hyper: dict[str, Any] = {}
+        self._options: dict[str, Any] = {}
+        self._slots: dict[str, dict[int, Any]] = {}
+        self._weights: list[Any] = []
+        self._iterations: Any = None
+        self._created = False
+        for clip in ("clipnorm", "clipvalue"):
+            if kwargs.get(clip) is not None and kwargs[clip] < 0:
+                raise ValueError(
+                    f"Expected {clip} >= 0, received: {kwargs[clip]}\n"
+                    + errors.message(f"{clip}={kwargs[clip]}", "a number of 0 or more", f"{clip}=1.0")
+                )
+            setattr(self, clip, kwargs.get(clip))
+        self._set_hyper("decay", kwargs.get("decay") or 0.0)
+
+    # ------------------------------------------------------------------------------------------------- hyperparameters
+
+    def _set_hyper(self, name: str, value: Any) -> None:
+        name = "learning_rate" if name == "lr" else name
+        previous = self._hyper.get(name)
+        if isinstance(previous, tf.Variable) and not callable(value):
+            state.set_value(previous, value)
+        else:
+            self._hyper[name] = value
+
+    def _get_hyper(self, name: str) -> Any:
+        self._create_hypers()
+        value = self._hyper[name]
+        if isinstance(value, schedules.LearningRateSchedule):
+            return value
+        return value() if callable(value) and not isinstance(value, (tf.Tensor, tf.Variable)) else value
+
+    def __getattr__(self, name: str) -> Any:
+        name = "learning_rate" if name == "lr" else name
+        if name.startswith("_") or name not in self.__dict__.get("_hyper", {}):
+            raise AttributeError(name)
+        return self._get_hyper(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        name = "learning_rate" if name == "lr" else name
+        if name in self.__dict__.get("_hyper", {}):
+            self._set_hyper(name, value)
+        else:
+            object.__setattr__(self, name, value)
+
+    def _create_hypers(self) -> None:
+        if self._created:
+            return
+        self._created = True
+        with tf.init_scope():
+            _ = self.iterations
+            for name, value in sorted(self._hyper.items()):
+                if isinstance(value, (tf.Tensor, tf.Variable)) or callable(value):
+                    continue
+                self._hyper[name] = self._variable(name, np.float32(value))
+
+    def _variable(self, name: str, value: Any) -> Any:
+        variable = tf.Variable(value, name=name, trainable=False, use_resource=True)
+        state.track_variable(variable)
+        return variable
+
+    def _rate(self, kind: Any) -> Any:
+        rate = self._get_hyper("learning_rate")
+        if isinstance(rate, schedules.LearningRateSchedule):
+            rate = rate(tf.cast(self.iterations, kind))
+        rate = tf.cast(rate, kind)
+        return rate / (1.0 + tf.cast(self._get_hyper("decay"), kind) * tf.cast(self.iterations, kind))
+
+    def _number(self, name: str, kind: Any) -> Any:
+        return tf.cast(self._get_hyper(name), kind)
+
+    # ------------------------------------------------------------------------------------------------------- variables
+
+    @property
+    def iterations(self) -> Any:
+        """Number of updates so far, a variable."""
+        if self._iterations is None:
+            with tf.init_scope():
+                variable = self._variable(self._step_name, np.int64(0))
+            object.__setattr__(self, "_iterations", variable)
+            self._weights.insert(0, variable)
+        return self._iterations
+
+    @iterations.setter
+    def iterations(self, variable: Any) -> None:
+        object.__setattr__(self, "_iterations", variable)
+        self._weights.insert(0, variable)
+
+    @property
+    def weights(self) -> list[Any]:
+        """Its variables: the number of updates, then the slots."""
+        return self._weights
+
+    def variables(self) -> list[Any]:
+        """Its variables: the number of updates, then the slots."""
+        return self._weights
+
+    def get_weights(self) -> list[Any]:
+        """Values of its variables."""
+        return state.batch_get_value(self._weights)
+
+    def set_weights(self, weights: Any) -> None:
+        """Give its variables values.
+
+        Raises:
+            ValueError: their number or a shape differs.
+        """
+        if len(self._weights) != len(weights):
+            raise ValueError(
+                f"You called `set_weights(weights)` on optimizer {self._name} with a  weight list of length "
+                f"{len(weights)}, but the optimizer was expecting {len(self._weights)} weights.\n"
+                + errors.message(f"{len(weights)} arrays", f"{len(self._weights)} arrays", "after a first model.fit")
+            )
+        state.batch_set_value(zip(self._weights, weights, strict=True))
+
+    def add_slot(self, var: Any, slot_name: str, initializer: Any = "zeros") -> Any:
+        """The variable of that name that belongs to a weight."""
+        made = self._slots.setdefault(slot_name, {})
+        if id(var) not in made:
+            value = self.slots.get(slot_name, 0.0)
+            name = f"{var.name.partition(':')[0]}/{slot_name}"
+            with tf.init_scope():
+                made[id(var)] = self._variable(
+                    name, np.full(K.dims(var.shape), value, var.dtype.base_dtype.as_numpy_dtype)
+                )
+            self._weights.append(made[id(var)])
+        return made[id(var)]
+
+    def get_slot(self, var: Any, slot_name: str) -> Any:
+        """The variable of that name that belongs to a weight."""
+        return self._slots[slot_name][id(var)]
+
+    def get_slot_names(self) -> list[str]:
+        """Names of its slots."""
+        return sorted(self._slots)
+
+    def _slot_names(self) -> list[str]:
+        return list(self.slots)
+
+    def _create_slots(self, var_list: Any) -> None:
+        self._create_hypers()
+        for slot in self._slot_names():
+            for var in var_list:
+                self.add_slot(var, slot)
+
+    # --------------------------------------------------------------------------------------------------------- updates
+
+    def get_gradients(self, loss: Any, params: Any) -> list[Any]:
+        """Gradients of a loss, clipped.
+
+        Raises:
+            ValueError: the loss does not depend on one of the weights in a way that can be differentiated.
+        """
+        gradients = tf.gradients(loss, list(params))
+        for gradient, param in zip(gradients, params, strict=True):
+            if gradient is None:
+                raise ValueError(
+                    f"Variable {param} has `None` for gradient. Please make sure that all of your ops have a gradient "
+                    "defined (i.e. are differentiable).\n"
+                    + errors.message(
+                        f"a loss without gradient for {param.name}",
+                        "a loss that depends on every weight",
+                        "layer.trainable = False for weights that are not used",
+                    )
+                )
+        return [self._clipped(gradient) for gradient in gradients]
+
+    def _clipped(self, gradient: Any) -> Any:
+        if self.clipnorm:
+            gradient = tf.clip_by_norm(gradient, self.clipnorm)
+        if self.clipvalue:
+            gradient = tf.clip_by_value(gradient, -self.clipvalue, self.clipvalue)
+        return gradient
+
+    def get_updates(self, loss: Any, params: Any) -> list[Any]:
+        """Operations that take one step down the loss."""
+        gradients = self.get_gradients(loss, params)
+        return [self.apply_gradients(zip(gradients, params, strict=True))]
+
+    def minimize(self, loss: Any, var_list: Any, grad_loss: Any = None, name: str | None = None) -> Any:
+        """Take one step down the loss: an operation; where ops run at once ``loss`` is a function."""
+        if callable(loss):
+            with tf.GradientTape() as tape:
+                value = loss()
+            variables = list(var_list() if callable(var_list) else var_list)
+            gradients = tape.gradient(value, variables, grad_loss)
+        else:
+            variables = list(var_list() if callable(var_list) else var_list)
+            gradients = tf.gradients(loss, variables, grad_loss)
+        gradients = [None if gradient is None else self._clipped(gradient) for gradient in gradients]
+        return self.apply_gradients(zip(gradients, variables, strict=True), name=name)
+
+    def apply_gradients(self, grads_and_vars: Any, name: str | None = None) -> Any:
+        """Change weights by their gradients; pairs without a gradient are left out.
+
+        Raises:
+            ValueError: no pair has a gradient.
+        """
+        pairs = [(gradient, var) for gradient, var in grads_and_vars if gradient is not None]
+        if not pairs:
+            raise ValueError(
+                "No gradients provided for any variable.\n"
+                + errors.message("no gradient at all", "at least one", "a loss that depends on the variables")
+            )
+        with tf.name_scope(self._name):
+            self._create_slots([var for _, var in pairs])
+            ops = self._apply_all(pairs)
+            with tf.control_dependencies([] if state.is_eager() else ops):
+                return tf.assign_add(self.iterations, 1, name=name)
+
+    def _apply_all(self, pairs: list[Any]) -> list[Any]:
+        return [self._apply(gradient, var) for gradient, var in pairs]
+
+    def _apply(self, gradient: Any, var: Any) -> Any:
+        kind = var.dtype.base_dtype
+        rows = None
+        if isinstance(gradient, tf.IndexedSlices):
+            rows, places = tf.unique(gradient.indices)
+            values = tf.unsorted_segment_sum(gradient.values, places, tf.shape(rows)[0])
+            if self.sparse != "rows":
+                values = tf.scatter_nd(tf.expand_dims(rows, 1), values, tf.cast(tf.shape(var), rows.dtype))
+            gradient = values
+        slots = {name: self.get_slot(var, name) for name in self._slot_names()}
+        only = rows is not None and self.sparse == "rows"
+        now = {name: tf.gather(slot, rows) if only else tf.identity(slot) for name, slot in slots.items()}
+        current = (tf.gather(var, rows) if only else tf.identity(var)) if self._reads_weights() else None
+        rate = self._rate(kind)
+        change, after = self.rule(tf.cast(gradient, kind), rate, now, kind, current)
+        with tf.control_dependencies([x for x in (change, *after.values()) if not x.has_value]):
+            ops = [
+                tf.scatter_update(slots[name], rows, value) if only else tf.assign(slots[name], value)
+                for name, value in after.items()
+            ]
+            if rows is None or self.sparse == "dense":
+                step = tf.assign_sub(var, change)
+            else:
+                step = tf.scatter_sub(var, rows, change if only else tf.gather(change, rows))
+        constraint = getattr(var, "constraint", None)
+        if constraint is not None:
+            with tf.control_dependencies([step] if not state.is_eager() else []):
+                step = tf.assign(var, constraint(var))
+        return step if state.is_eager() else tf.group(step, *ops)
+
+    def _reads_weights(self) -> bool:
+        return False
+
+    def rule(self, gradient: Any, rate: Any, slots: dict[str, Any], kind: Any, var: Any) -> tuple[Any, dict[str, Any]]:
+        """What is taken off a weight, and the new values of its slots."""
+        raise NotImplementedError
+
+    # --------------------------------------------------------------------------------------------------------- configs
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments."""
+        config: dict[str, Any] = {"name": self._name}
+        for clip in ("clipnorm", "clipvalue"):
+            if getattr(self, clip) is not None:
+                config[clip] = getattr(self, clip)
+        for name, value in self._hyper.items():
+            if isinstance(value, schedules.LearningRateSchedule):
+                config[name] = schedules.serialize(value)
+            elif isinstance(value, (tf.Tensor, tf.Variable)):
+                config[name] = state.get_value(value)
+            else:
+                config[name] = value() if callable(value) else value
+        return {**config, **self._options}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """The optimizer that a config describes."""
+        config = dict(config)
+        if "lr" in config:
+            config["learning_rate"] = config.pop("lr")
+        if isinstance(config.get("learning_rate"), dict):
+            config["learning_rate"] = schedules.deserialize(config["learning_rate"], custom_objects)
+        return cls(**config)
+
+    def _trackable_children(self) -> dict[str, Any]:
+        own = {name: value for name, value in self._hyper.items() if isinstance(value, tf.Variable)}
+        return {"iter": self.iterations, **own}
+
+
+def _initialize(optimizer: Any, name: str, kwargs: dict[str, Any], hypers: dict[str, Any], **options: Any) -> None:
+    Optimizer.__init__(optimizer, name, **kwargs)
+    hypers["learning_rate"] = kwargs.get("lr", hypers["learning_rate"])
+    for key, value in hypers.items():
+        optimizer._set_hyper(key, value)
+    optimizer._options.update(options)
+    for key, value in options.items():
+        object.__setattr__(optimizer, key, value)
+
+
+def _epsilon(value: float | None) -> float:
+    return state.epsilon() if value is None else value
+
+
+@registry.add("sgd")
+class SGD(Optimizer):
+    """Gradient descent, with momentum if it is not 0."""
+
+    def __init__(
+        self, learning_rate: Any = 0.01, momentum: float = 0.0, nesterov: bool = False, name: str = "SGD", **kwargs: Any
+    ) -> None:
+        _initialize(self, name, kwargs, {"learning_rate": learning_rate, "momentum": momentum}, nesterov=nesterov)
+        self._has_momentum = not isinstance(momentum, (int, float)) or momentum > 0
+
+    def _slot_names(self) -> list[str]:
+        return ["momentum"] if self._has_momentum else []
+
+    def rule(self, gradient: Any, rate: Any, slots: dict[str, Any], kind: Any, var: Any) -> tuple[Any, dict[str, Any]]:
+        """What is taken off a weight, and its new momentum."""
+        if not slots:
+            return rate * gradient, {}
+        momentum = self._number("momentum", kind)
+        moving = slots["momentum"] * momentum - rate * gradient
+        return (rate * gradient - moving * momentum if self.nesterov else -moving), {"momentum": moving}
+
+
+@registry.add("rmsprop")
+class RMSprop(Optimizer):
+    """Gradients divided by the root of their running mean square."""
+
+    sparse = "slots"
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        rho: float = 0.9,
+        momentum: float = 0.0,
+        epsilon: float | None = 1e-7,
+        centered: bool = False,
+        name: str = "RMSprop",
+        **kwargs: Any,
+    ) -> None:
+        hypers = {"learning_rate": learning_rate, "rho": rho, "momentum": momentum}
+        _initialize(self, name, kwargs, hypers, epsilon=_epsilon(epsilon), centered=centered)
+        self._has_momentum = not isinstance(momentum, (int, float)) or momentum > 0
+
+    def _slot_names(self) -> list[str]:
+        return ["rms", *["momentum"] * self._has_momentum, *["mg"] * self.centered]
+
+    def rule(self, gradient: Any, rate: Any, slots: dict[str, Any], kind: Any, var: Any) -> tuple[Any, dict[str, Any]]:
+        """What is taken off a weight, and its new running means."""
+        rho = self._number("rho", kind)
+        after = {"rms": rho * slots["rms"] + (1 - rho) * tf.square(gradient)}
+        spread = after["rms"]
+        if self.centered:
+            after["mg"] = rho * slots["mg"] + (1 - rho) * gradient
+            spread = spread - tf.square(after["mg"])
+        if not self._has_momentum:
+            return rate * gradient / (tf.sqrt(spread) + self.epsilon), after
+        step = rate * gradient / tf.sqrt(spread + self.epsilon)
+        after["momentum"] = self._number("momentum", kind) * slots["momentum"] + step
+        return after["momentum"], after
+
+
+@registry.add("adagrad")
+class Adagrad(Optimizer):
+    """Gradients divided by the root of the sum of their squares."""
+
+    slots = {"accumulator": 0.1}
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        initial_accumulator_value: float = 0.1,
+        epsilon: float | None = 1e-7,
+        name: str = "Adagrad",
+        **kwargs: Any,
+    ) -> None:
+        _initialize(self, name, kwargs, {"learning_rate": learning_rate}, epsilon=_epsilon(epsilon))
+        self._options["initial_accumulator_value"] = initial_accumulator_value
+        self.slots = {"accumulator": initial_accumulator_value}
+
+    def rule(self, gradient: Any, rate: Any, slots: dict[str, Any], kind: Any, var: Any) -> tuple[Any, dict[str, Any]]:
+        """What is taken off a weight, and its new sum."""
+        total = slots["accumulator"] + tf.square(gradient)
+        return rate * gradient / (tf.sqrt(total) + self.epsilon), {"accumulator": total}
+
+
+@registry.add("adadelta")
+class Adadelta(Optimizer):
+    """Gradients scaled by running means of past steps and gradients."""
+
+    slots = {"accum_grad": 0.0, "accum_var": 0.0}
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        rho: float = 0.95,
+        epsilon: float | None = 1e-7,
+        name: str = "Adadelta",
+        **kwargs: Any,
+    ) -> None:
+        _initialize(self, name, kwargs, {"learning_rate": learning_rate, "rho": rho}, epsilon=_epsilon(epsilon))
+
+    def rule(self, gradient: Any, rate: Any, slots: dict[str, Any], kind: Any, var: Any) -> tuple[Any, dict[str, Any]]:
+        """What is taken off a weight, and its new running means."""
+        rho = self._number("rho", kind)
+        squares = rho * slots["accum_grad"] + (1 - rho) * tf.square(gradient)
+        step = tf.sqrt(slots["accum_var"] + self.epsilon) * gradient / tf.sqrt(squares + self.epsilon)
+        steps = rho * slots["accum_var"] + (1 - rho) * tf.square(step)
+        return rate * step, {"accum_grad": squares, "accum_var": steps}
+
+
+class _OfMoments(Optimizer):
+    """What keeps running means of gradients and of their squares."""
+
+    slots = {"m": 0.0, "v": 0.0}
+
+    def _betas(self, kind: Any) -> tuple[Any, Any, Any, Any]:
+        step = tf.cast(self.iterations + 1, kind)
+        first, second = self._number("beta_1", kind), self._number("beta_2", kind)
+        return first, second, tf.pow(first, step), tf.pow(second, step)
+
+
+@registry.add("adam")
+class Adam(_OfMoments):
+    """Steps by running means of gradients and of their squares (Kingma and Ba, 2014)."""
+
+    sparse = "dense"
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float | None = 1e-7,
+        amsgrad: bool = False,
+        name: str = "Adam",
+        **kwargs: Any,
+    ) -> None:
+        hypers = {"learning_rate": learning_rate, "beta_1": beta_1, "beta_2": beta_2}
+        _initialize(self, name, kwargs, hypers, epsilon=_epsilon(epsilon), amsgrad=amsgrad)
+
+    def _slot_names(self) -> list[str]:
+        return ["m", "v", *["vhat"] * self.amsgrad]
+
+    def rule(self, gradient: Any, rate: Any, slots: dict[str, Any], kind: Any, var: Any) -> tuple[Any, dict[str, Any]]:
+        """What is taken off a weight, and its new running means."""
+        first, second, first_power, second_power = self._betas(kind)
+        rate = rate * tf.sqrt(1 - second_power) / (1 - first_power)
+        m = slots["m"] + (gradient - slots["m"]) * (1 - first)
+        v = slots["v"] + (tf.square(gradient) - slots["v"]) * (1 - second)
+        after = {"m": m, "v": v}
+        if self.amsgrad:
+            after["vhat"] = v = tf.maximum(slots["vhat"], v)
+        return rate * m / (tf.sqrt(v) + self.epsilon), after
+
+
+@registry.add("adamax")
+class Adamax(_OfMoments):
+    """Adam by the greatest norm."""
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float | None = 1e-7,
+        name: str = "Adamax",
+        **kwargs: Any,
+    ) -> None:
+        hypers = {"learning_rate": learning_rate, "beta_1": beta_1, "beta_2": beta_2}
+        _initialize(self, name, kwargs, hypers, epsilon=_epsilon(epsilon))
+
+    def rule(self, gradient: Any, rate: Any, slots: dict[str, Any], kind: Any, var: Any) -> tuple[Any, dict[str, Any]]:
+        """What is taken off a weight, and its new running means."""
+        first, second, first_power, _ = self._betas(kind)
+        m = slots["m"] + (gradient - slots["m"]) * (1 - first)
+        v = tf.maximum(second * slots["v"], tf.abs(gradient))
+        return rate / (1 - first_power) * m / (v + self.epsilon), {"m": m, "v": v}
+
+
+@registry.add("nadam")
+class Nadam(_OfMoments):
+    """Adam with Nesterov's momentum."""
+
+    sparse = "slots"
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float | None = 1e-7,
+        name: str = "Nadam",
+        **kwargs: Any,
+    ) -> None:
+        decay = kwargs.pop("schedule_decay", 0.004)
+        kwargs.setdefault("decay", decay)
+        hypers = {"learning_rate": learning_rate, "beta_1": beta_1, "beta_2": beta_2}
+        _initialize(self, name, kwargs, hypers, epsilon=_epsilon(epsilon))
+        self._schedule: Any = None
+
+    def _rate(self, kind: Any) -> Any:
+        rate = self._get_hyper("learning_rate")
+        return tf.cast(rate(tf.cast(self.iterations, kind)) if callable(rate) else rate, kind)
+
+    def _create_slots(self, var_list: Any) -> None:
+        self._create_hypers()
+        if self._schedule is None:
+            with tf.init_scope():
+                self._schedule = self._variable("momentum_cache", np.float32(1))
+            self._weights.append(self._schedule)
+        super()._create_slots(var_list)
+
+    def _apply_all(self, pairs: list[Any]) -> list[Any]:
+        self._cache = tf.identity(self._schedule)
+        now, _ = self._momenta(tf.float32)
+        after = self._cache * now
+        ops = super()._apply_all(pairs)
+        with tf.control_dependencies([] if state.is_eager() else ops):
+            kept = tf.assign(self._schedule, after)
+            return [*ops, kept if state.is_eager() else tf.group(kept)]
+
+    def _momenta(self, kind: Any) -> tuple[Any, Any]:
+        step = tf.cast(self.iterations + 1, kind)
+        first, decay = self._number("beta_1", kind), self._number("decay", kind)
+        now, following = (first * (1 - 0.5 * tf.pow(tf.cast(0.96, kind), decay * s)) for s in (step, step + 1))
+        return now, following
+
+    def rule(self, gradient: Any, rate: Any, slots: dict[str, Any], kind: Any, var: Any) -> tuple[Any, dict[str, Any]]:
+        """What is taken off a weight, and its new running means."""
+        first, second, _, second_power = self._betas(kind)
+        now, following = self._momenta(kind)
+        product = tf.cast(self._cache, kind) * now
+        scaled = gradient / (1 - product)
+        m = first * slots["m"] + (1 - first) * gradient
+        v = second * slots["v"] + (1 - second) * tf.square(gradient)
+        mean = (1 - now) * scaled + following * m / (1 - product * following)
+        return rate * mean / (tf.sqrt(v / (1 - second_power)) + self.epsilon), {"m": m, "v": v}
+
+
+@registry.add("ftrl")
+class Ftrl(Optimizer):
+    """Follow the regularized leader (McMahan et al., 2013)."""
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        learning_rate_power: float = -0.5,
+        initial_accumulator_value: float = 0.1,
+        l1_regularization_strength: float = 0.0,
+        l2_regularization_strength: float = 0.0,
+        name: str = "Ftrl",
+        l2_shrinkage_regularization_strength: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        hypers = {
+            "learning_rate": learning_rate,
+            "learning_rate_power": learning_rate_power,
+            "l1_regularization_strength": l1_regularization_strength,
+            "l2_regularization_strength": l2_regularization_strength,
+        }
+        options = {
+            "initial_accumulator_value": initial_accumulator_value,
+            "l2_shrinkage_regularization_strength": l2_shrinkage_regularization_strength,
+        }
+        _initialize(self, name, kwargs, hypers, **options)
+        self.slots = {"accumulator": initial_accumulator_value, "linear": 0.0}
+
+    def _reads_weights(self) -> bool:
+        return True
+
+    def rule(self, gradient: Any, rate: Any, slots: dict[str, Any], kind: Any, var: Any) -> tuple[Any, dict[str, Any]]:
+        """What is taken off a weight, and its new sums."""
+        power = self._number("learning_rate_power", kind)
+        l1, l2 = (self._number(f"{norm}_regularization_strength", kind) for norm in ("l1", "l2"))
+        total = slots["accumulator"] + tf.square(gradient)
+        shrunk = gradient + 2 * self.l2_shrinkage_regularization_strength * var
+        scale = (tf.pow(total, -power) - tf.pow(slots["accumulator"], -power)) / rate
+        linear = slots["linear"] + shrunk - scale * var
+        quadratic = tf.pow(total, -power) / rate + 2 * l2
+        wanted = tf.where(tf.abs(linear) > l1, (tf.sign(linear) * l1 - linear) / quadratic, tf.zeros_like(var))
+        return var - wanted, {"accumulator": total, "linear": linear}
+
+
+class TFOptimizer:
+    """An optimizer of ``tf.train`` as Keras uses it."""
+
+    def __init__(self, optimizer: Any, iterations: Any = None) -> None:
+        self.optimizer = optimizer
+        state.track_optimizer(optimizer)
+        with tf.init_scope():
+            self.iterations = K.variable(0, dtype="int64", name="iterations") if iterations is None else iterations
+
+    def get_updates(self, loss: Any, params: Any) -> list[Any]:
+        """Operations that take one step down the loss."""
+        pairs = self.optimizer.compute_gradients(loss, list(params))
+        return [self.optimizer.apply_gradients(pairs, global_step=self.iterations)]
+
+    def apply_gradients(self, grads_and_vars: Any, name: str | None = None) -> Any:
+        """Change weights by their gradients."""
+        return self.optimizer.apply_gradients(grads_and_vars, global_step=self.iterations, name=name)
+
+    def _create_slots(self, var_list: Any) -> None:
+        self.optimizer._create_slots(list(var_list))
+
+    @property
+    def weights(self) -> list[Any]:
+        """Not there, as in TensorFlow."""
+        raise NotImplementedError(
+            errors.message(
+                "weights of an optimizer of tf.train", "an optimizer of tf.keras", "optimizer.optimizer.variables()"
+            )
+        )
+
+    def get_config(self) -> Any:
+        """Not there, as in TensorFlow."""
+        raise NotImplementedError(
+            errors.message(
+                "the config of an optimizer of tf.train", "an optimizer of tf.keras", "tf.keras.optimizers.Adam()"
+            )
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "optimizer":
+            raise AttributeError(name)
+        return getattr(self.optimizer, name)
+
+
+def get(identifier: Any) -> Any:
+    """An optimizer by its name or config; one of ``tf.train`` as Keras uses it."""
+    if isinstance(identifier, (Optimizer, TFOptimizer)):
+        return identifier
+    if isinstance(identifier, tf.train.Optimizer):
+        return TFOptimizer(identifier)
+    if isinstance(identifier, (str, dict)):
+        return deserialize({"class_name": identifier, "config": {}} if isinstance(identifier, str) else identifier)
+    raise ValueError(
+        f"Could not interpret optimizer identifier: {identifier}\n"
+        + errors.message(repr(identifier), "a name, a config or an optimizer", "'adam'")
+    )
+
+
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    """The optimizer that a config describes; names in any case."""
+    name = config["class_name"]
+    if name.lower() in registry.objects:
+        config = {**config, "class_name": name.lower()}
+    return deserialize_keras_object(config, registry.objects, custom_objects, "optimizer")
+
+
+serialize = serialize_keras_object

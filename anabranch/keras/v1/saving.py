@@ -1,0 +1,609 @@
+"""Models in files: JSON and YAML of their configs, HDF5 files of weights or of all, checkpoints by object.
+
+The HDF5 layout is that of TensorFlow 1.15's Keras: a group for each layer with its weights under their variables'
+names,
+and for a whole model the config, the arguments of ``compile`` and the optimizer's weights beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import anabranch as tf
+from anabranch.core import errors
+from anabranch.core.values import nest
+from anabranch.keras.v1 import backend as K
+from anabranch.keras.v1 import objects, optimizers, state
+from anabranch.keras.v1.layer import registry
+from anabranch.keras.v1.network import InputLayer
+
+VERSION = "2.2.4-tf"
+_SUFFIXES = (".h5", ".keras", ".hdf5")
+
+
+def _h5py() -> Any:
+    try:
+        import h5py
+    except ModuleNotFoundError as problem:
+        raise ImportError(
+            "`save_model` requires h5py.\n"
+            + errors.message("a process without h5py", "h5py, for HDF5 files", "pip install 'anabranch[keras]'")
+        ) from problem
+    return h5py
+
+
+@contextlib.contextmanager
+def _opened(place: Any, mode: str) -> Iterator[Any]:
+    h5py = _h5py()
+    if isinstance(place, h5py.Group):
+        yield place
+        return
+    with h5py.File(os.fspath(place), mode) as file:
+        yield file
+
+
+def is_hdf5(path: Any) -> bool:
+    """Whether a path names an HDF5 file."""
+    return str(path).endswith(_SUFFIXES)
+
+
+def _plain(x: Any) -> Any:
+    """What JSON takes of a value."""
+    if hasattr(x, "get_config"):
+        return {"class_name": type(x).__name__, "config": x.get_config()}
+    if isinstance(x, np.ndarray):
+        return x.tolist()
+    if isinstance(x, np.generic):
+        return x.item()
+    if isinstance(x, tf.Dimension):
+        return x.value
+    if isinstance(x, tf.TensorShape):
+        return x.as_list()
+    if isinstance(x, tf.DType):
+        return x.name
+    if callable(x):
+        return x.__name__
+    raise TypeError(
+        f"Not JSON Serializable: {x!r}\n"
+        + errors.message(f"{x!r} in a config", "numbers, strings, lists", "get_config")
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- configs
+
+
+def _described(model: Any) -> dict[str, Any]:
+    return {
+        "class_name": type(model).__name__,
+        "config": model.get_config(),
+        "keras_version": VERSION,
+        "backend": "tensorflow",
+    }
+
+
+def to_json(model: Any, **kwargs: Any) -> str:
+    """The config of a model as JSON."""
+    return json.dumps(_described(model), default=_plain, **kwargs)
+
+
+def to_yaml(model: Any, **kwargs: Any) -> str:
+    """The config of a model as YAML: JSON, which is a part of it."""
+    return to_json(model, **kwargs)
+
+
+def model_from_config(config: Any, custom_objects: Any = None) -> Any:
+    """The model that a config describes."""
+    if isinstance(config, list):
+        raise TypeError(
+            "`model_from_config` expects a dictionary, not a list. Maybe you meant to use "
+            "`Sequential.from_config(config)`?\n"
+            + errors.message("a list", "a dict with class_name and config", "Sequential.from_config(config)")
+        )
+    return registry.deserialize(_older(config), custom_objects)
+
+
+def _older(config: dict[str, Any]) -> dict[str, Any]:
+    """A config as this version spells it: that of Keras 2.2 names the layers of a Sequential by a list."""
+    if isinstance(config.get("config"), list):
+        return {**config, "config": {"name": None, "layers": config["config"]}}
+    return config
+
+
+def model_from_json(json_string: str, custom_objects: Any = None) -> Any:
+    """The model that a text of JSON describes."""
+    return model_from_config(json.loads(json_string), custom_objects)
+
+
+def model_from_yaml(yaml_string: str, custom_objects: Any = None) -> Any:
+    """The model that a text of YAML describes: one that ``to_yaml`` gave."""
+    try:
+        config = json.loads(yaml_string)
+    except ValueError as problem:
+        raise errors.UnimplementedError(
+            None, None, errors.message("YAML that is not JSON", "what model.to_yaml() gave", "model_from_json(text)")
+        ) from problem
+    return model_from_config(config, custom_objects)
+
+
+def clone_model(model: Any, input_tensors: Any = None, clone_function: Any = None) -> Any:
+    """A model of the same layers with new weights.
+
+    Args:
+        model: the model.
+        input_tensors: tensors to build it on; new inputs if None.
+        clone_function: makes each layer from that of the model.
+    """
+    if not model._is_graph_network:
+        raise ValueError(
+            "Expected `model` argument to be a functional `Model` instance, but got a subclass model instead.\n"
+            + errors.message("a model that says in call what it computes", "a network of tensors", "type(model)()")
+        )
+    made: dict[int, Any] = {}
+
+    def copy(layer: Any) -> Any:
+        if id(layer) not in made:
+            made[id(layer)] = (clone_function or (lambda one: type(one).from_config(one.get_config())))(layer)
+        return made[id(layer)]
+
+    if input_tensors is None and type(model).__name__ == "Sequential":
+        return type(model)([copy(layer) for layer in model.layers], name=model.name)
+    given = nest.flatten(input_tensors) if input_tensors is not None else [None] * len(model.inputs)
+    values: dict[int, Any] = {}
+    for x, tensor in zip(model.inputs, given, strict=True):
+        layer = x._keras_history.layer
+        if tensor is None:
+            tensor = (
+                InputLayer(
+                    batch_input_shape=getattr(layer, "_batch_input_shape", None),
+                    dtype=layer.dtype,
+                    sparse=getattr(layer, "sparse", False),
+                    name=layer.name,
+                )
+                ._inbound_nodes[0]
+                .output_tensors
+            )
+        elif not hasattr(tensor, "_keras_history"):
+            tensor = (
+                InputLayer(input_tensor=tensor, name=f"input_wrapper_for_{layer.name}")._inbound_nodes[0].output_tensors
+            )
+        values[id(x)] = tensor
+    for node in model._nodes:
+        outputs = nest.flatten(node.output_tensors)
+        if all(id(x) in values for x in outputs):
+            continue
+        taken = nest.map_structure(lambda x: values[id(x)], node.input_tensors)
+        results = nest.flatten(copy(node.outbound_layer)(taken, **node.arguments))
+        values.update({id(x): y for x, y in zip(outputs, results, strict=True)})
+    ends = [nest.map_structure(lambda x: values[id(x)], one) for one in (model._nested_inputs, model._nested_outputs)]
+    return tf.keras.Model(*ends, name=model.name)
+
+
+# ------------------------------------------------------------------------------------------------------------- weights
+
+
+def _write_attribute(group: Any, name: str, values: Any) -> None:
+    """A list of names as an attribute, in parts if it is too long for one."""
+    data = np.asarray([value.encode("utf8") if isinstance(value, str) else value for value in values])
+    parts = 1
+    while any(part.nbytes > 64512 for part in np.array_split(data, parts)):
+        parts += 1
+    if parts == 1:
+        group.attrs[name] = data
+    else:
+        for i, part in enumerate(np.array_split(data, parts)):
+            group.attrs[f"{name}{i}"] = part
+
+
+def _read_attribute(group: Any, name: str) -> list[str]:
+    if name in group.attrs:
+        parts = [group.attrs[name]]
+    else:
+        parts = []
+        while f"{name}{len(parts)}" in group.attrs:
+            parts.append(group.attrs[f"{name}{len(parts)}"])
+    return [item.decode("utf8") if isinstance(item, bytes) else str(item) for part in parts for item in part]
+
+
+def _write_arrays(group: Any, names: list[str], arrays: list[Any]) -> None:
+    _write_attribute(group, "weight_names", names)
+    for name, array in zip(names, arrays, strict=True):
+        if np.ndim(array):
+            group.create_dataset(name, data=array)
+        else:
+            group.create_dataset(name, np.shape(array), dtype=np.asarray(array).dtype)[()] = array
+
+
+def _write_layers(group: Any, layers: list[Any]) -> None:
+    _write_attribute(group, "layer_names", [layer.name for layer in layers])
+    group.attrs["backend"] = b"tensorflow"
+    group.attrs["keras_version"] = VERSION.encode()
+    for layer in layers:
+        weights = layer.weights
+        arrays = [np.asarray(array) for array in state.batch_get_value(weights)]
+        _write_arrays(group.create_group(layer.name), [weight.name for weight in weights], _stored(layer, arrays))
+
+
+def save_weights(model: Any, filepath: Any, overwrite: bool = True, save_format: str | None = None) -> None:
+    """Write the weights of a model: to an HDF5 file, or to a checkpoint by object."""
+    path = os.fspath(filepath)
+    as_hdf5 = is_hdf5(path) if save_format is None else save_format.lower().strip() in ("h5", "hdf5", "keras")
+    if save_format is not None and not as_hdf5 and save_format.lower().strip() not in ("tensorflow", "tf"):
+        raise ValueError(
+            f"Unknown format {save_format!r}. Was expecting one of {{'tf', 'h5'}}.\n"
+            + errors.message(repr(save_format), "'tf' or 'h5'", "save_format='h5'")
+        )
+    if not model.built:
+        raise ValueError(
+            "Weights for model have not yet been created. Weights are created when the Model is "
+            "first called on inputs or "
+            "`build()` is called with an `input_shape`.\n"
+            + errors.message("a model without weights", "a model that is built", "model.build((None, 3))")
+        )
+    if not _may_write(path if as_hdf5 else f"{path}.index", overwrite):
+        return
+    if as_hdf5:
+        with _opened(path, "w") as file:
+            _write_layers(file, model.layers)
+    else:
+        session = None if state.is_eager() else state.get_session()
+        tf.train.Checkpoint(root=model).write(path, session=session)
+        tf.train.update_checkpoint_state(os.path.dirname(path), path, all_model_checkpoint_paths=[path])
+
+
+def _may_write(path: str, overwrite: bool) -> bool:
+    if overwrite or not os.path.exists(path):
+        return True
+    answer = ""
+    while answer not in ("y", "n"):
+        answer = input(f"[WARNING] {path} already exists - overwrite? [y/n]").strip().lower()
+    return answer == "y"
+
+
+def load_weights(model: Any, filepath: Any, by_name: bool = False) -> Any:
+    """Read the weights of a model from a file that was written by :func:`save_weights` or :func:`save_model`."""
+    path = os.fspath(filepath)
+    if is_hdf5(path) and not os.path.exists(f"{path}.index"):
+        if not model.built:
+            raise ValueError(
+                "Unable to load weights saved in HDF5 format into a subclassed Model which has "
+                "not created its variables "
+                "yet. Call the Model first, then load the weights.\n"
+                + errors.message("a model without weights", "a model that is built", "model.build((None, 3))")
+            )
+        with _opened(path, "r") as file:
+            group = file["model_weights"] if "layer_names" not in file.attrs and "model_weights" in file else file
+            (_read_by_name if by_name else _read_layers)(group, model.layers)
+        return None
+    if by_name:
+        raise NotImplementedError(
+            "Weights may only be loaded based on topology into Models when loading TensorFlow-formatted weights\n"
+            + errors.message("by_name=True for a checkpoint", "by_name=False", "an HDF5 file")
+        )
+    if not state.is_eager():
+        session = state.get_session()
+        status = tf.train.Checkpoint(root=model).read(path)
+        status.run_restore_ops(session)
+        return status
+    return tf.train.Checkpoint(root=model).read(path)
+
+
+def _arrays_of(group: Any, name: str) -> list[np.ndarray]:
+    return [np.asarray(group[name][weight]) for weight in _read_attribute(group[name], "weight_names")]
+
+
+def _read_layers(group: Any, layers: list[Any]) -> None:
+    own = [layer for layer in layers if layer.weights]
+    names = [name for name in _read_attribute(group, "layer_names") if _read_attribute(group[name], "weight_names")]
+    if len(names) != len(own):
+        raise ValueError(
+            f"You are trying to load a weight file containing {len(names)} layers into a model "
+            f"with {len(own)} layers.\n"
+            + errors.message(
+                f"weights of {len(names)} layers", f"{len(own)} layers", "load_weights(path, by_name=True)"
+            )
+        )
+    pairs: list[tuple[Any, Any]] = []
+    for name, layer in zip(names, own, strict=True):
+        pairs += _fitted(layer, name, _arrays_of(group, name))
+    state.batch_set_value(pairs)
+
+
+def _read_by_name(group: Any, layers: list[Any]) -> None:
+    pairs: list[tuple[Any, Any]] = []
+    for name in _read_attribute(group, "layer_names"):
+        arrays = _arrays_of(group, name)
+        for layer in layers:
+            if layer.name == name and arrays:
+                pairs += _fitted(layer, name, arrays)
+    state.batch_set_value(pairs)
+
+
+def _fitted(layer: Any, name: str, arrays: list[np.ndarray]) -> list[tuple[Any, Any]]:
+    weights = layer.weights
+    arrays = _restored(layer, arrays)
+    if len(weights) != len(arrays):
+        raise ValueError(
+            f'Layer "{layer.name}" (named "{name}" in the weight file) expects {len(weights)} weights, '
+            "but the saved weights "
+            f"have {len(arrays)} elements.\n"
+            + errors.message(f"{len(arrays)} arrays", f"{len(weights)} arrays", "a file of the same layers")
+        )
+    for weight, array in zip(weights, arrays, strict=True):
+        if K.dims(weight.shape) != array.shape:
+            raise ValueError(
+                f'Layer "{layer.name}", weight {weight.name} has shape {weight.shape}, but the saved weight has shape '
+                f"{array.shape}.\n" + errors.message(f"shape {array.shape}", f"{weight.shape}", "the same layer sizes")
+            )
+    return list(zip(weights, arrays, strict=True))
+
+
+def _by_gate(kernel: np.ndarray, gates: int, change: Any) -> np.ndarray:
+    return np.hstack([change(part) for part in np.hsplit(kernel, gates)])
+
+
+def _stored(layer: Any, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """Weights as a file holds them: those of cuDNN's layers are transposed gate by gate, with the bias twice."""
+    kind = type(layer).__name__
+    if kind not in ("CuDNNLSTM", "CuDNNGRU") or len(arrays) != 3:
+        return arrays
+    gates = 4 if kind == "CuDNNLSTM" else 3
+    kernel, recurrent, bias = arrays
+    kernel = _by_gate(kernel, gates, lambda k: k.T.reshape(k.shape, order="C"))
+    recurrent = _by_gate(recurrent, gates, lambda k: k.T)
+    return [kernel, recurrent, np.tile(0.5 * bias, 2) if kind == "CuDNNLSTM" else bias.reshape(-1)]
+
+
+def _restored(layer: Any, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """Weights of a file as the layer holds them."""
+    weights = layer.weights
+    if len(arrays) != 3 or len(weights) != 3 or not hasattr(layer, "cell"):
+        return arrays
+    kernel, recurrent, bias = arrays
+    units = recurrent.shape[0]
+    is_cudnn = (
+        recurrent.ndim == 2
+        and bias.ndim == 1
+        and bias.size in (8 * units, 6 * units)
+        and recurrent.shape[1] * 2 == bias.size
+    )
+    if not is_cudnn:
+        return arrays
+    gates = bias.size // (2 * units)
+    kernel = _by_gate(kernel, gates, lambda k: k.T.reshape(k.shape, order="F"))
+    recurrent = _by_gate(recurrent, gates, lambda k: k.T)
+    return [kernel, recurrent, bias.reshape(2, -1).sum(0) if gates == 4 else bias.reshape(2, -1)]
+
+
+# -------------------------------------------------------------------------------------------------------- whole models
+
+
+def save_model(
+    model: Any,
+    filepath: Any,
+    overwrite: bool = True,
+    include_optimizer: bool = True,
+    save_format: str | None = None,
+    signatures: Any = None,
+) -> None:
+    """Write a model to an HDF5 file, or to a SavedModel for inference if ``save_format`` is ``'tf'``."""
+    if save_format == "tf":
+        export_saved_model(model, os.fspath(filepath))
+        return
+    if signatures is not None or save_format not in (None, "h5", "hdf5"):
+        raise ValueError(
+            errors.message(f"save_format={save_format!r}, signatures", "'h5', or 'tf'", "save_format='h5'")
+        )
+    if not model._is_graph_network:
+        raise NotImplementedError(
+            "Saving the model to HDF5 format requires the model to be a Functional model or a "
+            "Sequential model. It does not "
+            "work for subclassed models, because such models are defined via the body of a "
+            "Python method, which isn't safely "
+            "serializable. Consider using `save_weights`, in order to save the weights of the model.\n"
+            + errors.message("a model of one's own", "a network of tensors", "model.save_weights(path)")
+        )
+    h5py = _h5py()
+    if not isinstance(filepath, h5py.Group) and not _may_write(os.fspath(filepath), overwrite):
+        return
+    with _opened(filepath, "w") as file:
+        file.attrs["keras_version"] = VERSION.encode()
+        file.attrs["backend"] = b"tensorflow"
+        described = {"class_name": type(model).__name__, "config": model.get_config()}
+        file.attrs["model_config"] = json.dumps(described, default=_plain).encode("utf8")
+        _write_layers(file.create_group("model_weights"), model.layers)
+        optimizer = model.optimizer
+        if not include_optimizer or optimizer is None:
+            return
+        if isinstance(optimizer, optimizers.TFOptimizer):
+            tf.logging.warning(
+                "TensorFlow optimizers do not make it possible to access optimizer attributes or optimizer state after "
+                "instantiation. As a result, we cannot save the optimizer as part of the model save file."
+            )
+            return
+        training = {
+            "optimizer_config": {"class_name": type(optimizer).__name__, "config": optimizer.get_config()},
+            **model._compile_arguments,
+        }
+        file.attrs["training_config"] = json.dumps(training, default=_plain).encode("utf8")
+        if optimizer.weights:
+            arrays = state.batch_get_value(optimizer.weights)
+            names = [weight.name for weight in optimizer.weights]
+            _write_arrays(file.create_group("optimizer_weights"), names, arrays)
+
+
+def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True) -> Any:
+    """Read a model from an HDF5 file.
+
+    Args:
+        filepath: the file.
+        custom_objects: classes and functions of the program by their names.
+        compile: compile it as it was.
+
+    Raises:
+        ValueError: the file holds no config. ImportError: h5py is not installed. OSError: there is no such file.
+    """
+    if isinstance(filepath, (str, os.PathLike)) and os.path.isdir(filepath):
+        raise errors.UnimplementedError(
+            None,
+            None,
+            errors.message(
+                "a SavedModel as a Keras model", "an HDF5 file", "tf.saved_model.loader.load, or load_model('m.h5')"
+            ),
+        )
+    with _opened(filepath, "r") as file:
+        config = file.attrs.get("model_config")
+        if config is None:
+            raise ValueError(
+                "No model found in config file.\n"
+                + errors.message(f"{filepath}", "a file of a whole model", "model.load_weights(path)")
+            )
+        model = model_from_config(_json(config), custom_objects)
+        _read_layers(file["model_weights"], model.layers)
+        training = file.attrs.get("training_config")
+        if not compile or training is None:
+            return model
+        arguments = _json(training)
+        optimizer = optimizers.deserialize(arguments.pop("optimizer_config"), custom_objects)
+        names = ("loss", "metrics", "loss_weights", "sample_weight_mode", "weighted_metrics")
+        with objects.CustomObjectScope(custom_objects or {}):
+            given = {name: _by_names(arguments.get(name), custom_objects) for name in names}
+            model.compile(optimizer=optimizer, **given)
+            if "optimizer_weights" in file:
+                stored = file["optimizer_weights"]
+                arrays = [np.asarray(stored[name]) for name in _read_attribute(stored, "weight_names")]
+                _restore_optimizer(model, optimizer, arrays)
+    return model
+
+
+def _restore_optimizer(model: Any, optimizer: Any, arrays: list[Any]) -> None:
+    if isinstance(optimizer, optimizers.TFOptimizer):
+        return
+    with tf.name_scope("training/" + optimizer._name):
+        optimizer._create_slots(model._collected_trainable_weights)
+    try:
+        optimizer.set_weights(arrays)
+    except ValueError:
+        tf.logging.warning(
+            "Error in loading the saved optimizer state. As a result, your model is starting with a freshly "
+            "initialized optimizer."
+        )
+
+
+def _by_names(item: Any, custom_objects: Any) -> Any:
+    if isinstance(item, dict) and "class_name" not in item:
+        return {name: _by_names(value, custom_objects) for name, value in item.items()}
+    if isinstance(item, list):
+        return [_by_names(value, custom_objects) for value in item]
+    if isinstance(item, dict):
+        for module in ("losses", "metrics"):
+            known = getattr(tf.keras, module)._registry.objects
+            if item["class_name"] in {**known, **(custom_objects or {})}:
+                return objects.deserialize_keras_object(item, known, custom_objects, "object")
+    if isinstance(item, str) and custom_objects and item in custom_objects:
+        return custom_objects[item]
+    return item
+
+
+def _json(text: Any) -> Any:
+    return json.loads(text.decode("utf8") if isinstance(text, bytes) else text)
+
+
+def export_saved_model(
+    model: Any,
+    saved_model_path: str,
+    custom_objects: Any = None,
+    as_text: bool = False,
+    input_signature: Any = None,
+    serving_only: bool = False,
+) -> None:
+    """Write a SavedModel whose default signature maps the inputs of a model to its outputs.
+
+    Args:
+        model: a network of tensors, in a graph.
+        saved_model_path: directory, which must not exist.
+        custom_objects, as_text, input_signature: must have their defaults.
+        serving_only: without effect: only what is served is written.
+    """
+    if custom_objects or as_text or input_signature is not None or state.is_eager() or model.inputs is None:
+        raise errors.UnimplementedError(
+            None,
+            None,
+            errors.message(
+                "export_saved_model of this model or with these arguments",
+                "a network of tensors in a graph",
+                "tf.saved_model.simple_save(session, path, inputs, outputs)",
+            ),
+        )
+    session = state.get_session()
+    tf.saved_model.simple_save(
+        session,
+        saved_model_path,
+        inputs=dict(zip(model.input_names, model.inputs, strict=True)),
+        outputs=dict(zip(model.output_names, model.outputs, strict=True)),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- summary
+
+
+def summary_lines(model: Any, line_length: int | None = None, positions: Any = None) -> Iterator[str]:
+    """The lines of a model's summary."""
+    if not model.built:
+        raise ValueError(
+            "This model has not yet been built. Build the model first by calling `build()` or "
+            "calling `fit()` with some data, "
+            "or specify an `input_shape` argument in the first layer(s) for automatic build.\n"
+            + errors.message("a model without weights", "a model that is built", "model.build((None, 3))")
+        )
+    sequential = not model._is_graph_network or all(
+        len(node.histories) < 2 and len([n for n in node.outbound_layer._outbound_nodes if n in model._nodes]) < 2
+        for node in model._nodes
+    )
+    length = line_length or (65 if sequential else 98)
+    places = positions or ([0.45, 0.85, 1.0] if sequential else [0.33, 0.55, 0.67, 1.0])
+    places = [int(length * p) for p in places] if places[-1] <= 1 else places
+    heads = ["Layer (type)", "Output Shape", "Param #", *([] if sequential else ["Connected to"])]
+
+    def row(fields: list[Any]) -> str:
+        line = ""
+        for i, field in enumerate(fields):
+            line = (line[:-1] + " " if i else "") + str(field)
+            line = line[: places[i]].ljust(places[i])
+        return line
+
+    yield f'Model: "{model.name}"'
+    yield "_" * length
+    yield row(heads)
+    yield "=" * length
+    layers = model.layers
+    for i, layer in enumerate(layers):
+        try:
+            shape: Any = layer.output_shape
+        except AttributeError:
+            shape = "multiple"
+        fields = [
+            f"{layer.name} ({type(layer).__name__})",
+            shape,
+            layer.count_params() if layer.built else "0 (unused)",
+        ]
+        if sequential:
+            yield row(fields)
+        else:
+            nodes = [node for node in layer._inbound_nodes if any(node is n for n in model._nodes)]
+            links = [f"{h.layer.name}[{h.node_index}][{h.tensor_index}]" for node in nodes for h in node.histories]
+            yield row([*fields, links[0] if links else ""])
+            for link in links[1:]:
+                yield row(["", "", "", link])
+        yield ("=" if i == len(layers) - 1 else "_") * length
+    trained = sum(K.count_params(w) for w in getattr(model, "_collected_trainable_weights", model.trainable_weights))
+    frozen = sum(K.count_params(w) for w in model.non_trainable_weights)
+    yield f"Total params: {trained + frozen:,}"
+    yield f"Trainable params: {trained:,}"
+    yield f"Non-trainable params: {frozen:,}"
+    yield "_" * length
