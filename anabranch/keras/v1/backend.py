@@ -50,7 +50,7 @@ _SAME: dict[str, Callable[..., Any]] = {
 }
 
 
-def dims(shape: Any) -> tuple[int | None, ...]:
+def dims(shape: Any) -> tuple[Any, ...]:
     """A shape as a tuple of ints and None."""
     return tuple(tf.TensorShape(shape).as_list())
 

@@ -13,7 +13,7 @@ registry = Registry("initializer", makers=True)
 def _named(cls: Any, keras_name: str, **defaults: Any) -> Any:
     """A class of initializers under Keras' name, with other defaults."""
 
-    class Initializer(cls):  # type: ignore[misc]
+    class Initializer(cls):
         _keras_name = keras_name
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:

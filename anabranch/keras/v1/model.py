@@ -304,7 +304,7 @@ class Model(Network):
 
     def _run(self, kind: str, batch: Any) -> list[Any]:
         inputs, targets = batch[0], batch[1]
-        return self._steps.run(kind, inputs, targets, batch[2] if len(batch) > 2 else None)  # type: ignore[no-any-return]
+        return self._steps.run(kind, inputs, targets, batch[2] if len(batch) > 2 else None)
 
     # ----------------------------------------------------------------------------------------------------------- loops
 
@@ -346,7 +346,7 @@ class Model(Network):
             class_weight: weight of each class.
             sample_weight: weight of each sample.
             steps_per_epoch, validation_steps: number of steps; all if None.
-            validation_freq: validate after so many epochs, or after these.
+            validation_freq: number of epochs between validations, or a list of epochs.
             max_queue_size, workers, use_multiprocessing: without effect: batches are made between steps.
 
         Returns:
@@ -373,9 +373,9 @@ class Model(Network):
             inputs, targets, weights = self._standard(x, y, sample_weight, class_weight)
             groups = [inputs, targets, *([weights] if weights is not None else [])]
             at = int(inputs[0].shape[0] * (1.0 - validation_split))
-            parts = [batch_sources.split(group, at) for group in groups]
-            validation = batch_sources.Arrays([after for _, after in parts], batch_size or 32)
-            data: Any = batch_sources.Arrays([before for before, _ in parts], batch_size or 32, shuffle)
+            halves = [batch_sources.split(group, at) for group in groups]
+            validation = batch_sources.Arrays([after for _, after in halves], batch_size or 32)
+            data: Any = batch_sources.Arrays([before for before, _ in halves], batch_size or 32, shuffle)
         if validation_data is not None or not validation_split:
             data = self._data(x, y, sample_weight, class_weight, batch_size, steps_per_epoch, shuffle, "train")
         return self._train(

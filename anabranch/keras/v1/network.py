@@ -166,6 +166,8 @@ class Network(Layer):
     """A directed graph of layers, or the base of models that say in ``call`` what they compute."""
 
     _is_network = True
+    inputs: Any
+    outputs: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         for old, new in (("input", "inputs"), ("output", "outputs")):
@@ -179,7 +181,8 @@ class Network(Layer):
     def _init_own(self, name: str | None = None, **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         self._is_graph_network = False
-        self.inputs = self.outputs = None
+        object.__setattr__(self, "inputs", None)
+        object.__setattr__(self, "outputs", None)
         self.built = False
 
     def _init_graph(self, inputs: Any, outputs: Any, name: str | None = None, **kwargs: Any) -> None:
@@ -553,7 +556,7 @@ def _history_of(tensors: list[Any]) -> None:
 def get_source_inputs(tensor: Any, layer: Any = None, node_index: int | None = None) -> list[Any]:
     """The inputs that a tensor depends on."""
     if not hasattr(tensor, "_keras_history"):
-        return tensor  # type: ignore[no-any-return]
+        return tensor
     found: dict[int, Any] = {}
     waiting = [tensor]
     while waiting:

@@ -245,7 +245,9 @@ class Optimizer:
         if not pairs:
             raise ValueError(
                 "No gradients provided for any variable.\n"
-                + errors.message("no gradient at all", "at least one", "a loss that depends on the variables")
+                + errors.message(
+                    "no gradient at all", "a gradient for one variable or more", "a loss that depends on the variables"
+                )
             )
         with tf.name_scope(self._name):
             self._create_slots([var for _, var in pairs])

@@ -215,7 +215,7 @@ class Sequential(Model):
     @classmethod
     def from_config(cls, config: Any, custom_objects: Any = None) -> Any:
         """The model that a config describes."""
-        data = {"name": None, "layers": config} if isinstance(config, list) else config
+        data: dict[str, Any] = {"name": None, "layers": config} if isinstance(config, list) else config
         model = cls(name=data.get("name"))
         for layer in data["layers"]:
             model.add(registry.deserialize(layer, custom_objects))

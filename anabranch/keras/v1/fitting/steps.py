@@ -27,7 +27,9 @@ class Compiled:
         self.model = model
         self.optimizer = optimizers.get(optimizer)
         self.names = list(model.output_names)
-        self.losses = [None if one is None else losses.as_loss(one) for one in _by_output(loss, self.names, "loss")]
+        self.losses: list[Any] = [
+            None if one is None else losses.as_loss(one) for one in _by_output(loss, self.names, "loss")
+        ]
         weights = [1.0 if w is None else w for w in _by_output(loss_weights, self.names, "loss_weights")]
         self.loss_weights = weights
         self.modes = _by_output(modes, self.names, "sample_weight_mode")

@@ -96,7 +96,7 @@ class BatchNormalization(Configured):
                 + errors.message(f"shape {input_shape}", f"a known size of axis {self.axis}", "x.set_shape(...)")
             )
         self.input_spec = InputSpec(ndim=len(sizes), axes={axis: sizes[axis] for axis in axes})
-        self.axis = [axis for axis in axes]
+        self.axis: Any = list(axes)
         shape = (sizes[axes[0]],) if len(axes) == 1 else tuple(size if i in axes else 1 for i, size in enumerate(sizes))
         self.gamma = self.beta = None
         if self.scale:

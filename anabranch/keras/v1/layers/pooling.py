@@ -378,7 +378,9 @@ class UpSampling2D(_UpSampling):
 
     def call(self, inputs: Any) -> Any:
         """Compute the outputs."""
-        return backend_nn.resize_images(inputs, *self.size, self.data_format, interpolation=self.interpolation)
+        return backend_nn.resize_images(
+            inputs, self.size[0], self.size[1], self.data_format, interpolation=self.interpolation
+        )
 
 
 @registry.add()
@@ -394,4 +396,4 @@ class UpSampling3D(_UpSampling):
 
     def call(self, inputs: Any) -> Any:
         """Compute the outputs."""
-        return backend_nn.resize_volumes(inputs, *self.size, self.data_format)
+        return backend_nn.resize_volumes(inputs, self.size[0], self.size[1], self.size[2], self.data_format)

@@ -33,11 +33,6 @@ class Wrapper(Layer):
             self.layer.built = True
         self.built = True
 
-    @property
-    def activity_regularizer(self) -> Any:
-        """That of the layer."""
-        return getattr(self.layer, "activity_regularizer", None) if "layer" in self.__dict__ else None
-
     def get_config(self) -> dict[str, Any]:
         """What is needed to make the layer anew."""
         return {**super().get_config(), "layer": registry.serialize(self.layer)}
