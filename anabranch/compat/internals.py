@@ -79,7 +79,7 @@ embedding_ops candidate_sampling_ops ctc_ops: nn top @compat.internal.private_na
 resource_variable_ops: top @variables.resource_variable @compat.internal.private_names =generated
 variables partitioned_variables: top @compat.internal.private_names @variables.variable @variables.ref_variable
 variable_scope state_ops: top @compat.internal.private_names @variables.variable =generated
-init_ops init_ops_v2: initializers top @variables.initializers @compat.internal.private_names
+init_ops init_ops_v2: initializers contrib.framework top @variables.initializers @compat.internal.private_names
 summary_op_util: @summary.collected @compat.internal.private_names
 rnn: nn contrib.rnn @compat.internal.private_names
 rnn_cell rnn_cell_impl: nn.rnn_cell contrib.rnn @compat.internal.private_names
@@ -98,10 +98,12 @@ metrics metrics_impl: @compat.internal.metric_internals metrics @compat.internal
 losses losses.losses losses.losses_impl losses.util: losses @compat.internal.private_names
 summary_ops summary_ops_v2: contrib.summary
 standard_ops custom_gradient op_selector unconnected_gradients: top
-distributions.distribution distributions.normal distributions.bernoulli distributions.beta: distributions
+distributions.distribution distributions.bernoulli: distributions
+distributions.normal distributions.beta: distributions contrib.distributions
 distributions.categorical distributions.dirichlet distributions.dirichlet_multinomial: distributions
-distributions.exponential: distributions
-distributions.gamma distributions.laplace distributions.multinomial distributions.student_t: distributions
+distributions.exponential: distributions contrib.distributions
+distributions.multinomial: distributions
+distributions.gamma distributions.laplace distributions.student_t: distributions contrib.distributions
 distributions.uniform distributions.distributions distributions.kullback_leibler: distributions contrib.distributions
 distributions.bijector distributions.bijector_impl distributions.identity_bijector: contrib.distributions
 distributions.transformed_distribution: contrib.distributions

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import control_dependencies, name_scope
+from anabranch.core.graph.static_value import constant_value
 from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.shapes import TensorShape
 
@@ -122,7 +123,8 @@ def checked(tensor: Any, ok: bool, *assertions: Callable[[], Any]) -> Any:
 
 def assert_positive(x: Tensor, text: str) -> Callable[[], Any]:
     """An assertion that all elements are above 0."""
-    return lambda: build("Assert", build("All", build("Greater", x, number(0, x)), _all(x)), [text, x])
+    words = [text, "Condition x > 0 did not hold element-wise:", x]
+    return lambda: build("Assert", build("All", build("Greater", x, number(0, x)), _all(x)), words)
 
 
 def assert_that(condition: Tensor, *data: Any) -> Any:
@@ -157,6 +159,47 @@ class Distribution:
         }
         self._graph_parents = list(graph_parents or [])
         self._name = name or type(self).__name__
+
+    _shaped: ClassVar[tuple[str, ...]] = ()
+    """Parameters that have the shape of a sample of one batch, where that is so of all of them."""
+
+    @classmethod
+    def param_shapes(cls, sample_shape: Any, name: str = "DistributionParamShapes") -> dict[str, Any]:
+        """Shapes of the parameters, as tensors, for which ``sample()`` has a shape.
+
+        Raises:
+            NotImplementedError: the class does not say.
+        """
+        if not cls._shaped:
+            raise NotImplementedError(
+                "_param_shapes not implemented\n"
+                + errors.message(
+                    f"shapes of the parameters of {cls.__name__}", "a class that says them", "tf.distributions.Normal"
+                )
+            )
+        with name_scope(name, None, [sample_shape]):
+            shape = convert_to_tensor(
+                sample_shape.as_list() if isinstance(sample_shape, TensorShape) else sample_shape, dtypes.int32
+            )
+            return {one: shape for one in cls._shaped}
+
+    @classmethod
+    def param_static_shapes(cls, sample_shape: Any) -> dict[str, TensorShape]:
+        """Shapes of the parameters for which ``sample()`` has a shape, which must be known.
+
+        Raises:
+            ValueError: ``sample_shape`` is a tensor whose value is not known.
+        """
+        if isinstance(sample_shape, Tensor):
+            known = constant_value(sample_shape)
+            sample_shape = None if known is None else known.tolist()
+        shape = TensorShape(sample_shape)
+        if not shape.is_fully_defined():
+            raise ValueError(
+                "TensorShape sample_shape must be fully defined\n"
+                + errors.message(f"sample_shape={shape}", "a shape that is known", "sample_shape=[2, 3]")
+            )
+        return {one: shape for one in cls.param_shapes([])}
 
     # -- what it is -------------------------------------------------------------------------------------------------
     @property
@@ -281,7 +324,7 @@ class Distribution:
         """``value`` where it is ``defined``; elsewhere NaN, or a failed step."""
         if self._allow_nan_stats:
             return build("SelectV2", defined, value, nan(value))
-        with control_dependencies([assert_that(defined, text)]):
+        with control_dependencies([assert_that(defined, text, "Condition x < y did not hold element-wise")]):
             return build("Identity", value)
 
     # -- samples ----------------------------------------------------------------------------------------------------

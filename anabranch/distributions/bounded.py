@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ def _count(n: Any) -> Any:
 class Uniform(Distribution):
     """All numbers from ``low`` to ``high``, ``high`` excluded, equally likely."""
 
+    _shaped = ("low", "high")
+
     def __init__(
         self,
         low: Any = 0.0,
@@ -49,7 +51,11 @@ class Uniform(Distribution):
                 tensors["high"],
                 validate_args,
                 lambda: assert_that(
-                    build("Less", tensors["low"], tensors["high"]), "uniform not defined when low >= high."
+                    build("Less", tensors["low"], tensors["high"]),
+                    "uniform not defined when low >= high.",
+                    "Condition x < y did not hold element-wise:",
+                    tensors["low"],
+                    tensors["high"],
                 ),
             )
         super().__init__(
@@ -113,6 +119,8 @@ class Uniform(Distribution):
 @public("distributions.Beta", "contrib.distributions.Beta")
 class Beta(Distribution):
     """Over (0, 1), with density proportional to ``x^(concentration1 - 1) (1 - x)^(concentration0 - 1)``."""
+
+    _shaped = ("concentration1", "concentration0")
 
     def __init__(
         self,
@@ -212,6 +220,8 @@ class Beta(Distribution):
 class Gamma(Distribution):
     """Over the positive numbers, with density proportional to ``x^(concentration - 1) exp(-rate x)``."""
 
+    _shaped: ClassVar[tuple[str, ...]] = ("concentration", "rate")
+
     _concentration: Any
     _rate: Any
 
@@ -297,6 +307,8 @@ class Gamma(Distribution):
 @public("distributions.Exponential", "contrib.distributions.Exponential")
 class Exponential(Gamma):
     """Over the positive numbers, with density ``rate exp(-rate x)``."""
+
+    _shaped = ("rate",)
 
     def __init__(
         self, rate: Any, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Exponential"

@@ -55,6 +55,8 @@ def _count(n: Any) -> Any:
 class Bernoulli(Distribution):
     """1 with probability ``probs``, or log-odds ``logits``; 0 otherwise."""
 
+    _shaped = ("logits",)
+
     def __init__(
         self,
         logits: Any = None,

@@ -148,7 +148,7 @@ class _Counts(_Vectors):
 
     def _checked(self, counts: Any) -> Any:
         def sums() -> Any:
-            return assert_that(build("Equal", _sum(counts), self._total_count), "counts must sum to total_count")
+            return assert_that(build("Equal", _sum(counts), self._total_count), "counts must sum to `self.total_count`")
 
         return checked(counts, self._validate_args, sums)
 

@@ -74,6 +74,8 @@ class Normal(LocationScale):
         >>> y = weights.log_prob(weights.sample([100], seed=1))
     """
 
+    _shaped = ("loc", "scale")
+
     def __init__(
         self, loc: Any, scale: Any, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Normal"
     ) -> None:
@@ -141,6 +143,8 @@ def _log_normal_cdf(z: Any) -> Any:
 class Laplace(LocationScale):
     """The Laplace distribution: densities fall by ``e`` with each ``scale`` away from ``loc``."""
 
+    _shaped = ("loc", "scale")
+
     def __init__(
         self, loc: Any, scale: Any, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Laplace"
     ) -> None:
@@ -195,6 +199,8 @@ def _log_laplace_cdf(z: Any) -> Any:
 class StudentT(LocationScale):
     """Student's t distribution of ``df`` degrees of freedom."""
 
+    _shaped = ("df", "loc", "scale")
+
     def __init__(
         self,
         df: Any,
@@ -245,7 +251,7 @@ class StudentT(LocationScale):
         return build("Log", build("Abs", self._scale)) + 0.5 * (build("Log", self._df) + math.log(math.pi)) + ratio
 
     def _cdf(self, x: Any) -> Any:
-        z = self._z(x)
+        z = self._z(x) * build("Sign", self._scale)  # a negative scale is as good as a positive one
         df = self._df * build("OnesLike", z)
         below = 0.5 * build(
             "Betainc", 0.5 * df, number(0.5, df) * build("OnesLike", df), df / (build("Square", z) + df)

@@ -42,6 +42,7 @@ _KINDS = (
 )
 _DefinedFunction = DefinedFunction
 _compute_fans = initializers._fans
+identity_initializer = tf.initializers.identity
 constant_v1 = tf.constant
 DeviceSpecV1 = DeviceSpecV2 = tf.DeviceSpec
 print_v2 = tf.print
