@@ -353,7 +353,7 @@ def test_errors() -> None:
         run(lambda: D.Bernoulli(probs=1.5, validate_args=True).mean())
     with pytest.raises(failing, match="uniform not defined when low >= high"):
         run(lambda: D.Uniform(1.0, 0.0, validate_args=True).sample())
-    with pytest.raises(failing, match="counts must sum to `self.total_count`"):
+    with pytest.raises(failing, match=r"counts must sum to `self.total_count`"):
         run(lambda: D.Multinomial(3.0, probs=[0.5, 0.5], validate_args=True).prob([1.0, 1.0]))
     with tf.Graph().as_default():
         with pytest.raises(ValueError, match="Must pass probs or logits, but not both"):

@@ -159,3 +159,16 @@ def test_sampled_logits_by_their_internal_name():
     with tf.Session() as session:
         assert session.run([logits, labels])[0].tolist() == [[2.0, 0.0], [3.0, 0.0]]
         assert session.run(labels).tolist() == [[1.0, 0.0], [1.0, 0.0]]
+
+
+def test_crosses_by_their_internal_names():
+    hook.install()
+    try:
+        from tensorflow.python.ops import init_ops, sparse_ops
+
+        assert sparse_ops._sparse_cross is tf.sparse.cross
+        assert sparse_ops._sparse_cross_hashed is tf.sparse.cross_hashed
+        assert init_ops.convolutional_orthogonal_1d is tf.contrib.framework.convolutional_orthogonal_1d
+        assert init_ops.identity_initializer is tf.initializers.identity
+    finally:
+        hook.uninstall()
