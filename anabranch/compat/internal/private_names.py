@@ -42,6 +42,8 @@ _KINDS = (
 )
 _DefinedFunction = DefinedFunction
 _compute_fans = initializers._fans
+_sparse_cross = tf.sparse.cross
+_sparse_cross_hashed = tf.sparse.cross_hashed
 identity_initializer = tf.initializers.identity
 constant_v1 = tf.constant
 DeviceSpecV1 = DeviceSpecV2 = tf.DeviceSpec
