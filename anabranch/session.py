@@ -437,13 +437,21 @@ class BaseSession:
     def _make_callable_from_options(self, callable_options: Any) -> Callable[..., list[Any]]:
         """:meth:`make_callable` of what a ``CallableOptions`` message names; its function gives a list.
 
-        The message's ``run_options`` hold for each run; the function takes ``run_metadata=``.
+        The message's ``run_options`` hold for each run; the function takes ``run_metadata=``. Tensors that the message
+        connects to others are evaluated first, in a step of their own, and stand for both in the step that follows.
         """
         fetches, targets = list(callable_options.fetch), list(callable_options.target)
-        run = self.make_callable([*fetches, *targets], list(callable_options.feed), accept_options=True)
+        feeds, connections = list(callable_options.feed), list(callable_options.tensor_connection)
         options = callable_options.run_options if callable_options.HasField("run_options") else None
+        sources = list(dict.fromkeys(one.from_tensor for one in connections))
+        evaluate = self.make_callable(sources, feeds) if sources else None
+        connected = [*sources, *(one.to_tensor for one in connections)]
+        run = self.make_callable([*fetches, *targets], [*feeds, *connected], accept_options=True)
 
         def call(*values: Any, run_metadata: Any = None) -> list[Any]:
+            if evaluate is not None:
+                by_name = dict(zip(sources, evaluate(*values), strict=True))
+                values = (*values, *by_name.values(), *(by_name[one.from_tensor] for one in connections))
             return run(*values, options=options, run_metadata=run_metadata)[: len(fetches)]
 
         return call

@@ -174,3 +174,21 @@ def test_attributes_in_which_a_module_has_no_variables() -> None:
         holder.kept, holder.cached = tf.Variable(1.0), tf.Variable(2.0)
         assert [one is holder.kept for one in holder.variables] == [True]
         assert len(tf.Module("plain").variables) == 0
+
+
+def test_a_callable_of_a_message_connects_tensors() -> None:
+    tf = anabranch
+    options = config_pb2.CallableOptions()
+    with tf.Graph().as_default(), tf.Session() as session:
+        count = tf.get_variable("count", [], initializer=tf.zeros_initializer(), use_resource=True)
+        fed, first, second = (tf.placeholder(tf.float32, []) for _ in range(3))
+        counted = tf.identity(count.assign_add(fed))
+        session.run(count.initializer)
+        options.feed.append(fed.name)
+        options.fetch.extend([(first + second).name, counted.name])
+        for tensor in (first, second):
+            options.tensor_connection.add(from_tensor=counted.name, to_tensor=tensor.name)
+        run = session._make_callable_from_options(options)
+        assert run(3.0) == [6.0, 3.0]
+        assert run(2.0) == [10.0, 5.0]
+        assert session.run(count) == 5.0

@@ -194,11 +194,11 @@ class Tile(Op):
                 f"Shape must be rank {len(multiples)} but is rank {len(raw)}",
             )
         for times in multiples:
-            if times is not None and times < 0:
+            if times is not None and times < -1:  # -1 is a multiple that is not known, and fails when it runs
                 refuse(c, f"multiples {multiples}", "multiples of 0 and more", "correct that multiple")
         return tuple(
             [
-                0 if size == 0 or times == 0 else None if size is None or times is None else size * times
+                0 if size == 0 or times == 0 else None if size is None or times in (None, -1) else size * times
                 for size, times in zip(raw, multiples, strict=True)
             ]
         )

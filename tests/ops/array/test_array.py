@@ -468,3 +468,13 @@ def test_a_missing_size_beside_zeros_is_computed_from_the_others(tier):
             assert session.run(result, {x: np.zeros(given), shape: wanted}).shape == found
         with pytest.raises(tf.errors.InvalidArgumentError, match="with 2 values, but the requested shape has 0"):
             session.run(result, {x: [1.0, 2.0], shape: [0, -1]})
+
+
+def test_a_multiple_of_minus_1_is_unknown_until_it_runs():
+    with tf.Graph().as_default(), tf.Session() as session:
+        tiled = tf.tile(tf.zeros([2, 0, 3]), [-1, -1, 2])
+        assert tiled.shape.as_list() == [None, 0, 6]
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"Expected multiples\[0\] >= 0, but got -1"):
+            session.run(tiled)
+        with pytest.raises(ValueError, match="multiples of 0 and more"):
+            tf.tile(tf.zeros([2]), [-2])
