@@ -133,6 +133,8 @@ class Builder:
         fetch = self.replaced.get(fetch, fetch)
         if fetch not in self.fed and fetch.op not in regions.static:
             op = fetch.op
+            if op not in regions.loop_of:
+                raise IrregularError(f"the fetch {fetch.name!r} is an argument of no function")
             frame = regions.loop_of[op]
             inside = frame if op.type not in EXITS else frame.parent if frame is not None else None
             if inside is not None or regions.paths.get(fetch) != ():

@@ -196,3 +196,26 @@ def test_a_fifo_is_not_a_checkpoint(tmp_path: Path) -> None:
 def test_braces_in_a_value_that_an_error_shows() -> None:
     text = tf.placeholder(tf.string, [])
     refused(tf.decode_csv(text, [[1.0]]), {text: "{0} {name"}, r"\{0\}")
+
+
+def test_an_argument_beside_control_flow_of_version_1() -> None:
+    graph_def = tf.GraphDef()
+    argument = graph_def.node.add(name="a", op="_Arg")
+    argument.attr["T"].type = 1
+    argument.attr["index"].i = 0
+    tf.import_graph_def(graph_def, name="")
+    graph = tf.get_default_graph()
+    with tf.Session() as session:
+        merged = build("Merge", [tf.constant(1.0), tf.constant(2.0)])[0]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="an argument of a function, outside"):
+            session.run([merged, graph.get_tensor_by_name("a:0")])
+
+
+def test_a_variant_of_another_kind() -> None:
+    optional = build("OptionalNone")
+    refused(build("TensorListLength", optional), {}, "a variant that holds a HostOptional")
+
+
+def test_names_that_are_no_scalars() -> None:
+    with pytest.raises(ValueError, match="must be rank 0 but is rank 1"):
+        build("LoadAndRemapMatrix", [b"x"], b"y", [0], [0], [0.0], num_rows=1, num_cols=1)

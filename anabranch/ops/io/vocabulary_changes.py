@@ -77,6 +77,8 @@ class LoadAndRemapMatrix(Op):
     gradient = _NO_GRADIENT
 
     def shape(c):
+        for name in ("ckpt_path", "old_tensor_name"):
+            c.with_rank(name, 0)
         return (c.attrs["num_rows"], c.attrs["num_cols"])
 
     def host_kernel(ctx, inputs, attrs):

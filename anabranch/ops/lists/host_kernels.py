@@ -42,10 +42,19 @@ def require(ctx: Any, ok: Any, heading: str, given: str, expected: str, instead:
 
 
 def as_list(value: Any) -> HostList:
-    """The list in a value of a variant tensor."""
+    """The list in a value of a variant tensor; InvalidArgumentError if it holds something else."""
     if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 0:
         value = value.item()
-    return to_host(value) if isinstance(value, TracedList) else value
+    found = to_host(value) if isinstance(value, TracedList) else value
+    if not isinstance(found, HostList):
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            errors.message(
+                f"a variant that holds a {type(found).__name__}", "a list of tensors", "an output of a TensorList op"
+            ),
+        )
+    return found
 
 
 def given_shape(value: Any) -> RawShape:
