@@ -74,8 +74,6 @@ class Stretch:
             faults.warn(bug, "straight")
 
     def _results(self, attempt: Attempt, bugs: list[faults.KernelBug]) -> list[Any] | None:
-        if self._misses > MOST_MISSES:
-            return None
         try:
             values = [_operand(attempt.env[key]) for key in self.inputs]
         except KeyError:  # a variable that has no value yet
@@ -89,7 +87,7 @@ class Stretch:
                 except faults.BUGS as problem:
                     bugs.append(code.bug(problem))
             self._misses += 1
-            if len(self._codes) == MOST_FORMS:
+            if len(self._codes) == MOST_FORMS or self._misses > MOST_MISSES:
                 return None
             try:
                 ops = [item.op for item in self.items]
