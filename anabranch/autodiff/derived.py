@@ -15,7 +15,7 @@ from anabranch.core.values.shapes import TensorShape
 def derived_gradient(op: Any, *grads: Any) -> list[Any]:
     """Gradients with respect to the floating and complex inputs of an op-like object, None for the others."""
     definition = opdef.lookup(op.type)
-    attrs = {name: spec.convert(op.get_attr(name), name, op.type) for name, spec in definition.attrs.items()}
+    attrs = {name: spec.convert(op._attrs[name], name, op.type) for name, spec in definition.attrs.items()}
     inputs = list(op.inputs)
     static: set[int] = set()
     for name in definition.compile_time:

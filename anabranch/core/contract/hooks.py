@@ -37,6 +37,7 @@ NAMES = {
     "get_item": "ops.operators: (tensor, key) -> tensor, for x[1:, tf.newaxis]",
     "node_def": "core.graph_def: (operation) -> NodeDef",
     "op_def": "core.graph_def: (definition) -> OpDef",
+    "tensor_attr": "core.graph_def: (array, its dtype or None) -> TensorProto, for Operation.get_attr",
     "attr_from_proto": "core.graph_def: (AttrValue) -> stored attribute value",
     "control_flow_gradient": "autodiff.control_flow: (op, grads) -> a gradient or None per input, for ops with bodies",
     "make_twins": "rewrite.view_twins: (graph, ys, xs) -> None, before gradients walk through version 1",
@@ -90,6 +91,11 @@ def node_def(*args: Any) -> Any:
 def op_def(*args: Any) -> Any:
     """See :data:`NAMES`."""
     return _slots["op_def"](*args)
+
+
+def tensor_attr(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["tensor_attr"](*args)
 
 
 def attr_from_proto(*args: Any) -> Any:

@@ -248,7 +248,7 @@ class OpView:
         return None
 
     def get_attr(self, name: str) -> Any:
-        """Value of an attribute: dtypes as DType, strings as bytes, shapes as TensorShape, lists as list.
+        """Value of an attribute: dtypes as DType, strings as bytes, tensors as TensorProto, shapes as TensorShape.
 
         Raises:
             ValueError: the op has no attribute of that name.
@@ -264,7 +264,12 @@ class OpView:
             )
         value = self._attrs[name]
         spec = self.definition.attrs.get(name)
-        return _public_attr(value, spec.element if spec is not None else "")
+        element = spec.element if spec is not None else ""
+        if element == "tensor":
+            dtype = self._attrs.get("dtype")
+            several = isinstance(value, tuple)
+            return [hooks.tensor_attr(one, dtype) for one in value] if several else hooks.tensor_attr(value, dtype)
+        return _public_attr(value, element)
 
 
 class Inputs(tuple[Any, ...]):

@@ -183,5 +183,6 @@ def _attr_from_proto(proto: Any) -> Any:
 
 hooks.fill("node_def", node_def)
 hooks.fill("op_def", op_def)
+hooks.fill("tensor_attr", attr_values.array_proto)
 hooks.fill("attr_from_proto", _attr_from_proto)
 hooks.fill("graph_def", graph_def)

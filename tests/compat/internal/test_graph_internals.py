@@ -172,3 +172,11 @@ def test_crosses_by_their_internal_names():
         assert init_ops.identity_initializer is tf.initializers.identity
     finally:
         hook.uninstall()
+
+
+def test_the_value_of_a_constant():
+    proto = tf.constant([[1, 2]]).op.get_attr("value")
+    assert list(proto.tensor_shape.dim)[1].size == 2
+    assert tf.make_ndarray(proto).tolist() == [[1, 2]]
+    assert list(tf.constant(0.5, tf.float16).op.get_attr("value").half_val) == [14336]
+    assert list(tf.constant("a").op.get_attr("value").string_val) == [b"a"]

@@ -157,8 +157,8 @@ def test_variables_become_constants_of_their_values(g):
     with tf.Graph().as_default() as again:
         [ref, table, rows, y] = tf.import_graph_def(found, return_elements=["ref", "table", "rows:0", "y:0"])
     verify_graph(again)
-    np.testing.assert_array_equal(ref.get_attr("value"), [10, 20])
-    np.testing.assert_array_equal(table.get_attr("value"), [[0, 1], [2, 3], [4, 5]])
+    np.testing.assert_array_equal(tf.make_ndarray(ref.get_attr("value")), [10, 20])
+    np.testing.assert_array_equal(tf.make_ndarray(table.get_attr("value")), [[0, 1], [2, 3], [4, 5]])
     assert rows.shape.as_list() == y.shape.as_list() == [2, 2]
 
 
