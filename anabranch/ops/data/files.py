@@ -12,6 +12,7 @@ A saved place is the number of a file and how many items of it have been given; 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from anabranch.core import errors, paths
+from anabranch.core import errors, interrupts, paths
 from anabranch.core.contract import hooks
 from anabranch.core.values import budgets, dtypes
 from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Dataset, Element, Iterator, number, stage
@@ -206,6 +207,8 @@ class FileIterator(Iterator):
         self.number = 0
         """How many items of the file have been given, or passed over."""
         self.reader: FileReader | None = None
+        self.steady = False
+        """Whether it is a file, of which one reads without waiting for anybody, and no pipe."""
         self._close_file: Any = None
         self.ahead: list[bytes] = []
         """Items that have been read."""
@@ -221,7 +224,8 @@ class FileIterator(Iterator):
                 self._open()
             assert self.reader is not None
             try:
-                self.ahead, self.at = self.reader.items(), 0
+                with self._undisturbed():
+                    self.ahead, self.at = self.reader.items(), 0
             except errors.OpError as problem:
                 self.ahead, self.at = [], 0
                 if self.reader.pass_over():
@@ -236,17 +240,25 @@ class FileIterator(Iterator):
     def _open(self) -> None:
         self.context.pipeline.current_token.raise_if_cancelled(self.dataset.op)
         try:
-            self.reader = reader = self.dataset.reader(os.fsdecode(self.dataset.files[self.file]))
-            self._close_file = weakref.finalize(self, reader.close)  # also of an iterator that is dropped
+            path = os.fsdecode(self.dataset.files[self.file])
+            self.steady = os.path.isfile(path)
+            with self._undisturbed():
+                self.reader = reader = self.dataset.reader(path)
+                self._close_file = weakref.finalize(self, reader.close)  # also of an iterator that is dropped
         except errors.OpError as problem:
             self._next_file()
             self._fail(problem)
 
+    def _undisturbed(self) -> Any:
+        """What surrounds reads that an interrupt waits for: those of files, as a pipe may make one wait for long."""
+        return interrupts.held() if self.steady else contextlib.nullcontext()
+
     def _next_file(self) -> None:
-        self._drop_reader()
-        self.ahead, self.at = [], 0
-        self.file += 1
-        self.number = 0
+        with interrupts.held():
+            self._drop_reader()
+            self.ahead, self.at = [], 0
+            self.file += 1
+            self.number = 0
 
     def _fail(self, problem: errors.OpError) -> NoReturn:
         raise with_op(problem, self.dataset.op, self.dataset.expected, self.dataset.instead) from None

@@ -16,6 +16,7 @@ import pytest
 import anabranch as tf
 from anabranch.core import cancellation, conditions
 from anabranch.core.cancellation import CancellationToken
+from anabranch.ops.data import files
 from anabranch.ops.io import reader_objects, record_input
 from anabranch.ops.queues import accumulator_objects, barrier_objects, queue_objects, staging_objects
 
@@ -28,7 +29,7 @@ MODULES = (
     record_input,
     staging_objects,
 )
-FILES = frozenset(module.__file__ for module in (*MODULES, cancellation, contextlib))
+FILES = frozenset(module.__file__ for module in (*MODULES, files, cancellation, contextlib))
 ASKING = ("RESUME", "CALL", "CALL_FUNCTION_EX", "JUMP_BACKWARD", "POP_JUMP_BACKWARD")
 """Bytecodes behind which CPython asks whether a signal has come."""
 KEY = np.array([b"a", b"b"], object)
@@ -357,3 +358,26 @@ def test_records_in_random_order_come_once_in_an_epoch_although_a_batch_is_inter
             assert in_a_thread(lambda: self.records.next(20, None)) in (expected[:20], expected[2:22])
 
     everywhere(Records(), "take")
+
+
+def test_records_of_one_length_stay_aligned_wherever_a_pipeline_is_interrupted(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "CHUNK", 7)
+    (tmp_path / "records").write_bytes(b"".join(b"%03d" % number for number in range(8)))
+    dataset = tf.data.FixedLengthRecordDataset(str(tmp_path / "records"), 3)
+    with tf.Session() as session:
+
+        class Records:
+            def make(self):
+                self.element = dataset.make_one_shot_iterator().get_next()
+
+            def take(self):
+                return session.run(self.element)
+
+            def check(self):
+                rest = []
+                with contextlib.suppress(tf.errors.OutOfRangeError):
+                    while True:
+                        rest.append(int(session.run(self.element)))
+                assert rest in (list(range(8)), list(range(1, 8)))
+
+        everywhere(Records(), "take")
