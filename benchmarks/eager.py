@@ -1,12 +1,16 @@
 """Eager mode: one small op, a training step with a tape, and the same as a function; beside peers that are installed.
 
 Run with `python benchmarks/eager.py [anabranch|tensorflow|torch]`; each peer in an environment of its own. Prints
-microseconds of processor time: medians of rounds.
+microseconds of processor time: medians of rounds. With `--beside tensorflow=PYTHON torch=PYTHON` the peers, each run by
+a Python of its own, take turns, and a table has the medians of three turns.
 """
 
 from __future__ import annotations
 
+import collections
+import os
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -77,6 +81,30 @@ def in_torch(torch: Any) -> dict[str, float]:
     return {"one small op": measured(lambda: scalar * scalar, 5000), "training step": measured(step, 50)}
 
 
+TURNS = 3
+
+
+def beside(peers: dict[str, str]) -> None:
+    """Print a table: a row for each case, a column for each peer, which take turns.
+
+    Args:
+        peers: from peers to the Python that runs them.
+    """
+    times: dict[tuple[str, str], list[float]] = collections.defaultdict(list)
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    for _ in range(TURNS):
+        for peer, python in peers.items():
+            command = [python, __file__, peer]
+            output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+            for line in output.splitlines():
+                times[line[13:37].strip(), peer].append(float(line[37:]))
+    cases = list(dict.fromkeys(case for case, _ in times))
+    print(f"{'':24}" + "".join(f"{peer:>12}" for peer in peers))
+    for case in cases:
+        values = [statistics.median(times[case, peer]) if (case, peer) in times else None for peer in peers]
+        print(f"{case:24}" + "".join(f"{'-' if value is None else format(value, '.1f'):>12}" for value in values))
+
+
 def main(peer: str) -> None:
     """Print what a peer takes."""
     if peer == "torch":
@@ -96,4 +124,8 @@ def main(peer: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "anabranch")
+    if sys.argv[1:2] == ["--beside"]:
+        others = dict(argument.split("=", 1) for argument in sys.argv[2:])
+        beside({"anabranch": sys.executable, **others})
+    else:
+        main(sys.argv[1] if len(sys.argv) > 1 else "anabranch")
