@@ -197,6 +197,30 @@ training.tracking.util: train contrib.checkpoint @compat.internal.tracking
 trackable.base trackable.autotrackable trackable.data_structures: @compat.internal.tracking
 autograph.impl.api: autograph =utilities
 keras.engine.input_spec: layers
+keras: keras
+keras.layers keras.layers.core keras.layers.convolutional keras.layers.pooling keras.layers.merge: keras.layers
+keras.layers.recurrent keras.layers.embeddings keras.layers.normalization keras.layers.wrappers: keras.layers
+keras.layers.advanced_activations keras.layers.noise keras.layers.local keras.engine.base_layer: keras.layers
+keras.models keras.engine.training keras.engine.sequential keras.engine.saving: keras.models
+keras.engine.input_layer: keras keras.layers
+keras.engine: keras.layers keras.models
+keras.backend: keras.backend
+keras.activations: keras.activations
+keras.initializers: keras.initializers
+keras.regularizers: keras.regularizers
+keras.constraints: keras.constraints
+keras.losses: keras.losses
+keras.metrics: keras.metrics
+keras.callbacks: keras.callbacks
+keras.optimizers: keras.optimizers
+keras.utils: keras.utils
+keras.applications: keras.applications
+keras.datasets: keras.datasets
+keras.preprocessing: keras.preprocessing
+keras.utils.np_utils keras.utils.data_utils keras.utils.generic_utils: keras.utils
+keras.preprocessing.sequence: keras.preprocessing.sequence
+keras.preprocessing.text: keras.preprocessing.text
+keras.preprocessing.image: keras.preprocessing.image
 data data.ops.dataset_ops data.ops.iterator_ops data.ops.readers data.ops.optional_ops: data data.experimental
 """,
     "python.",

@@ -109,6 +109,8 @@ class IndexedSlices:
 
 def known_shape(vector: Any) -> shapes.RawShape:
     """The raw shape that an integer vector holds, as far as it is known while the graph is built (-1 means unknown)."""
+    if isinstance(vector, (list, tuple)):  # numbers, which `IndexedSlices` takes too
+        return tuple(None if size is None or size < 0 else int(size) for size in vector)
     array = inference.partial_value(vector)
     if array is not None:
         return tuple([None if item is None or item < 0 else int(item) for item in array])

@@ -82,10 +82,16 @@ class Empty(Op):
         return np.full(dims, b"", object) if attrs["dtype"].name == "string" else np.zeros(dims, attrs["dtype"].np)
 
 
-def _range_size(start: Any, limit: Any, delta: Any) -> int:
+def _range_size(start: Any, limit: Any, delta: Any, dtype: Any) -> int:
+    """Number of elements, computed in the dtype of the range: ``(1.1 - 0.1) / 0.1`` is 10 in float32, and above it if
+    the float32 numbers are divided in float64.
+    """
     if isinstance(start, int):
         return max(0, -((start - limit) // delta))
-    return max(0, math.ceil(abs((limit - start) / delta))) if (limit - start) * delta > 0 else 0
+    if (limit - start) * delta <= 0:
+        return 0
+    first, last, step = np.asarray([start, limit, delta]).astype(dtype.np)
+    return max(0, math.ceil(abs(float((last - first) / step))))
 
 
 class Range(Op):
@@ -113,7 +119,7 @@ class Range(Op):
                 "change the sign of delta, or swap start and limit",
                 f"Requires start {'<=' if delta > 0 else '>='} limit when delta {'>' if delta > 0 else '<'} 0",
             )
-        return (_range_size(start, limit, delta),)
+        return (_range_size(start, limit, delta, c.attrs["Tidx"]),)
 
     def kernel(ctx, inputs, attrs):
         for item in inputs:
@@ -129,7 +135,7 @@ class Range(Op):
             start,
             limit,
         )
-        size = _range_size(start, limit, delta)
+        size = _range_size(start, limit, delta, attrs["Tidx"])
         dtype = attrs["Tidx"].np
         if isinstance(start, int):
             if attrs["Tidx"].name == "uint64":

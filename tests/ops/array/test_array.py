@@ -478,3 +478,22 @@ def test_a_multiple_of_minus_1_is_unknown_until_it_runs():
             session.run(tiled)
         with pytest.raises(ValueError, match="multiples of 0 and more"):
             tf.tile(tf.zeros([2]), [-2])
+
+
+@pytest.mark.parametrize(
+    ("start", "limit", "delta", "size"),
+    [(0.1, 1.1, 0.1, 10), (0.0, 0.3, 0.1, 3), (1.0, 0.0, -0.1, 10), (0.1, 0.9, 0.2, 4), (0.0, 100.0, 0.1, 1000)],
+)
+def test_a_range_is_as_long_as_in_tensorflow(start, limit, delta, size):
+    """Sizes as TensorFlow 1.15 gave them, in float32 and in float64."""
+    for dtype in (tf.float32, tf.float64):
+        with tf.Graph().as_default(), tf.Session() as session:
+            place = tf.placeholder(dtype, ())
+            known, found = tf.range(start, limit, delta, dtype=dtype), tf.range(place, limit, delta, dtype=dtype)
+            assert (known.shape.as_list(), session.run(found, {place: start}).shape) == ([size], (size,))
+
+
+def test_slices_whose_dense_shape_is_a_tuple():
+    with tf.Graph().as_default(), tf.Session() as session:
+        slices = tf.IndexedSlices(tf.constant([[1.0, 2.0]]), tf.constant([1]), dense_shape=(3, 2))
+        assert session.run(tf.convert_to_tensor(slices)).tolist() == [[0, 0], [1, 2], [0, 0]]
