@@ -22,7 +22,7 @@ _LIBRARIES = {
     "tpu": "plain optimizers and a session: XLA compiles for the device at hand",
     "lite": "the GraphDef of tf.graph_util.convert_variables_to_constants",
     "raw_ops": "the public function of the op, or tf.build_op",
-    "python.keras": "tf.layers",
+    "python.keras": "tf.keras",
     "python.estimator": "tf.train.MonitoredTrainingSession",
     "python.tpu": "plain optimizers and a session",
 }

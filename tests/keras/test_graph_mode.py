@@ -294,3 +294,16 @@ def test_where_ops_run_at_once():
         mean = tf.keras.metrics.Mean()
         mean(3.0)
         assert mean(5.0).numpy() == 4
+
+
+def test_names_that_programs_import():
+    from anabranch.compat import hook
+
+    for module, name, path in (
+        ("python.keras.layers", "Dense", "layers"),
+        ("python.keras.engine.training", "Model", "models"),
+        ("python.keras.utils.np_utils", "to_categorical", "utils"),
+        ("keras.backend", "get_session", "backend"),
+    ):
+        assert hook.resolve(module, name) is getattr(getattr(tf.keras, path), name)
+    assert tf.contrib.keras.models.Sequential is tf.keras.Sequential
