@@ -15,7 +15,7 @@ from anabranch.core.values import version_two
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "version_two.json").read_text())
-_spec = importlib.util.spec_from_file_location("version_two_cases", ROOT / "tools/golden/version_two_cases.py")
+_spec = importlib.util.spec_from_file_location("version_two_cases", ROOT / "tools/golden/names/version_two_cases.py")
 cases = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(cases)
 

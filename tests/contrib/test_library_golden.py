@@ -1,6 +1,6 @@
 """Layers, nets, metrics and losses against what TensorFlow's libraries made of the same cases.
 
-`tests/golden/library.json` is written by `tools/golden/library.py`: names and shapes of variables, members of
+`tests/golden/library.json` is written by `tools/golden/names/library.py`: names and shapes of variables, members of
 collections, tags of summaries, values.
 """
 
@@ -19,7 +19,7 @@ import anabranch as tf
 
 ROOT = Path(__file__).parents[2]
 GOLDEN: dict[str, Any] = json.loads((ROOT / "tests/golden/library.json").read_text(encoding="utf-8"))
-_spec = importlib.util.spec_from_file_location("golden_library", ROOT / "tools" / "golden" / "library.py")
+_spec = importlib.util.spec_from_file_location("golden_library", ROOT / "tools" / "golden" / "names" / "library.py")
 assert _spec is not None
 assert _spec.loader is not None
 library = importlib.util.module_from_spec(_spec)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from golden.file_dataset_cases import CASES, write_files
-from golden.file_datasets import outcome
+from golden.input.file_dataset_cases import CASES, write_files
+from golden.input.file_datasets import outcome
 
 import anabranch as tf
 
@@ -26,7 +26,7 @@ def path(tmp_path_factory):
 
 
 def test_the_file_is_of_these_cases() -> None:
-    assert list(GOLDEN) == list(CASES), "run `python tools/golden/file_datasets.py` with TensorFlow 1.15"
+    assert list(GOLDEN) == list(CASES), "run `python tools/golden/input/file_datasets.py` with TensorFlow 1.15"
 
 
 @pytest.mark.parametrize("name", list(CASES))

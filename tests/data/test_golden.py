@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden.dataset_cases import AGAIN, CASES
-from golden.dataset_nest_cases import NESTED
-from golden.datasets import elements, elements_or_error
+from golden.input.dataset_cases import AGAIN, CASES
+from golden.input.dataset_nest_cases import NESTED
+from golden.input.datasets import elements, elements_or_error
 
 import anabranch as tf
 
@@ -21,7 +21,7 @@ NESTS = json.loads((ROOT / "tests/golden/dataset_nests.json").read_text(encoding
 
 
 def test_the_file_is_of_these_cases() -> None:
-    assert list(GOLDEN) == list(CASES), "run `python tools/golden/datasets.py` with TensorFlow 1.15"
+    assert list(GOLDEN) == list(CASES), "run `python tools/golden/input/datasets.py` with TensorFlow 1.15"
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
@@ -30,7 +30,7 @@ def test_as_in_tensorflow(name: str) -> None:
 
 
 def test_the_nests_are_of_these_cases() -> None:
-    assert set(NESTS) <= set(NESTED), "run `python tools/golden/datasets.py` with TensorFlow 1.15"
+    assert set(NESTS) <= set(NESTED), "run `python tools/golden/input/datasets.py` with TensorFlow 1.15"
     assert len(NESTS) > 0.9 * len(NESTED)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden.iterator_graph_cases import CASES
-from golden.iterator_graphs import results
+from golden.input.iterator_graph_cases import CASES
+from golden.input.iterator_graphs import results
 
 import anabranch as tf
 
@@ -17,7 +17,7 @@ NOTED: dict[str, Any] = json.loads((FOLDER / "results.json").read_text(encoding=
 
 
 def test_the_files_are_of_these_cases() -> None:
-    assert list(NOTED) == [case.__name__ for case in CASES], "run `python tools/golden/iterator_graphs.py`"
+    assert list(NOTED) == [case.__name__ for case in CASES], "run `python tools/golden/input/iterator_graphs.py`"
 
 
 @pytest.mark.parametrize("name", list(NOTED))

@@ -1,4 +1,4 @@
-"""Batch renormalisation and parts of batches, against TensorFlow 1.15 (`tools/golden/batch_normalization.py`)."""
+"""Batch renormalisation and parts of batches, against TensorFlow 1.15 (`tools/golden/training/batch_normalization.py`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from golden import batch_normalization as recorded
+from golden.training import batch_normalization as recorded
 
 import anabranch as tf
 

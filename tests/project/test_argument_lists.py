@@ -1,6 +1,6 @@
 """Public functions and classes take the arguments of TensorFlow 1.15, in its order and with its defaults.
 
-`tests/golden/api_arguments.json` has the argument list of each (see `tools/golden/api_arguments.py`). Ours may go on
+`tests/golden/api_arguments.json` has the argument list of each (see `tools/golden/names/api_arguments.py`). Ours may go on
 where TensorFlow's ends. None stands for any default: functions say what it means.
 """
 

@@ -1,6 +1,6 @@
 """How much of what public programs use of TensorFlow 1.x is here, and whether signatures are the same.
 
-`tests/golden/api.json` counts uses in public programs (see `tools/golden/api.py`). Coverage is weighted by use:
+`tests/golden/api.json` counts uses in public programs (see `tools/golden/names/api.py`). Coverage is weighted by use:
 
     python -m pytest tests/project/test_coverage.py -rP
 """

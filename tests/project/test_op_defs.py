@@ -1,6 +1,6 @@
 """Each op that bears a name of TensorFlow has TensorFlow's signature: what a file says of a node must mean the same.
 
-`tests/golden/op_defs.json` holds one line for each of TensorFlow's ops (see `tools/golden/op_defs.py`); the same line
+`tests/golden/op_defs.json` holds one line for each of TensorFlow's ops (see `tools/golden/names/op_defs.py`); the same line
 is written here from the contract. Our own ops have the prefix `Anabranch`, those that only the system makes `_`.
 
 Flags. `commutative` and `aggregate` are compared as they stand, `uninitialized` for ops on references (a handle is a
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden.op_defs import line
+from golden.names.op_defs import line
 from google.protobuf import text_format
 
 import anabranch
@@ -160,7 +160,7 @@ def test_signature(name: str) -> None:
     wanted = GOLDEN["ops"].get(name, CONTRIB.get(name))
     assert wanted is not None, (
         f"TensorFlow has no op {name!r}.\nMend: give an op of our own the prefix `Anabranch`, or run "
-        "`python tools/golden/op_defs.py` with a newer file of op definitions."
+        "`python tools/golden/names/op_defs.py` with a newer file of op definitions."
     )
     given = own_line(OWN[name])
     stateful = " ; stateful" in wanted

@@ -10,7 +10,7 @@ from sources import ROOT
 
 import anabranch as tf
 
-_spec = importlib.util.spec_from_file_location("golden_ragged", ROOT / "tools" / "golden" / "ragged.py")
+_spec = importlib.util.spec_from_file_location("golden_ragged", ROOT / "tools" / "golden" / "kernels" / "ragged.py")
 assert _spec is not None
 assert _spec.loader is not None
 GOLDEN = importlib.util.module_from_spec(_spec)

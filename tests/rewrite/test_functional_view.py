@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from anabranch.control_flow_ops import merge, switch
-from golden.v1_steps import STEPS, check, meta_graph
+from golden.graphs.v1_steps import STEPS, check, meta_graph
 
 import anabranch as tf
 from anabranch.core.graph.body_ops import bodies_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from anabranch.control_flow_ops import merge, switch
-from golden.v1_steps import STEPS, array, meta_graph
+from golden.graphs.v1_steps import STEPS, array, meta_graph
 
 import anabranch as tf
 from anabranch.core.graph.verify import verify_graph

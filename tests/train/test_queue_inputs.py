@@ -1,6 +1,6 @@
 """Queues of inputs: what they give and how their graphs look is TensorFlow's; what they refuse; how they end.
 
-`tests/golden/queue_inputs.json` was made by TensorFlow 1.15.5 (`tools/golden/queue_inputs.py`).
+`tests/golden/queue_inputs.json` was made by TensorFlow 1.15.5 (`tools/golden/input/queue_inputs.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden import queue_input_cases
+from golden.input import queue_input_cases
 
 import anabranch as tf
 from anabranch.ops.sparse.tensor_maps import SparseTensorsMap

@@ -15,7 +15,7 @@ from anabranch.control_flow_ops import (
     next_iteration,
     switch,
 )
-from golden.v1_steps import STEPS, meta_graph
+from golden.graphs.v1_steps import STEPS, meta_graph
 
 import anabranch as tf
 from anabranch.core.graph.collections import proto_functions

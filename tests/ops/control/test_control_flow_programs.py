@@ -1,4 +1,4 @@
-"""Programs with control flow give what TensorFlow gives, in both tiers: see `tools/golden/control_flow_programs.py`."""
+"""Programs with control flow give what TensorFlow gives, in both tiers: see `tools/golden/graphs/control_flow_programs.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden.control_flow_programs import PROGRAMS, results
+from golden.graphs.control_flow_programs import PROGRAMS, results
 
 import anabranch as tf
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from anabranch.testing.op_cases import elsewhere
 
-GOLDEN = "tools/golden/dataset_cases.py"
+GOLDEN = "tools/golden/input/dataset_cases.py"
 GROUPS = "tests/ops/data/test_groups.py"
 STAGES = "tests/ops/data/test_stages.py"
-FILES = "tools/golden/file_dataset_cases.py"
+FILES = "tools/golden/input/file_dataset_cases.py"
 FILE_STAGES = "tests/ops/data/test_file_stages.py"
 ITERATORS = "tests/data/test_iterators.py"
 SHARED = "tests/ops/data/test_shared_state.py"

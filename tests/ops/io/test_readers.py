@@ -1,6 +1,6 @@
 """Readers of files: their records, keys and counts are TensorFlow's; what they do when a file is bad or a step ends.
 
-`tests/golden/readers.json` was made by TensorFlow 1.15.5 (`tools/golden/readers.py`).
+`tests/golden/readers.json` was made by TensorFlow 1.15.5 (`tools/golden/input/readers.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden import reader_cases
+from golden.input import reader_cases
 
 import anabranch as tf
 from anabranch.core.cancellation import CancellationToken

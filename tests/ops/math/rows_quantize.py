@@ -247,7 +247,7 @@ ROWS = [
         tolerance=40,
     ),
     *[
-        elsewhere(name, "tools/golden/raw/quantized_networks.py")
+        elsewhere(name, "tools/golden/kernels/raw/quantized_networks.py")
         for name in (
             "QuantizedAdd",
             "QuantizedAvgPool",

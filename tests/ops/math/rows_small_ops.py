@@ -137,7 +137,7 @@ ROWS = [
     row("DecodeWav", decoded,
         [case(MONO), case(STEREO, desired_samples=1), case(MONO, desired_channels=2, desired_samples=6)],
         open_shape="the file tells"),
-    elsewhere("EncodeWav", "tools/golden/raw/small.py"),
+    elsewhere("EncodeWav", "tools/golden/kernels/raw/small.py"),
     row("AudioSpectrogram", spectrogram,
         [case(real(300, 2), window_size=64, stride=30), case(real(300, 1), window_size=100, stride=100,
                                                              magnitude_squared=True)], tolerance=40),

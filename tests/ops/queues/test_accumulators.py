@@ -1,6 +1,6 @@
 """Conditional accumulators: what is taken is TensorFlow's, and who takes waits.
 
-`tests/golden/accumulators.json` was made by TensorFlow 1.15.5 (`tools/golden/accumulators.py`).
+`tests/golden/accumulators.json` was made by TensorFlow 1.15.5 (`tools/golden/input/accumulators.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from golden import accumulator_cases
+from golden.input import accumulator_cases
 
 import anabranch as tf
 from anabranch.core.cancellation import CancellationToken

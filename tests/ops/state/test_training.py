@@ -27,7 +27,7 @@ SIGNED = ("var", "linear", "m", "mom", "gradient_accumulator", "mg", "grad", "de
 
 
 def operands(names, number, overrides=None, repeated=False, dtype=np.float32, shape=(3, 2)):
-    """Values of the operands called ``names``, as ``tools/golden/optimizers.py`` makes them."""
+    """Values of the operands called ``names``, as ``tools/golden/training/optimizers.py`` makes them."""
     rng = np.random.RandomState(number)
     values = {}
     for name in names:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from anabranch.control_flow_ops import enter, exit, loop_cond, merge, next_iteration, ref_switch, switch
-from golden.random_nests import VARIABLES, programs, run_model, two_steps, without_draws
+from golden.graphs.random_nests import VARIABLES, programs, run_model, two_steps, without_draws
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 

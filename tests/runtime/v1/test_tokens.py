@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from anabranch.control_flow_ops import enter, exit, loop_cond, merge, next_iteration, ref_switch, switch
-from golden.v1_steps import STEPS, check
+from golden.graphs.v1_steps import STEPS, check
 
 import anabranch as tf
 from anabranch.core.graph.build import build
