@@ -14,7 +14,7 @@ from anabranch.runtime.state.resources import RandomCounter
 from anabranch.runtime.step import Step, Transaction
 
 if TYPE_CHECKING:
-    from anabranch.runtime.executor import Executor
+    from anabranch.runtime.runner import Runner
 
 
 class Attempt:
@@ -27,7 +27,7 @@ class Attempt:
 
     def __init__(
         self,
-        runner: Executor,
+        runner: Runner,
         segment: Segment,
         state: SegmentState,
         env: dict[ValueKey, Any],

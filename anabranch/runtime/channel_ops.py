@@ -12,10 +12,10 @@ from anabranch.runtime.step import Step
 from anabranch.runtime.values import to_host
 
 if TYPE_CHECKING:
-    from anabranch.runtime.executor import Executor
+    from anabranch.runtime.runner import Runner
 
 
-def run(runner: Executor, op: Operation, env: dict[ValueKey, Any], step: Step) -> None:
+def run(runner: Runner, op: Operation, env: dict[ValueKey, Any], step: Step) -> None:
     """Run a channel op; variables that it reads are looked at, not held."""
     if op.definition.effect.kind == "body":
         nested.run_channel(runner, op, env, step)

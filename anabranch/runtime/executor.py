@@ -25,7 +25,7 @@ from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import shapes
 from anabranch.runtime import channel_ops, fast_path, first_failure, host_ops, program_items, results
 from anabranch.runtime.attempt import Attempt
-from anabranch.runtime.interpreter import nested, stretches
+from anabranch.runtime.interpreter import body_plans, nested, stretches
 from anabranch.runtime.interpreter.python_results import Recorded
 from anabranch.runtime.plans import ahead, binding, policy, shape_families
 from anabranch.runtime.plans.items import ProgramItem, Segment
@@ -51,9 +51,9 @@ class _CutAnew(Exception):
 class Executor:
     """Run one plan in one resource manager."""
 
-    def __init__(self, plan: Plan, manager: ResourceManager, bodies: nested.BodyPlans | None = None):
+    def __init__(self, plan: Plan, manager: ResourceManager, bodies: body_plans.BodyPlans | None = None):
         self.plan = plan
-        self.bodies = bodies if bodies is not None else nested.BodyPlans(plan)
+        self.bodies = bodies if bodies is not None else body_plans.BodyPlans(plan)
         self.manager = manager
         self._fast: fast_path.FastStep | None = None
         self._considered = -1
@@ -62,6 +62,10 @@ class Executor:
         fetched = [fetch.op if isinstance(fetch, Tensor) else fetch for fetch in plan.fetches if fetch not in plan.fed]
         self.shared = [op for op in fetched if op.definition.makes in ("queue", "barrier", "accumulator")]
         """Makers that are fetched: each must agree with the object that is there."""
+
+    def for_plan(self, plan: Plan, manager: ResourceManager) -> Executor:
+        """What runs another plan, in another manager."""
+        return type(self)(plan, manager, self.bodies)
 
     def prepare(self, tier: str) -> None:
         """Choose the tier of the coming run and arranges the plan if it changed."""

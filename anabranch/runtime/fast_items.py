@@ -19,7 +19,7 @@ from anabranch.runtime.values import on_device, to_host
 from anabranch.xla import engine
 
 if TYPE_CHECKING:
-    from anabranch.runtime.executor import Executor
+    from anabranch.runtime.runner import Runner
 
 
 class OtherShapes(Exception):
@@ -44,7 +44,7 @@ class HostOp:
 
     __slots__ = ("_lent", "_op", "_runner", "_sources", "_stored", "_take")
 
-    def __init__(self, runner: Executor, op: Operation, sources: list[int | None]) -> None:
+    def __init__(self, runner: Runner, op: Operation, sources: list[int | None]) -> None:
         self._runner = runner
         self._op = op
         self._sources = sources

@@ -16,7 +16,7 @@ executor alone.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -32,13 +32,11 @@ from anabranch.runtime.fast_items import BoundProgram, Empty, HostOp, OtherShape
 from anabranch.runtime.plans import program_groups
 from anabranch.runtime.plans.items import HostItem, ProgramItem, Segment
 from anabranch.runtime.plans.plan import Plan
+from anabranch.runtime.runner import Runner
 from anabranch.runtime.state.resources import RandomCounter, Slot, Version
 from anabranch.runtime.step import Call, OtherLayout, Step, Transaction
 from anabranch.runtime.values import own
 from anabranch.xla import engine
-
-if TYPE_CHECKING:
-    from anabranch.runtime.executor import Executor
 
 MAX_FORMS = 8
 """Forms of a segment that are kept, for values of different shapes."""
@@ -54,7 +52,7 @@ _NOTHING: frozenset[Any] = frozenset()
 class FastStep:
     """A plan on the fast path; :func:`of` makes it."""
 
-    def __init__(self, runner: Executor) -> None:
+    def __init__(self, runner: Runner) -> None:
         plan = runner.plan
         self.runner = runner
         self.arrangement = plan.arrangements
@@ -445,7 +443,7 @@ class Form:
         return results.reserve(specs)
 
 
-def of(runner: Executor) -> FastStep | None:
+def of(runner: Runner) -> FastStep | None:
     """The plan of ``runner`` on the fast path, or None if it has something that does not go there."""
     plan = runner.plan
     if plan.nested or plan.varying.open or plan.dynamic_on_host or plan.analysis.carried or runner.shared:
@@ -486,13 +484,21 @@ def _program_fits(item: ProgramItem) -> bool:
     )
 
 
+class FastRunner(Runner, Protocol):
+    """A runner that may go the fast path."""
+
+    @property
+    def fast(self) -> FastStep | None:
+        """The plan on the fast path, if it goes there."""
+
+
 class Repetition:
     """How the step of a fetch structure went last, if it went fast: what a next one of its kind needs."""
 
     __slots__ = ("_kinds", "changes", "fast", "plan", "runner")
 
     def __init__(
-        self, changes: int, names: Sequence[Tensor], values: Sequence[np.ndarray], plan: Plan, runner: Executor
+        self, changes: int, names: Sequence[Tensor], values: Sequence[np.ndarray], plan: Plan, runner: FastRunner
     ):
         self.changes = changes
         """How many the graph had seen."""

@@ -25,7 +25,7 @@ from anabranch.runtime.values import to_host
 from anabranch.xla import lowering, single_op
 
 if TYPE_CHECKING:
-    from anabranch.runtime.executor import Executor
+    from anabranch.runtime.runner import Runner
 
 
 def run(attempt: Attempt, item: HostItem) -> None:
@@ -96,9 +96,7 @@ def interpret(attempt: Attempt, ops: Iterable[Operation]) -> None:
             run(attempt, HostItem(op, plan.sources(op), plan.analysis.state_of(op).writes))
 
 
-def call(
-    runner: Executor, op: Operation, operands: list[Any], token: CancellationToken, philox: Any = None
-) -> list[Any]:
+def call(runner: Runner, op: Operation, operands: list[Any], token: CancellationToken, philox: Any = None) -> list[Any]:
     """What the kernel of an op gives; an error tells of the op."""
     definition = op.definition
     precision = runner.plan.options.precision
@@ -121,7 +119,7 @@ def call(
     return values
 
 
-def framed(runner: Executor, op: Operation, operands: list[Any], kernel: Callable[[], Any]) -> Any:
+def framed(runner: Runner, op: Operation, operands: list[Any], kernel: Callable[[], Any]) -> Any:
     """What a call of an op's kernel with these operands gives.
 
     The one frame around host kernels: :mod:`anabranch.core.contract.faults` says what becomes of what they raise.
@@ -165,7 +163,7 @@ def require_room(op: Operation, operands: Sequence[Any], blocks: int) -> None:
         raise faults.too_large(op, specs)
 
 
-def refused_by_shape(runner: Executor, op: Operation, operands: Sequence[Any]) -> errors.OpError | None:
+def refused_by_shape(runner: Runner, op: Operation, operands: Sequence[Any]) -> errors.OpError | None:
     """What the shape rule of an op says of its operands, unless it has accepted such shapes before."""
     accepted = runner.plan.accepted
     forms = tuple([getattr(value, "shape", None) for value in operands])
@@ -182,7 +180,7 @@ def refused_by_shape(runner: Executor, op: Operation, operands: Sequence[Any]) -
 class _StepContext(kernels.HostContext):
     """Host context of a step: resolves handles in its resource manager."""
 
-    def __init__(self, op: Operation, runner: Executor):
+    def __init__(self, op: Operation, runner: Runner):
         super().__init__(op, runner.resource)
         self._manager = runner.manager
         self._runner = runner

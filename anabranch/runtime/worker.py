@@ -41,7 +41,7 @@ from anabranch.core.live_set import LiveSet
 from anabranch.placement.devices import LOCAL_TASK, Devices
 from anabranch.placement.placer import Placer
 from anabranch.runtime import executor, fast_path, pipeline, portable_plan, step_stats, step_threads
-from anabranch.runtime.interpreter import body_calls, nested
+from anabranch.runtime.interpreter import body_calls, body_plans
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.plans import shape_families
 from anabranch.runtime.plans.plan import Plan
@@ -164,7 +164,7 @@ class Worker:
         soft, logs = (False, False) if config is None else (config.allow_soft_placement, config.log_device_placement)
         self.placer = Placer(self.devices, soft, logs, task)
         self._planning = _Planning(self.handle_of, self.placer, self.options)
-        self._bodies = nested.BodyPlans(self._planning)
+        self._bodies = body_plans.BodyPlans(self._planning)
         bound = self.options.plan_cache_size
         self._plans: Cache[Any, shape_families.Planned] = Cache("plans", bound)
         self._families: Cache[Any, shape_families.Family | None] = Cache("families of shapes", bound)
@@ -413,7 +413,7 @@ class Worker:
         """
         graph, fetches, feeds = registered.step
         planning = self._planning._replace(options=dataclasses.replace(self.options, tier="interpreted"))
-        bodies = nested.BodyPlans(planning, watcher, self._bodies)
+        bodies = body_plans.BodyPlans(planning, watcher, self._bodies)
         feed_shapes = [getattr(value, "shape", None) for value in values]
 
         def make_plan(fetches: Sequence[Any], feeds: Sequence[Tensor]) -> Plan:

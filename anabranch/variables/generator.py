@@ -98,13 +98,19 @@ class Generator(AutoTrackable):
         if copy_from is not None:
             if state is not None or alg is not None:
                 raise ValueError(
-                    errors.message("copy_from with state or alg", "one of the two", "Generator(copy_from=generator)")
+                    errors.message(
+                        "copy_from with state or alg",
+                        "a generator, or a state with its algorithm",
+                        "Generator(copy_from=generator)",
+                    )
                 )
             start, self._alg = copy_from.state, copy_from.algorithm
         else:
             if state is None or alg is None:
                 raise ValueError(
-                    errors.message("a generator without state or alg", "both", "Generator.from_seed(1234)")
+                    errors.message(
+                        "a generator without state or alg", "a state and its algorithm", "Generator.from_seed(1234)"
+                    )
                 )
             self._alg = _checked_algorithm(alg)
             start = _state_tensor(state, _STATE_SIZE)

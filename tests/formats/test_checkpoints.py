@@ -22,7 +22,9 @@ from anabranch.formats.bundle_reader import BundleReader
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "checkpoints"
-_spec = importlib.util.spec_from_file_location("golden_checkpoints", ROOT / "tools" / "golden" / "graphs" / "checkpoints.py")
+_spec = importlib.util.spec_from_file_location(
+    "golden_checkpoints", ROOT / "tools" / "golden" / "graphs" / "checkpoints.py"
+)
 recorder = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(recorder)
 

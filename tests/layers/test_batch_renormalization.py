@@ -1,4 +1,4 @@
-"""Batch renormalisation and parts of batches, against TensorFlow 1.15 (`tools/golden/training/batch_normalization.py`)."""
+"""Batch renormalisation and parts of batches against TensorFlow (`tools/golden/training/batch_normalization.py`)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ import anabranch as tf
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "metrics.json").read_text())
-_spec = importlib.util.spec_from_file_location("metrics_cases", ROOT / "tools" / "golden" / "training" / "metrics_cases.py")
+_spec = importlib.util.spec_from_file_location(
+    "metrics_cases", ROOT / "tools" / "golden" / "training" / "metrics_cases.py"
+)
 cases = importlib.util.module_from_spec(_spec)
 sys.modules["metrics_cases"] = cases
 _spec.loader.exec_module(cases)

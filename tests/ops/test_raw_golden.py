@@ -1,4 +1,4 @@
-"""Ops against what TensorFlow's own kernels gave: `tools/golden/kernels/raw_ops.py` records, its cases stand beside it."""
+"""Ops against what TensorFlow's own kernels gave: `tools/golden/kernels/raw_ops.py` records; cases beside it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anabranch.core.graph.build import build_operation
 from anabranch.session import SessionOptions
 
 ROOT = Path(__file__).parents[2]
-_spec = importlib.util.spec_from_file_location("raw_ops", ROOT / "tools" / "golden" / "kernels" / "raw_ops.py")
+_spec = importlib.util.spec_from_file_location("raw_ops", ROOT / "tools/golden/kernels/raw_ops.py")
 assert _spec is not None
 assert _spec.loader is not None
 raw_ops = importlib.util.module_from_spec(_spec)

@@ -1,7 +1,7 @@
 """Public functions and classes take the arguments of TensorFlow 1.15, in its order and with its defaults.
 
-`tests/golden/api_arguments.json` has the argument list of each (see `tools/golden/names/api_arguments.py`). Ours may go on
-where TensorFlow's ends. None stands for any default: functions say what it means.
+`tests/golden/api_arguments.json` has the argument list of each (see `tools/golden/names/api_arguments.py`). Ours may go
+on where TensorFlow's ends. None stands for any default: functions say what it means.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ GOLDEN: dict[str, list[list[str]]] = json.loads(
 ACCEPTED = {
     "tf.Operation": "operations are made by the graph, not by programs",
     "tf.Tensor": "tensors are made by what executes ops: a graph, or a mode that runs them at once",
+    "tf.RaggedTensor": "made by its factories only; what TensorFlow keeps of other partitions is no argument here",
     "tf.contrib.lookup.InitializableLookupTableBase": "a base class, which programs do not make",
     "tf.contrib.lookup.MutableDenseHashTable": "`shared_name` stands where versions before 1.13 had it",
     "tf.contrib.lookup.MutableHashTable": "`shared_name` stands where versions before 1.13 had it",

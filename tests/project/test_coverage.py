@@ -26,7 +26,6 @@ KEYWORDS_COVERED = 0.999
 # Signatures that differ on purpose: symbol -> reason.
 DIFFERENT = {
     "tf.Operation": "operations are made by the graph, not by programs",
-    "tf.Tensor": "tensors are made by what executes ops: a graph, or a mode that runs them at once",
     "tf.decode_raw": "1.15's order; `input_bytes` takes the place that `bytes` had, with the same meaning",
     "tf.variance_scaling_initializer": "1.15's default; `normal` is its old name and means the same",
     "tf.initializers.variance_scaling": "1.15's default; `normal` is its old name and means the same",

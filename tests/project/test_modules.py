@@ -47,20 +47,6 @@ CIRCLES: tuple[frozenset[str], ...] = (
     ),
     # The builder of the view hands itself to what builds its lists.
     frozenset({"anabranch.rewrite.functional_view", "anabranch.rewrite.view_lists"}),
-    # The executor and the pieces that it is made of name it in their types.
-    frozenset(
-        f"anabranch.runtime.{name}"
-        for name in (
-            "attempt",
-            "channel_ops",
-            "executor",
-            "fast_items",
-            "fast_path",
-            "host_ops",
-            "interpreter.nested",
-            "program_items",
-        )
-    ),
 )
 
 MOST_SKIPS = {PACKAGE: 40, "benchmarks": 2, "tests": 78, "tools": 12}

@@ -1,7 +1,7 @@
 """Each op that bears a name of TensorFlow has TensorFlow's signature: what a file says of a node must mean the same.
 
-`tests/golden/op_defs.json` holds one line for each of TensorFlow's ops (see `tools/golden/names/op_defs.py`); the same line
-is written here from the contract. Our own ops have the prefix `Anabranch`, those that only the system makes `_`.
+`tests/golden/op_defs.json` holds one line for each of TensorFlow's ops (see `tools/golden/names/op_defs.py`); the same
+line is written here from the contract. Our own ops have the prefix `Anabranch`, those that only the system makes `_`.
 
 Flags. `commutative` and `aggregate` are compared as they stand, `uninitialized` for ops on references (a handle is a
 value like others to TensorFlow). `stateful` says less in TensorFlow than an effect does here: what TensorFlow calls

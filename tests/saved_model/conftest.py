@@ -1,4 +1,4 @@
-"""Models that TensorFlow and Keras saved, with what TensorFlow computes from them (tools/golden/graphs/saved_models.py)."""
+"""Models that TensorFlow and Keras saved, and what TensorFlow computes (tools/golden/graphs/saved_models.py)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ from anabranch.ops.summary.encoders import encode_png
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "summaries.json").read_text())
-_spec = importlib.util.spec_from_file_location("golden_summaries", ROOT / "tools" / "golden" / "training" / "summaries.py")
+_spec = importlib.util.spec_from_file_location(
+    "golden_summaries", ROOT / "tools" / "golden" / "training" / "summaries.py"
+)
 recorder = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(recorder)
 

@@ -14,7 +14,9 @@ import anabranch as tf
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "training.json").read_text())
-_spec = importlib.util.spec_from_file_location("golden_training", ROOT / "tools" / "golden" / "training" / "training.py")
+_spec = importlib.util.spec_from_file_location(
+    "golden_training", ROOT / "tools" / "golden" / "training" / "training.py"
+)
 recorder = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(recorder)
 

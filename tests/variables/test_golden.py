@@ -13,7 +13,9 @@ import anabranch as tf
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "variables.json").read_text())
-_spec = importlib.util.spec_from_file_location("golden_variables", ROOT / "tools" / "golden" / "training" / "variables.py")
+_spec = importlib.util.spec_from_file_location(
+    "golden_variables", ROOT / "tools" / "golden" / "training" / "variables.py"
+)
 recorder = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(recorder)
 

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from anabranch.core.cache import Cache, Listed
 from anabranch.core.contract import faults
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
@@ -28,115 +26,18 @@ from anabranch.core.values import dtypes, list_values
 from anabranch.core.values.dtypes import DType
 from anabranch.rewrite import effects, reach
 from anabranch.runtime.interpreter import straight_line as straight
+from anabranch.runtime.interpreter.body_plans import BODIES_FOR_A_SEGMENT
 from anabranch.runtime.plans import policy
 from anabranch.runtime.plans.items import HostItem
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceHandle, ResourceManager, Slot, Version
 from anabranch.runtime.values import Published, device_value, to_host
-from anabranch.runtime.watching import Watcher
 from anabranch.xla import control
 
 if TYPE_CHECKING:
     from anabranch.runtime.attempt import Attempt
-    from anabranch.runtime.executor import Executor
+    from anabranch.runtime.runner import Runner
     from anabranch.runtime.step import Step
-
-BODIES_FOR_A_SEGMENT = 8
-"""A body is not compiled on its own where a segment that costs at most that many times as much will be."""
-
-
-class BodyPlans:
-    """The plans of the nested bodies that a session runs. They are shared by all plans whose ops hold the bodies.
-
-    As many are kept as the session keeps plans, or twice as many as the bodies of one of these if that is more: a step
-    must not drop what it needs next time.
-    """
-
-    def __init__(self, outer: Any, watcher: Watcher | None = None, lasting: BodyPlans | None = None) -> None:
-        self.watcher = watcher
-        """Who is told of each op that is interpreted, if somebody is; then nothing is run in another way."""
-        self.lasting = lasting if lasting is not None else self
-        """The plans of functions that are called when the step is long over: these are not watched."""
-        self._handle_of = outer.handle_of
-        self._placer = outer.placer
-        self._options = outer.options
-        self._plans: Cache[Any, Plan] = Cache("plans of bodies", outer.options.plan_cache_size)
-        self._spent: Cache[Body, float] = Cache("costs of bodies", outer.options.plan_cache_size)
-        self._lock = threading.Lock()
-
-    @property
-    def caches(self) -> list[Listed]:
-        """The caches that it owns, and its plans'."""
-        return [self._plans, self._spent, *(cache for plan in self._plans.values() for cache in plan.caches)]
-
-    def close(self) -> None:
-        """Drop all plans, and keeps none from now on."""
-        self._plans.close()
-        self._spent.close()
-
-    def expect(self, plan: Any) -> None:
-        """Make room for the bodies of a plan."""
-        most = 2 * _count(plan.held_bodies)
-        for cache in (self._plans, self._spent):
-            cache.bound = max(cache.bound, most)
-
-    def straight(self, plan: Plan) -> straight.Straight | None:
-        """What runs a body faster than op by op, if it only computes."""
-        if self.watcher is not None:
-            return None
-        with self._lock:
-            if plan.straight is None:
-                plan.straight = (straight.of(plan),)
-        code: straight.Straight | None = plan.straight[0]
-        return code
-
-    def spend(self, plan: Any, cost: float) -> None:
-        """Notes what interpreting the bodies of ``plan`` has cost in a run."""
-        with self._lock:
-            plan.spent += cost
-            for body in plan.held_bodies:
-                before = self._spent.get(body, default=0.0)
-                self._spent.put(body, before + cost / len(plan.held_bodies))
-
-    def spent(self, plan: Any) -> float:
-        """What interpreting them has cost so far, whichever plan it was done for."""
-        return max(plan.spent, sum(self._spent.peek(body, default=0.0) for body in plan.held_bodies))
-
-    def of(self, body: Body, live: tuple[int, ...]) -> Plan:
-        """The plan of the outputs ``live`` of ``body``, and of the effects that they bring."""
-        key, graph = (body, live), body.graph
-        plan: Plan | None = self._plans.get(key, graph._changes)
-        if plan is None:
-            with graph._lock:
-                changes = graph._stamp()
-                plan = self._plans.peek(key, changes)  # another thread may have made it meanwhile
-                if plan is None:
-                    plan = self._plan(body, live)
-                    old = self._plans.peek(key)
-                    if old is not None:
-                        plan.runs = old.runs
-                    self._plans.put(key, plan, changes)
-        return plan
-
-    def _plan(self, body: Body, live: tuple[int, ...]) -> Plan:
-        feeds = [arg for arg in body.args if not arg.dtype.is_ref]
-        roots: list[Any] = [*[body.outputs[i] for i in live], *body.control_outputs]
-        if len(live) < len(body.outputs):
-            roots += effects.needed_anyway(body)
-        shapes = [arg._shape for arg in feeds]
-        return Plan(roots, feeds, self._handle_of, self._placer, self._options, shapes, nested=True)
-
-
-def _count(bodies: Iterable[Body]) -> int:
-    """How many bodies these are, with those inside of them."""
-    seen: set[Body] = set()
-    waiting = list(bodies)
-    while waiting:
-        body = waiting.pop()
-        if body not in seen:
-            seen.add(body)
-            waiting += [use.body for op in body.operations for use in bodies_of(op)]
-    return len(seen)
 
 
 class Hot(Exception):
@@ -267,7 +168,7 @@ def run_item(attempt: Attempt, item: HostItem) -> None:
     _store(runner, op, outputs, env)
 
 
-def run_channel(runner: Executor, op: Operation, env: dict[ValueKey, Any], step: Step) -> None:
+def run_channel(runner: Runner, op: Operation, env: dict[ValueKey, Any], step: Step) -> None:
     """Run an op whose bodies act on channels: between two segments, in segments of its own."""
     sources = runner.plan.sources(op)
     carried = runner.plan.analysis.carried
@@ -285,9 +186,7 @@ def run_channel(runner: Executor, op: Operation, env: dict[ValueKey, Any], step:
     _store(runner, op, _execute(runner, op, operands, manager, step, live=live), env)
 
 
-def _operands(
-    runner: Executor, op: Operation, sources: Sequence[ValueKey | None], env: dict[ValueKey, Any]
-) -> list[Any]:
+def _operands(runner: Runner, op: Operation, sources: Sequence[ValueKey | None], env: dict[ValueKey, Any]) -> list[Any]:
     """A value for each input: arrays, handles, None for the ref of a variable."""
     operands: list[Any] = []
     for tensor, key in zip(op._inputs, sources, strict=False):
@@ -303,7 +202,7 @@ def _operands(
     return operands
 
 
-def _store(runner: Executor, op: Operation, outputs: Sequence[Any], env: dict[ValueKey, Any]) -> None:
+def _store(runner: Runner, op: Operation, outputs: Sequence[Any], env: dict[ValueKey, Any]) -> None:
     for output, value in zip(op._outputs, outputs, strict=True):
         if output not in runner.plan.fed:
             env[output] = value
@@ -326,10 +225,10 @@ class _Body:
     """A body ready to run any number of times in one manager."""
 
     def __init__(
-        self, runner: Executor, body: Body, live: Sequence[int], manager: ResourceManager, step: Step, waits: bool
+        self, runner: Runner, body: Body, live: Sequence[int], manager: ResourceManager, step: Step, waits: bool
     ):
         self.plan = runner.bodies.of(body, tuple(live))
-        self.runner = type(runner)(self.plan, manager, runner.bodies)
+        self.runner = runner.for_plan(self.plan, manager)
         self.step = dataclasses.replace(step, manager=manager)
         self.live = live
         self.count = len(body.outputs)
@@ -379,7 +278,7 @@ class _Body:
 
 
 def _execute(
-    runner: Executor,
+    runner: Runner,
     op: Operation,
     operands: list[Any],
     manager: ResourceManager,

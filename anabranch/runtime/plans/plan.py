@@ -152,7 +152,7 @@ class Plan:
         self.only_stored = False
         """Whether it runs compiled only if they are."""
         self.straight: Any = None
-        """Of a nested plan, the code that runs it faster than op by op; see ``nested.BodyPlans``."""
+        """Of a nested plan, the code that runs it faster than op by op; see ``body_plans.BodyPlans``."""
         self.held_bodies = tuple([use.body for op in self.analysis.order for use in bodies_of(op)])
         self.tier = ""
         self.why = ""

@@ -12,7 +12,7 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.ops.v1 import switches, tensor_arrays
 from anabranch.rewrite import functional_view, view_twins  # noqa: F401  (view_twins fills a slot)
 from anabranch.runtime.executor import Executor
-from anabranch.runtime.interpreter import nested
+from anabranch.runtime.interpreter import body_plans
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.step import Step
 from anabranch.runtime.v1.token_plan import TokenPlan
@@ -68,7 +68,7 @@ def user_op(runner: Any, op: Operation) -> Operation:
 
 def planned(
     graph: Graph, fetches: Sequence[Any], feeds: Sequence[Tensor], planning: Any, manager: Any,
-    bodies: nested.BodyPlans, make_plan: Callable[[Sequence[Any], Sequence[Tensor]], Plan],
+    bodies: body_plans.BodyPlans, make_plan: Callable[[Sequence[Any], Sequence[Tensor]], Plan],
 ) -> tuple[Any, Any]:  # fmt: skip
     """A plan and what runs it, for fetches that :func:`occurs` is true of."""
     try:

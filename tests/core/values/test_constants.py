@@ -20,7 +20,9 @@ from anabranch.core.values.tensor_proto import array_to_proto, make_ndarray, mak
 
 ROOT = pathlib.Path(__file__).parents[3]
 TABLE = json.loads((ROOT / "tests" / "golden" / "constants.json").read_text())
-_spec = importlib.util.spec_from_file_location("constants_values", ROOT / "tools" / "golden" / "graphs" / "constants_values.py")
+_spec = importlib.util.spec_from_file_location(
+    "constants_values", ROOT / "tools" / "golden" / "graphs" / "constants_values.py"
+)
 _values = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_values)
 NAMES = _values.namespace()

@@ -1,4 +1,4 @@
-"""Programs with control flow give what TensorFlow gives, in both tiers: see `tools/golden/graphs/control_flow_programs.py`."""
+"""Programs with control flow give what TensorFlow gives: `tools/golden/graphs/control_flow_programs.py`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ pytest.importorskip("PIL")
 pytest.importorskip("simplejpeg")
 ROOT = Path(__file__).parents[3]
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "decoded_images.json").read_text())
-_spec = importlib.util.spec_from_file_location("decoded_images", ROOT / "tools" / "golden" / "kernels" / "decoded_images.py")
+_spec = importlib.util.spec_from_file_location(
+    "decoded_images", ROOT / "tools" / "golden" / "kernels" / "decoded_images.py"
+)
 recorder = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(recorder)
 

@@ -13,7 +13,9 @@ import anabranch as tf
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "sparse_parsing.json").read_text())
-_spec = importlib.util.spec_from_file_location("golden_sparse", ROOT / "tools" / "golden" / "input" / "sparse_parsing.py")
+_spec = importlib.util.spec_from_file_location(
+    "golden_sparse", ROOT / "tools" / "golden" / "input" / "sparse_parsing.py"
+)
 recorder = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(recorder)
 

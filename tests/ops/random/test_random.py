@@ -21,7 +21,9 @@ from anabranch.xla import engine, kernel_context
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "random.json").read_text())
-_spec = importlib.util.spec_from_file_location("golden_random", ROOT / "tools" / "golden" / "kernels" / "random_draws.py")
+_spec = importlib.util.spec_from_file_location(
+    "golden_random", ROOT / "tools" / "golden" / "kernels" / "random_draws.py"
+)
 recorder = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(recorder)
 TIERS = ("interpreted", "compiled")

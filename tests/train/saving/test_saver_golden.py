@@ -15,7 +15,9 @@ import anabranch as tf
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "tests" / "golden" / "checkpoints"
 GOLDEN = json.loads((FOLDER / "savers.json").read_text())
-_spec = importlib.util.spec_from_file_location("golden_checkpoints", ROOT / "tools" / "golden" / "graphs" / "checkpoints.py")
+_spec = importlib.util.spec_from_file_location(
+    "golden_checkpoints", ROOT / "tools" / "golden" / "graphs" / "checkpoints.py"
+)
 recorder = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(recorder)
 

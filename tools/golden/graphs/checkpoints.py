@@ -1,8 +1,9 @@
 """Record checkpoints that TensorFlow writes, and the nodes of its savers.
 
-Run with an interpreter that has TensorFlow: `python tools/golden/graphs/checkpoints.py tests/golden/checkpoints`. There are
-then checkpoints of every kind with the same tensors (`tensors()`), one by object, and `savers.json`: for each program
-of `SAVERS`, the nodes that a saver adds and its SaverDef. The tests run the same programs and read the same files.
+Run with an interpreter that has TensorFlow: `python tools/golden/graphs/checkpoints.py tests/golden/checkpoints`. There
+are then checkpoints of every kind with the same tensors (`tensors()`), one by object, and `savers.json`: for each
+program of `SAVERS`, the nodes that a saver adds and its SaverDef. The tests run the same programs and read the same
+files.
 """
 
 import json

@@ -1,10 +1,11 @@
 """Functional control flow between TensorFlow and this package: graphs that each writes and the other runs.
 
-`python tools/golden/graphs/control_flow.py record tests/golden/control_flow`, with an interpreter that has TensorFlow, writes
-GraphDefs of functions with conditionals and loops, with their gradients, and what they compute.
+`python tools/golden/graphs/control_flow.py record tests/golden/control_flow`, with an interpreter that has TensorFlow,
+writes GraphDefs of functions with conditionals and loops, with their gradients, and what they compute.
 
-`python tools/golden/graphs/control_flow.py write FOLDER`, with one that has this package, writes graphs of ours and what they
-compute; `python tools/golden/graphs/control_flow.py check FOLDER`, with TensorFlow again, runs them and compares.
+`python tools/golden/graphs/control_flow.py write FOLDER`, with one that has this package, writes graphs of ours and
+what they compute; `python tools/golden/graphs/control_flow.py check FOLDER`, with TensorFlow again, runs them and
+compares.
 """
 
 import json

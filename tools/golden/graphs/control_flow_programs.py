@@ -1,7 +1,7 @@
 """Programs with control flow through the public interface, and what TensorFlow gives for them.
 
-`python tools/golden/graphs/control_flow_programs.py tests/golden/control_flow_programs.json`, with an interpreter that has
-TensorFlow (with control flow of version 1; a program that this refuses names version 2), records what each program
+`python tools/golden/graphs/control_flow_programs.py tests/golden/control_flow_programs.json`, with an interpreter that
+has TensorFlow (with control flow of version 1; a program that this refuses names version 2), records what each program
 returns. A program takes `tf` and `run(fetches, feeds)`, which initialises variables before the first step; an error
 counts by the name of its class.
 """

@@ -1,8 +1,8 @@
 """Record what TensorFlow's graphs do with names, scopes, control edges, devices and collections.
 
-Run with an interpreter that has TensorFlow: `python tools/golden/graphs/graph_scopes.py tests/golden/graph_scopes.json`.
-A case is a program that uses `tf`, a new default graph `g`, and `out`, to which it appends; the tests run the same
-program. `error(f)` is the name of the class of what `f()` raises, or what it returns.
+Run with an interpreter that has TensorFlow: `python tools/golden/graphs/graph_scopes.py
+tests/golden/graph_scopes.json`. A case is a program that uses `tf`, a new default graph `g`, and `out`, to which it
+appends; the tests run the same program. `error(f)` is the name of the class of what `f()` raises, or what it returns.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Write graphs as TensorFlow writes them, and check that TensorFlow reads ours.
 
-Run with an interpreter that has TensorFlow: `python tools/golden/graphs/graphs.py write tests/golden/graphs` writes one text
-GraphDef per case, and `python tools/golden/graphs/graphs.py read FILE...` imports serialised GraphDefs and prints, for each,
-the names and types of its nodes, or the error.
+Run with an interpreter that has TensorFlow: `python tools/golden/graphs/graphs.py write tests/golden/graphs` writes one
+text GraphDef per case, and `python tools/golden/graphs/graphs.py read FILE...` imports serialised GraphDefs and prints,
+for each, the names and types of its nodes, or the error.
 """
 
 import json

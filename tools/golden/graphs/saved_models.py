@@ -1,9 +1,9 @@
 """Save small models as TensorFlow and Keras save them, with what TensorFlow computes from them.
 
 Run with an interpreter that has TensorFlow and Keras:
-`python tools/golden/graphs/saved_models.py tests/golden/saved_models [NAME...]`. Each model is a folder with the SavedModel
-and `expected.json`: a list of calls, each with signature, inputs and outputs as `{name: {"dtype", "value"}}`; a call's
-effects are seen by those after it.
+`python tools/golden/graphs/saved_models.py tests/golden/saved_models [NAME...]`. Each model is a folder with the
+SavedModel and `expected.json`: a list of calls, each with signature, inputs and outputs as `{name: {"dtype",
+"value"}}`; a call's effects are seen by those after it.
 """
 
 import contextlib

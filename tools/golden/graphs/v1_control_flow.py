@@ -1,10 +1,10 @@
 """Record graphs with control flow of version 1 as TensorFlow writes them, and what they give.
 
-Run with an interpreter that has TensorFlow: `python tools/golden/graphs/v1_control_flow.py tests/golden/v1_control_flow`.
-A case is a program that uses `tf` (with control flow and variables of version 1), `np`, `run(fetches, feeds)`, which
-records one step, and `values(shape)`, floats that are the same each time. Written are, for each case, the graph as
-`<case>.pb` (a MetaGraphDef, whose collections hold the contexts) and, in `steps.json`, its steps: names of fetches and
-operations, feeds, results. Dtypes stand beside values.
+Run with an interpreter that has TensorFlow: `python tools/golden/graphs/v1_control_flow.py
+tests/golden/v1_control_flow`. A case is a program that uses `tf` (with control flow and variables of version 1), `np`,
+`run(fetches, feeds)`, which records one step, and `values(shape)`, floats that are the same each time. Written are, for
+each case, the graph as `<case>.pb` (a MetaGraphDef, whose collections hold the contexts) and, in `steps.json`, its
+steps: names of fetches and operations, feeds, results. Dtypes stand beside values.
 """
 
 import json

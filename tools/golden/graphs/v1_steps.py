@@ -1,4 +1,4 @@
-"""Graphs of version 1 as TensorFlow wrote them, with what it gave for them: see `tools/golden/graphs/v1_control_flow.py`."""
+"""Graphs of version 1 as TensorFlow wrote them, and what it gave: see `tools/golden/graphs/v1_control_flow.py`."""
 
 from __future__ import annotations
 

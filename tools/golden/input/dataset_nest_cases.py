@@ -1,4 +1,5 @@
-"""Stages over nested structures, and over an input that fails, for `tools/golden/input/datasets.py`: see `dataset_cases.py`.
+"""Stages over nested structures, and over an input that fails, for `tools/golden/input/datasets.py`: see
+`dataset_cases.py`.
 
 Each stage stands behind each structure, as an expression of `d`. What TensorFlow refuses, too, is noted: as the class
 of the error. Behind stages over a failing input come `ignore_errors` and what there is still to come.

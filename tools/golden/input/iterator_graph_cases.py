@@ -1,4 +1,5 @@
-"""Graphs with iterators whose MetaGraphs and results `tools/golden/input/iterator_graphs.py` notes from TensorFlow 1.15.
+"""Graphs with iterators whose MetaGraphs and results `tools/golden/input/iterator_graphs.py` notes from TensorFlow
+1.15.
 
 Each function builds a graph with `tf` and returns steps: what is fetched by name, and what is fed. A fed text that
 begins with `@` is the last result of the tensor that it names. The same function builds the graph with Anabranch.

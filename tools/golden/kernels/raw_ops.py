@@ -1,7 +1,7 @@
 """Record what TensorFlow's kernels give for cases of ops: `tests/golden/raw/<family>.json` for `raw/<family>.py`.
 
-Run with an interpreter that has TensorFlow: `python tools/golden/kernels/raw_ops.py FAMILY...`. A family's file holds `CASES`,
-from a name to a :class:`Case`; the tests read the same file, so that only results are stored.
+Run with an interpreter that has TensorFlow: `python tools/golden/kernels/raw_ops.py FAMILY...`. A family's file holds
+`CASES`, from a name to a :class:`Case`; the tests read the same file, so that only results are stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Record TensorFlow's buckets of strings.
 
-Run with an interpreter that has TensorFlow: `python tools/golden/kernels/string_hashes.py tests/golden/string_hashes.json`.
-The words have every length at which the hashes change their way.
+Run with an interpreter that has TensorFlow: `python tools/golden/kernels/string_hashes.py
+tests/golden/string_hashes.json`. The words have every length at which the hashes change their way.
 """
 
 import json

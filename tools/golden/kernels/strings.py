@@ -1,8 +1,8 @@
 """Record what TensorFlow makes of strings.
 
-Run with an interpreter that has TensorFlow: `python tools/golden/kernels/strings.py tests/golden/strings.json`. A case is a
-function of `tf`, its arguments, and keyword arguments; strings are written as Latin-1 texts, one character a byte. A
-result is the output, `{"indices", "values", "shape"}` of a sparse one, or `{"error": class}`.
+Run with an interpreter that has TensorFlow: `python tools/golden/kernels/strings.py tests/golden/strings.json`. A case
+is a function of `tf`, its arguments, and keyword arguments; strings are written as Latin-1 texts, one character a byte.
+A result is the output, `{"indices", "values", "shape"}` of a sparse one, or `{"error": class}`.
 """
 
 import json

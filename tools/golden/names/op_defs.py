@@ -1,8 +1,8 @@
 """Record the signatures of TensorFlow's ops, one line of text for each.
 
-`python tools/golden/names/op_defs.py OP_DEFS_JSON tests/golden/op_defs.json` reads a file of op definitions (a dict from op
-type to inputs, outputs, attributes and flags) and writes `{"types": {set name: dtypes}, "ops": {type: line}}`. All ops
-are written, so that an op that is added later is compared at once. A line reads
+`python tools/golden/names/op_defs.py OP_DEFS_JSON tests/golden/op_defs.json` reads a file of op definitions (a dict
+from op type to inputs, outputs, attributes and flags) and writes `{"types": {set name: dtypes}, "ops": {type: line}}`.
+All ops are written, so that an op that is added later is compared at once. A line reads
 
     inputs: N * T, ref: Ref(T) -> sum: T ; N: int >= 1 ; T: type in $3 ; axis: int = 0 ; stateful
 

@@ -1,9 +1,9 @@
 """Record one step of each of TensorFlow's `Resource*Apply*` kernels.
 
 Run with an interpreter that has TensorFlow:
-`python tools/golden/training/optimizers.py op_defs.json tests/golden/optimizers.json`, where the first file maps op types to
-their inputs and attributes. Operands are deterministic functions of a case's number (`operands` here and in the tests),
-so that only results are stored.
+`python tools/golden/training/optimizers.py op_defs.json tests/golden/optimizers.json`, where the first file maps op
+types to their inputs and attributes. Operands are deterministic functions of a case's number (`operands` here and in
+the tests), so that only results are stored.
 """
 
 import json
