@@ -56,12 +56,17 @@ class Library:
 
 _NEEDS_NETWORK = ("datasets", "documentation", "doc_auto", "applications", "integration_tests", "multiprocessing")
 LIBRARIES = [
-    Library("keras 2.2.4", "keras", ("tests/keras/tests/**/*_test.py", "tests/keras/tests/**/test_*.py"),
-            _NEEDS_NETWORK),
+    Library(
+        "keras 2.2.4", "keras", ("tests/keras/tests/**/*_test.py", "tests/keras/tests/**/test_*.py"), _NEEDS_NETWORK
+    ),
     Library("tflearn 0.5.0", "tflearn", ("tests/tflearn/tests/test_*.py",)),
-    Library("tensorlayer 1.11.1", "tensorlayer", ("tests/tensorlayer/tests/test_*.py",),
-            ("yapf", "documentation", "pydocstyle", "test_mnist_simple", "hyperdash", "test_examples"),
-            ("tests/tensorlayer",)),
+    Library(
+        "tensorlayer 1.11.1",
+        "tensorlayer",
+        ("tests/tensorlayer/tests/test_*.py",),
+        ("yapf", "documentation", "pydocstyle", "test_mnist_simple", "hyperdash", "test_examples"),
+        ("tests/tensorlayer",),
+    ),
     Library("tf-slim 1.1.0", "tf_slim", ("site/tf_slim/**/*_test.py",)),
     Library("gpflow 1.5.1", "gpflow", ("tests/gpflow/tests/test_*.py",), ("notebooks",), ("tests/gpflow",)),
     Library("edward 1.3.5", "edward", ("tests/edward/tests/**/test_*.py",), ("notebooks",)),
@@ -70,18 +75,22 @@ LIBRARIES = [
     Library("textgenrnn 1.5.0", "textgenrnn", ("tutorials/textgenrnn_first.py",)),
     Library("innvestigate 1.0.8", "innvestigate", ("sdist/innvestigate-1.0.8/innvestigate/tests/**/test_*.py",)),
     Library("tensorforce 0.4.4", "tensorforce.agents", ("site/tensorforce/tests/test_*.py",)),
-    Library("tensorflow-privacy 0.2.2", "tensorflow_privacy", ("site/tensorflow_privacy/**/*_test*.py",),
-            ("test_utils",)),
+    Library(
+        "tensorflow-privacy 0.2.2", "tensorflow_privacy", ("site/tensorflow_privacy/**/*_test*.py",), ("test_utils",)
+    ),
     Library("mesh-tensorflow 0.1.0", "mesh_tensorflow", ("site/mesh_tensorflow/**/*_test.py",)),
     Library("bert-tensorflow 1.0.4", "bert.run_classifier", ("site/bert/*_test.py",)),
     Library("tensorflow-probability 0.8.0", "tensorflow_probability", (), paths=("site2",)),
     Library("dm-sonnet 1.36", "sonnet", ("site2/sonnet/**/*_test.py",), paths=("site2",)),
     Library("graph-nets 1.1.0", "graph_nets", ("site2/graph_nets/tests/*_test.py",), paths=("site2",)),
     Library("trfl 1.2.0", "trfl", ("site2/trfl/*_test.py",), paths=("site2",)),
-    Library("tensor2tensor 1.15.7", "tensor2tensor.models.transformer",
-            ("site2/tensor2tensor/models/transformer_test.py", "site2/tensor2tensor/layers/common_*_test.py"),
-            paths=("site2",)),
-]  # fmt: skip
+    Library(
+        "tensor2tensor 1.15.7",
+        "tensor2tensor.models.transformer",
+        ("site2/tensor2tensor/models/transformer_test.py", "site2/tensor2tensor/layers/common_*_test.py"),
+        paths=("site2",),
+    ),
+]
 _OUTCOME = re.compile(r"^(\S+?\.py)::(\S+?(?:\[.*\])?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b")
 
 
@@ -123,9 +132,16 @@ def run(start: list[str], paths: list[Path], limit: float, working: Path, here: 
         }
         begun = time.monotonic()
         process = subprocess.Popen(
-            start, cwd=working, env=environment, text=True, errors="replace", stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+            start,
+            cwd=working,
+            env=environment,
+            text=True,
+            errors="replace",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         late = threading.Event()
 
         def give_up() -> None:

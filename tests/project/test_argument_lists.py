@@ -21,7 +21,6 @@ GOLDEN: dict[str, list[list[str]]] = json.loads(
 # Lists that differ on purpose: symbol -> reason.
 ACCEPTED = {
     "tf.Operation": "operations are made by the graph, not by programs",
-    "tf.Tensor": "tensors are made by what executes ops: a graph, or a mode that runs them at once",
     "tf.RaggedTensor": "made by its factories only; what TensorFlow keeps of other partitions is no argument here",
     "tf.contrib.lookup.InitializableLookupTableBase": "a base class, which programs do not make",
     "tf.contrib.lookup.MutableDenseHashTable": "`shared_name` stands where versions before 1.13 had it",
