@@ -93,7 +93,7 @@ class BoundProgram:
         if self._device is not None or engine.other_devices_used():
             taken = [values[i] if i >= 0 else current[~i] for i in self._sources]
             return tuple(on_device(taken, self._device))
-        return tuple([values[i] if i >= 0 else current[~i].value for i in self._sources])
+        return tuple([values[i] if i >= 0 else current[~i].for_program() for i in self._sources])
 
     def run(self, values: list[Any], current: Sequence[Version], transaction: Transaction) -> Sequence[int]:
         """Call it and stores what it gives; how far its random streams move."""

@@ -50,7 +50,9 @@ def on_device(values: Sequence[Any], device: Any) -> list[Any]:
 
 def device_value(value: Any) -> Any:
     """The array behind a value."""
-    if isinstance(value, (Version, Published)):
+    if isinstance(value, Version):
+        return value.for_program()
+    if isinstance(value, Published):
         return value.value
     if isinstance(value, Padded):
         return value.exact()

@@ -9,8 +9,10 @@ from __future__ import annotations
 import functools
 import io
 import logging
+import math
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -244,3 +246,36 @@ def moved(values: Any, device: Any) -> Any:
             else value
             for value in values
         ]
+
+
+ALIGNMENT = 64
+"""Bytes by which an array has to be aligned for XLA to take it on CPUs as it is; others are copied at each call."""
+WORTH_ALIGNING = 1 << 14
+"""Bytes from which an array that programs take again and again is copied once, to be aligned."""
+
+
+def empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
+    """An array that XLA takes as it is."""
+    dtype = np.dtype(dtype)
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def kept(array: np.ndarray) -> Any:
+    """An array with these values that programs take again and again without its being copied.
+
+    On CPUs that is an aligned one; elsewhere it stands in the memory of the default device.
+    """
+    if array.dtype.hasobject:
+        return array
+    if default_platform() != "cpu":
+        with x64():
+            return jax().device_put(array)
+    if array.nbytes < WORTH_ALIGNING or (array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0):
+        return array
+    aligned = empty(array.shape, array.dtype)
+    aligned[...] = array
+    aligned.flags.writeable = array.flags.writeable
+    return aligned

@@ -70,7 +70,7 @@ class ResourceHandle:
 class Version:
     """One immutable value of a variable: a NumPy array or a device array."""
 
-    __slots__ = ("_elsewhere", "_host", "pins", "taken", "value")
+    __slots__ = ("_elsewhere", "_host", "_kept", "pins", "taken", "value")
 
     def __init__(self, value: Any):
         self.value = value
@@ -79,6 +79,7 @@ class Version:
         self.taken = False
         """Its buffer was given to a running program; a newer version is about to be published."""
         self._host: np.ndarray | None = None
+        self._kept = False
 
     def host(self) -> np.ndarray:
         """The value as a NumPy array that must not be written to. Kept, so that many host reads copy once."""
@@ -89,6 +90,14 @@ class Version:
             array.flags.writeable = False
             self._host = array
         return self._host
+
+    def for_program(self) -> Any:
+        """The value as programs on the default device take it, which is not copied at each call."""
+        if not self._kept:
+            if isinstance(self.value, np.ndarray):
+                self.value = engine.kept(self.value)
+            self._kept = True
+        return self.value
 
     def on(self, device: Any) -> Any:
         """The value on a placed device (None: the default one). A copy is kept as long as the version: one transfer

@@ -41,7 +41,6 @@ BUDGET = 0.005
 PER_EQUATION = 50e-9
 PER_ELEMENT = 1e-9
 PER_FLOP = 3e-11
-_ALIGNMENT = 64
 _MOST_KEPT = 64
 
 
@@ -119,9 +118,7 @@ class _Numbers:
     """The numbers, as NumPy and as XLA see them: one piece of memory."""
 
     def __init__(self, value: int) -> None:
-        memory = np.empty(PLACES * 4 + _ALIGNMENT, np.uint8)
-        start = -memory.ctypes.data % _ALIGNMENT  # what is not aligned XLA copies
-        self.numbers = memory[start : start + PLACES * 4].view(np.int32)
+        self.numbers = engine.empty((PLACES,), np.int32)  # what is not aligned XLA copies
         self.numbers[:] = value
         self.array = engine.jax().dlpack.from_dlpack(self.numbers)
         if self.array.unsafe_buffer_pointer() != self.numbers.ctypes.data:

@@ -1,0 +1,44 @@
+"""Values of variables that stand in the host's memory: programs take them without a copy at each call."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.runtime.state.resources import Version
+from anabranch.xla import engine
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_programs_do_not_copy_an_array_of_the_host_at_each_call(use_resource: bool) -> None:
+    table = np.arange(4096 * 8, dtype=np.float32).reshape(4096, 8)
+    with tf.Graph().as_default():
+        variable = tf.get_variable("table", initializer=table, use_resource=use_resource)
+        place = tf.placeholder(tf.int32, [3])
+        rows = tf.gather(variable, place) * 2.0
+        with tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+            session.run(variable.initializer)
+            slot = next(iter(session._worker.manager._slots.values()))
+            memory = np.empty(table.nbytes + engine.ALIGNMENT, np.uint8)
+            start = (4 - memory.ctypes.data) % engine.ALIGNMENT
+            unaligned = memory[start : start + table.nbytes].view(np.float32).reshape(table.shape)
+            unaligned[:] = table
+            slot.version = Version(unaligned)
+            taken = []
+            for _ in range(3):
+                np.testing.assert_array_equal(session.run(rows, {place: [0, 7, 4095]}), table[[0, 7, 4095]] * 2.0)
+                taken.append(slot.version.value)
+            assert all(value is taken[0] for value in taken)
+            assert taken[0].ctypes.data % engine.ALIGNMENT == 0
+            np.testing.assert_array_equal(session.run(variable), table)
+
+
+def test_what_is_small_or_aligned_or_of_objects_is_kept_as_it_is() -> None:
+    small, aligned, objects = np.ones(3), engine.empty((4096, 8), np.float64), np.array([b"a"] * 4096, object)
+    assert engine.kept(small) is small
+    assert engine.kept(aligned) is aligned
+    assert engine.kept(objects) is objects
+    strided = np.arange(1 << 16).reshape(256, 256).T
+    assert engine.kept(strided).flags.c_contiguous
+    np.testing.assert_array_equal(engine.kept(strided), strided)
