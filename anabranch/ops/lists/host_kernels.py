@@ -43,18 +43,23 @@ def require(ctx: Any, ok: Any, heading: str, given: str, expected: str, instead:
 
 def as_list(value: Any) -> HostList:
     """The list in a value of a variant tensor; InvalidArgumentError if it holds something else."""
-    if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 0:
-        value = value.item()
-    found = to_host(value) if isinstance(value, TracedList) else value
-    if not isinstance(found, HostList):
+    held = held_by(value)
+    if not isinstance(held, HostList):
         raise errors.InvalidArgumentError(
             None,
             None,
             errors.message(
-                f"a variant that holds a {type(found).__name__}", "a list of tensors", "an output of a TensorList op"
+                f"a variant that holds a {type(held).__name__}", "a list of tensors", "an output of a TensorList op"
             ),
         )
-    return found
+    return held
+
+
+def held_by(value: Any) -> Any:
+    """What a value of a variant tensor holds: a list, an optional, what a channel op makes."""
+    if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 0:
+        value = value.item()
+    return to_host(value) if isinstance(value, TracedList) else value
 
 
 def given_shape(value: Any) -> RawShape:
@@ -216,7 +221,7 @@ def host_set(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
 
 
 def _element(value: Any, attrs: dict[str, Any]) -> Any:
-    return as_list(value) if attrs["element_dtype"] is dtypes.variant else value
+    return held_by(value) if attrs["element_dtype"] is dtypes.variant else value
 
 
 def _not_full(ctx: Any, value: HostList) -> None:
