@@ -58,6 +58,7 @@ def _unshared() -> Any:
 
 
 def test_code_grows_with_the_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs.repeated_blocks, "find", lambda ops, *_: list(ops))  # not as one loop
     short, long = lines(monkeypatch, 12), lines(monkeypatch, 36)
     assert long < 3.6 * short
     monkeypatch.setattr(elementwise_chains, "LONGEST", 10_000)

@@ -62,8 +62,9 @@ def test_tracked_objects():
     thing = tracking.AutoTrackable()
     other = tracking.Trackable()
     assert thing._track_trackable(other, "other") is other
-    assert thing.other is other
-    with pytest.raises(ValueError, match="there is one of that name"):
+    assert thing._lookup_dependency("other") is other
+    assert not hasattr(thing, "other")  # as in TensorFlow: an assignment does both
+    with pytest.raises(ValueError, match="already declared as a dependency"):
         thing._track_trackable(tracking.Trackable(), "other")
     thing._maybe_initialize_trackable()
     assert tracking.no_automatic_dependency_tracking(len) is len

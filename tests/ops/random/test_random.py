@@ -308,7 +308,7 @@ def refused():
         (lambda: tf.multinomial([[1.0]], -2), "Given: num_samples=-2\nExpected: a number of 0 or more"),
         (lambda: tf.random_gamma([2], 1, dtype=tf.int32), "Given: random_gamma of int32\nExpected: one of"),
         (lambda: tf.random_poisson(1.0, [2], tf.uint8), "Given: random_poisson of uint8"),
-        (lambda: stateless([2], [1, 2, 3]), r"seed must have shape \[2\]\nGiven: a seed of 3 numbers"),
+        (lambda: stateless([2], [1, 2, 3]), r"seed must have shape \[2\] for .*\nGiven: a seed of 3 numbers"),
         (lambda: tf.random.stateless_normal([2], 1), "input 'seed' of op type 'StatelessRandomNormal' has shape"),
         (lambda: stateless([2], [1, 2], 1, None, tf.int32), "minval and maxval must be both None or not None"),
         (lambda: stateless([2], [1, 2], 0, 9, tf.uint32), "unsigned ones have no bounds"),
