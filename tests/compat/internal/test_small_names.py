@@ -67,8 +67,18 @@ def test_tracked_objects():
     with pytest.raises(ValueError, match="already declared as a dependency"):
         thing._track_trackable(tracking.Trackable(), "other")
     thing._maybe_initialize_trackable()
-    assert tracking.no_automatic_dependency_tracking(len) is len
-    assert tracking.NoDependency(3) == 3
+    assert tracking.NoDependency(3).value == 3
+
+    class Holder(tracking.AutoTrackable):
+        @tracking.no_automatic_dependency_tracking
+        def put_untracked(self, value):
+            self.untracked = value
+
+    holder = Holder()
+    holder.put_untracked(other)
+    holder.tracked = other
+    assert holder.untracked is other
+    assert [reference.name for reference in holder._checkpoint_dependencies] == ["tracked"]
 
 
 def test_modules_of_the_alias():
