@@ -307,3 +307,10 @@ def test_names_that_programs_import():
     ):
         assert hook.resolve(module, name) is getattr(getattr(tf.keras, path), name)
     assert tf.contrib.keras.models.Sequential is tf.keras.Sequential
+
+
+def test_what_tensorboard_does_not_write_is_refused(tmp_path):
+    for asked in ({"write_grads": True}, {"write_images": True}):
+        with pytest.raises(tf.errors.UnimplementedError, match="Expected: histograms of weights alone"):
+            tf.keras.callbacks.TensorBoard(str(tmp_path), histogram_freq=1, **asked)
+        tf.keras.callbacks.TensorBoard(str(tmp_path), **asked)

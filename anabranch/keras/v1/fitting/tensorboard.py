@@ -20,9 +20,14 @@ class TensorBoard(Callback):
         histogram_freq: number of epochs between histograms of weights; 0 for none.
         batch_size: without effect.
         write_graph: write the graph.
-        write_grads, write_images: without effect where histograms are not written.
+        write_grads, write_images: must be False where histograms are written; elsewhere they mean nothing, as in
+            TensorFlow.
         embeddings_freq: must be 0.
         update_freq: ``'epoch'``, ``'batch'``, or a number of samples between two values.
+        profile_batch: which batch TensorFlow traces; no trace is written here (see ``docs/debugging.md``).
+
+    Raises:
+        UnimplementedError: embeddings, or gradients or images of weights beside histograms, are asked for.
     """
 
     def __init__(
@@ -46,6 +51,17 @@ class TensorBoard(Callback):
                 None,
                 None,
                 errors.message("TensorBoard(embeddings_freq=...)", "0", "tf.contrib.tensorboard.plugins.projector"),
+            )
+        if histogram_freq and (write_grads or write_images):
+            raise errors.UnimplementedError(
+                None,
+                None,
+                errors.message(
+                    f"TensorBoard(histogram_freq={histogram_freq}, write_grads={write_grads}, "
+                    f"write_images={write_images})",
+                    "histograms of weights alone",
+                    "tf.summary.histogram of tf.gradients, or tf.summary.image, in a training loop",
+                ),
             )
         self.log_dir, self.histogram_freq, self.write_graph = log_dir, histogram_freq, write_graph
         self.batch_size, self.write_grads, self.write_images = batch_size, write_grads, write_images
