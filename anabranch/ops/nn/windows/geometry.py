@@ -240,3 +240,35 @@ def tap(padded: Any, axes: Sequence[Axis], offsets: Sequence[int]) -> Any:
         for a, t in zip(axes, offsets, strict=True)
     )
     return padded[(slice(None), *cuts)]
+
+
+_SINGLE = Axis(1, 1, 1, 1, 1, 0)
+
+
+def covered_axis(axes: Sequence[Axis]) -> int | None:
+    """The last dimension that one window covers just so: its entries are channels (words by embedding, last maps)."""
+    whole = [i for i, a in enumerate(axes) if a.window == a.size > 1 and a.dilation == 1 and a.before == 0]
+    return whole[-1] if whole else None
+
+
+def as_channels(xp: Any, x: Any, dimension: int) -> Any:
+    """``x`` with a dimension folded into the channels, a single entry in its place."""
+    moved = xp.moveaxis(x, dimension, -2)
+    folded = moved.reshape(moved.shape[:-2] + (moved.shape[-2] * moved.shape[-1],))
+    return xp.expand_dims(folded, dimension)
+
+
+def from_channels(xp: Any, x: Any, dimension: int, size: int) -> Any:
+    """Undo :func:`as_channels`."""
+    squeezed = xp.squeeze(x, dimension)
+    return xp.moveaxis(squeezed.reshape(squeezed.shape[:-1] + (size, -1)), -2, dimension)
+
+
+def without_axis(axes: Sequence[Axis], dimension: int) -> list[Axis]:
+    """The axes with a single entry in the place of one."""
+    return [_SINGLE if i == dimension else a for i, a in enumerate(axes)]
+
+
+def fold_filter(xp: Any, f: Any, dimension: int) -> Any:
+    """A filter ``[*window, in, out]`` with a dimension of its window folded into its input channels."""
+    return xp.moveaxis(as_channels(xp, xp.moveaxis(f, -1, 0), dimension + 1), 0, -1)

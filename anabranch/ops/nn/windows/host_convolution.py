@@ -3,8 +3,9 @@
 Policy. Each of the three products (output, input gradient, filter gradient) is a matrix product over windows, which are
 copied out block by block: a block's windows stay in the cache between the copy and the product, and whole rows of a
 window with all their channels are adjacent, so that the copy is one of long runs. The input gradient of steps of one
-is the output of the turned filter over the gradient; of longer steps it is a product whose columns are added to where
-they belong. Groups are a loop. Two-byte floats are computed in float32.
+is the output of the turned filter over the gradient, or, as that of longer steps, a product whose columns are added to
+where they belong: whichever costs less (:func:`_turning_pays`; a window nearly as wide as the input has few places and
+many entries). Groups are a loop. Two-byte floats are computed in float32.
 """
 
 from __future__ import annotations
@@ -16,12 +17,24 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.ops.nn.windows.geometry import Axis, pad_spatial, tap
+from anabranch.ops.nn.windows.geometry import (
+    Axis,
+    covered_axis,
+    fold_filter,
+    from_channels,
+    pad_spatial,
+    tap,
+    without_axis,
+)
 from anabranch.ops.shared import host_blas
 from anabranch.ops.shared.widening import widen
 
 BLOCK = 1 << 20
 """Bytes of windows that are copied out at a time."""
+COPY, ADD, RUN, MULTIPLY = 0.5, 2.5, 40.0, 1 / 30
+"""Nanoseconds of an entry that is copied to a window or added from one, of a run of channels that is added, of a
+product; measured on one thread.
+"""
 
 
 def _windows(x: np.ndarray, axes: Sequence[Axis]) -> np.ndarray:
@@ -81,7 +94,11 @@ def input_gradient(g: np.ndarray, f: np.ndarray, axes: Sequence[Axis], channels:
     per_group, features = f.shape[-2], f.shape[-1]
     groups = max(channels // per_group, 1) if per_group else 1
     each = features // groups
-    if all(axis.stride == 1 for axis in axes) and 0 not in g.shape and 0 not in f.shape and channels:
+    covered = covered_axis(axes) if groups == 1 else None
+    if covered is not None:
+        slope = input_gradient(g, fold_filter(np, f, covered), without_axis(axes, covered), channels * f.shape[covered])
+        return from_channels(np, slope, covered + 1, f.shape[covered])
+    if 0 not in g.shape and 0 not in f.shape and channels and _turning_pays(axes, per_group, each):
         turned = np.flip(f, tuple(range(len(axes))))
         by_group = turned.reshape(*turned.shape[:-1], groups, each)
         filters = np.swapaxes(by_group, -1, -3).reshape(*turned.shape[:-2], each, groups * per_group)
@@ -105,6 +122,15 @@ def input_gradient(g: np.ndarray, f: np.ndarray, axes: Sequence[Axis], channels:
                     target = tap(into, axes, offsets)
                     target += shares[(*[slice(None)] * (1 + len(axes)), *offsets)]
     return padded[(slice(None), *(slice(a.before, a.before + a.size) for a in axes))].astype(g.dtype, copy=False)
+
+
+def _turning_pays(axes: Sequence[Axis], channels: int, features: int) -> bool:
+    """Whether the turned filter over the gradient costs less than adding each place's share of the input."""
+    if any(axis.stride > 1 for axis in axes):
+        return False
+    turned = math.prod(axis.size for axis in axes) * features * (COPY + channels * MULTIPLY)
+    added = math.prod(axis.out for axis in axes) * channels * (ADD + RUN / channels + features * MULTIPLY)
+    return turned <= added
 
 
 def _tiled_input_gradient(g: np.ndarray, f: np.ndarray, axes: Sequence[Axis], groups: int) -> np.ndarray:

@@ -16,7 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.ops.nn.windows import xla_winograd
-from anabranch.ops.nn.windows.geometry import Axis, pad_spatial, tap
+from anabranch.ops.nn.windows.geometry import (
+    Axis,
+    as_channels,
+    covered_axis,
+    fold_filter,
+    from_channels,
+    pad_spatial,
+    tap,
+    without_axis,
+)
 from anabranch.ops.shared.widening import is_half, widen
 
 _LETTERS = "DHW"
@@ -159,42 +168,11 @@ def _spread(ctx: Any, g: Any, reversed_filter: Any, axes: Sequence[Axis], groups
 
 
 # ------------------------------------------------------------------------------------------------------------------ CPU
-_SINGLE = Axis(1, 1, 1, 1, 1, 0)
-
-
-def _covered(axes: Sequence[Axis]) -> int | None:
-    """The last dimension that one window covers just so: its entries are channels (words by embedding, last maps)."""
-    whole = [i for i, a in enumerate(axes) if a.window == a.size > 1 and a.dilation == 1 and a.before == 0]
-    return whole[-1] if whole else None
-
-
-def _as_channels(xp: Any, x: Any, dimension: int) -> Any:
-    """``x`` with a dimension folded into the channels, a single entry in its place."""
-    moved = xp.moveaxis(x, dimension, -2)
-    folded = moved.reshape(moved.shape[:-2] + (moved.shape[-2] * moved.shape[-1],))
-    return xp.expand_dims(folded, dimension)
-
-
-def _from_channels(xp: Any, x: Any, dimension: int, size: int) -> Any:
-    """Undo :func:`_as_channels`."""
-    squeezed = xp.squeeze(x, dimension)
-    return xp.moveaxis(squeezed.reshape(squeezed.shape[:-1] + (size, -1)), -2, dimension)
-
-
-def _without(axes: Sequence[Axis], dimension: int) -> list[Axis]:
-    return [_SINGLE if i == dimension else a for i, a in enumerate(axes)]
-
-
-def _fold_filter(xp: Any, f: Any, dimension: int) -> Any:
-    """A filter ``[*window, in, out]`` with a dimension of its window folded into its input channels."""
-    return xp.moveaxis(_as_channels(xp, xp.moveaxis(f, -1, 0), dimension + 1), 0, -1)
-
-
 def _cpu_forward(ctx: Any, x: Any, f: Any, axes: Sequence[Axis]) -> Any:
-    covered = _covered(axes)
+    covered = covered_axis(axes)
     if covered is not None:
-        x, f = _as_channels(ctx.xp, x, covered + 1), _fold_filter(ctx.xp, f, covered)
-        return _cpu_forward(ctx, x, f, _without(axes, covered))
+        x, f = as_channels(ctx.xp, x, covered + 1), fold_filter(ctx.xp, f, covered)
+        return _cpu_forward(ctx, x, f, without_axis(axes, covered))
     if _is_pointwise(axes):
         return _dot(ctx, tap(x, axes, (0,) * len(axes)), f.reshape(f.shape[-2:]))
     if len(axes) == 3:
@@ -217,10 +195,10 @@ def _cpu_forward(ctx: Any, x: Any, f: Any, axes: Sequence[Axis]) -> Any:
 def _cpu_input_gradient(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
     xp = ctx.xp
     n = len(axes)
-    covered = _covered(axes)
+    covered = covered_axis(axes)
     if covered is not None:
-        slope = _cpu_input_gradient(ctx, g, _fold_filter(xp, f, covered), _without(axes, covered))
-        return _from_channels(xp, slope, covered + 1, axes[covered].size)
+        slope = _cpu_input_gradient(ctx, g, fold_filter(xp, f, covered), without_axis(axes, covered))
+        return from_channels(xp, slope, covered + 1, axes[covered].size)
     if _is_pointwise(axes):
         product = _dot(ctx, g, f.reshape(f.shape[-2:]).T)
         zero = g.dtype.type(0)
@@ -272,10 +250,10 @@ def _by_phases(ctx: Any, g: Any, kernel: Any, axes: Sequence[Axis]) -> Any:
 def _cpu_filter_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis]) -> Any:
     xp = ctx.xp
     n = len(axes)
-    covered = _covered(axes)
+    covered = covered_axis(axes)
     if covered is not None:
-        slope = _cpu_filter_gradient(ctx, _as_channels(xp, x, covered + 1), g, _without(axes, covered))
-        features_first = _from_channels(xp, xp.moveaxis(slope, -1, 0), covered + 1, axes[covered].size)
+        slope = _cpu_filter_gradient(ctx, as_channels(xp, x, covered + 1), g, without_axis(axes, covered))
+        features_first = from_channels(xp, xp.moveaxis(slope, -1, 0), covered + 1, axes[covered].size)
         return xp.moveaxis(features_first, 0, -1)
     if _is_pointwise(axes):
         rows = tap(x, axes, (0,) * n).reshape(-1, x.shape[-1])
