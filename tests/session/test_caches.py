@@ -13,7 +13,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.runtime import worker as workers
-from anabranch.runtime.interpreter import nested
+from anabranch.runtime.interpreter import body_plans
 from anabranch.runtime.plans import plan
 from anabranch.runtime.v1 import plans as version_one
 from anabranch.xla import background
@@ -43,7 +43,7 @@ def made(monkeypatch):
             super().__init__(*args, **options)
 
     monkeypatch.setattr(workers, "Plan", Watched)
-    monkeypatch.setattr(nested, "Plan", Watched)
+    monkeypatch.setattr(body_plans, "Plan", Watched)
     monkeypatch.setattr(version_one, "TokenPlan", WatchedTokens)
     return references
 

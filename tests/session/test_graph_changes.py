@@ -10,7 +10,7 @@ from anabranch.core.graph import body_ops
 from anabranch.core.graph.build import build
 from anabranch.runtime import fast_path
 from anabranch.runtime import worker as workers
-from anabranch.runtime.interpreter import nested
+from anabranch.runtime.interpreter import body_plans
 from anabranch.runtime.plans import plan
 
 
@@ -31,7 +31,7 @@ def plans(monkeypatch):
             super().__init__(*args, **options)
 
     monkeypatch.setattr(workers, "Plan", Counted)
-    monkeypatch.setattr(nested, "Plan", Counted)
+    monkeypatch.setattr(body_plans, "Plan", Counted)
     return made
 
 
