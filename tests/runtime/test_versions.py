@@ -42,3 +42,14 @@ def test_what_is_small_or_aligned_or_of_objects_is_kept_as_it_is() -> None:
     strided = np.arange(1 << 16).reshape(256, 256).T
     assert engine.kept(strided).flags.c_contiguous
     np.testing.assert_array_equal(engine.kept(strided), strided)
+
+
+def test_beside_other_devices_the_default_one_takes_an_aligned_array_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_other_devices_used", True)
+    memory = engine.empty((4096 * 8 + 1,), np.float32)
+    version = Version(memory[1:].reshape(4096, 8))
+    memory[:] = 3.0
+    taken = version.on(None)
+    assert taken.ctypes.data % engine.ALIGNMENT == 0
+    assert version.on(None) is taken
+    np.testing.assert_array_equal(taken, np.full([4096, 8], 3.0, np.float32))

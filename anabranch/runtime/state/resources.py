@@ -105,7 +105,7 @@ class Version:
         """
         if self._elsewhere is not None and device in self._elsewhere:
             return self._elsewhere[device]
-        value = engine.moved([self.value], device)[0]
+        value = engine.moved([self.for_program() if device is None else self.value], device)[0]
         if value is not self.value:
             if self._elsewhere is None:
                 self._elsewhere = {}
