@@ -139,7 +139,12 @@ class Worker:
     """
 
     clock: Callable[[], float] = staticmethod(time.perf_counter)
-    """Seconds, for what is decided by what steps take."""
+    """Seconds, for what is decided by how long steps take."""
+    busy: Callable[[], float] = staticmethod(time.thread_time)
+    """Seconds of CPU time of the calling thread, for what is decided by how much work interpreted steps are.
+
+    Waiting for a queue, or for other programs on the machine, is no reason to compile.
+    """
 
     def __init__(
         self,
@@ -255,7 +260,7 @@ class Worker:
         interpreted = plan.tier == "interpreted" and self.options.tier == "auto"
 
         def work() -> list[Any]:
-            started = self.clock()
+            started, began = self.clock(), self.busy()
             try:
                 if run_metadata is not None:
                     step.stats = []
@@ -270,7 +275,7 @@ class Worker:
                     if plan.tier == "compiled":
                         registered.last = fast_path.repetition(changes, registered.step.feeds, values, plan, runner)
                     if interpreted:
-                        executor.ran_interpreted(plan, self.clock() - started)
+                        executor.ran_interpreted(plan, self.busy() - began)
                 return results
             finally:
                 plan.took = self.clock() - started

@@ -34,6 +34,7 @@ class Worker:
 
     def __init__(self, system: str, interpreter: str, model: str, **environment: str):
         variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", **environment}
+        variables.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages come with their code
         command = [interpreter, str(HERE / "worker.py"), system, model, str(time.time())]
         self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115  a pipe that nobody reads would fill up
         self._process = subprocess.Popen(

@@ -140,7 +140,7 @@ class Plan:
         self.spent = 0.0
         """Modelled microseconds that nested bodies have taken in interpreted runs."""
         self.paid = 0.0
-        """Seconds that interpreted runs have taken."""
+        """Seconds of CPU time that interpreted runs have taken."""
         self.observed: dict[ValueKey, Any] | None = None
         """What the values of an interpreted run look like."""
         self.ahead: Any = None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -41,6 +44,7 @@ class Clock:
 def clock(monkeypatch):
     found = Clock()
     monkeypatch.setattr(Worker, "clock", found)
+    monkeypatch.setattr(Worker, "busy", found)
     return found
 
 
@@ -88,6 +92,32 @@ def test_runs_that_took_no_time_begin_nothing(clock):
             session.run(fetches, {x: ROW})
         assert _tier(session, fetches, {x: ROW}).startswith("interpreted")
         assert _plan(session).ahead is None
+
+
+SMALL_PROGRAM = """
+import sys, anabranch as tf
+x = tf.placeholder(tf.float32, [3])
+w = tf.Variable([1.0, 2.0, 3.0])
+big = tf.Variable(tf.zeros([64, 64]))
+loss = tf.reduce_sum(tf.square(w * x)) + tf.reduce_sum(tf.matmul(big, big))
+step = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    for _ in range(3):
+        session.run([loss, step], {x: [1.0, 2.0, 3.0]})
+print('jax' in sys.modules)
+"""
+
+
+def test_a_small_program_starts_no_jax(tmp_path):
+    shown = subprocess.run(
+        [sys.executable, "-c", SMALL_PROGRAM],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "ANABRANCH_CACHE": str(tmp_path)},
+    )
+    assert (shown.returncode, shown.stdout.strip()) == (0, "False"), shown.stderr
 
 
 def test_no_run_waits_for_what_is_compiled_meanwhile(clock, gate):
