@@ -5,13 +5,19 @@ Hypothesis draws the same examples on every run, so that a failure in continuous
 
 XLA compiles quickly instead of well: most of the tests' time would be its code generation, of which nothing is ours.
 `make test-all` compiles as programs do (`ANABRANCH_TEST_COMPILE=full`).
+
+The garbage collector leaves alone what is there when the tests begin: the modules and some 18,000 collected tests,
+which live as long as the process. Otherwise each collection that a test asks for, to see that something is gone, walks
+through all of them.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 
 import hypothesis
+import pytest
 
 # What one test compiles, no other finds on disk; tests of the cache have folders of their own.
 os.environ["ANABRANCH_CACHE"] = "off"
@@ -24,3 +30,9 @@ if os.environ.get("ANABRANCH_TEST_COMPILE", "quick") != "full" and QUICK not in 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50, database=None)
 hypothesis.settings.register_profile("search", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()

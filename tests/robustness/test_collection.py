@@ -41,9 +41,8 @@ def leave_garbage(folder):
 def no_collector():
     gc.collect()
     gc.disable()
-    gc.freeze()  # what is there already need not be looked at
+    gc.freeze()  # what is there already need not be looked at, now or later (tests/conftest.py)
     yield
-    gc.unfreeze()
     gc.enable()
 
 
