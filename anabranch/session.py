@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,7 +23,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
 from anabranch.core.live_set import LiveSet
-from anabranch.runtime import fetching, partial_run, pipeline
+from anabranch.runtime import fetching, partial_run, pipeline, session_tensors
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.watching import Watcher
@@ -105,6 +106,8 @@ class BaseSession:
         self._steps: Cache[Any, RegisteredStep] = Cache("steps", bound)
         self._callables: LiveSet[fetching.FetchPlan] = LiveSet()
         """What callables fetch: each knows a step."""
+        self._dead_handles: list[str] = []
+        """Strings of kept tensors whose objects are gone; the next run that keeps one lets the session forget them."""
         self._partial_runs: dict[str, partial_run.PartialRun] = {}
         timeout = getattr(self._config, "operation_timeout_in_ms", 0)
         self._default_timeout = timeout / 1000 if timeout else None
@@ -274,7 +277,19 @@ class BaseSession:
     def _new_fetch_plan(self, fetches: Any) -> fetching.FetchPlan:
         if not self._graph._operations:
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
-        return fetching.FetchPlan(self._graph, fetches)
+        # Plans are kept by the session: what they build of its tensors' strings must not keep it in turn.
+        own = weakref.ref(self)
+        return fetching.FetchPlan(self._graph, fetches, lambda tensor, handle: own()._keep_handle(tensor, handle))  # type: ignore[union-attr]
+
+    def _keep_handle(self, tensor: Tensor, handle: Any) -> session_tensors.TensorHandle:
+        """The object for the string of a tensor that the session keeps; tensors of objects that are gone go."""
+        kept = session_tensors.TensorHandle(handle, tensor.op.inputs[0].dtype.base, self)
+        while self._dead_handles and not self._graph.finalized:
+            session_tensors.forget(self, [self._dead_handles.pop()])
+        return kept
+
+    def _register_dead_handle(self, handle: str) -> None:
+        self._dead_handles.append(handle)
 
     def _bind(self, feed_dict: Any) -> tuple[tuple[Tensor, ...], tuple[Any, ...]]:
         graph = self._graph
@@ -340,7 +355,7 @@ class BaseSession:
 
     def explain(self, fetches: Any, feed_dict: Any = None) -> str:
         """Say what ``run`` with these fetches and feeds does: segments, programs, host ops, the tier and why."""
-        fetch_plan = fetching.FetchPlan(self._graph, fetches)
+        fetch_plan = self._new_fetch_plan(fetches)
         names, values = self._bind(feed_dict) if feed_dict else ((), ())
         return self._worker.explain(self._registered(fetch_plan, names), values)
 

@@ -54,7 +54,8 @@ function: top @ops.control.public_defun @compat.internal.private_names
 graph_io: train
 test_util: =test_utilities test @testing.test_case @compat.internal.private_names
 op_def_registry: =registry
-registry indexed_slices type_spec composite_tensor: top
+registry: @compat.internal.registry
+indexed_slices type_spec composite_tensor: top
 """,
     "python.framework.",
 )
@@ -78,7 +79,8 @@ nn nn_ops nn_impl nn_grad: nn top contrib.nn @compat.internal.private_names =gen
 embedding_ops candidate_sampling_ops ctc_ops: nn top @compat.internal.private_names =generated
 resource_variable_ops: top @variables.resource_variable @compat.internal.private_names =generated
 variables partitioned_variables: top @compat.internal.private_names @variables.variable @variables.ref_variable
-variable_scope state_ops: top @compat.internal.private_names @variables.variable =generated
+variable_scope: top @compat.internal.private_names @variables.variable =generated
+state_ops: @compat.internal.variable_ops top @compat.internal.private_names @variables.variable =generated
 init_ops init_ops_v2: initializers contrib.framework top @variables.initializers @compat.internal.private_names
 summary_op_util: @summary.collected @compat.internal.private_names
 rnn: nn contrib.rnn @compat.internal.private_names
@@ -96,7 +98,8 @@ io_ops: top io =generated
 image_ops image_ops_impl: image top =generated
 metrics metrics_impl: @compat.internal.metric_internals metrics @compat.internal.private_names
 losses losses.losses losses.losses_impl losses.util: losses @compat.internal.private_names
-summary_ops summary_ops_v2: contrib.summary
+summary_ops: summary contrib.summary
+summary_ops_v2: contrib.summary
 standard_ops custom_gradient op_selector unconnected_gradients: top
 distributions.distribution distributions.bernoulli: distributions
 distributions.normal distributions.beta: distributions contrib.distributions
@@ -104,10 +107,11 @@ distributions.categorical distributions.dirichlet distributions.dirichlet_multin
 distributions.exponential: distributions contrib.distributions
 distributions.multinomial: distributions
 distributions.gamma distributions.laplace distributions.student_t: distributions contrib.distributions
-distributions.uniform distributions.distributions distributions.kullback_leibler: distributions contrib.distributions
-distributions.bijector distributions.bijector_impl distributions.identity_bijector: contrib.distributions
+distributions.uniform distributions.distributions: distributions contrib.distributions
+distributions.kullback_leibler: distributions contrib.distributions @distributions.base
+distributions.bijector distributions.bijector_impl distributions.identity_bijector: contrib.distributions.bijectors
 distributions.transformed_distribution: contrib.distributions
-distributions.util: contrib.distributions
+distributions.util: @compat.internal.distribution_utilities contrib.distributions
 linalg.sparse.sparse_csr_matrix_ops: =generated
 linalg.linalg linalg.linalg_impl linalg.linear_operator linalg.linear_operator_diag: linalg
 linalg.linear_operator_identity linalg.linear_operator_full_matrix linalg.linear_operator_block_diag: linalg

@@ -17,6 +17,7 @@ from anabranch.core.graph.indexed_slices import IndexedSlices, IndexedSlicesValu
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from anabranch.core.values import constants, shapes
+from anabranch.runtime import session_tensors
 from anabranch.runtime.state.resources import ResourceHandle
 
 Contract = Callable[[Any], Any]
@@ -80,11 +81,14 @@ _expansions.append((SparseTensor, _sparse_fetch, _sparse_feed))
 
 
 class FetchPlan:
-    """A fetch structure, flattened: unique tensors and operations, and how to build the result from their values."""
+    """A fetch structure, flattened: unique tensors and operations, and how to build the result from their values.
+
+    ``keep_handle`` makes what is given out of the string of a tensor that the session keeps.
+    """
 
     __slots__ = ("__weakref__", "build", "last", "simple", "unique")
 
-    def __init__(self, graph: Graph, fetches: Any):
+    def __init__(self, graph: Graph, fetches: Any, keep_handle: Callable[[Tensor, Any], Any]):
         self.unique: list[Any] = []
         self.last: Any = None
         """The step that ran last for it, as the worker knows it."""
@@ -97,11 +101,13 @@ class FetchPlan:
                 self.unique.append(item)
             return position
 
-        self.build = _structure(graph, fetches, add)
+        self.build = _structure(graph, fetches, add, keep_handle)
         self.simple = all(isinstance(item, Tensor) for item in self.unique)
 
 
-def _structure(graph: Graph, fetch: Any, add: Callable[[Any], int]) -> Callable[[list[Any]], Any]:
+def _structure(
+    graph: Graph, fetch: Any, add: Callable[[Any], int], keep_handle: Callable[[Tensor, Any], Any]
+) -> Callable[[list[Any]], Any]:
     if fetch is None:
         raise TypeError(
             "Fetch argument None has invalid type <class 'NoneType'>\n"
@@ -110,7 +116,7 @@ def _structure(graph: Graph, fetch: Any, add: Callable[[Any], int]) -> Callable[
             )
         )
     if isinstance(fetch, (list, tuple)):
-        parts = [_structure(graph, item, add) for item in fetch]
+        parts = [_structure(graph, item, add, keep_handle) for item in fetch]
         if hasattr(fetch, "_fields"):
             make = type(fetch)
             return lambda values: make(*[part(values) for part in parts])
@@ -119,14 +125,14 @@ def _structure(graph: Graph, fetch: Any, add: Callable[[Any], int]) -> Callable[
         return lambda values: [part(values) for part in parts]
     if isinstance(fetch, collections.abc.Mapping):
         kind: Any = type(fetch)
-        named = {key: _structure(graph, item, add) for key, item in fetch.items()}
+        named = {key: _structure(graph, item, add, keep_handle) for key, item in fetch.items()}
         if kind is dict:
             return lambda values: {key: part(values) for key, part in named.items()}
         return lambda values: kind((key, part(values)) for key, part in named.items())
     if hasattr(type(fetch), "__attrs_attrs__"):
         make = type(fetch)
         fields = [field.name for field in make.__attrs_attrs__]
-        parts = [_structure(graph, getattr(fetch, name), add) for name in fields]
+        parts = [_structure(graph, getattr(fetch, name), add, keep_handle) for name in fields]
         return lambda values: make(*[part(values) for part in parts])
     if not isinstance(fetch, (Tensor, Operation, str, bytes)):
         for kind, expand, _ in _expansions:
@@ -134,7 +140,11 @@ def _structure(graph: Graph, fetch: Any, add: Callable[[Any], int]) -> Callable[
                 items, contract = expand(fetch)
                 positions = [add(_element(graph, item, fetch)) for item in items]
                 return lambda values: contract([values[i] for i in positions])
-    return operator.itemgetter(add(_element(graph, fetch, fetch)))
+    element = _element(graph, fetch, fetch)
+    at = add(element)
+    if session_tensors.is_handle(element):
+        return lambda values: keep_handle(element, values[at])
+    return operator.itemgetter(at)
 
 
 def _element(graph: Graph, item: Any, fetch: Any) -> Any:
@@ -257,6 +267,8 @@ def feed_value(tensor: Tensor, value: Any, graph: Graph) -> Any:
                 )
             )
         return value
+    if isinstance(value, session_tensors.TensorHandle):
+        value = value.eval()
     if isinstance(value, (Tensor, Operation)) or (
         hasattr(value, "_as_graph_element") and not isinstance(value, np.ndarray)
     ):

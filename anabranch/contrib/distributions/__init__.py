@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from anabranch import distributions
-from anabranch.contrib.distributions import bijectors, families, mixtures, normals, parameters, transformed
+from anabranch.contrib.distributions import bijectors, families, matrices, mixtures, normals, parameters, transformed
 from anabranch.core.contract import api
 
-__all__ = ["bijectors", "distributions", "families", "mixtures", "normals", "parameters", "transformed"]
+__all__ = ["bijectors", "distributions", "families", "matrices", "mixtures", "normals", "parameters", "transformed"]
 __getattr__, __dir__ = api.module_attributes("contrib.distributions")

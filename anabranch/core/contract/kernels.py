@@ -69,10 +69,10 @@ class KernelContext:
         """The live object (queue, table, reader) behind a handle value. Host kernels only."""
         raise NotImplementedError
 
-    def shared(self, kind: str, create: Callable[[], Any]) -> Any:
+    def shared(self, kind: str, create: Callable[[], Any], name: str | None = None) -> Any:
         """The live object of an op that has no handle: that of its container and ``shared_name``, or of its own name.
 
-        It is made on first use. Host kernels of channel ops only.
+        It is made on first use; ops that give a ``name`` share the one of that name. Host kernels of channel ops only.
         """
         raise NotImplementedError
 

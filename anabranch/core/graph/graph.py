@@ -80,6 +80,7 @@ class Graph(GraphScopes):
         """Index of the first operation that takes what was made after it; see `body_ops.restore_order`."""
         self._finalized = False
         self._unfeedable: set[Tensor] = set()
+        self._session_tensor_ops: dict[Any, Any] = {}
         self._unfetchable: set[Operation] = set()
         self._functions: dict[str, Any] = {}
         """Library functions that came with imported graphs: FunctionDefs by name."""

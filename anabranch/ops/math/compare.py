@@ -198,6 +198,39 @@ class PopulationCount(Op):
         return np.bitwise_count(x.view(np.dtype(f"u{x.dtype.itemsize}")))
 
 
+class CompareAndBitpack(Op):
+    """Whether elements are above ``threshold``, eight to a byte along the last axis, the first one the highest bit.
+
+    Bools are packed as they are.
+    """
+
+    signature = "input: T, threshold: T -> output: uint8"
+    attrs = {"T": Type("bool half float double int8 int16 int32 int64")}
+    effect = PURE
+    gradient = _BITS
+
+    def shape(c):
+        size = c.with_rank_at_least("input", 1)
+        c.with_rank("threshold", 0)
+        if size is None:
+            return None
+        last = size[-1]
+        if last is not None and last % 8:
+            raise ValueError(
+                f"Dimension size must be evenly divisible by 8 but is {last}\n"
+                + errors.message(f"an innermost dimension of {last}", "a multiple of 8", "tf.pad(x, [[0, 0], [0, 4]])")
+            )
+        return (*size[:-1], None if last is None else last // 8)
+
+    def kernel(ctx, inputs, attrs):
+        x, threshold = inputs
+        xp = ctx.xp
+        above = x if x.dtype == bool else x > threshold
+        eights = xp.reshape(above, (*above.shape[:-1], above.shape[-1] // 8, 8))
+        weights = np.array([128, 64, 32, 16, 8, 4, 2, 1], np.uint8)
+        return xp.sum(xp.where(eights, weights, np.uint8(0)), axis=-1, dtype=np.uint8)
+
+
 # ------------------------------------------------------------------------------------------------------------- choice
 class Select(Op):
     """`t` where `condition`, else `e`; a scalar chooses the whole, a vector whole rows of dimension 0."""

@@ -108,4 +108,7 @@ ROWS = [
     elsewhere("TemporaryVariable", "tests/ops/state/test_state_temporary.py"),
     elsewhere("DestroyTemporaryVariable", "tests/ops/state/test_state_temporary.py"),
     elsewhere("RefIdentity", "tests/ops/state/test_state_temporary.py"),
+    elsewhere("GetSessionHandle", "tests/runtime/test_session_tensors.py"),
+    elsewhere("GetSessionTensor", "tests/runtime/test_session_tensors.py"),
+    elsewhere("DeleteSessionTensor", "tests/runtime/test_session_tensors.py"),
 ]  # fmt: skip

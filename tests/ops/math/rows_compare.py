@@ -75,6 +75,12 @@ def popcount(x):
     return np.array([bin(int(item) & (2**width - 1)).count("1") for item in x.ravel()], np.uint8).reshape(x.shape)
 
 
+def bitpacked(x, threshold):
+    above = x if x.dtype == bool else x > threshold
+    bytes_ = [int("".join("01"[int(bit)] for bit in eight), 2) for eight in above.reshape(-1, 8)]
+    return np.array(bytes_, np.uint8).reshape(*x.shape[:-1], x.shape[-1] // 8)
+
+
 CHOICES = [
     case(np.array([[True, False], [False, True]]), real(2, 2), real(2, 2)),
     case(True, real(3), real(3)),
@@ -113,6 +119,8 @@ ROWS = [
     row("RightShift", shift(operator.rshift), [case(whole(3, 4), whole(3, 4, low=-3, high=9)), *bits()]),
     row("Invert", lambda x: ~x, [case(whole(3, 4)), case(whole()), case(whole(0))]),
     row("PopulationCount", popcount, [case(whole(3, 4)), case(whole()), case(whole(0)), case([-(2**31), -1])]),
+    row("CompareAndBitpack", bitpacked, [case(whole(2, 16, low=-3, high=4), 0), case(whole(8, low=-3, high=4), 2),
+        case(whole(0, 8), 0), case(whole(3, 2, 8), 1)]),
     row("Select", select, CHOICES),
     row("SelectV2", np.where, BROADCAST),
     row("ClipByValue", lambda t, low, high: np.where(t != t, t, np.fmax(np.fmin(t, high), low)),
