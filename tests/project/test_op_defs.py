@@ -33,8 +33,7 @@ TYPES = {allowed: name for name, allowed in GOLDEN["types"].items()}
 DIFFERENT: dict[str, str] = {}
 # Ops of `tf.contrib` and of versions 1.x, which the file of op definitions, a newer TensorFlow's, does not have.
 CONTRIB = {
-    "CompareAndBitpack": "input: T, threshold: T -> output: uint8 ; "
-    f"T: type in ${len(TYPES)}",
+    "CompareAndBitpack": f"input: T, threshold: T -> output: uint8 ; T: type in ${len(TYPES)}",
     "GatherTree": "step_ids: T, parent_ids: T, max_sequence_lengths: int32, end_token: T -> beams: T ; "
     f"T: type in ${len(TYPES)}",  # a set of dtypes that no op of the file has
 }
