@@ -92,9 +92,9 @@ class EagerContext(kernels.HostContext):
     def functions(self) -> kernels.Functions:
         return self._worker.functions
 
-    def shared(self, kind: str, create: Callable[[], Any]) -> Any:
+    def shared(self, kind: str, create: Callable[[], Any], name: str | None = None) -> Any:
         attrs = self.op._attrs
-        name = attrs.get("shared_name", "") or self.op.name
+        name = name or attrs.get("shared_name", "") or self.op.name
         return self._manager.object(ResourceHandle(kind, attrs.get("container", ""), name), create)
 
     def release(self, handle: Any, ignore_missing: bool) -> None:

@@ -114,7 +114,6 @@ class DeleteSessionTensor(Op):
     """Let a session forget the tensor that it keeps under a string."""
 
     signature = "handle: string ->"
-    attrs = {}
     effect = channel()
     gradient = _NO_GRADIENT
 
