@@ -38,12 +38,13 @@ def kept(tf: Any, value: Any) -> Any:
     return tf.assign(tf.Variable(np.zeros(shape, value.dtype.as_numpy_dtype)), value).op
 
 
-def convolution(kind: str, batch: int, size: int, window: int, stride: int, inputs: int, outputs: int, **more: Any):
-    """A case of a 2-D convolution."""
+def convolution(kind: str, batch: int, size: Any, window: Any, stride: int, inputs: int, outputs: int, **more: Any):
+    """A case of a 2-D convolution; sizes and windows are numbers or pairs."""
     padding, dilation = more.get("padding", "SAME"), more.get("dilation", 1)
+    sizes, windows = (pair if isinstance(pair, tuple) else (pair, pair) for pair in (size, window))
 
     def build(tf: Any) -> Any:
-        x, f = variable(tf, batch, size, size, inputs), variable(tf, window, window, inputs, outputs)
+        x, f = variable(tf, batch, *sizes, inputs), variable(tf, *windows, inputs, outputs)
         attrs = {"strides": [1, stride, stride, 1], "padding": padding, "dilations": [1, dilation, dilation, 1]}
         y = tf.nn.conv2d(x, f, **attrs)
         if kind == "forward":
@@ -210,6 +211,22 @@ def cases() -> dict[str, Any]:
             found[name] = convolution(kind, *shape)
             if (window, stride, size) == (3, 1, 16):
                 found[name + " dilated 2"] = convolution(kind, *shape, dilation=2)
+    for shape in (
+        # batch, sizes, window, stride, inputs, outputs: few channels, and windows with few places
+        (8, (56, 128), (3, 100), 1, 1, 32),
+        (8, (56, 128), (3, 100), 1, 8, 32),
+        (8, (40, 40), (25, 25), 1, 4, 16),
+        (128, (28, 28), (5, 5), 1, 1, 32),
+        (64, (28, 28), (4, 4), 2, 1, 32),
+        (64, (32, 32), (5, 5), 2, 3, 64),
+        (16, (64, 64), (7, 7), 2, 3, 64),
+    ):
+        batch, sizes, windows, stride, inputs, outputs = shape
+        padding = "VALID" if max(windows) > 7 else "SAME"
+        name = (
+            f"conv input {batch}x{sizes[0]}x{sizes[1]} {windows[0]}x{windows[1]}/{stride} {inputs}>{outputs} {padding}"
+        )
+        found[name] = convolution("input", *shape, padding=padding)
     for shape in ((16, 32, 3, 1, 64), (16, 32, 3, 2, 64), (16, 16, 5, 1, 128), (1, 16, 3, 1, 32)):
         for kind in ("forward", "input", "filter"):
             batch, size, window, stride, channels = shape

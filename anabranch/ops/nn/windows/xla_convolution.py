@@ -4,7 +4,9 @@ Policy. ``forward``, ``input_gradient`` and ``filter_gradient`` take the same ar
 get one ``conv_general_dilated`` with dimension numbers from which their libraries recognise the gradient. XLA's CPU
 backend is fast for one form only, NHWC by HWIO at stride 1, and inside loops everything else becomes a naive nest;
 hence the gradients are brought to that form by transposes, reversed filters and sub-pixel phases, and what is a
-matrix product is written as one. ``docs/notes/0003-convolutions.md`` has the measurements.
+matrix product is written as one. An input gradient of few channels, or of a window with few places, is the product of
+the output gradient with all of the filter, whose entries are added where the window read them: of the other form every
+entry of the input would read a whole window of all features. ``docs/notes/0003-convolutions.md`` has the measurements.
 """
 
 from __future__ import annotations
@@ -206,6 +208,9 @@ def _cpu_input_gradient(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
         return ctx.lax.pad(product, zero, [(0, 0, 0), *pads, (0, 0, 0)]) if any(map(any, pads)) else product
     if n == 3:
         return _unfold_depth(ctx, g, f, axes)
+    add_shares = adding_form(axes, channels=f.shape[-2], features=f.shape[-1])
+    if add_shares is not None:
+        return add_shares(ctx, widen(g), widen(f), axes).astype(g.dtype)
     kernel = xp.swapaxes(f, -1, -2)
     if all(a.stride == 1 for a in axes) or any(a.dilation > 1 for a in axes):
         kernel = xp.flip(kernel, tuple(range(n)))
@@ -214,6 +219,69 @@ def _cpu_input_gradient(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
             return _cpu_forward(ctx, g, kernel, mirrored)
         return _spread(ctx, g, kernel, axes)
     return _by_phases(ctx, g, kernel, axes)
+
+
+COPY, ADD, MULTIPLY = 0.5, 1.0, 1 / 30
+"""Nanoseconds of an entry that XLA copies to a window, of one that is added to the input, of a product."""
+FEW_CHANNELS, MOST_TAPS = 4, 64
+"""Up to how many channels, and entries of a window, an input gradient is added plane by plane."""
+LONG_WINDOW, MOST_ROWS = 7, 32
+"""From which width on a window is added in runs, if it has at most so many rows."""
+
+
+def adding_form(axes: Sequence[Axis], channels: int, features: int) -> Any:
+    """The function that adds each place's share of the input gradient, if it costs clearly less than a convolution."""
+    window = math.prod(a.window for a in axes)
+    convolved = math.prod(a.size / a.stride for a in axes) * features * (COPY + channels * MULTIPLY)
+    added = math.prod(a.out for a in axes) * channels * (ADD + features * MULTIPLY)
+    if 1.5 * added > convolved:
+        return None
+    longest = max(a.window for a in axes)
+    if longest >= LONG_WINDOW and window // longest <= MOST_ROWS and all(a.dilation == 1 for a in axes):
+        return add_runs
+    return add_planes if channels <= FEW_CHANNELS and window <= MOST_TAPS else None
+
+
+def add_planes(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
+    """The input gradient of few channels: an image for each entry of the window and channel, added shifted.
+
+    With the places last, all of the additions are of long runs; with few channels last, none would be.
+    """
+    *window, channels, features = f.shape
+    products = ctx.lax.dot_general(
+        f.reshape(-1, features), g.reshape(-1, features), (((1,), (1,)), ((), ())), precision=ctx.precision
+    )
+    planes = products.reshape(*window, channels, *g.shape[:-1])
+    rows = [scatter_taps(ctx, list(row), axes[1], 3) for row in planes]
+    return ctx.xp.moveaxis(scatter_taps(ctx, rows, axes[0], 2), 0, -1)
+
+
+def add_runs(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
+    """The input gradient of a wide window: place by place along its longer dimension, what it gives to a run of entries
+    with all their channels is computed as one product and added.
+    """
+    xp, lax = ctx.xp, ctx.lax
+    if axes[0].window > axes[1].window:
+        turned = add_runs(ctx, xp.swapaxes(g, 1, 2), xp.swapaxes(f, 0, 1), axes[::-1])
+        return xp.swapaxes(turned, 1, 2)
+    tall, wide = axes
+    batch, rows, _, features = g.shape
+    channels = f.shape[-2]
+    length = max((wide.out - 1) * wide.stride + wide.window, wide.before + wide.size)
+    filters = f.reshape(-1, features).T
+    shape = (batch, rows, tall.window, wide.window * channels)
+
+    def add(place: Any, total: Any) -> Any:
+        column = lax.dynamic_index_in_dim(g, place, 2, False).reshape(-1, features)
+        share = _dot(ctx, column, filters).reshape(shape)
+        start = place * np.int32(wide.stride * channels)
+        before = lax.dynamic_slice_in_dim(total, start, shape[3], 3)
+        return lax.dynamic_update_slice_in_dim(total, before + share, start, 3)
+
+    nothing = xp.zeros((*shape[:3], length * channels), g.dtype)
+    total = lax.fori_loop(np.int32(0), np.int32(wide.out), add, nothing)
+    total = total.reshape(*shape[:3], length, channels)[:, :, :, wide.before : wide.before + wide.size]
+    return scatter_taps(ctx, [total[:, :, i] for i in range(tall.window)], tall, 1)
 
 
 def _by_phases(ctx: Any, g: Any, kernel: Any, axes: Sequence[Axis]) -> Any:

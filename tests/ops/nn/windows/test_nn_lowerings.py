@@ -190,3 +190,44 @@ def test_large_windows_of_pools():
         np.testing.assert_allclose(host, compiled, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(host.sum((1, 2)), g.sum((1, 2)), rtol=1e-4, atol=1e-3)
         np.testing.assert_array_equal(run_op("MaxPool", x, tier="xla", **attrs), y)
+
+
+@pytest.mark.parametrize(
+    ("size", "window", "stride", "padding", "channels", "features", "form"),
+    [
+        ((12, 40), (3, 31), 1, "VALID", 1, 8, "runs"),
+        ((12, 40), (3, 31), 1, "VALID", 6, 8, "runs"),
+        ((40, 9), (25, 2), 1, "VALID", 5, 8, "runs"),
+        ((23, 23), (9, 9), 4, "VALID", 4, 32, "runs"),
+        ((21, 30), (7, 8), 3, "SAME", 3, 32, "runs"),
+        ((8, 13), (7, 12), 2, "VALID", 8, 16, "runs"),
+        ((14, 11), (5, 5), 1, "SAME", 1, 32, "planes"),
+        ((14, 13), (4, 4), 2, "SAME", 3, 32, "planes"),
+        ((9, 10), (2, 3), 3, "VALID", 4, 32, "planes"),
+        ((14, 11), (5, 5), 1, "SAME", 8, 8, None),
+        ((14, 11), (5, 5), 1, "SAME", 3, 2, None),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_an_input_gradient_by_adding_shares(size, window, stride, padding, channels, features, form, dtype):
+    axes = [geometry.axis(s, w, stride, 1, padding) for s, w in zip(size, window, strict=True)]
+    forms = {"runs": xla_convolution.add_runs, "planes": xla_convolution.add_planes, None: None}
+    assert xla_convolution.adding_form(axes, channels, features) is forms[form]
+    dtype = tf.as_dtype(dtype).as_numpy_dtype
+    f = draw(*window, channels, features).astype(dtype)
+    g = draw(2, axes[0].out, axes[1].out, features).astype(dtype)
+    attrs = {"strides": [1, stride, stride, 1], "padding": padding}
+    gradient = run_op("Conv2DBackpropInput", np.array((2, *size, channels), np.int32), f, g, tier="xla", **attrs)
+    assert gradient.dtype == dtype
+    reference = host_convolution.input_gradient(g.astype(np.float64), f.astype(np.float64), axes, channels)
+    assert error(gradient, reference) < POLICY[np.dtype(dtype).name]
+
+
+def test_an_input_gradient_of_dilated_taps_by_adding_planes():
+    axes = [geometry.axis(13, 3, 1, 2, "SAME")] * 2
+    assert xla_convolution.adding_form(axes, 2, 16) is xla_convolution.add_planes
+    f, g = draw(3, 3, 2, 16), draw(2, 13, 13, 16)
+    attrs = {"strides": [1, 1, 1, 1], "padding": "SAME", "dilations": [1, 2, 2, 1]}
+    gradient = run_op("Conv2DBackpropInput", np.array((2, 13, 13, 2), np.int32), f, g, tier="xla", **attrs)
+    reference = host_convolution.input_gradient(g.astype(np.float64), f.astype(np.float64), axes, 2)
+    assert error(gradient, reference) < POLICY["float32"]
